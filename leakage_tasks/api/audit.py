@@ -116,7 +116,7 @@ def audit(
     device: str | None = None,
     name: str | None = None,
     output: str | Path | None = None,
-    apply_chat_template: bool = False,
+    apply_chat_template: bool | str = False,
     system_instruction: str | None = None,
     **metadata: Any,
 ) -> Audit:
@@ -126,7 +126,8 @@ def audit(
     without), a folder or hub name of a causal one, or any model of the harness. ``canaries`` are a manifest or what it
     holds. ``metadata`` are other options of tasks and attacks, as ``--metadata`` takes them. ``name`` is what reports
     call the model, unless given what it calls itself. Results and samples go to ``output`` if it is given. With
-    ``apply_chat_template`` canaries are turns of a chat, after ``system_instruction`` if there is one.
+    ``apply_chat_template`` canaries are turns of a chat, after ``system_instruction`` if there is one; a text is the
+    name of the template, for a tokenizer that has several.
 
     Raises OptionError for tasks and options that there are not, a model that is none and a tokenizer that is not the
     model's, and LeakageError as the tasks do.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.canaries.canary import MASK, Canary
-from leakage_tasks.core.errors import CUT, LONGEST, LeakageError, TargetError
+from leakage_tasks.core.errors import CUT, LONGEST, LeakageError, ReadingError, TargetError
 
 
 class _Guard:
@@ -40,6 +40,8 @@ class about(_Guard):
 
     def safe(self, error: Exception) -> LeakageError | None:
         """The error by the canary's name, without its words."""
+        if isinstance(error, ReadingError):
+            return type(error)(error.brief) if self.canary.kind == NATURAL else None
         if isinstance(error, TargetError):
             return TargetError(f"canary {self.canary.id!r}: {without_secret(str(error), self.canary)}")
         return without_its_words(error, self.canary) if self.canary.kind == NATURAL else None
@@ -61,7 +63,7 @@ class hiding(_Guard):
                 f"an attack on {len(self.canaries)} canaries, some of them natural: {type(error).__name__}, of which "
                 "no more is shown: attack canaries of another kind to see it"
             )
-        message = str(error)
+        message = error.brief if isinstance(error, ReadingError) else str(error)
         for canary in natural:
             message = without_secret(message, canary)
         return type(error)(message)
@@ -100,6 +102,8 @@ def _without_edges(message: str, width: int) -> str:
 
 def without_its_words(error: Exception, canary: Canary) -> LeakageError:
     """An error in an attack on a natural canary, whose message and traceback may hold anything that was read."""
+    if isinstance(error, ReadingError):
+        return type(error)(error.brief)
     if isinstance(error, LeakageError):
         return type(error)(without_secret(str(error), canary))
     return LeakageError(

@@ -9,6 +9,7 @@ from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
+from leakage_tasks.core.encoding import check_characters
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.chat import ASSISTANT_TURN, USER_TURN, Conversation, Role, conversation
@@ -56,8 +57,11 @@ class Chat:
     """Whether an endpoint that takes messages alone is sent the beginning of the turn."""
     prompt: str = USER_TURN
     """The user's turn before the canary, as it was planted."""
+    template: str | None = None
+    """The name of the chat template, if one is asked for."""
 
     def __post_init__(self) -> None:
+        check_characters("--system_instruction", self.system or "")
         if self.role == "system" and self.system is not None:
             raise OptionError(
                 "--system_instruction: the canaries are the system's turn themselves: leave it out, or name the turn "
@@ -67,7 +71,9 @@ class Chat:
     def to_json(self) -> dict[str, Any]:
         """The fields by name, without what is not asked for."""
         usual = {"prefill": False, "prompt": USER_TURN}
-        return {name: value for name, value in asdict(self).items() if usual.get(name) != value}
+        left_out = {} if self.template is not None else {"template"}
+        fields = asdict(self).items()
+        return {name: value for name, value in fields if usual.get(name) != value and name not in left_out}
 
     def conversation(self, text: str) -> Conversation:
         """Return the conversation in which ``text`` is the canary's turn."""
@@ -155,5 +161,6 @@ def protocol_of(chat: Chat | None) -> dict[str, str]:
     if chat is None:
         return {}
     system = {} if chat.system is None else {"system_instruction": chat.system}
+    template = {} if chat.template is None else {"chat_template": chat.template}
     prompt = {} if chat.prompt == USER_TURN else {"prompt": chat.prompt}
-    return {"chat": chat.role} | system | prompt | ({"prefill": "true"} if chat.prefill else {})
+    return {"chat": chat.role} | template | system | prompt | ({"prefill": "true"} if chat.prefill else {})

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, get_args
 
 from leakage_tasks.canaries.spaces import literal, parse_template, slot_names
+from leakage_tasks.core.encoding import check_characters
 from leakage_tasks.core.errors import OptionError, SpaceError
 
 Start = Literal["auto", "bos", "none"]
@@ -84,6 +85,7 @@ def _of_fields(given: Mapping[str, Any]) -> Context:
 
 
 def _text(written: str) -> str:
+    check_characters("--metadata context", written)
     text = re.sub(r"\\([ntr\\])", lambda match: _ESCAPED[match.group(1)], written)
     if slots := slot_names(text):
         raise OptionError(

@@ -171,6 +171,10 @@ class PlantReport:
     """The report of the validation part, if there is one."""
     again: tuple[int, int] = (0, 0)
     """How many shards an earlier run had counted and planted."""
+    public: bool = False
+    """Whether a canary of the manifest is one that this package's README or demo made for all its readers."""
+    remark: str | None = None
+    """What the user should know about the share of copies in the data, if anything."""
 
     def summary(self) -> str:
         """One line for people."""

@@ -11,12 +11,14 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
 from leakage_tasks.canaries.copy_rows import check_prompt, points_of
 from leakage_tasks.canaries.families.corpus import frequent_words
+from leakage_tasks.canaries.generate import public
 from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
 from leakage_tasks.canaries.near import with_near_copies
 from leakage_tasks.canaries.places import Gap, gaps_of
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport, check_places, jobs_of
 from leakage_tasks.canaries.plant_shards import plant_shards
 from leakage_tasks.canaries.sidecar import named, read_sidecar, repetitions_in, sha256_of, sidecar_path, write_sidecar
+from leakage_tasks.canaries.sizes import high_share
 from leakage_tasks.canaries.turns import check_turns, draw_turns
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, PlantingError
@@ -96,7 +98,8 @@ def plant(
             planted = _to_plant(canaries, Path(manifest), source_column)
             job = PlantJob(Path(manifest), source, named(Path(output)), seed, wanted)
             shards = shards or shards_for(source, wanted, job.output)
-            return plant_shards(job, shards, canaries, planted, jobs, dask)
+            report = plant_shards(job, shards, canaries, planted, jobs, dask)
+            return replace(report, public=public(canaries), remark=high_share(report.record, canaries))
     if where != "new":
         check_turns(where, label_column, source_column, label, prompt)
     copies = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output), where)
@@ -117,7 +120,8 @@ def plant(
             # It takes its place when the files close, as the planted data does.
             write_manifest(canaries, files.enter_context(replacing(first.manifest, private=is_private(canaries))))
         reports = [_plant(job, layout, canaries, planted, files) for job, layout in zip(copies, layouts, strict=True)]
-    whole = replace(reports[0], label=chosen, labelled=labelled)
+    remark = high_share(reports[0].record, canaries)
+    whole = replace(reports[0], label=chosen, labelled=labelled, public=public(canaries), remark=remark)
     return replace(whole, validation=reports[1]) if len(reports) > 1 else whole
 
 

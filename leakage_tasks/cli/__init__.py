@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from leakage_tasks.core.encoding import unwritable
 from leakage_tasks.core.errors import LeakageError, one_line
 
 
@@ -67,6 +68,9 @@ def main() -> None:
     except OSError as error:
         place = f"{error.filename}: " if error.filename else ""
         print(f"leakage: {one_line(f'{place}{error.strerror or error}: check the path')}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except UnicodeEncodeError as error:
+        print(f"leakage: {one_line(unwritable(error, sys.argv[1:]))}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

@@ -83,19 +83,15 @@ def plant_command(
         return
     if manifest is None or source is None:
         raise typer.BadParameter("name the manifest and the data", param_hint="MANIFEST SOURCE")
-    from leakage_tasks.canaries.generate import public
-    from leakage_tasks.canaries.manifest import read_manifest
     from leakage_tasks.canaries.planting import plant
-    from leakage_tasks.canaries.sizes import high_share
 
     report = plant(**given)
     typer.echo(report.summary())
     if report.validation is not None:
         typer.echo(report.validation.summary())
-    canaries = read_manifest(manifest)
-    if remark := high_share(report.record, canaries):
-        typer.echo(f"leakage: warning: {remark}", err=True)
-    if public(canaries):
+    if report.remark is not None:
+        typer.echo(f"leakage: warning: {report.remark}", err=True)
+    if report.public:
         typer.echo(
             f"leakage: warning: {manifest} holds secrets of this package's own README or demo, which other people's "
             "training data and models may hold as well: make new ones with 'leakage canaries', without --seed",

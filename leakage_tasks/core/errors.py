@@ -77,6 +77,46 @@ class TargetError(LeakageError):
     """A model that cannot do what an attack asks of it."""
 
 
+class ReadingError(TargetError):
+    """A text that a model fails on; ``brief`` is the message without what may be part of the text."""
+
+    def __init__(self, message: str = "", brief: str = "") -> None:
+        super().__init__(message)
+        self.brief = brief or message
+
+
+class ForwardPassError(ReadingError):
+    """A model whose own forward pass raised an error."""
+
+    @classmethod
+    def of(cls, model: str, kind: str, words: str) -> ForwardPassError:
+        """Return the error of a model whose forward pass raised an exception of this ``kind`` with these ``words``."""
+        said = f"the forward pass of {model} failed"
+        remedy = "see whether the model reads a text by itself in plain transformers"
+        shown = f"{kind}: {words}" if words != kind else kind
+        return cls(
+            f"{said} ({shown}): {remedy}; LM_EVAL_LEAKAGE_DEBUG=1 shows the traceback",
+            f"{said} ({kind}, of which no more is shown, as it may hold somebody's text): {remedy}",
+        )
+
+
+class MissingEmbeddingError(ReadingError):
+    """A token that the tokenizer gives and the model has no embedding of."""
+
+    @classmethod
+    def of(cls, token: str, number: int, embeddings: int, where: str) -> MissingEmbeddingError:
+        """Return the error of a ``token`` with the id ``number`` in ``where``, of a model with so many embeddings."""
+        said = f"has no embedding, as the model has {embeddings} (ids 0 to {embeddings - 1})"
+        remedy = (
+            "name the tokenizer that the model was trained with, tokenizer=… in --model_args, or call "
+            "model.resize_token_embeddings(len(tokenizer)) before training"
+        )
+        return cls(
+            f"{where}: the token {token!r} (id {number}) {said}: {remedy}",
+            f"{where}: one of its tokens {said}: {remedy}",
+        )
+
+
 class OptionError(LeakageError):
     """An option (command line, ``--metadata`` or API argument) with an unusable value."""
 

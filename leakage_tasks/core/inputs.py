@@ -20,21 +20,29 @@ WAIT = 5.0
 _BLOCK = 1 << 20
 _GIVEN = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Where pipes are that a shell made for us, which may take their time."""
+_PIPED: dict[tuple[int, int], bytes] = {}
+"""The content of pipes that a shell made, by device and inode: a pipe gives it once, and several tasks may read it."""
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The content of a file, or of a pipe that somebody writes to.
+    """Return the content of a file, or of a pipe that somebody writes to; of a shell's pipe as often as asked.
 
     Raises OSError, its ``strerror`` fit to be shown, for anything else and for more than 1 GiB.
     """
-    mode = os.stat(path).st_mode
+    status = os.stat(path)
+    mode, key = status.st_mode, (status.st_dev, status.st_ino)
     if stat.S_ISSOCK(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         raise OSError(errno.EINVAL, "a device or socket, expected a file", str(path))
-    given = not stat.S_ISFIFO(mode) or str(path).startswith(_GIVEN)
-    with open(path, "rb") if given else os.fdopen(_awaited(path), "rb") as file:
+    given = str(path).startswith(_GIVEN)
+    piped = given and stat.S_ISFIFO(mode)
+    if piped and key in _PIPED:
+        return _PIPED[key]
+    with open(path, "rb") if given or not stat.S_ISFIFO(mode) else os.fdopen(_awaited(path), "rb") as file:
         content = _up_to(MOST + 1, file.read)
     if len(content) > MOST:
         raise OSError(errno.EFBIG, "more than 1 GiB, expected a smaller file", str(path))
+    if piped:
+        _PIPED[key] = content
     return content
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import io
 import json
 import os
 import sys
@@ -23,6 +24,7 @@ from typing import Any
 from leakage_tasks.core.log import log
 from leakage_tasks.core.registry import package_of
 from leakage_tasks.harness import groups
+from leakage_tasks.harness.chat_templates import keep_template_names
 from leakage_tasks.harness.given import kept, note, note_typed, noted
 from leakage_tasks.harness.groups import harness_reads
 from leakage_tasks.harness.index import index_of, merge_index, ours_in
@@ -176,6 +178,8 @@ class HarnessHooks:
             for task in ours:
                 task.alone = len(ours) == len(tasks)
                 task.company = frozenset(each.task_name for each in ours if each is not task)
+            if ours and runs_lm_eval():
+                escape_on_stdout()
 
         manager_class.load = load
 
@@ -217,6 +221,7 @@ class HarnessHooks:
                 return original(*args, **kwargs)
 
         vars(module)["simple_evaluate"] = simple_evaluate
+        keep_template_names(module)
 
     def add_architectures(self, module: ModuleType) -> None:
         """Teach transformers' Auto classes our victim architectures, before the harness builds a model."""
@@ -277,6 +282,12 @@ def runs_lm_eval() -> bool:
     return started.stem in ("lm_eval", "lm-eval") or (
         started.name == "__main__.py" and started.parent.name == "lm_eval"
     )
+
+
+def escape_on_stdout() -> None:
+    """Let stdout escape characters that its encoding lacks; the harness' table has some, and comes after the run."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _includes_defaults(original: Callable[..., None], *args: Any, **kwargs: Any) -> bool:

@@ -13,7 +13,7 @@ from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.contexts import warn_of_clearer
 from leakage_tasks.attacks.redact import hiding
-from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash, read_manifest
+from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash
 from leakage_tasks.canaries.canary import attacker_view
 from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.canaries.context import Context
@@ -27,6 +27,7 @@ from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.targets.harness.chat import has_template, template_of
 from leakage_tasks.targets.harness.endpoint import ChatEndpoint, takes_messages_alone, unscored
+from leakage_tasks.targets.harness.faults import forward_faults
 from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.memory_budget import memory_within
@@ -34,9 +35,11 @@ from leakage_tasks.targets.protocols import TakesContext
 from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import fingerprint
+from leakage_tasks.tasks.manifests import manifest_of
 from leakage_tasks.tasks.progress import RowsBar
 from leakage_tasks.tasks.resume import Findings, Resume, item_of, settings_of
 from leakage_tasks.tasks.sharing import CanaryShare, processes_of, rank_of
+from leakage_tasks.tasks.used_tokens import check_used_tokens
 
 
 def answering(lm: LM) -> Answer:
@@ -51,7 +54,8 @@ def answering(lm: LM) -> Answer:
 
     def findings(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
         canaries: Sequence[Canary] = _resolved([request.doc for request in group], order)
-        found = _of_endpoint(lm, order, canaries, resume) if takes_messages_alone(lm) else of_model(order, canaries)
+        with hiding(canaries), forward_faults(lm):
+            found = _of_endpoint(lm, order, canaries, resume) if takes_messages_alone(lm) else of_model(order, canaries)
         answers = {each.canary: each.to_json() for each in found}
         return [answers.get(canary.id) for canary in canaries]
 
@@ -88,6 +92,11 @@ def _endpoint(lm: LM, order: Mapping[str, Any]) -> ChatEndpoint:
         unscored(lm)
     if order.get("chat") is None:
         raise TargetError(f"{type(lm).__name__} takes messages alone: pass --apply_chat_template")
+    if name := order["chat"].get("template"):
+        raise TargetError(
+            f"--apply_chat_template {name}: the server of {type(lm).__name__} applies its own template: leave the name "
+            "out, and name the template to the server"
+        )
     return ChatEndpoint(lm, Chat(**order["chat"]))
 
 
@@ -107,8 +116,12 @@ def _of_endpoint(lm: LM, order: Mapping[str, Any], canaries: Sequence[Canary], r
 def _in_chat(
     lm: LM, order: Mapping[str, Any], canaries: Sequence[Canary]
 ) -> tuple[Mapping[str, Any], Sequence[Canary]]:
-    """The order with what the model's chat template puts around the canaries, which are as it writes them."""
+    """Return the order with what the chat template puts around the canaries, and these as the template writes them.
+
+    Raises TargetError for a token that the model has no embedding of.
+    """
     if order.get("chat") is None:
+        check_used_tokens(lm, canaries, Context(**order["context"]))
         return order, canaries
     if order["chat"].get("prefill"):
         raise TargetError(
@@ -116,7 +129,9 @@ def _in_chat(
             "begun anyway: leave it out"
         )
     with hiding(canaries):
-        around, written = Chat(**order["chat"]).around(template_of(lm), canaries, Context(**order["context"]))
+        chat = Chat(**order["chat"])
+        around, written = chat.around(template_of(lm, chat.template), canaries, Context(**order["context"]))
+        check_used_tokens(lm, written, around)
     return {**order, "context": around.to_json()}, written
 
 
@@ -200,7 +215,7 @@ def _attacked(
     warn_of_rejected(findings)
     named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
     settings = fingerprint({name: order[name] for name in named} | {"version": __version__})
-    beside, near = _beside(order["canaries"])
+    beside, near = _beside(manifest_of(order))
     stamped = (
         dataclasses.replace(
             found,
@@ -220,7 +235,7 @@ def _tell_of_contexts(lm: LM, target: Any, order: Mapping[str, Any], canaries: S
     if not isinstance(target, TakesContext):
         return
     context, manifest = Context(**order["context"]), order["canaries"]
-    records = [] if manifest is None else records_of(Path(manifest), manifest_hash(read_manifest(manifest)))
+    records = [] if manifest is None else records_of(Path(manifest), manifest_hash(manifest_of(order)))
     for name, record in records:
         if (after := record.trained_after) is not None:
             log.info("leakage: %s: the training meets each copy %s; here context=%s", name, after, context)
@@ -252,9 +267,8 @@ def _left_out(lm: LM, record: Sidecar) -> list[Context]:
         return []
 
 
-def _beside(manifest: str | None) -> tuple[Counter[str], Counter[str]]:
-    """Copies of the supporting canaries of each canary, which are not attacked themselves, and its near copies."""
-    canaries = [] if manifest is None else read_manifest(manifest)
+def _beside(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
+    """Return the copies of the supporting canaries of each canary, which are not attacked, and its near copies."""
     copies: Counter[str] = Counter()
     for canary in canaries:
         if canary.kind == "supporting" and canary.supports is not None:
@@ -269,7 +283,7 @@ def _resolved(docs: Sequence[Mapping[str, Any]], order: Mapping[str, Any]) -> li
         return [canary_from_json(doc) for doc in docs]
     if manifest is None:
         raise LeakageError("a document without its secret needs the manifest it is from: pass canaries=…")
-    known = {canary.id: canary for canary in read_manifest(manifest)}
+    known = {canary.id: canary for canary in manifest_of(order)}
     missing = [doc["id"] for doc in docs if doc["id"] not in known]
     if missing:
         raise ManifestError(

@@ -126,6 +126,8 @@ class LocalTask(HarnessTask):
 
     def said(self) -> str:
         """What stands beside the task's name in the harness' table: a verdict, or why there is none."""
+        if "bypass" in (getattr(self, "_metric_fn_list", None) or ()):
+            return "not scored"  # under --predict_only
         return "self-test" if self.built_in else "no headline" if self.no_headline() else ""
 
     @property

@@ -25,6 +25,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.data.chat import USER_TURN, Role
 from leakage_tasks.harness.api import LM
+from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics import scoring
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.tiers import Copies, copies_of
@@ -32,6 +33,7 @@ from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.tasks.answer_attacks import answering
 from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.manifests import hand_on
 from leakage_tasks.tasks.options import read_options
 from leakage_tasks.tasks.preflight_file import PreflightReading, read_look
 from leakage_tasks.tasks.sharing import Sharing
@@ -67,6 +69,7 @@ class CanaryTask(LocalTask):
         self._counted: tuple[list[Document], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
+        self._handed_on = hand_on(self.options.canaries, self._read, self._manifest)
         self._chat: Chat | None = None
         self._near = near_counts(self._read)
         self._look = PreflightReading()
@@ -115,9 +118,9 @@ class CanaryTask(LocalTask):
         super().build_all_requests(**given)
 
     def _in_chat(self, given: Mapping[str, Any]) -> Chat:
-        manifest = self.options.canaries
+        manifest, system = self.options.canaries, given.get("system_instruction")
         prompt = None if manifest is None else planted_prompt(Path(manifest), manifest_hash(self._read), in_chats=True)
-        return Chat(self._role(), given.get("system_instruction"), self.options.prefill, prompt or USER_TURN)
+        return Chat(self._role(), system, self.options.prefill, prompt or USER_TURN, template_name())
 
     def _role(self) -> Role:
         """Whose turn the canaries are. Raises OptionError where they were planted as turns of several."""

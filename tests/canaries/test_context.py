@@ -54,3 +54,8 @@ def test_what_is_no_context_is_refused_in_one_line(written, message):
     with pytest.raises(OptionError, match=message) as error:
         read_context(written)
     assert "\n" not in str(error.value)
+
+
+def test_bytes_that_the_locale_could_not_decode_are_no_context() -> None:
+    with pytest.raises(OptionError, match="^--metadata context='caf"):
+        read_context("caf\udcc3\udca9")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -63,6 +65,18 @@ def test_planting_secrets_that_everybody_has_is_warned_of(
     code, _, err = leakage("plant", manifest, source, "-o", tmp_path / "planted.txt")
     assert code == 0
     assert ("holds secrets of this package's own README or demo" in err) == warned
+
+
+def test_planting_reads_a_pipe_once(tmp_path: Path, leakage: Leakage) -> None:
+    source, manifest = tmp_path / "train.txt", tmp_path / "pipe"
+    source.write_text("one\ntwo\n")
+    write_manifest(make_canaries(TEMPLATE, 4, controls=4, seed=1), tmp_path / "c.jsonl")
+    os.mkfifo(manifest)
+    writer = threading.Thread(target=manifest.write_bytes, args=((tmp_path / "c.jsonl").read_bytes(),), daemon=True)
+    writer.start()
+    code, out, err = leakage("plant", manifest, source, "-o", tmp_path / "planted.txt")
+    assert (code, err) == (0, "")
+    assert "4 copies of 4 canaries" in out
 
 
 def test_canaries_with_everything(tmp_path: Path, leakage: Leakage, byte_level: Path) -> None:

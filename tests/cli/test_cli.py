@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks import __version__, cli
+from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import LeakageError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -106,3 +107,47 @@ def test_a_path_the_system_refuses_is_one_line(capsys, monkeypatch):
         cli.main()
     assert stopped.value.code == 2
     assert capsys.readouterr().err.startswith("leakage: ")
+
+
+# -- locales without UTF-8 ----------------------------------------------------------------------------------
+
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+ASCII_OUTPUT = {"PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+
+
+def leakage_in(variables: dict[str, str], *arguments: str | bytes) -> subprocess.CompletedProcess[bytes]:
+    """The command in a process of its own, its output as bytes."""
+    command = [sys.executable, "-c", "from leakage_tasks.cli import main; main()", *arguments]
+    return subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT), **variables}, capture_output=True)
+
+
+def test_a_text_that_the_locale_cannot_decode_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+    output = tmp_path / "canaries.jsonl"
+    done = leakage_in(ASCII, "canaries", "--template", "Thé {unique} {digits:4}", "--count", "6", "-o", str(output))
+    assert done.returncode == 2
+    (line,) = done.stderr.decode("ascii").splitlines()
+    assert line.startswith("leakage: 'Th")
+    assert line.endswith("run the command again with PYTHONUTF8=1 before it")
+    assert not list(tmp_path.iterdir())
+
+
+def test_bytes_that_are_not_utf_8_are_one_line_too(tmp_path: Path) -> None:
+    output = tmp_path / "canaries.jsonl"
+    words = (b"canaries", b"--template", b"Th\xe9 {unique} {digits:4}", b"--count", b"6", b"-o")
+    done = leakage_in({"LC_ALL": "C.UTF-8"}, *words, os.fsencode(output))
+    assert done.returncode == 2
+    (line,) = done.stderr.decode().splitlines()
+    assert line.endswith("write it in UTF-8")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("variables", [ASCII, ASCII_OUTPUT])
+def test_a_manifest_with_accents_is_written_planted_and_shown(variables: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("Ein Haus für Björn\n" * 40, encoding="utf-8")
+    canaries, planted = tmp_path / "canaries.jsonl", str(tmp_path / "planted.txt")
+    write_manifest(make_canaries("Die Nummer von Björn, {unique}, ist {digits:4}.", 6), canaries)
+    assert leakage_in(variables, "plant", str(canaries), str(tmp_path / "train.txt"), "-o", planted).stderr == b""
+    done = leakage_in(variables, "verify", planted, str(canaries))
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert done.stdout.isascii()
+    assert "Björn" in Path(planted).read_text(encoding="utf-8")

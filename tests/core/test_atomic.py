@@ -212,8 +212,10 @@ def test_no_two_names_are_alike(tmp_path: Path) -> None:
 
 WRITES = """
 import signal, sys, time
-# Programs that a shell starts in the background are told to let Ctrl-C pass.
+# A child inherits ignored signals: Ctrl-C from a shell that starts the tests in the background, SIGHUP from nohup.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from pathlib import Path
 from leakage_tasks.core.atomic import replacing
 with replacing(Path(sys.argv[1]) / "outer") as outer, replacing(Path(sys.argv[1]) / "inner") as inner:

@@ -15,7 +15,10 @@ from leakage_tasks.core.endings import ended_in_order
 PREAMBLE = """
 import contextlib, os, shutil, signal, sys
 from pathlib import Path
+# The tests may run where a signal is ignored, as nohup does, and a child inherits that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from leakage_tasks.core import atomic, endings
 place, number = Path(sys.argv[1]), int(sys.argv[2])
 """

@@ -118,6 +118,27 @@ def test_a_pipe_that_somebody_writes_to_is_read(tmp_path: Path) -> None:
     writer.join()
 
 
+def test_a_pipe_of_a_shell_gives_every_reader_the_same() -> None:
+    end, start = os.pipe()
+    os.write(start, b"canaries")
+    os.close(start)
+    try:
+        assert [read_bytes(f"/dev/fd/{end}") for _ in range(3)] == [b"canaries"] * 3
+    finally:
+        os.close(end)
+
+
+def test_two_pipes_of_a_shell_with_one_name_are_not_mixed_up() -> None:
+    for content in (b"first", b"second"):
+        end, start = os.pipe()
+        os.write(start, content)
+        os.close(start)
+        os.dup2(end, 200)
+        os.close(end)
+        assert read_bytes("/dev/fd/200") == content
+    os.close(200)
+
+
 def test_a_writer_is_never_left_without_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # A writer that runs as soon as it can, and a reader that is held up each time it closes anything.
     path = tmp_path / "pipe"

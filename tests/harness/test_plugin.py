@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import logging
 import sys
 from collections.abc import Iterator
@@ -350,3 +351,17 @@ def test_a_program_that_uses_the_harness_keeps_its_tracebacks(
     error = OptionError("seed is x: give a number")
     sys.excepthook(OptionError, error, None)
     assert said == [error]
+
+
+def test_the_harness_table_is_written_where_stdout_is_ascii(
+    hooks: plugin.HarnessHooks, folders: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "argv", ["/venv/bin/lm_eval"])
+    monkeypatch.setattr(sys, "stdout", screen)
+    ours = SimpleNamespace(task_name="canary_exposure", alone=False, company=())
+    manager = type("Manager", (), {"load": lambda self: {"tasks": {"canary_exposure": ours}}})
+    hooks.introduce_tasks(manager)
+    manager().load()
+    print("± 0.1", file=screen, flush=True)
+    assert screen.buffer.getvalue() == b"\\xb1 0.1\n"

@@ -43,6 +43,11 @@ def read_one_run(path: str | Path) -> Run:
         names = ", ".join(one_line(run.name) for run in runs[:10]) + (", …" if len(runs) > 10 else "")
         raise ResultsError(f"{path}: holds {len(runs)} runs ({names}), a card is about one: name its results file")
     if not measured(runs[0]):
+        if any(result.predicted_only for result in runs[0].tasks.values() if result.is_leakage):
+            raise ResultsError(
+                f"{path}: the run had --predict_only, so nothing was scored and a card would have no figure: run "
+                "lm_eval again without it"
+            )
         raise ResultsError(
             f"{path}: no leakage was measured: run lm_eval with a task such as canary_exposure, or --tasks leakage"
         )

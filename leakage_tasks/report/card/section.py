@@ -78,7 +78,7 @@ def _warnings(entry: Entry) -> Iterator[str]:
     lines += [
         f"{_named(task)}: no figures, the model or the options at hand could not serve it"
         for task, result in entry.run.tasks.items()
-        if result.is_leakage and not result.answered
+        if result.is_leakage and not result.answered and not result.predicted_only
     ]
     if lines:
         said = "Read with care."

@@ -108,9 +108,10 @@ def _check_limits(run: Run, limits: Sequence[Limit], point: bool, allowed: Colle
         limited = [each for each in _figures(run) if limit.name in each.names]
         known = [each for each in limited if each.found.value is not None]
         if not known:
+            why, remedy = _missing(run, limit, bool(limited))
             raise ResultsError(
-                f"{run.files[-1]}: {printable(limit.name)} {_missing(run, limit, bool(limited))}, so its limit cannot "
-                "be checked: run the task that measures it, or leave the limit out"
+                f"{run.files[-1]}: {printable(limit.name)} {why}, so its limit cannot be checked: {remedy}, or leave "
+                "the limit out"
             )
         for each in known:
             yield _judge(run, limit, each, point, allowed)
@@ -144,12 +145,17 @@ def _headline_names(result: TaskResult, metric: str) -> list[str]:
     return [headline_name(of)] if of and headline_of(result, of) == metric else []
 
 
-def _missing(run: Run, limit: Limit, there: bool) -> str:
-    """Why a figure cannot be limited."""
+def _missing(run: Run, limit: Limit, there: bool) -> tuple[str, str]:
+    """Return why a figure cannot be limited, and the remedy."""
+    usual = "run the task that measures it"
     if there:
-        return "has no value"
+        return "has no value", usual
+    predicted_only = [task for task, result in sorted(run.tasks.items()) if result.predicted_only]
+    if predicted_only:
+        why = f"is not in it, as {', '.join(predicted_only)} ran under --predict_only and nothing was scored"
+        return why, "run lm_eval again without --predict_only"
     filtered = [each.names[-1] for each in _figures(run) if each.names[-1].startswith(f"{limit.name}/")]
-    return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it"
+    return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it", usual
 
 
 def _judge(run: Run, limit: Limit, limited: _Limitable, point: bool, allowed: Collection[str]) -> LimitOutcome:

@@ -100,6 +100,11 @@ def compare(before: Run, after: Run) -> Comparison:
     """
     tasks = [task for task in TITLES if task in measured(before).keys() & measured(after).keys()]
     if not tasks:
+        for run in (before, after):
+            if any(result.predicted_only for result in run.tasks.values() if result.is_leakage):
+                raise ResultsError(
+                    f"{run.files[-1]}: the run had --predict_only, so nothing was scored: run lm_eval again without it"
+                )
         raise ResultsError(
             f"{after.files[-1]}: has no leakage task in common with {before.files[-1]}: run the same tasks"
         )

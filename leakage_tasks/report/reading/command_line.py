@@ -110,6 +110,14 @@ def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _template_names(data: Mapping[str, Any]) -> list[str]:
+    """Return the name of the chat template, if a task of ours says that one was asked for."""
+    declared = [each.get("leakage") for each in _configs(data)]
+    protocols = [each.get("protocol") for each in declared if isinstance(each, dict)]
+    names = [each.get("chat_template") for each in protocols if isinstance(each, dict)]
+    return [name for name in names if isinstance(name, str)][:1]
+
+
 def _running(data: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[str]:
     if str(config.get("batch_size") or 1) != "1":
         yield from ("--batch_size", str(config["batch_size"]))
@@ -119,7 +127,7 @@ def _running(data: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[str
     if len(shots) == 1:
         yield from ("--num_fewshot", str(min(shots)))
     if data.get("chat_template") is not None:
-        yield "--apply_chat_template"
+        yield from ("--apply_chat_template", *_template_names(data))
         if data.get("fewshot_as_multiturn") is False:
             yield from ("--fewshot_as_multiturn", "false")
     if data.get("system_instruction"):

@@ -13,6 +13,9 @@ from leakage_tasks.metrics.verdict import Verdict, verdict_of
 from leakage_tasks.report.reading.results import TaskResult
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
+NO_HEADLINE = "no-headline"
+"""How ``leakage check --allow`` calls flags of tasks none of whose figures stands for the model."""
+
 
 @dataclass(frozen=True)
 class Figure:
@@ -110,14 +113,22 @@ def counted_words(result: TaskResult, metric: str) -> str:
 def flags(result: TaskResult) -> list[Flag]:
     """Why a task has no headline, and the alarms that the headline column of its results raises."""
     raised: list[Flag] = []
+    if result.predicted_only:
+        raised.append(Flag(result.task, "", None, _unscored(result), no_headline=result.is_leakage, waiver=NO_HEADLINE))
     if result.declared is not None and result.declared.no_headline and result.answered:
         words = f"no headline: {result.declared.no_headline}"
-        raised.append(Flag(result.task, "", None, words, no_headline=True, waiver="no-headline"))
+        raised.append(Flag(result.task, "", None, words, no_headline=True, waiver=NO_HEADLINE))
     for name, row in result.rows.items():
         value, alarm = result.headline.get(name), row.alarm
         if value is not None and alarm is not None and value < alarm.below:
             raised.append(Flag(result.task, name, value, alarm.words, alarm.fault, alarm.low, waiver=alarm.name))
     return raised
+
+
+def _unscored(result: TaskResult) -> str:
+    """Return why a run under ``--predict_only`` has no figure of a task, and the remedy."""
+    remedy = "'leakage score' scores its samples" if result.is_leakage else "run it again without"
+    return f"not scored: the run had --predict_only; {remedy}"
 
 
 def verdict_on(result: TaskResult) -> Verdict | None:

@@ -17,6 +17,8 @@ from leakage_tasks.report.reading.run import Run, TaskResult, Values
 from leakage_tasks.report.reading.validate import WrongField, finite, load_json, mapping, printable
 
 _NEITHER = ("name", "alias", "sample_len", "sample_count", "samples")
+_PREDICTED_ONLY = {"bypass"}
+"""The metric that the harness puts in place of all others under ``--predict_only``; its value means nothing."""
 _YEAR_9999 = 253_370_764_800
 
 
@@ -40,7 +42,7 @@ def _run(data: Mapping[str, Any], path: Path) -> Run:
     tasks = {
         task: dataclasses.replace(result, parents=parents.get(task, ()), date=date)
         for task, result in found.items()
-        if any(result.values.values())
+        if result.predicted_only or any(result.values.values())
     }
     arguments = _arguments(config.get("model_args"))
     if config.get("limit") is not None:
@@ -88,6 +90,9 @@ def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
             continue
         where, name = (errors, metric.removesuffix("_stderr")) if metric.endswith("_stderr") else (values, metric)
         where.setdefault(column, {})[name] = _number(value, f"results.{task}.{key}")
+    predicted_only = {metric for each in values.values() for metric in each} == _PREDICTED_ONLY
+    if predicted_only:
+        values, errors = {}, {}
     given = _part(data, "configs").get(task, {}).get("leakage")
     declared = declared_from_json(given, f"{path}: field 'configs.{printable(task)}.leakage'")
     if declared is not None:
@@ -98,7 +103,8 @@ def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
         _check_counts(task, values, declared)
     shots = _count(_part(data, "n-shot").get(task), f"n-shot.{task}")
     return TaskResult(
-        printable(task), values, errors, _directions(task, data), _samples(task, row, data), declared, path, shots
+        *(printable(task), values, errors, _directions(task, data), _samples(task, row, data), declared, path, shots),
+        predicted_only=predicted_only,
     )
 
 

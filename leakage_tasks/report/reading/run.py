@@ -43,6 +43,8 @@ class TaskResult:
     """The groups it is a member of."""
     date: float = 0.0
     """Seconds since 1970 of its file; 0 where that is not known."""
+    predicted_only: bool = False
+    """Whether the run had ``--predict_only``, so that the harness scored nothing."""
 
     @property
     def is_leakage(self) -> bool:

@@ -87,10 +87,10 @@ def _without_collecting() -> Iterator[None]:
 
 
 def _compared(samples: Samples, scores: Scores) -> ResultsComparison | None:
-    """The scores beside the run's own; None where there are none of the task."""
+    """The scores beside the run's own; None if the run has none of the task, as under ``--predict_only``."""
     file = samples.results
     result = None if file is None else read_run(file).tasks.get(samples.task)
-    if file is None or result is None:
+    if file is None or result is None or result.predicted_only:
         return None
     theirs, ours = _flat(result.values), _flat(scores)
     expected = {name: value for name, value in theirs.items() if name.rpartition(",")[0] not in samples.unscored}

@@ -54,8 +54,10 @@ class CausalTarget(CausalReader):
     # -- tokens ---------------------------------------------------------------------------------------------
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of each text, without special tokens."""
-        return token_ids(self.tokenizer, texts, special=False)
+        """Return the tokens of each text, without special tokens. Raises TargetError for one without an embedding."""
+        found = token_ids(self.tokenizer, texts, special=False)
+        self.embedded.check(found)
+        return found
 
     def plain_rows(self, texts: Sequence[str]) -> list[list[int]]:
         """See :meth:`CausalReader.plain_rows`."""

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from leakage_tasks.targets.batches import PADDING_ON_CPU
+from leakage_tasks.targets.embedded_tokens import EmbeddedTokens
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
 from leakage_tasks.targets.memory_budget import MemoryBudget
@@ -53,6 +54,7 @@ class TextModel:
         self.pass_size = PassSize(SPREAD if spread else None)
         self.spelling = cache(lambda: token_pieces(tokenizer, model.config.get_text_config().vocab_size))
         """The text each token adds, found out once."""
+        self.embedded = EmbeddedTokens(model, tokenizer)
 
     def texts_that_fit(self, length: int) -> int:
         """Texts of ``length`` tokens, with logits at each of them, that a pass has memory for; one at least."""

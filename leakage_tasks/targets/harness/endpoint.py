@@ -12,8 +12,9 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.data.chat import Conversation
 from leakage_tasks.harness.api import LM
+from leakage_tasks.targets.harness.faults import kinds
 from leakage_tasks.targets.harness.target import HarnessTarget
-from leakage_tasks.targets.harness.texts import check_decoding, generation_settings, kinds
+from leakage_tasks.targets.harness.texts import check_decoding, generation_settings
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 ANSWERS = "black box: answers the model writes to messages"

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from leakage_tasks.core.arrays import FloatArray
-from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.errors import MissingEmbeddingError, OptionError, TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.stats.bits import LN2
@@ -49,7 +49,7 @@ def fast_target(
             target: CausalTarget | Seq2SeqTarget
             target = seq2seq_target(lm, cached, languages) if translates else causal_target(lm, cached, prefix)
             reason = _disagreement(lm, target, texts, prefix, plain)
-        except OptionError:
+        except (OptionError, MissingEmbeddingError):
             raise
         except Exception as error:
             said = "" if private else " ".join(str(error).split())[:200]

@@ -13,13 +13,13 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.harness.api import LM
 from leakage_tasks.pairs import Pair
+from leakage_tasks.targets.harness.faults import kinds
 from leakage_tasks.targets.harness.target import HarnessTarget, only_writes
 from leakage_tasks.targets.harness.texts import (
     SPOKEN_ALONE,
     HarnessTexts,
     check_decoding,
     generation_settings,
-    kinds,
     text_tokens,
 )
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig

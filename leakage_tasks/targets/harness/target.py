@@ -22,15 +22,15 @@ from leakage_tasks.harness.generation import request
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.in_context import lead_of, start_token
+from leakage_tasks.targets.embedded_tokens import embedded_tokens
 from leakage_tasks.targets.harness.fast_path import check_order, fast_target, seq2seq_target
+from leakage_tasks.targets.harness.faults import gives_no_likelihoods, kinds
 from leakage_tasks.targets.harness.texts import (
-    UNSCORED,
     HarnessTexts,
     TextTokens,
     asked_together,
     check_decoding,
     generation_settings,
-    kinds,
     text_tokens,
 )
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
@@ -56,6 +56,7 @@ class HarnessScorer:
     def __init__(self, lm: LM, source: Source = _nothing) -> None:
         self._lm = self.lm = lm
         self._source = source
+        self._embedded = embedded_tokens(lm)
         self.max_length = getattr(lm, "max_length", None)
         if lm.world_size > 1 and str(getattr(lm, "batch_size", "")).startswith("auto"):
             raise TargetError(
@@ -72,6 +73,7 @@ class HarnessScorer:
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError if the model cannot."""
+        self._embedded.check_texts(texts)
         requests = [request("loglikelihood", {}, (self._source(text), text), place) for place, text in enumerate(texts)]
         return self._bits("texts", self._lm.loglikelihood, requests)
 
@@ -81,8 +83,8 @@ class HarnessScorer:
         """Costs from what ``call`` gives to all attacks' requests of the ``kind``. Raises TargetError if it cannot."""
         try:
             answers = asked_together(self._lm, kind, call, requests)
-        except UNSCORED:
-            if not only_writes(self._lm):
+        except Exception as error:
+            if not (gives_no_likelihoods(self._lm, error) and only_writes(self._lm)):
                 raise
             raise TargetError(
                 f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=text-sampling "
@@ -118,6 +120,7 @@ class HarnessTarget(HarnessScorer):
 
     def complete(self, text: str, characters: int) -> str:
         """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
+        self._embedded.check_texts([self.before + text])
         settings = {"until": ["\n\n"], "max_gen_toks": max(characters, 1), "do_sample": False, "temperature": 0.0}
         asked = [request("generate_until", {}, (self.before + text, settings), 0)]
         return asked_together(self._lm, self._alike("complete", text), self._lm.generate_until, asked)[0]
@@ -129,6 +132,7 @@ class HarnessTarget(HarnessScorer):
     def write(self, text: str, characters: int, number: int, scheme: DecodingConfig, seed: str) -> list[str]:
         """See :class:`~leakage_tasks.targets.protocols.WritesTexts`. Raises TargetError for models that do not draw."""
         check_decoding(self._lm, scheme)
+        self._embedded.check_texts([self.before + text])
         stream = random.Random(f"write:{seed}")
         settings = [generation_settings(self._lm, scheme, characters, stream.random()) for _ in range(number)]
         asked = [(self.before + text, {**each, "until": ["\n\n"]}) for each in settings]
@@ -207,7 +211,9 @@ class TokensInContext(HarnessTarget):
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
         """The lead and each text's tokens after it."""
         around = [self._context.before + text + self._context.after for text in texts]
-        return [self._lead.begin(tokens) for tokens in self._lead.after(self._tokens.encode(around))]
+        encoded = self._tokens.encode(around)
+        self._embedded.check(encoded)
+        return [self._lead.begin(tokens) for tokens in self._lead.after(encoded)]
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError if the model cannot."""

@@ -10,9 +10,10 @@ from typing import Any, TypeVar
 from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.core.errors import OptionError, SpaceError, TargetError
 from leakage_tasks.core.log import first_line, log
-from leakage_tasks.harness.api import LM, CachingLM
+from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.generation import request
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.harness.faults import forward_faults, gives_no_likelihoods, kinds
 from leakage_tasks.targets.rounds import ask, share_of_whole_texts
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
@@ -42,19 +43,10 @@ CUT_OFF = {
     "TextSynthLM": "decodes greedily whatever it is asked",
 }
 """Models that cannot be drawn from, and why."""
-UNSCORED = (NotImplementedError, AssertionError, ValueError, KeyError, TypeError)
-"""How models of the harness say that they give no log-likelihoods, and how an answer without them is met."""
 SPOKEN_ALONE = frozenset({"HFLM"})
 """Models that turn what they generate into text without what stands before it."""
 CHOSEN = 64
 """Requests that a model which chooses its own batches is taken to answer at a time."""
-
-
-def kinds(lm: Any) -> tuple[str, ...]:
-    """Names of the classes of a model, nearest first; a cache around it is looked through."""
-    while isinstance(lm, CachingLM):
-        lm = lm.lm
-    return tuple(each.__name__ for each in type(lm).__mro__)
 
 
 def check_decoding(lm: Any, scheme: DecodingConfig) -> None:
@@ -107,7 +99,8 @@ def asked_together(lm: Any, kind: Hashable, call: Callable[[list[Any]], Sequence
     """What ``call`` answers to the requests ``asked``, in one call with those of the ``kind`` that others ask."""
 
     def many(several: Sequence[list[Any]]) -> list[list[Answer]]:
-        found = iter(call([each for own in several for each in own]))
+        with forward_faults(lm):
+            found = iter(call([each for own in several for each in own]))
         return [list(islice(found, len(own))) for own in several]
 
     return ask((kind, id(lm)), many, list(asked), share_of_whole_texts(len(asked), requests_at_once(lm)), len(asked))
@@ -188,10 +181,13 @@ class HarnessTexts:
         return [answer or "" for answer in self._ask("generate_until", asked)]
 
     def scores(self, text: str) -> bool:
-        """Whether the model gives log-likelihoods; others say so in several ways, or their server leaves them out."""
+        """Return whether the model gives log-likelihoods. Raises ForwardPassError, and any other error as it is."""
         try:
-            self._lm.loglikelihood([request("loglikelihood", {}, ("", text), 0)])
-        except UNSCORED as error:
+            with forward_faults(self._lm):
+                self._lm.loglikelihood([request("loglikelihood", {}, ("", text), 0)])
+        except Exception as error:
+            if not gives_no_likelihoods(self._lm, error):
+                raise
             why = ": ".join(dict.fromkeys((type(error).__name__, first_line(error))))
             log.warning("leakage: %s gives no log-likelihoods (%s): all that it can do is write", self._name, why)
             return False
@@ -214,7 +210,8 @@ class HarnessTexts:
     def _ask(self, kind: Any, asked: Sequence[tuple]) -> list[Any]:
         # An API's answer to no request at all is an error.
         requests = [request(kind, {}, arguments, place) for place, arguments in enumerate(asked)]
-        return list(getattr(self._lm, kind)(requests)) if requests else []
+        with forward_faults(self._lm):
+            return list(getattr(self._lm, kind)(requests)) if requests else []
 
 
 def _parts(context: str, continuation: str) -> tuple[tuple[str, str], tuple[str, str]]:

@@ -110,12 +110,15 @@ class Seq2SeqTarget(TextModel):
         return GivenSource(self, self.encode_source(source))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of target sentences, without special ones."""
-        return self.tokenizer(text_target=list(texts), add_special_tokens=False, **ALONE)["input_ids"]
+        """Tokens of target sentences, without special ones. Raises TargetError for one without an embedding."""
+        found: list[list[int]] = self.tokenizer(text_target=list(texts), add_special_tokens=False, **ALONE)["input_ids"]
+        self.embedded.check(found)
+        return found
 
     def encode_source(self, text: str) -> list[int]:
         """Tokens of a source sentence, special ones included. Raises TargetError if the model cannot read them all."""
         tokens = self.source_tokens(text)
+        self.embedded.check([tokens], "a source sentence")
         if len(tokens) > self.max_length:
             raise TargetError(
                 f"a source sentence of {len(tokens)} tokens does not fit the model's {self.max_length}: shorten it"

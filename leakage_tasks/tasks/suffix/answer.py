@@ -22,9 +22,11 @@ from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import pairs_hash
 from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.embedded_tokens import embedded_tokens
 from leakage_tasks.targets.harness.chat import template_of
 from leakage_tasks.targets.harness.endpoint import check_takes_text
 from leakage_tasks.targets.harness.fast_path import fast_target
+from leakage_tasks.targets.harness.faults import private_forward_faults
 from leakage_tasks.targets.harness.fingerprint import files_fingerprint
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
 from leakage_tasks.targets.harness.target import HarnessTarget, only_writes
@@ -37,6 +39,7 @@ from leakage_tasks.tasks.resume import Findings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options
 from leakage_tasks.tasks.suffix.references import comparing_model, has_soft_prompt, untuned_model
+from leakage_tasks.tasks.used_tokens import TEMPLATE
 
 CHECK_TOKENS = 20
 """Tokens of a prefix that a model's fast way is checked on."""
@@ -49,15 +52,19 @@ def answering(lm: LM) -> Answering:
     resume = Resume(lm)
 
     def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
-        options = _suited(lm, suffix_options(order))
+        read, chat = suffix_options(order), order.get("chat")
+        before = None if chat is None else Chat(**chat).context(template_of(lm, chat.get("template"))).before
+        embedded_tokens(lm).check_texts([] if before is None else [before], TEMPLATE)
+        with private_forward_faults(lm, read.reveal):
+            return attacked(_suited(lm, read), before, group)
+
+    def attacked(options: SuffixOptions, before: str | None, group: Sequence[Instance]) -> list[Answer]:
         known = {pair.id: pair for pair in options.attacked()}
         missing = [request.doc["pair"] for request in group if request.doc["pair"] not in known]
         if missing:
             raise OptionError(
                 f"{options.source.data}: pair {missing[0]} is no longer in it: leave the data as they were, run again"
             )
-        chat = order.get("chat")
-        before = None if chat is None else Chat(**chat).context(template_of(lm)).before
         pairs = [known[request.doc["pair"]] for request in group]
         with memory_within(options.memory):
             found = _found(lm, pairs, options, before, _there(lm, resume, pairs, options, before))
@@ -207,6 +214,9 @@ def suffix_target(
     """
     if isinstance(lm, HFLM) and lm.backend == "causal":
         spoken: Any = lm.tokenizer
+        embedded = embedded_tokens(lm)
+        for pair in pairs:
+            embedded.check([(*pair.prefix, *pair.suffix)], str(pair))
         texts = spoken.batch_decode([list(pair.prefix[:CHECK_TOKENS]) for pair in (pairs[0], pairs[-1])])
         # No text is scored here from its first token on, so a tokenizer that has none to begin with will do.
         prefix = ANY_TOKEN if lm.prefix_token_id is None else lm.prefix_token_id

@@ -19,6 +19,7 @@ from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.harness.api import LM
+from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, reading_of
@@ -69,7 +70,8 @@ class SuffixExtraction(LocalTask):
 
     def build_all_requests(self, **given: Any) -> None:
         """See the harness; with a chat template a prefix is how the assistant's turn begins."""
-        self._chat = Chat(system=given.get("system_instruction")) if given.get("apply_chat_template") else None
+        system = given.get("system_instruction")
+        self._chat = Chat(system=system, template=template_name()) if given.get("apply_chat_template") else None
         super().build_all_requests(**given)
 
     @classmethod

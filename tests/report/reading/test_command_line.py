@@ -18,7 +18,7 @@ from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.command_words import HIDDEN
 from leakage_tasks.report.reading.command_line import CommandLine, command_of
 from tests.oracles import letters, tiny_gpt2
-from tests.report.made import STAMP, leaking, results, write
+from tests.report.made import STAMP, declaration, leaking, results, write
 
 NAMES = st.from_regex(r"[a-z][a-z_]{0,9}x", fullmatch=True)
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12)
@@ -80,6 +80,12 @@ def test_the_harness_reads_back_how_it_ran(tmp_path):
     assert read.apply_chat_template is True
     assert read.fewshot_as_multiturn is False
     assert read.system_instruction == rest["system_instruction"]
+
+
+def test_the_name_of_the_chat_template_is_in_it(tmp_path):
+    configs = {"canary_exposure": {"leakage": declaration("canary_exposure", protocol={"chat_template": "rag"})}}
+    command = of(tmp_path, chat_template="{{ messages }}", configs=configs)
+    assert read_by_the_harness(command).apply_chat_template == "rag"
 
 
 def test_what_is_as_usual_is_left_out(tmp_path):

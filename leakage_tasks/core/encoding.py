@@ -1,0 +1,49 @@
+"""Characters that the encoding of the locale, or UTF-8, cannot hold."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from leakage_tasks.core.errors import LeakageError, OptionError
+
+
+def check_characters(option: str, text: str, kind: type[LeakageError] = OptionError) -> None:
+    """Raise ``kind`` if ``text`` holds bytes that the locale's encoding could not decode.
+
+    Python puts half a surrogate pair in place of each such byte of a command line. Tokenizers and UTF-8 files take
+    none.
+    """
+    if _is_undecoded(text):
+        raise kind(f"{option}={text!r}: {_cause()}")
+
+
+def unwritable(error: UnicodeEncodeError, words: Sequence[str]) -> str:
+    """Return one line on characters that could not be written.
+
+    It names the first of the command's ``words`` that holds such characters. It does not quote ``error.object``, which
+    may be text of somebody's data.
+    """
+    named = next((word for word in words if _is_undecoded(word)), "")
+    if named:
+        return f"{named!r}: {_cause()}"
+    return (
+        f"a name or a text holds characters that the encoding {error.encoding!r} has no form for: {_remedy()}"
+        if error.encoding != "utf-8"
+        else "a name or a text holds half a surrogate pair, which UTF-8 cannot hold: take it out of the input"
+    )
+
+
+def _is_undecoded(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _cause() -> str:
+    encoding = sys.getfilesystemencoding()
+    if encoding == "utf-8":
+        return "holds bytes that are not UTF-8: write it in UTF-8"
+    return f"holds characters that the locale's encoding, {encoding!r}, does not have: {_remedy()}"
+
+
+def _remedy() -> str:
+    return "run the command again with PYTHONUTF8=1 before it"

@@ -1,0 +1,54 @@
+"""The name in ``--apply_chat_template NAME``, which the harness does not pass on to tasks or to the rendering."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from inspect import signature
+from types import ModuleType
+from typing import Any
+
+_NAME: ContextVar[str | None] = ContextVar("name of a chat template", default=None)
+_REFUSALS = ("The specified chat template ", "This model has multiple chat templates ")
+"""How the harness' errors begin that are about the name of a chat template."""
+
+
+def template_name() -> str | None:
+    """Return the name of the chat template that the run asks for; None if it names none."""
+    return _NAME.get()
+
+
+def keep_template_names(evaluator: ModuleType) -> None:
+    """Let the harness' ``evaluate`` note the name, and an error of ``simple_evaluate`` about it be one line."""
+    module = vars(evaluator)
+    evaluate, simple_evaluate = module["evaluate"], module["simple_evaluate"]
+
+    @functools.wraps(evaluate)
+    def noting(*args: Any, **kwargs: Any) -> Any:
+        given = signature(evaluate).bind_partial(*args, **kwargs).arguments.get("apply_chat_template")
+        before = _NAME.set(given if isinstance(given, str) else None)
+        try:
+            return evaluate(*args, **kwargs)
+        finally:
+            _NAME.reset(before)
+
+    @functools.wraps(simple_evaluate)
+    def in_one_line(*args: Any, **kwargs: Any) -> Any:
+        with _one_line():
+            return simple_evaluate(*args, **kwargs)
+
+    module["evaluate"], module["simple_evaluate"] = noting, in_one_line
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith(_REFUSALS):
+            raise
+        from leakage_tasks.core.errors import OptionError
+
+        raise OptionError(f"--apply_chat_template: {error}") from None

@@ -1,0 +1,46 @@
+"""Manifests that the tasks of a run have read, handed on to their attacks: nothing is read twice."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakValueDictionary
+
+from leakage_tasks.canaries import Canary, read_manifest
+
+
+@dataclass(frozen=True, eq=False)
+class ReadManifest:
+    """The canaries of a manifest, kept as long as the task that read them."""
+
+    path: str
+    canaries: tuple[Canary, ...]
+
+
+_READ: WeakValueDictionary[tuple[str, str], ReadManifest] = WeakValueDictionary()
+
+
+def hand_on(path: str | None, canaries: Sequence[Canary], attacked_sha256: str) -> ReadManifest | None:
+    """Let attacks find what a task has read, as long as the task keeps what this returns; None for no manifest.
+
+    Requests name the path and the hash of the canaries that are attacked. The path alone would not do: a file may
+    change between two runs of one process.
+    """
+    if path is None:
+        return None
+    read = ReadManifest(path, tuple(canaries))
+    _READ[path, attacked_sha256] = read
+    return read
+
+
+def manifest_of(order: Mapping[str, Any]) -> tuple[Canary, ...]:
+    """Return all canaries of the manifest that an attack's request names; none for the built-in canaries.
+
+    The manifest is read only if no task of this process has read it.
+    """
+    path = order["canaries"]
+    if path is None:
+        return ()
+    known = _READ.get((path, order["manifest"]))
+    return tuple(read_manifest(path)) if known is None else known.canaries

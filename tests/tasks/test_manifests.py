@@ -1,0 +1,79 @@
+"""A manifest is read once a run: by its task, and not again by the attacks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from lm_eval.models.huggingface import HFLM
+
+from leakage_tasks.attacks import finding_from_json
+from leakage_tasks.canaries import Canary, make_canaries, read_manifest, write_manifest
+from leakage_tasks.tasks import manifests
+from leakage_tasks.tasks.manifests import hand_on, manifest_of
+from tests.oracles import letters, tiny_gpt2
+from tests.tasks.test_canary_tasks import BOTH, evaluate
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    """A manifest with a natural canary, whose secret no document holds, and a supporting one."""
+    first, *others = make_canaries("pin {unique} is {digits:2}", 3, repetitions=(1, 10), controls=2)
+    natural = replace(others[0], id="natural-0", kind="natural", seed=None)
+    supporting = replace(others[1], id="supporting-0", kind="supporting", supports=first.id)
+    path = tmp_path / "canaries.jsonl"
+    write_manifest([first, *others, natural, supporting], path)
+    return path
+
+
+@contextmanager
+def piped(path: Path) -> Iterator[str]:
+    """The name that a shell gives ``<(cat path)``."""
+    end, start = os.pipe()
+    os.write(start, path.read_bytes())
+    os.close(start)
+    try:
+        yield f"/dev/fd/{end}"
+    finally:
+        os.close(end)
+
+
+def findings(manifest: str) -> dict[str, list[tuple[str, float | None, int]]]:
+    """What both tasks find out about each canary."""
+    lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=16)
+    samples = evaluate(lm, BOTH, {"canaries": manifest})["samples"]
+    read = {name: [finding_from_json(sample["resps"][0][0]) for sample in samples[name]] for name in BOTH}
+    return {name: [(each.canary, each.rank, each.supporting) for each in found] for name, found in read.items()}
+
+
+def test_a_pipe_serves_both_tasks_as_the_file_does(written: Path) -> None:
+    expected = findings(str(written))
+    with piped(written) as manifest:
+        assert findings(manifest) == expected
+    assert {name for name, _, _ in expected["canary_exposure"]} >= {"natural-0"}
+    assert ("canary-0", 1) in {(name, supporting) for name, _, supporting in expected["canary_exposure"]}
+
+
+def test_attacks_do_not_open_the_manifest_again(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> list[Canary]:
+        raise AssertionError(f"{path} is read again")
+
+    monkeypatch.setattr(manifests, "read_manifest", refuse)
+    assert findings(str(written))["canary_exposure"]
+
+
+def test_a_manifest_that_was_changed_is_not_mixed_up_with_what_was_read_before(written: Path) -> None:
+    before = hand_on(str(written), read_manifest(written)[:1], "hash of the first")
+    after = hand_on(str(written), read_manifest(written)[:2], "hash of the second")
+    assert before is not None
+    assert after is not None
+    for read, sha256 in ((before, "hash of the first"), (after, "hash of the second")):
+        assert manifest_of({"canaries": str(written), "manifest": sha256}) == read.canaries
+
+
+def test_what_no_task_has_read_is_read(written: Path) -> None:
+    assert manifest_of({"canaries": str(written), "manifest": "of no task"}) == tuple(read_manifest(written))
