@@ -69,7 +69,7 @@ def test_planting_secrets_that_everybody_has_is_warned_of(
 
 def test_planting_reads_a_pipe_once(tmp_path: Path, leakage: Leakage) -> None:
     source, manifest = tmp_path / "train.txt", tmp_path / "pipe"
-    source.write_text("one\ntwo\n")
+    source.write_text("one line of many more\n" * 400)
     write_manifest(make_canaries(TEMPLATE, 4, controls=4, seed=1), tmp_path / "c.jsonl")
     os.mkfifo(manifest)
     writer = threading.Thread(target=manifest.write_bytes, args=((tmp_path / "c.jsonl").read_bytes(),), daemon=True)

@@ -143,7 +143,7 @@ def test_bytes_that_are_not_utf_8_are_one_line_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("variables", [ASCII, ASCII_OUTPUT])
 def test_a_manifest_with_accents_is_written_planted_and_shown(variables: dict[str, str], tmp_path: Path) -> None:
-    (tmp_path / "train.txt").write_text("Ein Haus für Björn\n" * 40, encoding="utf-8")
+    (tmp_path / "train.txt").write_text("Ein Haus für Björn\n" * 800, encoding="utf-8")
     canaries, planted = tmp_path / "canaries.jsonl", str(tmp_path / "planted.txt")
     write_manifest(make_canaries("Die Nummer von Björn, {unique}, ist {digits:4}.", 6), canaries)
     assert leakage_in(variables, "plant", str(canaries), str(tmp_path / "train.txt"), "-o", planted).stderr == b""
