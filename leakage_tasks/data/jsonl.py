@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.inputs import json_fault
 from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.data.base import register_format
 from leakage_tasks.data.chat import Turns, is_chat, turns_of
@@ -112,7 +113,8 @@ def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     raise PlantingError(f"{source}:{number}: holds {type(row).__name__}, expected an object of columns")
                 yield number, row
         except LineError as bad:
-            reason = bad.error.msg if isinstance(bad.error, json.JSONDecodeError) else "beyond what can be read"
+            error = bad.error
+            reason = json_fault(error).reason if isinstance(error, json.JSONDecodeError) else "beyond what can be read"
             raise PlantingError(f"{source}:{bad.number}: not JSON ({reason}): fix the line") from None
 
 

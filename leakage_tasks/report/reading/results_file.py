@@ -11,6 +11,7 @@ from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.core.inputs import json_fault
 from leakage_tasks.metrics.metric import MORE
 from leakage_tasks.report.reading.declared import Declared, declared_from_json
 from leakage_tasks.report.reading.run import Run, TaskResult, Values
@@ -65,7 +66,8 @@ def _load(path: Path) -> Mapping[str, Any]:
     try:
         data = load_json(path, "utf-8-sig")
     except json.JSONDecodeError as error:
-        reason = f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        fault = json_fault(error)
+        reason = f"not JSON: {fault.reason} at line {fault.line}, column {fault.column}"
         raise ResultsError(f"{path}: {reason}: {remedy}") from None
     except (UnicodeDecodeError, ValueError):
         raise ResultsError(f"{path}: not a JSON file: {remedy}") from None
