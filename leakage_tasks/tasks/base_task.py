@@ -17,6 +17,7 @@ from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import HarnessTask, request
 from leakage_tasks.metrics.metric import MORE, Metric
+from leakage_tasks.metrics.scoring import Scoring, inherited
 from leakage_tasks.tasks.answering import Answer, answer_by_order, let_models_answer
 from leakage_tasks.tasks.own_command import own_command
 from leakage_tasks.tasks.sharing import ALIKE, SPARE
@@ -50,6 +51,8 @@ class LocalTask(HarnessTask):
     DOCUMENTS: str
     SOURCE: str
     MEASURES: Literal["leakage", "usefulness"] = "leakage"
+    SCORING: Scoring | None = None
+    """How saved samples are scored again; None for a task whose samples cannot be. Subclasses inherit it."""
     OUTPUT_TYPE: str
     """The kind of its requests, which :meth:`answers` answers on every model."""
     CHATS = False
@@ -171,6 +174,7 @@ class LocalTask(HarnessTask):
             **({"no_headline": self.no_headline()} if self.no_headline() else {}),
             **({"built_in": True} if self.built_in else {}),
             **({"command": command} if command else {}),
+            **(inherited(self.SCORING, self.task_name) if self.SCORING else {}),
             "attacks": [{"attack": attack, "access": access} for attack, access in sorted(self._attacks)],
             "rows": {metric.name: metric.declaration() for metric in self.metrics},
             **({MORE: {name: self.found.get(name) for name in self._more}} if self._more else {}),

@@ -154,6 +154,7 @@ class CanaryTask(LocalTask):
             "canaries": self.options.canaries,
             "manifest": self._manifest,
             "optional": self.optional,
+            **scoring.inherited(self.SCORING, self.task_name),
             **({} if self.options.memory is None else {"memory": self.options.memory}),
             **self._resuming(),
         }

@@ -50,6 +50,11 @@ class TaskResult:
         return self.declared is not None and self.declared.measures == "leakage"
 
     @property
+    def scoring_name(self) -> str:
+        """The name of the scoring of its samples: its own, or that of the task whose class it inherits."""
+        return self.task if self.declared is None or not self.declared.scoring else self.declared.scoring
+
+    @property
     def rows(self) -> Mapping[str, MetricSpec]:
         """What its metrics declared about themselves, by name; nothing where they did not."""
         return {} if self.declared is None else self.declared.rows
@@ -111,6 +116,11 @@ class Run:
     """Those of harness and transformers."""
     name: str = ""
     """One that no other run beside it has."""
+
+    def scored_as(self, task: str) -> TaskResult | None:
+        """Return the result of ``task``, or of the first task that inherits its scoring."""
+        inheriting = (each for each in self.tasks.values() if each.scoring_name == task)
+        return self.tasks.get(task) or next(inheriting, None)
 
     @property
     def time(self) -> datetime | None:
