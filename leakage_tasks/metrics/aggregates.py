@@ -68,7 +68,7 @@ class ShareEnds(NamedTuple):
 
 
 class SampledShare(NamedTuple):
-    """A probability as the share of ``hits`` among ``draws``; without draws it is known as it is."""
+    """A probability, and the ``hits`` among ``draws`` of it; 0 draws if the number of hits is not known."""
 
     share: float
     hits: int
@@ -143,10 +143,35 @@ def _share_ends(values: list[ShareEnds]) -> tuple[float, float]:
 
 
 def _sampled_ends(values: list[SampledShare]) -> tuple[float, float]:
-    """A bootstrap of no hit at all says that there can be none: the upper end is at least that of all draws in one."""
+    """Return the bootstrap interval, widened to the Clopper-Pearson interval of all draws if all hits are known.
+
+    A bootstrap of zeros alone is [0, 0]. With n draws of all documents together and no hit, the upper end is at least
+    1 − 0.025^(1/n), about 3.7 / n (Clopper and Pearson 1934). It bounds the mean of the documents' probabilities p_i:
+    with the same number of draws for each, the chance of no hit, the product of (1 − p_i)^draws, is largest where all
+    p_i equal their mean.
+    """
     low, high = _bootstrap(tuple(value.share for value in values))
+    if not all(value.draws for value in values):
+        return low, high
     hits, draws = sum(value.hits for value in values), sum(value.draws for value in values)
-    return low, max(high, intervals.clopper_pearson(hits, draws)[1]) if draws else high
+    least, most = intervals.clopper_pearson(hits, draws)
+    return min(low, least), max(high, most)
+
+
+def bootstrap_between(least: float, most: float) -> Interval:
+    """Return the percentile bootstrap interval of the mean of values from ``least`` to ``most``.
+
+    The bootstrap of n values that are all alike has no width. By Clopper and Pearson, a share of up to 1 − 0.025^(1/n)
+    of further values may differ from them, as far as the bounds allow.
+    """
+
+    def ends(values: list[float]) -> tuple[float, float]:
+        if len(set(values)) > 1:
+            return _bootstrap(tuple(values))
+        other = intervals.clopper_pearson(0, len(values))[1]
+        return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
+
+    return _interval(BOOTSTRAP.kind, ends)
 
 
 CLOPPER_PEARSON = _interval("Clopper-Pearson", _clopper_pearson)
@@ -229,14 +254,19 @@ def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:
 
 
 def early_stop_interval(wrong: int | None = None) -> Interval:
-    """The percentile bootstrap interval of :func:`early_stop`. Raises OptionError."""
+    """Return the percentile bootstrap interval of :func:`early_stop`, of guesses all right or all wrong their shares'.
+
+    Raises OptionError.
+    """
     check_wrong(wrong)
-    return _interval(
-        BOOTSTRAP.kind,
-        lambda guesses: intervals.bootstrap_early_stop(
-            enumerate(_right(guesses)), len(guesses), wrong or wrong_allowed(len(guesses))
-        ),
-    )
+
+    def ends(guesses: list[Guessed]) -> tuple[float, float]:
+        right = _right(guesses)
+        if len(set(right)) == 1:
+            return _clopper_pearson(right)
+        return intervals.bootstrap_early_stop(enumerate(right), len(guesses), wrong or wrong_allowed(len(guesses)))
+
+    return _interval(BOOTSTRAP.kind, ends)
 
 
 def _right(guesses: list[Guessed]) -> list[bool]:
