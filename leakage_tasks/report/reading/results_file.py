@@ -14,7 +14,7 @@ from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.inputs import json_fault
 from leakage_tasks.metrics.metric import MORE
 from leakage_tasks.report.reading.declared import Declared, declared_from_json
-from leakage_tasks.report.reading.run import Run, TaskResult, Values
+from leakage_tasks.report.reading.run import ADDED, Run, TaskResult, Values
 from leakage_tasks.report.reading.validate import WrongField, finite, load_json, mapping, printable
 
 _NEITHER = ("name", "alias", "sample_len", "sample_count", "samples")
@@ -46,7 +46,7 @@ def _run(data: Mapping[str, Any], path: Path) -> Run:
     arguments = _arguments(config.get("model_args"))
     if config.get("limit") is not None:
         finite(config["limit"], "config.limit")
-    source = data.get("model_name") or arguments.get("pretrained") or arguments.get("model") or config.get("model")
+    source = _named(data, arguments) or arguments.get("pretrained") or arguments.get("model") or config.get("model")
     versions = {name: data[f"{name}_version"] for name in ("lm_eval", "transformers") if f"{name}_version" in data}
     return Run(
         model=printable(str(config.get("model") or data.get("model_source") or "unknown")),
@@ -74,6 +74,16 @@ def _load(path: Path) -> Mapping[str, Any]:
     if not isinstance(data, dict) or not isinstance(data.get("results"), dict):
         raise ResultsError(f"{path}: field 'results': missing, so this is no results file: {remedy}")
     return data
+
+
+def _named(data: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
+    """Return the harness' name of the model, None for one that is the name of an adapter on a base model.
+
+    The harness calls a model after its adapter, if it has one.
+    """
+    name = data.get("model_name")
+    added = {str(arguments[each]) for each in ADDED if arguments.get(each)}
+    return None if arguments.get("pretrained") and name in added else name
 
 
 def _part(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
