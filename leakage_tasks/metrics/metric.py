@@ -153,6 +153,11 @@ class Metric(MetricSpec, Generic[Found, One]):
         return [dataclasses.replace(self, interval=names, interval_kind=interval.kind), *ends]
 
 
+def limited_words(used: int, whole: int, documents: str) -> str:
+    """Return why a run over a part of its documents has no headline."""
+    return f"the run was limited to {used:,} of {whole:,} {documents} (--limit or --samples): run all of them"
+
+
 HEADLINE = partial(MetricSpec, headline=True, count="n_planted")
 """What a headline of the canary tasks declares."""
 

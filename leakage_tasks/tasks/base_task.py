@@ -16,7 +16,7 @@ from leakage_tasks.core.unanswered import FIELD, reason_of
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import HarnessTask, request
-from leakage_tasks.metrics.metric import MORE, Metric
+from leakage_tasks.metrics.metric import MORE, Metric, limited_words
 from leakage_tasks.metrics.scoring import Scoring, inherited
 from leakage_tasks.tasks.answering import Answer, answer_by_order, let_models_answer
 from leakage_tasks.tasks.own_command import own_command
@@ -129,7 +129,10 @@ class LocalTask(HarnessTask):
 
     def said(self) -> str:
         """What stands beside the task's name in the harness' table: a verdict, or why there is none."""
-        return "self-test" if self.built_in else "no headline" if self.no_headline() else ""
+        if self.built_in:
+            return "self-test"
+        number = "no headline" if self.limited is None else f"limited to {self.limited[0]} of {self.limited[1]}"
+        return number if self.no_headline() else ""
 
     @property
     def built_in(self) -> bool:
@@ -138,7 +141,15 @@ class LocalTask(HarnessTask):
 
     def no_headline(self) -> str:
         """Why no figure of the run may stand for the model; nothing where they may."""
-        return ""
+        if self.limited is None or self.MEASURES != "leakage":
+            return ""
+        return limited_words(*self.limited, self.DOCUMENTS)
+
+    @property
+    def limited(self) -> tuple[int, int] | None:
+        """The number of documents of the run, and of all, if ``--limit`` or ``--samples`` left some out."""
+        used = len({id(doc) for doc in self.used})
+        return (used, len(self._docs)) if used < len(self._docs) else None
 
     def protocol(self) -> dict[str, Any]:
         """What two runs must share for their figures to be comparable, by name: the data's hash, the attack's options.
@@ -164,7 +175,7 @@ class LocalTask(HarnessTask):
     def _declaration(self) -> dict[str, Any]:
         command = own_command()
         # The documents of the run have a hash where they are not all there are.
-        part = {} if len(self.used) == len(self._docs) else {"part": fingerprint(self.used)}
+        part = {} if self.limited is None else {"part": fingerprint(self.used)}
         return {
             "schema": 1,
             "version": __version__,

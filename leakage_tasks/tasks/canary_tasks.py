@@ -245,9 +245,11 @@ class CanaryTask(LocalTask):
         }
 
     def no_headline(self) -> str:
-        """Why no figure stands for the model: canaries that are built in, never planted, or there for trying out."""
+        """Return why no figure stands for the model: canaries are built in, left out, never planted, or for trials."""
         if self.built_in:
             return "a self-test on built-in canaries, which no model was trained on: give canaries=…"
+        if self.limited is not None:
+            return super().no_headline()
         if not any(canary.planted for canary in self._canaries):
             return "no canary of the manifest was planted, so nothing could leak"
         if self._look.learnt and not self._copies.keys() - {CONTEXT, *FAMILIES}:

@@ -110,8 +110,8 @@ def counted_words(result: TaskResult, metric: str) -> str:
 def flags(result: TaskResult) -> list[Flag]:
     """Why a task has no headline, and the alarms that the headline column of its results raises."""
     raised: list[Flag] = []
-    if result.declared is not None and result.declared.no_headline and result.answered:
-        words = f"no headline: {result.declared.no_headline}"
+    if result.no_headline:
+        words = f"no headline: {result.no_headline}"
         raised.append(Flag(result.task, "", None, words, no_headline=True, waiver="no-headline"))
     for name, row in result.rows.items():
         value, alarm = result.headline.get(name), row.alarm
@@ -123,7 +123,7 @@ def flags(result: TaskResult) -> list[Flag]:
 def verdict_on(result: TaskResult) -> Verdict | None:
     """The verdict on a task's headline column; None without headline, and for figures that chance says nothing of."""
     declared = result.declared
-    if declared is None or not result.is_leakage or declared.no_headline:
+    if declared is None or not result.is_leakage or declared.no_headline or result.no_headline:
         return None
     return verdict_of(result.headline, declared.tested)
 

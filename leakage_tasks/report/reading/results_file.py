@@ -110,7 +110,15 @@ def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
         _check_counts(task, values, declared)
     shots = _count(_part(data, "n-shot").get(task), f"n-shot.{task}")
     return TaskResult(
-        printable(task), values, errors, _directions(task, data), _samples(task, row, data), declared, path, shots
+        printable(task),
+        values,
+        errors,
+        _directions(task, data),
+        _samples(task, row, data),
+        declared,
+        path,
+        shots,
+        _limited(task, data),
     )
 
 
@@ -138,6 +146,15 @@ def _samples(task: str, row: Mapping[str, Any], data: Mapping[str, Any]) -> int 
     if isinstance(counts, dict) and counts.get("effective") is not None:
         return _count(counts["effective"], f"n-samples.{task}.effective")
     return _count(row.get("sample_len"), f"results.{task}.sample_len")
+
+
+def _limited(task: str, data: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the number of documents that were used and of all, if some were left out."""
+    counts = _part(data, "n-samples").get(task)
+    if not isinstance(counts, dict):
+        return None
+    used, whole = (_count(counts.get(name), f"n-samples.{task}.{name}") for name in ("effective", "original"))
+    return (used, whole) if used is not None and whole is not None and used < whole else None
 
 
 def _number(value: Any, name: str) -> float | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.inputs import parse_json, read_text
-from leakage_tasks.metrics.metric import Direction, MetricSpec
+from leakage_tasks.metrics.metric import Direction, MetricSpec, limited_words
 from leakage_tasks.report.reading.declared import Declared
 from leakage_tasks.report.reading.validate import printable
 
@@ -44,6 +44,8 @@ class TaskResult:
     """The results file it is read from."""
     shots: int | None = None
     """How many examples stood before each document, where the harness tells."""
+    limited: tuple[int, int] | None = None
+    """The number of documents of the run, and of all, if ``--limit`` or ``--samples`` left some out."""
     parents: tuple[str, ...] = ()
     """The groups it is a member of."""
     date: float = 0.0
@@ -58,6 +60,15 @@ class TaskResult:
     def scoring_name(self) -> str:
         """The name of the scoring of its samples: its own, or that of the task whose class it inherits."""
         return self.task if self.declared is None or not self.declared.scoring else self.declared.scoring
+
+    @property
+    def no_headline(self) -> str:
+        """Why none of its figures stands for the model; nothing if they may. Older results do not declare a limit."""
+        if self.declared is None or not self.answered:
+            return ""
+        if self.declared.no_headline or self.limited is None or not self.is_leakage:
+            return self.declared.no_headline
+        return limited_words(*self.limited, "documents")
 
     @property
     def rows(self) -> Mapping[str, MetricSpec]:
