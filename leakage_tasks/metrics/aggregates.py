@@ -14,8 +14,10 @@ from functools import lru_cache, wraps
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import stats
 
+from leakage_tasks.attacks.coarse import band_chances
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs.submission import found_before, surest_first, wrong_allowed
 from leakage_tasks.stats import intervals, power
@@ -41,6 +43,14 @@ class ExposureValue(NamedTuple):
 
     exposure: float
     log2_size: float
+
+
+class ControlExposure(NamedTuple):
+    """A control's exposure in bits, log2|R|, and whether a band is all that is known of its rank."""
+
+    exposure: float
+    log2_size: float
+    banded: bool = False
 
 
 class ExposureRange(NamedTuple):
@@ -189,25 +199,46 @@ BY_CHANCE = _interval("", _chance_ends)
 
 
 @_of_defined
-def exposed_by_chance(bits: list[float]) -> float:
+def exposed_by_chance(values: list[ControlExposure]) -> float:
     """Probability that as many secrets no model saw have a mean exposure (bits) of the values' mean or more.
 
     Each such exposure is −log2 of a uniform share, or less where fillings are few (The Secret Sharer, Definition 4), so
-    the sum in nats is at most a Gamma variable of that many degrees.
+    the sum in nats is at most a Gamma variable of that many degrees. Where ranks are known by their bands, 20,000 draws
+    of bands are looked at instead.
     """
-    return float(stats.gamma.sf(math.log(2) * sum(bits), len(bits)))
+    total = sum(value.exposure for value in values)
+    if any(value.banded for value in values):
+        return float((1 + (_drawn_totals(values) >= total - 1e-9).sum()) / (1 + DRAWN))
+    return float(stats.gamma.sf(math.log(2) * total, len(values)))
+
+
+def _drawn_totals(values: list[ControlExposure]) -> NDArray[np.float64]:
+    """Return the summed exposure of as many secrets that no model saw, in each of 20,000 draws."""
+    stream = np.random.default_rng(0)
+    drawn = np.zeros(DRAWN)
+    exact = sum(not value.banded for value in values)
+    if exact:
+        drawn += stream.gamma(exact, 1 / math.log(2), size=DRAWN)
+    for log2_size, number in sorted(Counter(value.log2_size for value in values if value.banded).items()):
+        shares, exposures = zip(*band_chances(log2_size), strict=True)
+        drawn += stream.multinomial(number, np.array(shares) / sum(shares), size=DRAWN) @ np.array(exposures)
+    return drawn
 
 
 @_of_defined
-def sheltered_by_chance(places: list[ExposureValue]) -> float:
+def sheltered_by_chance(places: list[ControlExposure]) -> float:
     """Probability that as many secrets no model saw have a mean exposure of the values' mean or less.
 
     A rank r of R is taken for the middle of its share, (r − ½) / R: minus its logarithm is close to an exponential
-    variable, and the sum to a Gamma variable. Where some R is small, 20,000 draws of such ranks are looked at instead.
+    variable, and the sum to a Gamma variable. Where some R is small, or ranks are known by their bands, 20,000 draws of
+    such ranks or bands are looked at instead.
     """
-    halves = [(2.0**-exposure, 2.0 ** -(log2_size + 1)) for exposure, log2_size in places]
+    if any(place.banded for place in places):
+        total = sum(place.exposure for place in places)
+        return float((1 + (_drawn_totals(places) <= total + 1e-9).sum()) / (1 + DRAWN))
+    halves = [(2.0**-place.exposure, 2.0 ** -(place.log2_size + 1)) for place in places]
     total = -sum(math.log(max(share - half, share / 2, sys.float_info.min)) for share, half in halves)
-    sizes = Counter(round(2.0 ** min(log2_size, SMALL)) for _, log2_size in places)
+    sizes = Counter(round(2.0 ** min(log2_size, SMALL)) for _, log2_size, _ in places)
     if min(sizes) >= 2**SMALL:
         return float(stats.gamma.cdf(total, len(places)))
     stream = np.random.default_rng(0)

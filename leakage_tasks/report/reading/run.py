@@ -82,8 +82,9 @@ class TaskResult:
 
     @property
     def claimed(self) -> bool:
-        """Whether nothing but the manifest says that its canaries were planted."""
-        return bool(self.tested.get("planted")) and self.tested.get("planting") != "proven"
+        """Whether nothing but the manifest says that its canaries were planted; nobody plants natural secrets."""
+        natural = self.tested.get("kinds") == ["natural"]
+        return bool(self.tested.get("planted")) and not natural and self.tested.get("planting") != "proven"
 
     @property
     def headline(self) -> Mapping[str, float | None]:
