@@ -111,10 +111,14 @@ class CanaryTask(LocalTask):
 
     def build_all_requests(self, **given: Any) -> None:
         """See the harness; a chat template is applied to a turn with the canary, by the target."""
+        self.take_chat(given)
+        super().build_all_requests(**given)
+
+    def take_chat(self, given: Mapping[str, Any]) -> None:
+        """Take the chat that the harness' options ask for, if any. Raises OptionError for prefill without one."""
         self._chat = self._in_chat(given) if given.get("apply_chat_template") else None
         if self.options.prefill and self._chat is None:
             raise OptionError("--metadata prefill=true: is for turns of a chat: pass --apply_chat_template too")
-        super().build_all_requests(**given)
 
     def _in_chat(self, given: Mapping[str, Any]) -> Chat:
         return Chat(self._role(), given.get("system_instruction"), self.options.prefill)
