@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
@@ -96,7 +95,8 @@ def test_without_a_pilot_a_control_is_expected_to_take_the_most(lm: Any, tmp_pat
     made = make_canaries("the pin of {unique} is {digits:6}.", 0, controls=3, seed=3, id_prefix="p")
     planner = Planner(lm, "canary_extraction", manifest_of(tmp_path, made), {"budget": 2000}, 0)
     (kind,) = planner.kinds()
-    _, took = taken_together([order.canary for _, order in planner.pairs], planner.attacked, planner.modules, 1)
+    planner.attacked(made)  # A first run reads a few rows more, which prove the fast ways.
+    _, took = taken_together(made, planner.attacked, planner.modules, 1)
     assert kind.estimate("rows").likely >= took.rows > 3 * 500
 
 
@@ -106,17 +106,9 @@ def test_a_plan_without_a_pilot_calls_nothing_likely_and_no_pilots_time(lm: Any,
     assert "(" not in told.splitlines()[1]
 
 
-class Slow(torch.nn.Module):
-    """A model of which every pass takes a while."""
-
-    def __init__(self, model: torch.nn.Module, seconds: float) -> None:
-        super().__init__()
-        model.register_forward_pre_hook(lambda *given: time.sleep(seconds))
-
-
 def test_the_pilot_keeps_its_time_and_tries_each_kind(manifest: str) -> None:
     slow = hf(letters(), tiny_gpt2.__wrapped__(letters()))
-    Slow(slow.model, 0.02)
+    slow.model.register_forward_pre_hook(lambda *given: time.sleep(0.02))
     watch = PilotWatch(2.0)
     plan = make_plan(slow, manifest, [TASK], {"budget": 20_000}, 12, watch)
     assert plan.pilot_seconds < 2.0 + 1.0
