@@ -17,6 +17,7 @@ from leakage_tasks.canaries.detect import DETECTORS, LONGEST, DetectedSecret, fi
 from leakage_tasks.canaries.generate import check_number
 from leakage_tasks.canaries.spaces import Filling, literal
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.layout import NoColumnError
@@ -96,6 +97,16 @@ def holding_secrets(canaries: Iterable[Canary]) -> list[str]:
     secrets = {_hidden(canary) for canary in natural.values()}
     lengths = sorted({len(secret) for secret in secrets})
     return [canary.id for canary in natural.values() if _shows(canary.space.pieces, secrets, lengths)]
+
+
+def warn_of_shown_secrets(canaries: Sequence[Canary]) -> None:
+    """Warn of natural canaries whose attacker is given another secret in clear."""
+    found = holding_secrets(canaries)
+    if found:
+        warn_once(
+            f"the templates of {len(found)} natural canaries, such as {found[0]!r}, hold another secret in clear, "
+            "which the attacker is given: make the manifest anew with 'leakage canaries --from-text'"
+        )
 
 
 def _hidden(canary: Canary) -> str:

@@ -5,25 +5,17 @@ The harness' own would bootstrap, or choke on a missing value.
 
 from __future__ import annotations
 
-import math
 import statistics
-import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import stats
 
-from leakage_tasks.attacks.coarse import band_chances
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs.submission import found_before, surest_first, wrong_allowed
 from leakage_tasks.stats import intervals, power
 
-SMALL, DRAWN = 6, 20_000
-"""Bits of a space in which a rank is far from continuous, and how many draws stand in for its distribution."""
 FEWEST = 10
 """Fewer secrets than this give no interval: of those that there are, none holds as often as it says."""
 One = TypeVar("One")
@@ -43,14 +35,6 @@ class ExposureValue(NamedTuple):
 
     exposure: float
     log2_size: float
-
-
-class ControlExposure(NamedTuple):
-    """A control's exposure in bits, log2|R|, and whether a band is all that is known of its rank."""
-
-    exposure: float
-    log2_size: float
-    banded: bool = False
 
 
 class ExposureRange(NamedTuple):
@@ -93,7 +77,7 @@ class Interval(NamedTuple):
     high: Aggregate[Any]
 
 
-def _of_defined(aggregate: Callable[[list[One]], float | None]) -> Aggregate[One]:
+def of_defined(aggregate: Callable[[list[One]], float | None]) -> Aggregate[One]:
     """An aggregate of the values that are defined."""
 
     @wraps(aggregate)
@@ -107,13 +91,13 @@ def _of_defined(aggregate: Callable[[list[One]], float | None]) -> Aggregate[One
 
 def _interval(kind: str, ends: Callable[[list[Any]], tuple[float, float] | tuple[None, None]]) -> Interval:
     """An interval whose ``ends`` come together."""
-    return Interval(kind, _of_defined(lambda values: ends(values)[0]), _of_defined(lambda values: ends(values)[1]))
+    return Interval(kind, of_defined(lambda values: ends(values)[0]), of_defined(lambda values: ends(values)[1]))
 
 
-mean: Aggregate[float] = _of_defined(statistics.fmean)
-median: Aggregate[float] = _of_defined(statistics.median)
-maximum: Aggregate[float] = _of_defined(max)
-minimum: Aggregate[float] = _of_defined(min)
+mean: Aggregate[float] = of_defined(statistics.fmean)
+median: Aggregate[float] = of_defined(statistics.median)
+maximum: Aggregate[float] = of_defined(max)
+minimum: Aggregate[float] = of_defined(min)
 
 
 def count(values: Sequence[object]) -> int:
@@ -198,64 +182,13 @@ BY_CHANCE = _interval("", _chance_ends)
 """Where the share of hits falls in 95 % of cases, the values being their separate chances."""
 
 
-@_of_defined
-def exposed_by_chance(values: list[ControlExposure]) -> float:
-    """Probability that as many secrets no model saw have a mean exposure (bits) of the values' mean or more.
-
-    Each such exposure is −log2 of a uniform share, or less where fillings are few (The Secret Sharer, Definition 4), so
-    the sum in nats is at most a Gamma variable of that many degrees. Where ranks are known by their bands, 20,000 draws
-    of bands are looked at instead.
-    """
-    total = sum(value.exposure for value in values)
-    if any(value.banded for value in values):
-        return float((1 + (_drawn_totals(values) >= total - 1e-9).sum()) / (1 + DRAWN))
-    return float(stats.gamma.sf(math.log(2) * total, len(values)))
-
-
-def _drawn_totals(values: list[ControlExposure]) -> NDArray[np.float64]:
-    """Return the summed exposure of as many secrets that no model saw, in each of 20,000 draws."""
-    stream = np.random.default_rng(0)
-    drawn = np.zeros(DRAWN)
-    exact = sum(not value.banded for value in values)
-    if exact:
-        drawn += stream.gamma(exact, 1 / math.log(2), size=DRAWN)
-    for log2_size, number in sorted(Counter(value.log2_size for value in values if value.banded).items()):
-        shares, exposures = zip(*band_chances(log2_size), strict=True)
-        drawn += stream.multinomial(number, np.array(shares) / sum(shares), size=DRAWN) @ np.array(exposures)
-    return drawn
-
-
-@_of_defined
-def sheltered_by_chance(places: list[ControlExposure]) -> float:
-    """Probability that as many secrets no model saw have a mean exposure of the values' mean or less.
-
-    A rank r of R is taken for the middle of its share, (r − ½) / R: minus its logarithm is close to an exponential
-    variable, and the sum to a Gamma variable. Where some R is small, or ranks are known by their bands, 20,000 draws of
-    such ranks or bands are looked at instead.
-    """
-    if any(place.banded for place in places):
-        total = sum(place.exposure for place in places)
-        return float((1 + (_drawn_totals(places) <= total + 1e-9).sum()) / (1 + DRAWN))
-    halves = [(2.0**-place.exposure, 2.0 ** -(place.log2_size + 1)) for place in places]
-    total = -sum(math.log(max(share - half, share / 2, sys.float_info.min)) for share, half in halves)
-    sizes = Counter(round(2.0 ** min(log2_size, SMALL)) for _, log2_size, _ in places)
-    if min(sizes) >= 2**SMALL:
-        return float(stats.gamma.cdf(total, len(places)))
-    stream = np.random.default_rng(0)
-    drawn = np.zeros(DRAWN)
-    for size, number in sorted(sizes.items()):
-        middles = (stream.integers(size, size=(DRAWN, number)) + 0.5) / size
-        drawn -= np.log(middles if size < 2**SMALL else stream.random((DRAWN, number))).sum(axis=1)
-    return float((1 + (drawn <= total + 1e-9).sum()) / (1 + DRAWN))
-
-
-@_of_defined
+@of_defined
 def hit_by_chance(trials: list[GuessOutcome]) -> float:
     """Probability that guesses at random are right as often as these, or more often; exact."""
     return intervals.share_at_least(sum(each[0] for each in trials), [each[1] for each in trials])
 
 
-@_of_defined
+@of_defined
 def rate_shown_by(trials: list[GuessOutcome]) -> float | None:
     """The lowest rate of hits that so many trials show to be above their chances, with a power of 80 %; exact.
 
@@ -266,7 +199,7 @@ def rate_shown_by(trials: list[GuessOutcome]) -> float | None:
     return power.rate_shown(next(enough, len(chances) + 1), len(chances))
 
 
-@_of_defined
+@of_defined
 def exposure_shown_by(bits: list[float]) -> float:
     """The lowest mean exposure, in bits, that so many secrets show to be above chance, with a power of 80 %."""
     return power.least_exposure(len(bits))
@@ -279,7 +212,7 @@ def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:
     pairs). Equally sure guesses go by fewer bits, then by pair. None allows :func:`wrong_allowed`. Raises OptionError.
     """
     check_wrong(wrong)
-    return _of_defined(
+    return of_defined(
         lambda guesses: found_before(enumerate(_right(guesses)), wrong or wrong_allowed(len(guesses))) / len(guesses)
     )
 

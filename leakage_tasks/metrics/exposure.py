@@ -11,7 +11,8 @@ from typing import Any
 from leakage_tasks.attacks.access import MASKS
 from leakage_tasks.attacks.finding import BANDED, EXTRAPOLATED, Finding
 from leakage_tasks.metrics import aggregates
-from leakage_tasks.metrics.aggregates import ControlExposure, ExposureRange, maximum, mean, median
+from leakage_tasks.metrics.aggregates import ExposureRange, maximum, mean, median
+from leakage_tasks.metrics.control_chance import ControlExposure, exposed_by_chance, sheltered_by_chance
 from leakage_tasks.metrics.families import family_rows
 from leakage_tasks.metrics.metric import (
     COUNTS,
@@ -245,13 +246,13 @@ METRICS: list[Metric[Finding, Any]] = [
         "probability that chance alone exposes controls as much; a small one shows a fault",
         "probability",
         alarm=NOT_AT_CHANCE,
-    ).row(controls(at_least), aggregates.exposed_by_chance, brief=True),
+    ).row(controls(at_least), exposed_by_chance, brief=True),
     MetricSpec(
         "control_p_less",
         "probability that chance alone exposes controls as little; a small one shows a fault",
         "probability",
         alarm=BELOW_CHANCE,
-    ).row(controls(at_most), aggregates.sheltered_by_chance),
+    ).row(controls(at_most), sheltered_by_chance),
     MetricSpec(
         "missed_below",
         "a mean exposure below this could go unnoticed beside chance: so many canaries show it in 8 of 10 runs",

@@ -17,7 +17,7 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
 from leakage_tasks.canaries.canary import BESIDE, FAMILIES, MASK, attacker_view
 from leakage_tasks.canaries.chat import Chat, protocol_of
-from leakage_tasks.canaries.natural import holding_secrets
+from leakage_tasks.canaries.natural import warn_of_shown_secrets
 from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.canaries.profiles import has_headline
 from leakage_tasks.canaries.proof import PlantingProof, planting_of
@@ -65,7 +65,7 @@ class CanaryTask(LocalTask):
         # Read once: a manifest may be a pipe, and a long one takes its time.
         self._read = [] if self.options.canaries is None else read_manifest(self.options.canaries)
         given = _canaries(self.options.canaries, self._read)
-        _warn_of_shown_secrets(given)
+        warn_of_shown_secrets(given)
         self._counted: tuple[list[Document], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
@@ -300,16 +300,6 @@ def _canaries(manifest: str | None, read: Sequence[Canary]) -> list[Canary]:
     if not canaries:
         raise OptionError(f"canaries={manifest}: holds supporting canaries only, nothing to attack: add others")
     return canaries
-
-
-def _warn_of_shown_secrets(canaries: Sequence[Canary]) -> None:
-    """Warn of natural canaries whose attacker is given another secret in clear."""
-    found = holding_secrets(canaries)
-    if found:
-        warn_once(
-            f"the templates of {len(found)} natural canaries, such as {found[0]!r}, hold another secret in clear, "
-            "which the attacker is given: make the manifest anew with 'leakage canaries --from-text'"
-        )
 
 
 def _in_turn(canaries: Sequence[Canary]) -> list[Canary]:

@@ -14,16 +14,14 @@ from leakage_tasks.attacks.coarse import band_chances, coarsened
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics import chance_exposure, exposure, extraction
 from leakage_tasks.metrics.aggregates import (
-    ControlExposure,
     GuessOutcome,
     count,
-    exposed_by_chance,
     hit_by_chance,
     maximum,
     mean,
     median,
-    sheltered_by_chance,
 )
+from leakage_tasks.metrics.control_chance import ControlExposure, exposed_by_chance, sheltered_by_chance
 from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
 
 
