@@ -27,8 +27,9 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest  # noqa: E402
+from leakage_tasks.planning.estimate import QUANTITIES, KindPlan  # noqa: E402
 from leakage_tasks.planning.pilot import taken_together  # noqa: E402
-from leakage_tasks.planning.plan import QUANTITIES, KindPlan, Planner, kind_of  # noqa: E402
+from leakage_tasks.planning.plan import Planner, kind_of  # noqa: E402
 from leakage_tasks.selftest.run import load_model  # noqa: E402
 from leakage_tasks.stats.totals import Stratum, total_range  # noqa: E402
 from tests.encoders import save_base  # noqa: E402

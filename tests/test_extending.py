@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PAGE = (Path(__file__).resolve().parent.parent / "docs" / "extending.md").read_text(encoding="utf-8")
 FILES = dict(re.findall(r"^```\w+\n# (\S+)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL))
-DOORS = {"attack", "model", "task", "pipes", "pins", "board", "command"}
+DOORS = {"attack", "model", "task", "scoring", "pipes", "pins", "board", "command"}
 Installed = tuple["Environment", Path]
 
 
@@ -107,6 +107,11 @@ def test_lm_eval_runs_its_task_with_its_attack_on_its_model_and_the_board_is_wri
     run(installed, "leakage", "leaderboard", "results", "-o", "board.tsv")
     head, line = (folder / "board.tsv").read_text().splitlines()
     assert head.startswith("model\t")
+    said = run(installed, "leakage", "score", "results")
+    assert "my_extraction, 4 documents" in said
+    assert "first_slot" in said
+    assert "not scored" not in said
+    assert "differs from" not in said
     assert len(line.split("\t")) == len(head.split("\t"))
 
 
@@ -121,6 +126,7 @@ def test_all_of_it_is_listed(installed: Installed) -> None:
         "format pipes of my-leaks can be used",
         "preset my-pins of my-leaks can be used",
         "board output tsv of my-leaks can be used",
+        "scoring my_extraction of my-leaks can be used",
         "command hello of my-leaks can be used",
         "--model bigrams of my-leaks can be imported",
         "1 tasks of my-leaks in",

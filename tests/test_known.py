@@ -1,6 +1,6 @@
 """``known=``: one model before attackers who know more or less of the template."""
 
-import math
+import statistics
 
 import pytest
 from lm_eval.models.huggingface import HFLM
@@ -44,7 +44,8 @@ def test_every_canary_is_attacked_with_as_much_as_the_option_says(manifest, know
         rank, costs = brute_rank(tiny_gpt2(letters()), letters(), seen)
         exposed, extracted = found["canary_exposure"][canary.id], found["canary_extraction"][canary.id]
         if canary.kind == "natural":
-            assert exposed.rank == pytest.approx(10 ** (math.ceil(math.log10(rank)) - 0.5))
+            band = range(1, 11) if rank <= 10 else range(11, 101)
+            assert exposed.rank == pytest.approx(statistics.geometric_mean(band))
             assert not extracted.guesses
         else:
             assert exposed.rank == rank

@@ -209,7 +209,9 @@ def _name_of(model: Any) -> str:
     if isinstance(model, str | Path):
         return str(model)
     inner = getattr(model, "model", model)
-    return str(getattr(getattr(inner, "config", None), "_name_or_path", "") or type(inner).__name__)
+    name = str(getattr(getattr(inner, "config", None), "_name_or_path", "") or type(inner).__name__)
+    # An adapter in memory does not know the folder that it came from.
+    return f"{name} + adapter" if getattr(model, "peft_config", None) else name
 
 
 def _check_pair(model: Any, tokenizer: Any) -> None:

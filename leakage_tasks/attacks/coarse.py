@@ -44,7 +44,7 @@ def _ranked(found: Finding) -> AttackResult:
         return {"rank": most, "rank_low": 1.0, "rank_high": most, "method": "lower_bound"}
     first, last = _band(found.rank or size)
     last = min(size, last)
-    rank = math.sqrt(first * last)
+    rank = mean_rank(first, last)
     told: AttackResult = {"rank": rank, "rank_low": max(1.0, first / SLACK), "rank_high": min(size, last * SLACK)}
     if found.method != EXTRAPOLATED:
         return {**told, "method": BANDED}
@@ -64,6 +64,29 @@ def _band(rank: float) -> tuple[float, float]:
     """The ends of a rank's band; a rank of 10, give or take rounding, is in the first."""
     place = max(1, math.ceil(math.log(rank, BAND) - 1e-9))
     return BAND ** (place - 1), BAND**place
+
+
+def mean_rank(first: float, last: float) -> float:
+    """Return the geometric mean of the ranks of a band.
+
+    With it in the place of the rank, secrets that no model saw have the mean exposure that they have with exact ranks:
+    log2|R| − log2(|R|!) / |R| bits.
+    """
+    lowest = 1.0 if first <= 1 else first + 1
+    highest = max(lowest, last)
+    return math.exp((math.lgamma(highest + 1) - math.lgamma(lowest)) / (highest - lowest + 1))
+
+
+def band_chances(log2_size: float) -> list[tuple[float, float]]:
+    """Return for each band of a space the share of its ranks, and its exposure in bits."""
+    size, first = 2.0**log2_size, 1.0
+    found: list[tuple[float, float]] = []
+    while first < size or not found:
+        last = min(size, first * BAND)
+        lowest = 0.0 if first <= 1 else first
+        found.append(((last - lowest) / size, log2_size - math.log2(mean_rank(first, last))))
+        first *= BAND
+    return found
 
 
 def _placed(found: Finding) -> AttackResult:

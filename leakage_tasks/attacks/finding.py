@@ -61,9 +61,9 @@ class Finding:
     ``rank`` counts from 1 and comes by ``method``, with a 95 % interval ``rank_low``..``rank_high`` unless
     exact; for ``lower_bound`` the rank is the interval's upper end, so that exposure is a lower bound. An
     ``extrapolated`` exposure is ``extra["extrapolated"]``, which may exceed log2|R|; the rank is |R|·2^−exposure, or 1.
-    A ``banded`` rank is the middle of its band, whose ends are the interval. ``log2_size`` is log2|R|. ``correct``
-    marks the right slots of the best guess. ``proven`` is how many of the leading guesses are certain to be the best of
-    R. ``log_perplexity`` is what the canary's text costs in bits, of a masked language model its
+    A ``banded`` rank is the geometric mean of its band's, whose ends are the interval. ``log2_size`` is log2|R|.
+    ``correct`` marks the right slots of the best guess. ``proven`` is how many of the leading guesses are certain to be
+    the best of R. ``log_perplexity`` is what the canary's text costs in bits, of a masked language model its
     pseudo-log-perplexity. ``model_calls`` counts sequences scored. ``access`` says
     what of the model the attack takes, ``supporting`` how many copies of supporting canaries were planted with it,
     ``family`` what the canary was made to resemble, ``near`` how many near copies it has beside the exact ones.

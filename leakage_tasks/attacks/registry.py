@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, Never, TypeVar
+from typing import Any, Literal, Never, TypeVar, get_args
 
 from leakage_tasks.attacks.access import access_by_protocol
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import Option, by_name, near, resolved
-from leakage_tasks.core.registry import Registry, check_callable
+from leakage_tasks.core.registry import WORD, PluginError, Registry, check_callable
 from leakage_tasks.targets.noise import NO_NOISE, Noise
 
 Goal = Literal["exposure", "extraction"]
@@ -70,12 +70,35 @@ class Attack:
 
 
 AUTO = "auto"
+TASK_OPTIONS = frozenset(
+    [
+        "attack",
+        "budget",
+        "canaries",
+        "context",
+        "known",
+        "memory",
+        "model_id",
+        "planted",
+        "prefill",
+        "preflight",
+        "resume",
+        "reveal",
+        "role",
+        "rows",
+        "seed",
+        "source_language",
+        "target_language",
+    ]
+)
+"""The options of the canary tasks, which an attack's options must not shadow."""
 ATTACKS: Registry[Attack] = Registry(
     "attack",
     "leakage_tasks.attacks.causal",
     "leakage_tasks.attacks.classifier",
     "leakage_tasks.attacks.inversion",
     group="lm_eval_leakage.attacks",
+    words=True,
 )
 
 
@@ -103,10 +126,14 @@ def register(
     of one model, and yields what it found out of each, in their order. Where one canary is at fault, its errors name it
     (:func:`~leakage_tasks.attacks.redact.about`).
 
-    Raises PluginError for a name that is taken and for a function that does not take one argument.
+    Raises PluginError for a name that is taken or cannot be given, for an unknown goal, for an option that has the name
+    of a task's own option or occurs twice, and for a function that does not take one argument.
     """
 
     def add(run: AnyRun) -> AnyRun:
+        _check_name(name)
+        _check_goal(name, goal)
+        _check_options(name, settings)
         check_callable(f"attack {name!r}", run, ["request"])
         each: RunTogether = run if together else partial(map, run)
         found = Attack(name, goal, needs, each, remedy, auto, affordable, tuple(settings), together, access)
@@ -114,6 +141,28 @@ def register(
         return run
 
     return add
+
+
+def _check_name(name: str) -> None:
+    if name == AUTO:
+        raise PluginError(f"attack {AUTO!r}: attack={AUTO} chooses among all attacks: give this one another name")
+
+
+def _check_goal(name: str, goal: str) -> None:
+    goals = get_args(Goal)
+    if goal not in goals:
+        raise PluginError(f"attack {name!r}: goal {goal!r} is unknown: use {' or '.join(goals)}{near(goal, goals)}")
+
+
+def _check_options(name: str, options: Sequence[Option]) -> None:
+    names = [option.name for option in options]
+    for each in names:
+        if each in TASK_OPTIONS:
+            raise PluginError(f"attack {name!r}: option {each!r} is the task's own: give the option another name")
+        if not WORD.fullmatch(each):
+            raise PluginError(f"attack {name!r}: option {each!r}: use letters, digits, '-' and '_' in its name")
+        if names.count(each) > 1:
+            raise PluginError(f"attack {name!r}: option {each!r} is declared twice: remove one")
 
 
 def choose(name: str, goal: Goal, order: AttackRequest) -> Attack:

@@ -58,7 +58,8 @@ class Alphabet:
         try:
             return self._positions[value]
         except KeyError:
-            raise SpaceError(f"{value!r} is not in alphabet {self.name!r} ({len(self)} values)") from None
+            message = f"{value!r} is not in alphabet {self.name!r} ({len(self)} values)"
+            raise SpaceError(message, reason="has a value that is not in the alphabet of its slot") from None
 
     def to_json(self) -> dict[str, Any]:
         """The form a manifest keeps; read back by :func:`alphabet_from_json`."""

@@ -71,17 +71,17 @@ class Canary:
         if self.kind not in get_args(Kind):
             raise SpaceError(f"kind {self.kind!r} is none of {', '.join(get_args(Kind))}", subject="kind")
         if self.family not in (None, *FAMILIES):
-            message = f"family {self.family!r} is none of {', '.join(FAMILIES)}"
-            raise SpaceError(message, subject="family")
+            fault = f"is none of {', '.join(FAMILIES)}"
+            raise SpaceError(f"family {self.family!r} {fault}", reason=fault, subject="family")
         if (self.kind in BESIDE) != (self.supports is not None):
             message = f"supports is {self.supports!r} for kind {self.kind!r}: only supporting and near ones name one"
-            raise SpaceError(message, subject="supports")
+            raise SpaceError(message, reason="belongs to supporting and near canaries only", subject="supports")
         if self.repetitions < 0 or (self.planted and self.repetitions == 0):
             message = f"repetitions is {self.repetitions}: a planted canary needs 1 or more"
-            raise SpaceError(message, subject="repetitions")
+            raise SpaceError(message, reason=message, subject="repetitions")
         if not self.planted and self.repetitions:
             message = f"repetitions is {self.repetitions} for a control, which is never planted: give 0"
-            raise SpaceError(message, subject="repetitions")
+            raise SpaceError(message, reason=message, subject="repetitions")
         self.space.check(self.secret)
         _check_known(self)
         _check_source(self)
@@ -99,7 +99,7 @@ class Canary:
     @cached_property
     def attack_space(self) -> Space:
         """The same slots in as much of the template as the attacker knows."""
-        return self.space if self.known is None else parse_template(self.known, self.alphabets)
+        return self.space if self.known is None else parse_template(self.known, self.alphabets, field="known")
 
     @cached_property
     def source_space(self) -> Space | None:
@@ -145,7 +145,7 @@ def _check_known(canary: Canary) -> None:
     ends = whole.pieces[0].endswith(part.pieces[0]) and whole.pieces[-1].startswith(part.pieces[-1])
     if not (inner and ends):
         message = f"known {canary.known!r} is not a part of template {canary.template!r} with all of its slots"
-        raise SpaceError(message, subject="known")
+        raise SpaceError(message, reason="is not a part of field 'template' with all of its slots", subject="known")
 
 
 def _check_source(canary: Canary) -> None:
@@ -153,12 +153,13 @@ def _check_source(canary: Canary) -> None:
     if space is None:
         return
     if not canary.source or canary.source != canary.source.strip():
-        message = f"source {canary.source!r} is empty or begins or ends with white space: give a bare sentence"
-        raise SpaceError(message, subject="source")
+        fault = "is empty or begins or ends with white space: give a bare sentence"
+        raise SpaceError(f"source {canary.source!r} {fault}", reason=fault, subject="source")
     if space.slots not in ((), canary.space.slots):
         raise SpaceError(
             f"source {canary.source!r} has other slots than template {canary.template!r}: give it the same ones in the "
             "same order, or none",
+            reason="has other slots than field 'template': give it the same ones in the same order, or none",
             subject="source",
         )
 
@@ -217,7 +218,8 @@ def _build(data: dict[str, Any], where: str) -> Canary:
     except SpaceError as error:
         blamed = error.subject or field_name
         # What a natural canary holds is somebody's; the message must not show it.
-        why = "does not fit the others (not shown: natural)" if data["kind"] == "natural" else error
+        hidden = f"{error.reason or 'does not fit the other fields'} (text not shown: natural)"
+        why = hidden if data["kind"] == "natural" else error
         raise ManifestError(f"{where}: field {blamed!r}: {why}") from None
 
 

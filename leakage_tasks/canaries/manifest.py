@@ -11,7 +11,7 @@ from typing import Any
 from leakage_tasks.canaries.canary import Canary, canary_from_json
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import ManifestError
-from leakage_tasks.core.inputs import TOO_DEEP, read_named
+from leakage_tasks.core.inputs import TOO_DEEP, json_fault, read_named
 from leakage_tasks.core.jsonl import LineError, read_json_lines, write_json_lines
 
 TEXTS = ("template", "known", "source")
@@ -53,7 +53,8 @@ def _values(path: str | Path) -> Iterator[tuple[int, Any]]:
     except LineError as bad:
         where, error = f"{path}:{bad.number}", bad.error
         if isinstance(error, json.JSONDecodeError):
-            raise ManifestError(f"{where}: not JSON ({error.msg} at column {error.colno}): fix the line") from None
+            fault = json_fault(error)
+            raise ManifestError(f"{where}: not JSON ({fault.reason} at column {fault.column}): fix the line") from None
         reason = str(error) if str(error) == TOO_DEEP else "a number too long"
         raise ManifestError(f"{where}: not a canary ({reason}): fix the line") from None
 

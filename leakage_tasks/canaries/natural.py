@@ -17,6 +17,7 @@ from leakage_tasks.canaries.detect import DETECTORS, LONGEST, DetectedSecret, fi
 from leakage_tasks.canaries.generate import check_number
 from leakage_tasks.canaries.spaces import Filling, literal
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.layout import NoColumnError
@@ -85,6 +86,42 @@ def natural_canaries(
         canary = _canary(secret, f"{id_prefix}natural-{number:04}-{secret.kind}")
         canaries += [canary, *(_control(canary, secret.kind, place, seed, taken) for place in range(controls))]
     return canaries
+
+
+def holding_secrets(canaries: Iterable[Canary]) -> list[str]:
+    """Return the ids of natural canaries whose template shows the secret of another one, as a manifest may have it.
+
+    What :func:`natural_canaries` makes never does.
+    """
+    natural = {canary.template: canary for canary in canaries if canary.kind == "natural" and canary.planted}
+    secrets = {_hidden(canary) for canary in natural.values()}
+    lengths = sorted({len(secret) for secret in secrets})
+    return [canary.id for canary in natural.values() if _shows(canary.space.pieces, secrets, lengths)]
+
+
+def warn_of_shown_secrets(canaries: Sequence[Canary]) -> None:
+    """Warn of natural canaries whose attacker is given another secret in clear."""
+    found = holding_secrets(canaries)
+    if found:
+        warn_once(
+            f"the templates of {len(found)} natural canaries, such as {found[0]!r}, hold another secret in clear, "
+            "which the attacker is given: make the manifest anew with 'leakage canaries --from-text'"
+        )
+
+
+def _hidden(canary: Canary) -> str:
+    """Return what an attacker has to find: the filled text without what is before the first and after the last slot."""
+    first, *_, last = canary.space.pieces
+    return canary.text[len(first) : len(canary.text) - len(last)]
+
+
+def _shows(pieces: Iterable[str], secrets: set[str], lengths: Sequence[int]) -> bool:
+    return any(
+        piece[at : at + length] in secrets
+        for piece in pieces
+        for length in lengths
+        for at in range(len(piece) - length + 1)
+    )
 
 
 def corpus_passages(path: Path, *, text_column: str = "text", split: str = "train") -> Iterator[Passage]:
@@ -156,11 +193,14 @@ def _collect(passages: Iterable[Passage], kinds: Sequence[str], context: int) ->
     secrets: dict[tuple[str, str], _Secret] = {}
     for passage in passages:
         stop = len(passage.text) if passage.stop is None else passage.stop
-        for found in find_secrets(passage.text, kinds):
-            if passage.first <= found.start < stop:
+        before = 0
+        for found in find_secrets(passage.text):
+            if found.kind in kinds and passage.first <= found.start < stop:
                 secret = secrets.setdefault((found.kind, found.normal), _Secret(found.kind))
                 secret.times += 1
-                secret.ways[_way(passage.text, found, context)] += 1
+                # A context goes back no further than the secret before it: no template shows another secret.
+                secret.ways[_way(passage.text, found, min(context, found.start - before))] += 1
+            before = found.end
     return list(secrets.values())
 
 

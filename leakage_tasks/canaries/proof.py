@@ -35,12 +35,15 @@ def planting_of(manifest: Path, canaries: Sequence[Canary], planted: Path | None
     """How well it is known that the planted ones of ``canaries``, which are the manifest's, are in some data.
 
     ``planted`` is searched for every copy. Without it, data beside the manifest prove it that are still what
-    ``leakage plant`` wrote from this manifest. Raises OptionError for ``planted`` data that do not hold the canaries.
+    ``leakage plant`` wrote from this manifest. Nobody plants a natural secret, so without ``planted`` a manifest of
+    natural ones alone has nothing to prove. Raises OptionError for ``planted`` data that do not hold the canaries.
     """
     if not any(canary.planted for canary in canaries):
         return PlantingProof("none")
     if planted is not None:
         return _search(manifest, canaries, planted)
+    if all(canary.kind == "natural" for canary in canaries if canary.planted):
+        return PlantingProof("none")
     records = [record for _, record in records_of(manifest, manifest_hash(canaries)) if record.part != "validation"]
     for record in records:
         data = manifest.parent / record.output

@@ -66,7 +66,10 @@ class Space:
     def check(self, filling: Sequence[str]) -> None:
         """Raise SpaceError unless ``filling`` is in R."""
         if len(filling) != len(self.slots):
-            raise SpaceError(f"a filling of {len(filling)} slots for a template of {len(self.slots)}: give one a slot")
+            raise SpaceError(
+                f"a filling of {len(filling)} slots for a template of {len(self.slots)}: give one a slot",
+                reason="has not one value for each slot",
+            )
         for slot, value in zip(self.slots, filling, strict=True):
             slot.position(value)
 
@@ -129,18 +132,20 @@ def parse_template(
             piece += match.group()[0]
             continue
         if match.group(1) is None:
-            message = f"{told}: a single {match.group()!r} at {match.start()}: write it twice"
-            raise SpaceError(message, subject=field)
+            fault = f"a single {match.group()!r} at {match.start()}: write it twice"
+            raise SpaceError(f"{told}: {fault}", reason=f"has {fault}", subject=field)
         try:
             alphabet, count = _slot(match.group(1), known)
         except SpaceError as error:
-            raise SpaceError(f"{told}: {error}", subject=field) from None
+            reason = "has a slot of an unknown space, or with a count that is no number"
+            raise SpaceError(f"{told}: {error}", reason=reason, subject=field) from None
         for place in range(count):
             pieces.append(alphabet.joiner if place else piece)
             slots.append(alphabet)
         piece = ""
     if not slots and slots_needed:
-        raise SpaceError(f"{told} has no slot: put in one such as {{digits:4}}", subject=field)
+        fault = "has no slot: put in one such as {digits:4}"
+        raise SpaceError(f"{told} {fault}", reason=fault, subject=field)
     return Space((*pieces, piece + template[end:]), tuple(slots))
 
 

@@ -69,10 +69,11 @@ def registries() -> Sequence[Registry[Any]]:
     from leakage_tasks.attacks.registry import ATTACKS
     from leakage_tasks.canaries.presets.registry import PRESETS
     from leakage_tasks.data import FORMATS
+    from leakage_tasks.metrics.scoring import SCORINGS
     from leakage_tasks.report.board.outputs import BOARDS
     from leakage_tasks.targets.harness.target import TARGETS
 
-    return ATTACKS, TARGETS, FORMATS, PRESETS, BOARDS
+    return ATTACKS, TARGETS, FORMATS, PRESETS, BOARDS, SCORINGS
 
 
 def _add(app: typer.Typer, name: str, found: Callable[..., Any] | typer.Typer) -> None:

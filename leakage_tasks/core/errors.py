@@ -62,7 +62,14 @@ def one_line(text: str) -> str:
 
 
 class SpaceError(LeakageError):
-    """A template, slot, alphabet or filling that does not fit the randomness space."""
+    """A template, slot, alphabet or filling that does not fit the randomness space.
+
+    ``reason`` is the message without the texts that it quotes, for canaries whose texts must not be shown.
+    """
+
+    def __init__(self, message: object = "", *, reason: str = "", subject: str = "") -> None:
+        super().__init__(message, subject=subject)
+        self.reason = one_line(reason)
 
 
 class ManifestError(LeakageError):

@@ -8,6 +8,7 @@ import os
 import select
 import stat
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,24 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
+
+
+@dataclass(frozen=True)
+class JSONFault:
+    """The reason why a text is not JSON, and the line and column of the fault, counted from 1."""
+
+    reason: str
+    line: int
+    column: int
+
+
+def json_fault(error: json.JSONDecodeError) -> JSONFault:
+    """Return the fault that ``error`` reports; a text that ends too early, as after a full disk, is named as such."""
+    text = error.doc.rstrip()
+    if text and (error.pos >= len(text) or error.msg.startswith("Unterminated string")):
+        return JSONFault("the text breaks off", text.count("\n") + 1, len(text) - text.rfind("\n"))
+    # Some messages of the parser end in "at", as its own words for the place follow.
+    return JSONFault(error.msg.removesuffix(" at"), error.lineno, error.colno)
 
 
 def _awaited(pipe: str | Path) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import pkgutil
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,6 +22,8 @@ from leakage_tasks.core.option import near
 DISTRIBUTION = "lm-eval-leakage"
 _OURS = ("leakage_tasks", "adapters", "task_configs")
 Item = TypeVar("Item")
+WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+"""A name that a user can give as an option's value, or as the first part of ``attack.option=…``."""
 
 
 class PluginError(LeakageError):
@@ -48,15 +51,16 @@ class _Registered(Generic[Item]):
 class Registry(Mapping[str, Item]):
     """Things of one kind by name, in the order in which they were registered, those of other packages last.
 
-    ``kind`` is what messages call one of them. ``rooms`` are modules, and packages whose modules, register ours;
-    they are imported when the first is asked for. ``group`` are the entry points by which other packages name theirs.
+    ``kind`` is what messages call one of them. ``rooms`` are modules, and packages whose modules, register ours; they
+    are imported when the first is asked for. ``group`` are the entry points by which other packages name theirs. With
+    ``words`` all names match :data:`WORD`, since users give them as options.
 
     Looking one up raises OptionError for a name that is unknown, PluginError for one that two packages lay claim to
     and for one whose package cannot be used. Listing all of them warns of those instead, and leaves them out.
     """
 
-    def __init__(self, kind: str, *rooms: str, group: str | None = None) -> None:
-        self.kind, self.rooms, self.group = kind, rooms, group
+    def __init__(self, kind: str, *rooms: str, group: str | None = None, words: bool = False) -> None:
+        self.kind, self.rooms, self.group, self.words = kind, rooms, group, words
         self._items: dict[str, _Registered[Item]] = {}
         self._loading: EntryPoint | None = None
         self._searched = False
@@ -64,7 +68,8 @@ class Registry(Mapping[str, Item]):
     def register(self, name: str, item: Item, definition: Any = None) -> Item:
         """Make ``item`` known; ``definition`` is the function or class that it is made of, if it is not that itself.
 
-        Raises PluginError for a name that is taken. The same definition may register again, as a notebook's cell does.
+        Raises PluginError for a name that is taken or is no word. The same definition may register again, as a
+        notebook's cell does.
         """
         made_of = item if definition is None else definition
         while isinstance(made_of, functools.partial):
@@ -74,6 +79,11 @@ class Registry(Mapping[str, Item]):
             self._search()
         origin = f"{module}.{getattr(made_of, '__qualname__', name)}"
         package = self._package(module)
+        if self.words and not WORD.fullmatch(name):
+            raise PluginError(
+                f"{self.kind} {name!r} of {package}: no name that {self.kind}=… can give: use letters, digits, '-' and "
+                "'_', a letter or digit first"
+            )
         known = self._items.get(name)
         if known is not None and known.origin != origin:
             raise PluginError(f"{self.kind} {name!r} of {package} has a name that {known.package} uses: choose another")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.inputs import json_fault
 from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.data.additions import json_with_addition
 from leakage_tasks.data.base import register_format
@@ -129,7 +130,8 @@ def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                     raise PlantingError(f"{source}:{number}: holds {type(row).__name__}, expected an object of columns")
                 yield number, row
         except LineError as bad:
-            reason = bad.error.msg if isinstance(bad.error, json.JSONDecodeError) else "beyond what can be read"
+            error = bad.error
+            reason = json_fault(error).reason if isinstance(error, json.JSONDecodeError) else "beyond what can be read"
             raise PlantingError(f"{source}:{bad.number}: not JSON ({reason}): fix the line") from None
 
 

@@ -5,24 +5,18 @@ The harness' own would bootstrap, or choke on a missing value.
 
 from __future__ import annotations
 
-import math
 import statistics
-import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, wraps
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from scipy import stats
 
 from leakage_tasks.canaries.profiles import FEWEST_OF_A_TIER
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.pairs.submission import found_before, surest_first, wrong_allowed
 from leakage_tasks.stats import intervals, power
 
-SMALL, DRAWN = 6, 20_000
-"""Bits of a space in which a rank is far from continuous, and how many draws stand in for its distribution."""
 FEWEST = FEWEST_OF_A_TIER
 """Fewer secrets than this give no interval: of those that there are, none holds as often as it says."""
 One = TypeVar("One")
@@ -69,7 +63,7 @@ class ShareEnds(NamedTuple):
 
 
 class SampledShare(NamedTuple):
-    """A probability as the share of ``hits`` among ``draws``; without draws it is known as it is."""
+    """A probability, and the ``hits`` among ``draws`` of it; 0 draws if the number of hits is not known."""
 
     share: float
     hits: int
@@ -84,7 +78,7 @@ class Interval(NamedTuple):
     high: Aggregate[Any]
 
 
-def _of_defined(aggregate: Callable[[list[One]], float | None]) -> Aggregate[One]:
+def of_defined(aggregate: Callable[[list[One]], float | None]) -> Aggregate[One]:
     """An aggregate of the values that are defined."""
 
     @wraps(aggregate)
@@ -98,13 +92,13 @@ def _of_defined(aggregate: Callable[[list[One]], float | None]) -> Aggregate[One
 
 def _interval(kind: str, ends: Callable[[list[Any]], tuple[float, float] | tuple[None, None]]) -> Interval:
     """An interval whose ``ends`` come together."""
-    return Interval(kind, _of_defined(lambda values: ends(values)[0]), _of_defined(lambda values: ends(values)[1]))
+    return Interval(kind, of_defined(lambda values: ends(values)[0]), of_defined(lambda values: ends(values)[1]))
 
 
-mean: Aggregate[float] = _of_defined(statistics.fmean)
-median: Aggregate[float] = _of_defined(statistics.median)
-maximum: Aggregate[float] = _of_defined(max)
-minimum: Aggregate[float] = _of_defined(min)
+mean: Aggregate[float] = of_defined(statistics.fmean)
+median: Aggregate[float] = of_defined(statistics.median)
+maximum: Aggregate[float] = of_defined(max)
+minimum: Aggregate[float] = of_defined(min)
 
 
 def count(values: Sequence[object]) -> int:
@@ -144,10 +138,35 @@ def _share_ends(values: list[ShareEnds]) -> tuple[float, float]:
 
 
 def _sampled_ends(values: list[SampledShare]) -> tuple[float, float]:
-    """A bootstrap of no hit at all says that there can be none: the upper end is at least that of all draws in one."""
+    """Return the bootstrap interval, widened to the Clopper-Pearson interval of all draws if all hits are known.
+
+    A bootstrap of zeros alone is [0, 0]. With n draws of all documents together and no hit, the upper end is at least
+    1 − 0.025^(1/n), about 3.7 / n (Clopper and Pearson 1934). It bounds the mean of the documents' probabilities p_i:
+    with the same number of draws for each, the chance of no hit, the product of (1 − p_i)^draws, is largest where all
+    p_i equal their mean.
+    """
     low, high = _bootstrap(tuple(value.share for value in values))
+    if not all(value.draws for value in values):
+        return low, high
     hits, draws = sum(value.hits for value in values), sum(value.draws for value in values)
-    return low, max(high, intervals.clopper_pearson(hits, draws)[1]) if draws else high
+    least, most = intervals.clopper_pearson(hits, draws)
+    return min(low, least), max(high, most)
+
+
+def bootstrap_between(least: float, most: float) -> Interval:
+    """Return the percentile bootstrap interval of the mean of values from ``least`` to ``most``.
+
+    The bootstrap of n values that are all alike has no width. By Clopper and Pearson, a share of up to 1 − 0.025^(1/n)
+    of further values may differ from them, as far as the bounds allow.
+    """
+
+    def ends(values: list[float]) -> tuple[float, float]:
+        if len(set(values)) > 1:
+            return _bootstrap(tuple(values))
+        other = intervals.clopper_pearson(0, len(values))[1]
+        return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
+
+    return _interval(BOOTSTRAP.kind, ends)
 
 
 CLOPPER_PEARSON = _interval("Clopper-Pearson", _clopper_pearson)
@@ -164,43 +183,13 @@ BY_CHANCE = _interval("", _chance_ends)
 """Where the share of hits falls in 95 % of cases, the values being their separate chances."""
 
 
-@_of_defined
-def exposed_by_chance(bits: list[float]) -> float:
-    """Probability that as many secrets no model saw have a mean exposure (bits) of the values' mean or more.
-
-    Each such exposure is −log2 of a uniform share, or less where fillings are few (The Secret Sharer, Definition 4), so
-    the sum in nats is at most a Gamma variable of that many degrees.
-    """
-    return float(stats.gamma.sf(math.log(2) * sum(bits), len(bits)))
-
-
-@_of_defined
-def sheltered_by_chance(places: list[ExposureValue]) -> float:
-    """Probability that as many secrets no model saw have a mean exposure of the values' mean or less.
-
-    A rank r of R is taken for the middle of its share, (r − ½) / R: minus its logarithm is close to an exponential
-    variable, and the sum to a Gamma variable. Where some R is small, 20,000 draws of such ranks are looked at instead.
-    """
-    halves = [(2.0**-exposure, 2.0 ** -(log2_size + 1)) for exposure, log2_size in places]
-    total = -sum(math.log(max(share - half, share / 2, sys.float_info.min)) for share, half in halves)
-    sizes = Counter(round(2.0 ** min(log2_size, SMALL)) for _, log2_size in places)
-    if min(sizes) >= 2**SMALL:
-        return float(stats.gamma.cdf(total, len(places)))
-    stream = np.random.default_rng(0)
-    drawn = np.zeros(DRAWN)
-    for size, number in sorted(sizes.items()):
-        middles = (stream.integers(size, size=(DRAWN, number)) + 0.5) / size
-        drawn -= np.log(middles if size < 2**SMALL else stream.random((DRAWN, number))).sum(axis=1)
-    return float((1 + (drawn <= total + 1e-9).sum()) / (1 + DRAWN))
-
-
-@_of_defined
+@of_defined
 def hit_by_chance(trials: list[GuessOutcome]) -> float:
     """Probability that guesses at random are right as often as these, or more often; exact."""
     return intervals.share_at_least(sum(each[0] for each in trials), [each[1] for each in trials])
 
 
-@_of_defined
+@of_defined
 def rate_shown_by(trials: list[GuessOutcome]) -> float | None:
     """The lowest rate of hits that so many trials show to be above their chances, with a power of 80 %; exact.
 
@@ -211,7 +200,7 @@ def rate_shown_by(trials: list[GuessOutcome]) -> float | None:
     return power.rate_shown(next(enough, len(chances) + 1), len(chances))
 
 
-@_of_defined
+@of_defined
 def exposure_shown_by(bits: list[float]) -> float:
     """The lowest mean exposure, in bits, that so many secrets show to be above chance, with a power of 80 %."""
     return power.least_exposure(len(bits))
@@ -224,20 +213,25 @@ def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:
     pairs). Equally sure guesses go by fewer bits, then by pair. None allows :func:`wrong_allowed`. Raises OptionError.
     """
     check_wrong(wrong)
-    return _of_defined(
+    return of_defined(
         lambda guesses: found_before(enumerate(_right(guesses)), wrong or wrong_allowed(len(guesses))) / len(guesses)
     )
 
 
 def early_stop_interval(wrong: int | None = None) -> Interval:
-    """The percentile bootstrap interval of :func:`early_stop`. Raises OptionError."""
+    """Return the percentile bootstrap interval of :func:`early_stop`, of guesses all right or all wrong their shares'.
+
+    Raises OptionError.
+    """
     check_wrong(wrong)
-    return _interval(
-        BOOTSTRAP.kind,
-        lambda guesses: intervals.bootstrap_early_stop(
-            enumerate(_right(guesses)), len(guesses), wrong or wrong_allowed(len(guesses))
-        ),
-    )
+
+    def ends(guesses: list[Guessed]) -> tuple[float, float]:
+        right = _right(guesses)
+        if len(set(right)) == 1:
+            return _clopper_pearson(right)
+        return intervals.bootstrap_early_stop(enumerate(right), len(guesses), wrong or wrong_allowed(len(guesses)))
+
+    return _interval(BOOTSTRAP.kind, ends)
 
 
 def _right(guesses: list[Guessed]) -> list[bool]:

@@ -9,9 +9,10 @@ from operator import attrgetter
 from typing import Any
 
 from leakage_tasks.attacks.access import MASKS
-from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
+from leakage_tasks.attacks.finding import BANDED, EXTRAPOLATED, Finding
 from leakage_tasks.metrics import aggregates
-from leakage_tasks.metrics.aggregates import ExposureRange, ExposureValue, maximum, mean, median
+from leakage_tasks.metrics.aggregates import ExposureRange, maximum, mean, median
+from leakage_tasks.metrics.control_chance import ControlExposure, exposed_by_chance, sheltered_by_chance
 from leakage_tasks.metrics.families import family_rows
 from leakage_tasks.metrics.metric import (
     COUNTS,
@@ -63,10 +64,23 @@ def pseudo(found: Finding) -> bool:
     return found.access == MASKS
 
 
-def place(found: Finding) -> ExposureValue | None:
-    """The most that the exposure may be, which of a lower bound is log2|R|, beside log2|R|."""
+def at_least(found: Finding) -> ControlExposure | None:
+    """Return the least that a control's exposure may be; that of its band, if the band is known."""
+    return _control(found, least(found))
+
+
+def at_most(found: Finding) -> ControlExposure | None:
+    """Return the most that a control's exposure may be, log2|R| for a lower bound; that of its band, if known."""
     bounds = known(found)
-    return None if bounds is None else ExposureValue(bounds.most, found.log2_size)
+    return _control(found, None if bounds is None else bounds.most)
+
+
+def _control(found: Finding, bound: float | None) -> ControlExposure | None:
+    if bound is None:
+        return None
+    banded = found.method == BANDED
+    exposure = found.exposure if banded and found.exposure is not None else bound
+    return ControlExposure(exposure, found.log2_size, banded)
 
 
 def known(found: Finding) -> ExposureRange | None:
@@ -233,13 +247,13 @@ METRICS: list[Metric[Finding, Any]] = [
         "probability that chance alone exposes controls as much; a small one shows a fault",
         "probability",
         alarm=NOT_AT_CHANCE,
-    ).row(controls(least), aggregates.exposed_by_chance, brief=True),
+    ).row(controls(at_least), exposed_by_chance, brief=True),
     MetricSpec(
         "control_p_less",
         "probability that chance alone exposes controls as little; a small one shows a fault",
         "probability",
         alarm=BELOW_CHANCE,
-    ).row(controls(place), aggregates.sheltered_by_chance),
+    ).row(controls(at_most), sheltered_by_chance),
     MetricSpec(
         "missed_below",
         "a mean exposure below this could go unnoticed beside chance: so many canaries show it in 8 of 10 runs",

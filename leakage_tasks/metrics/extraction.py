@@ -166,7 +166,7 @@ METRICS: list[Metric] = [
         "1 − 1/|alphabet|",
         better="higher",
         title="HDT",
-    ).average(planted(hamming_distance), told),
+    ).average(planted(hamming_distance), told, between=(0, 1)),
     *MetricSpec(
         "extracted_unfinished",
         "share of canaries that the relaxation alone gets out, before whole fillings are searched",
@@ -179,7 +179,7 @@ METRICS: list[Metric] = [
         "share",
         "1 − 1/|alphabet|",
         better="higher",
-    ).average(planted(hdt_unfinished), inverted),
+    ).average(planted(hdt_unfinished), inverted, between=(0, 1)),
     *MetricSpec(
         "overlooked",
         "share of canaries whose secret has a lower loss than the best guess: the search missed it, not the model",

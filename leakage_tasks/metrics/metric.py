@@ -13,7 +13,16 @@ from functools import partial
 from typing import Any, Generic, Literal, TypeVar
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.metrics.aggregates import BOOTSTRAP, CLOPPER_PEARSON, Aggregate, Interval, One, count, mean
+from leakage_tasks.metrics.aggregates import (
+    BOOTSTRAP,
+    CLOPPER_PEARSON,
+    Aggregate,
+    Interval,
+    One,
+    bootstrap_between,
+    count,
+    mean,
+)
 
 Found = TypeVar("Found")
 """What a metric is computed from for one document, most often a :class:`Finding`."""
@@ -87,9 +96,22 @@ class MetricSpec:
         """A share of documents with its Clopper-Pearson interval: three rows."""
         return dataclasses.replace(self, unit="share").row(value, mean, applies).with_ends(CLOPPER_PEARSON)
 
-    def average(self, value: Value[Found, float], applies: Applies[Found] = always) -> list[Metric[Found, Any]]:
-        """A mean over documents with its bootstrap interval: three rows."""
-        return self.row(value, mean, applies).with_ends(BOOTSTRAP)
+    def average(
+        self,
+        value: Value[Found, float],
+        applies: Applies[Found] = always,
+        between: tuple[float, float] | None = None,
+    ) -> list[Metric[Found, Any]]:
+        """Return a mean over documents with its bootstrap interval: three rows.
+
+        Args:
+            value: Returns a finding's value, None for a finding without one.
+            applies: Returns whether findings of an attack have the row.
+            between: The least and the largest value that there can be, if both are known: values that are all alike
+                then have an interval of some width.
+        """
+        interval = BOOTSTRAP if between is None else bootstrap_between(*between)
+        return self.row(value, mean, applies).with_ends(interval)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,6 +151,11 @@ class Metric(MetricSpec, Generic[Found, One]):
             for name, end, aggregate in zip(names, ("lower", "upper"), (interval.low, interval.high), strict=True)
         ]
         return [dataclasses.replace(self, interval=names, interval_kind=interval.kind), *ends]
+
+
+def limited_words(used: int, whole: int, documents: str) -> str:
+    """Return why a run over a part of its documents has no headline."""
+    return f"the run was limited to {used:,} of {whole:,} {documents} (--limit or --samples): run all of them"
 
 
 HEADLINE = partial(MetricSpec, headline=True, count="n_planted")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, finding_from_json
@@ -28,6 +28,7 @@ from leakage_tasks.metrics.suffixes import suffix_metrics
 from leakage_tasks.metrics.tiers import Copies, Grouped, copies_of
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
 
+Goal = Literal["exposure", "extraction"]
 Order = Mapping[str, Any]
 """What was asked of the attack, as a request carries it."""
 Values = dict[str, Any]
@@ -85,13 +86,34 @@ class Scoring:
     """What the task's attacks are for: ``exposure``, by which reports bound ε too, ``extraction``, ``suffixes``."""
 
 
-SCORINGS: Registry[Scoring] = Registry("scoring of task")
-"""By the task's name."""
+SCORINGS: Registry[Scoring] = Registry("scoring", group="lm_eval_leakage.scorings")
+"""Scorings by name. A task has the scoring of its own name, or the one that its class inherits."""
+INHERITED = "scoring"
+"""The key by which a request, and a task's declaration, name a scoring that is not called like the task."""
 
 
 def register_scoring(scoring: Scoring) -> Scoring:
-    """Make a task's scoring known. Raises PluginError for a task that has another."""
+    """Make a scoring known. Raises PluginError for a name that is taken."""
     return SCORINGS.register(scoring.task, scoring, scoring.values)
+
+
+def inherited(scoring: Scoring, task: str) -> dict[str, str]:
+    """Return what a request of ``task`` says of its scoring: nothing for a scoring of the task's own name."""
+    return {} if scoring.task == task else {INHERITED: scoring.task}
+
+
+def scoring_name(task: str, order: Order) -> str | None:
+    """Return the name of the scoring of a task's answers, None for a task without one.
+
+    Args:
+        task: The task's name.
+        order: The attack's settings in one of its requests, empty for a task without such requests. Older requests
+            name no scoring, but the goal of their attack.
+    """
+    goal = order.get("goal")
+    usual = task if task in SCORINGS else None if goal is None else f"canary_{goal}"
+    name = order.get(INHERITED, usual)
+    return name if isinstance(name, str) else None
 
 
 def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | None = None) -> Scores:
@@ -138,8 +160,18 @@ def copies_among(scoring: Scoring, read: Sequence[Any]) -> Copies:
 _NO_ATTACK = Finding("", "", planted=False, repetitions=0, kind="", log2_size=0.0)
 
 
-def _of_canaries(task: str, goal: str, metrics: Callable[[Copies], Sequence[Metric[Finding, Any]]]) -> Scoring:
-    """The scoring of a task whose answers are findings about canaries."""
+def canary_scoring(task: str, goal: Goal, metrics: Callable[[Copies], Sequence[Metric[Finding, Any]]]) -> Scoring:
+    """Register the scoring of a task whose answers are findings about canaries, and return it.
+
+    Args:
+        task: The name of the scoring, and of the task if no other task shares it.
+        goal: ``exposure`` or ``extraction``, as the task's ``GOAL``.
+        metrics: Returns the rows, given how many canaries were planted how often; ``metrics`` of
+            :mod:`~leakage_tasks.metrics.exposure` or :mod:`~leakage_tasks.metrics.extraction`, and others.
+
+    Raises:
+        PluginError: If the name is taken.
+    """
     rows = lru_cache(lambda copies: metrics(dict(copies)))
 
     def listed(order: Order, copies: Copies) -> Sequence[Metric[Finding, Any]]:
@@ -151,7 +183,8 @@ def _of_canaries(task: str, goal: str, metrics: Callable[[Copies], Sequence[Metr
     def nulls() -> list[str]:
         return [metric.name for metric in metrics({}) if metric.brief and metric.applies(_NO_ATTACK)]
 
-    return register_scoring(Scoring(task, listed, values, nulls, _finding, _copies, goal=goal))
+    scoring = Scoring(task, listed, values, nulls, _finding, _copies, goal=goal)
+    return SCORINGS.register(task, scoring, metrics)
 
 
 def _finding(answer: str) -> Finding:
@@ -211,8 +244,8 @@ def _unscored(order: Order) -> Mapping[str, str]:
     return {} if order.get("guesses") is None else {"guesses_written": written}
 
 
-CANARY_EXPOSURE = _of_canaries("canary_exposure", "exposure", exposure.metrics)
-CANARY_EXTRACTION = _of_canaries("canary_extraction", "extraction", extraction.metrics)
+CANARY_EXPOSURE = canary_scoring("canary_exposure", "exposure", exposure.metrics)
+CANARY_EXTRACTION = canary_scoring("canary_extraction", "extraction", extraction.metrics)
 SUFFIX_EXTRACTION = register_scoring(
     Scoring(
         "suffix_extraction",

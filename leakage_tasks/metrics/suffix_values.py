@@ -66,10 +66,12 @@ def p_z_high(reading: Reading) -> float | None:
 
 
 def p_z_sampled(reading: Reading) -> SampledShare | None:
-    """p_z with the draws that it was seen in, if it was."""
+    """p_z with the draws that it was seen in; without draws if the suffix was drawn and nobody counted how often."""
     found, view = p_z(reading), reading.view
-    if found is None or view.hits is None:
-        return None if found is None else SampledShare(found, 0, 0)
+    if found is None:
+        return None
+    if view.hits is None:
+        return SampledShare(found, 0, 0 if drawn(reading) else view.samples)
     return SampledShare(found, view.hits, view.samples)
 
 

@@ -104,7 +104,7 @@ def _guesses(wrong: int | None) -> list[Row]:
         *_early_stop(wrong),
         *_among(3, _headline),
         *_among(100, _hundred),
-        *hdt.average(hamming_distance, _headline),
+        *hdt.average(hamming_distance, _headline, between=(0, 1)),
     ]
 
 
@@ -153,9 +153,9 @@ def _beyond_base() -> list[Row]:
         MetricSpec("p_z_base", "p_z of the model before fine-tuning, mean", "probability").row(
             p_z_base, mean, _compared_by_scheme
         ),
-        *MetricSpec("p_z_added", likelier, "probability", better="lower")
-        .row(p_z_added, mean, _compared_by_scheme)
-        .with_ends(aggregates.BOOTSTRAP),
+        *MetricSpec("p_z_added", likelier, "probability", better="lower").average(
+            p_z_added, _compared_by_scheme, between=(-1, 1)
+        ),
         *MetricSpec("bits_added", cheaper, "bits", better="lower")
         .row(bits_added, mean, _compared)
         .with_ends(aggregates.BOOTSTRAP),

@@ -18,8 +18,6 @@ ROUNDS = 12
 """Rounds of sampling, each of what the budget certainly pays for."""
 DRAWN = 640
 """Budgets of fewer paths than that may pay for too few draws."""
-SMALL = 0.1
-"""Share of the budget that a space may have to be read as whole texts."""
 
 
 @dataclass(frozen=True)
@@ -98,16 +96,15 @@ def _exposure(case: Case) -> Bounds:
     if not case.next_token:
         return _sampled(case)
     asked, steps = _asked(case), case.least_steps
-    tree = case.size * max(case.most_steps, 1) * PATHS
-    most = min(max(case.budget, case.longest) + 1, 1 + case.longest + 2 * tree + case.size) + asked
+    # A whole tree within the budget is counted without draws and without whole texts.
+    counted = case.tree is not None
+    tree = 2 * case.size * max(case.most_steps, 1) * PATHS + case.size if case.tree is None else case.tree
+    most = min(max(case.budget, case.longest) + 1, 1 + case.longest + tree) + asked
     least = 1 + steps + min(steps, 1)
     found = _stepped(case, Range(least, most), PHASES, least)
-    # Whole texts are read where the budget pays for too few draws, and all of a small space.
-    texts = (
-        most
-        if case.budget < DRAWN * case.most_steps
-        else (case.size if case.size <= SMALL * case.budget else 0) + asked
-    )
+    # Whole texts are read where the budget pays for too few draws, and all of a space that fits the budget.
+    few_draws = not counted and case.budget < DRAWN * case.most_steps
+    texts = most if few_draws else (0 if counted or case.size > case.budget else case.size) + asked
     if case.by_token:
         beside = _by_token(case, Range(0, texts))
     else:

@@ -29,7 +29,8 @@ class Case:
 
     Of many whole texts each reads ``own`` tokens, at once or, where at least ``by_token`` are read together, one after
     the other (0: always at once); ``at_once`` rows are read in a pass. A generator that writes texts reads ``written``
-    rows, tokens and steps at most.
+    rows, tokens and steps at most. ``tree`` is the number of nodes that a search without a bound reads below what all
+    fillings share, None if it exceeds the budget.
     """
 
     size: int
@@ -47,6 +48,7 @@ class Case:
     masked: bool = False
     by_token: int = 0
     written: tuple[int, int, int] = (0, 0, 0)
+    tree: int | None = None
 
     @property
     def least_steps(self) -> int:
@@ -64,10 +66,11 @@ def case_of(attack: Attack, order: AttackRequest) -> Case:
     target, space = order.target, order.canary.attack_space
     length = (target.length(space.fill(order.canary.secret)) or len(space.fill(order.canary.secret))) + 1
     shortest = longest = length
+    tree = None
     following = isinstance(target, PredictsNextToken)
     if following:
         paths = target.paths(space)
-        shortest, longest = shortest_path(paths), paths.longest
+        shortest, longest, tree = shortest_path(paths), paths.longest, paths.inner_nodes(order.budget)
     own, by_token = length, 0
     if hasattr(target, "tokens_read"):
         texts = min(space.size, order.budget, CHUNK)
@@ -88,6 +91,7 @@ def case_of(attack: Attack, order: AttackRequest) -> Case:
         masked=isinstance(target, FillsMasks),
         by_token=by_token,
         written=written(getattr(target, "generator", None), space, int(order.settings.get("beam", 0))),
+        tree=tree,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -45,8 +45,8 @@ def _entry(model: Any) -> nn.Module:
 
 
 @contextmanager
-def metered(modules: Sequence[nn.Module]) -> Iterator[Count]:
-    """Count the passes of ``modules`` within the block."""
+def metered(modules: Sequence[nn.Module], watch: Callable[[Count], None] | None = None) -> Iterator[Count]:
+    """Count the passes of ``modules`` within the block; ``watch`` is called before each pass."""
     count = Count()
 
     def note(module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -58,6 +58,8 @@ def metered(modules: Sequence[nn.Module]) -> Iterator[Count]:
         elif isinstance(read, Tensor):
             count.rows += read.shape[0]
             count.tokens += read.shape[0] * read.shape[1]
+        if watch is not None:
+            watch(count)
 
     hooks = [module.register_forward_pre_hook(note, with_kwargs=True) for module in modules]
     try:

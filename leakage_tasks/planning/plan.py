@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Any
 
 from leakage_tasks.attacks.finding import Finding
@@ -17,12 +17,13 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.planning.bounds import Bounds, Range, bounds_of
 from leakage_tasks.planning.case import WHOLE_TEXTS, case_of
+from leakage_tasks.planning.estimate import QUANTITIES, KindPlan, Plan
 from leakage_tasks.planning.memory import Memory, memory_of
 from leakage_tasks.planning.meter import modules_of
 from leakage_tasks.planning.pace import Pace, pace_of
-from leakage_tasks.planning.passes import SLACK, passes_of_run
 from leakage_tasks.planning.pilot import Taken, check_number, chosen, merges, piloted
-from leakage_tasks.stats.totals import Stratum, total_range
+from leakage_tasks.planning.watch import PilotWatch
+from leakage_tasks.stats.totals import Stratum
 from leakage_tasks.targets.memory_budget import memory_within
 from leakage_tasks.tasks.answer_attacks import prepared
 from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction
@@ -30,109 +31,32 @@ from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction
 TASKS = {"canary_exposure": CanaryExposure, "canary_extraction": CanaryExtraction}
 SPREAD = 16
 """Canaries of a kind whose spaces are laid out for the cost model, at most."""
-NOISE = 1.25
-"""What a machine's other work may do to seconds, either way."""
-QUANTITIES = ("rows", "passes", "tokens", "seconds")
 NATURAL = "natural"
 
 
-@dataclass(frozen=True)
-class CostEstimate:
-    """A total: if the others are as the pilot's, the ends of the range, and the worst case."""
+def make_plan(
+    lm: Any,
+    manifest: str,
+    tasks: Sequence[str],
+    metadata: Mapping[str, Any],
+    pilot: int,
+    watch: PilotWatch | None = None,
+    chat: Mapping[str, Any] | None = None,
+) -> Plan:
+    """Plan a run of ``tasks`` on a harness model.
 
-    likely: float
-    low: float
-    high: float
-    worst: float
+    Args:
+        lm: The harness model.
+        manifest: The canaries' manifest.
+        tasks: Names in :data:`TASKS`.
+        metadata: What ``--metadata`` says.
+        pilot: The number of canaries of each kind that are attacked for the plan, 0 for none.
+        watch: The pilot's time limit and its bar; by default the usual limit without a bar.
+        chat: The harness' ``apply_chat_template`` and ``system_instruction``.
 
-
-@dataclass(frozen=True)
-class KindPlan:
-    """What all canaries of one kind will take of one attack; ``groups`` has each quantity, ``bounds`` a canary's."""
-
-    task: str
-    attack: str
-    kind: str
-    canaries: int
-    piloted: int
-    bounds: Bounds
-    groups: Mapping[str, Stratum]
-    pace: Pace
-    merged: bool
-
-    def estimate(self, quantity: str) -> CostEstimate:
-        """The total of one of :data:`QUANTITIES`."""
-        return estimate_of([self], quantity)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Kinds of canaries by task and attack, and the memory that the largest takes."""
-
-    kinds: Sequence[KindPlan]
-    memory: Memory
-    pilot_seconds: float
-
-    def total(self, quantity: str) -> CostEstimate:
-        """The total of one of :data:`QUANTITIES` over all kinds."""
-        return estimate_of(self.kinds, quantity)
-
-
-def estimate_of(kinds: Sequence[KindPlan], quantity: str) -> CostEstimate:
-    """The total over kinds; those whose searches are merged share their passes, task by task."""
-    apart = [kind for kind in kinds if not (kind.merged and quantity in ("passes", "seconds"))]
-    merged = [kind for kind in kinds if kind not in apart]
-    groups = [kind.groups[quantity] for kind in apart]
-    found = _estimate(groups)
-    for task in dict.fromkeys(kind.task for kind in merged):
-        own = [kind for kind in merged if kind.task == task]
-        shared = _shared_passes(own)
-        if quantity == "seconds":
-            pace = own[0].pace
-            beside = _estimate([_without_passes(kind) for kind in own])
-            shared = _sum(beside, CostEstimate(*(each * pace.a_pass for each in dataclasses.astuple(shared))))
-        found = _sum(found, shared)
-    if quantity != "seconds":
-        return found
-    return dataclasses.replace(found, low=found.low / NOISE, high=found.high * NOISE, worst=found.worst * NOISE)
-
-
-def _estimate(groups: Sequence[Stratum]) -> CostEstimate:
-    low, high = total_range(groups)
-    likely = sum(group.likely for group in groups)
-    worst = sum(group.size * max((group.most, *group.sampled)) for group in groups)
-    return CostEstimate(min(max(likely, low), high), low, high, worst)
-
-
-def _sum(one: CostEstimate, other: CostEstimate) -> CostEstimate:
-    return CostEstimate(*(sum(pair) for pair in zip(dataclasses.astuple(one), dataclasses.astuple(other), strict=True)))
-
-
-def _shared_passes(kinds: Sequence[KindPlan]) -> CostEstimate:
-    """Passes of searches that advance together: by the rows of all, and the longest alone."""
-    rows = _estimate([kind.groups["rows"] for kind in kinds])
-    seen = [depth for kind in kinds for depth in kind.groups["passes"].sampled]
-    most = max(kind.bounds.passes.most for kind in kinds)
-    depths = CostEstimate(max(seen, default=most), max(seen, default=1.0), most, most)
-    at_once = min(kind.pace.at_once for kind in kinds)
-    ends = {}
-    for end, number in dataclasses.asdict(rows).items():
-        slack = 1.0 if end == "low" else SLACK
-        ends[end] = passes_of_run(number, [getattr(depths, end)], at_once, True, slack)
-    return CostEstimate(**ends)
-
-
-def _without_passes(kind: KindPlan) -> Stratum:
-    """The seconds of a kind's canaries less what their passes take whatever they read."""
-    seconds, passes, a_pass = kind.groups["seconds"], kind.groups["passes"], kind.pace.a_pass
-    rest = tuple(max(own - a_pass * number, 0.0) for own, number in zip(seconds.sampled, passes.sampled, strict=True))
-    return dataclasses.replace(seconds, sampled=rest, least=0.0)
-
-
-def make_plan(lm: Any, manifest: str, tasks: Sequence[str], metadata: Mapping[str, Any], pilot: int) -> Plan:
-    """Plan a run of ``tasks`` on a harness model; ``pilot`` canaries of each kind are attacked for it, none for 0.
-
-    Raises OptionError for other tasks and a pilot that is too small, and LeakageError as the tasks do.
+    Raises:
+        OptionError: If a task is unknown or the pilot too small.
+        LeakageError: As the tasks do.
     """
     check_number(pilot)
     for task in tasks:
@@ -141,10 +65,12 @@ def make_plan(lm: Any, manifest: str, tasks: Sequence[str], metadata: Mapping[st
     if not tasks:
         raise OptionError(f"--tasks is empty: give {' or '.join(TASKS)}")
     found: list[KindPlan] = []
-    memory, spent = Memory(0, 0, 0), 0.0
-    for task in dict.fromkeys(tasks):
-        planner = Planner(lm, task, manifest, metadata, pilot)
-        found += planner.kinds()
+    memory, spent, watch = Memory(0, 0, 0), 0.0, watch or PilotWatch()
+    names = list(dict.fromkeys(tasks))
+    for place, task in enumerate(names):
+        watch.say(f"{task}: checking the model's fast ways and timing its passes")
+        planner = Planner(lm, task, manifest, metadata, pilot, chat)
+        found += planner.kinds(watch, len(names) - place)
         memory, spent = memory.larger(planner.memory()), spent + planner.spent
     return Plan(found, memory, spent)
 
@@ -152,9 +78,19 @@ def make_plan(lm: Any, manifest: str, tasks: Sequence[str], metadata: Mapping[st
 class Planner:
     """One task on one model."""
 
-    def __init__(self, lm: Any, task: str, manifest: str, metadata: Mapping[str, Any], pilot: int) -> None:
+    def __init__(
+        self,
+        lm: Any,
+        task: str,
+        manifest: str,
+        metadata: Mapping[str, Any],
+        pilot: int,
+        chat: Mapping[str, Any] | None = None,
+    ) -> None:
         self.lm, self.task, self.pilot = lm, task, pilot
+        self._watch = PilotWatch()
         made = TASKS[task]({"task": task, "metadata": {**metadata, "canaries": manifest}})
+        made.take_chat(chat or {})
         self.order, canaries, self.target = prepared(lm, made.order, made.test_docs())
         self.context = Context(**self.order["context"])
         order = self.order
@@ -176,34 +112,56 @@ class Planner:
         with self._allowed(), hiding([order.canary for _, order in self.pairs]):
             return memory_of(_open_first(self.pairs), self.lm, self.pace.at_once, len(self.pairs))
 
-    def kinds(self) -> list[KindPlan]:
-        """A plan for each attack and kind of canary, in the order they are met."""
+    def kinds(self, watch: PilotWatch | None = None, tasks: int = 1) -> list[KindPlan]:
+        """Return a plan for each attack and kind of canary, in the order they are met.
+
+        The pilot's time is shared with ``tasks`` - 1 tasks that come after this one.
+        """
         grouped: dict[tuple[str, str], list[tuple[Attack, AttackRequest]]] = {}
         for attack, order in self.pairs:
             grouped.setdefault((attack.name, kind_of(order.canary)), []).append((attack, order))
-        with self._allowed():
-            return [self._kind(attack, kind, pairs) for (attack, kind), pairs in grouped.items()]
+        self._watch = watch or PilotWatch()
+        samples = {key: self._sample(pairs) for key, pairs in grouped.items()}
+        self._watch.begin(sum(map(len, samples.values())), f"pilot of {self.task}")
+        found = []
+        try:
+            with self._allowed():
+                for place, (key, pairs) in enumerate(grouped.items()):
+                    self._watch.open_share(tasks * len(grouped) - place)
+                    found.append(self._kind(*key, pairs, samples[key]))
+                    self._watch.planned(found[-1])
+        finally:
+            self._watch.end()
+        return found
 
-    def _kind(self, attack: str, kind: str, pairs: Sequence[tuple[Attack, AttackRequest]]) -> KindPlan:
-        canaries = [order.canary for _, order in pairs]
+    def _sample(self, pairs: Sequence[tuple[Attack, AttackRequest]]) -> list[Canary]:
+        return chosen([order.canary for _, order in pairs], self.pilot, int(self.order["seed"]))
+
+    def _kind(
+        self, attack: str, kind: str, pairs: Sequence[tuple[Attack, AttackRequest]], sample: Sequence[Canary]
+    ) -> KindPlan:
+        started = time.perf_counter()
         bounds = _bounds(pairs, kind)
-        sample = chosen(canaries, self.pilot, int(self.order["seed"]))
         length = max(1, round(bounds.tokens.most / max(bounds.rows.most, 1)))
-        taken = piloted(sample, self.attacked, self.modules, length)
-        merged = merges(sample, taken, self.attacked, self.modules)
-        self.spent += sum(each.seconds for each in taken.values())
+        taken = piloted(sample, self.attacked, self.modules, length, self._watch)
+        merged = merges(sample, taken, self.attacked, self.modules, self._watch)
+        if sample:
+            self.spent += time.perf_counter() - started
+            self._watch.close_share(time.perf_counter() - started)
         pace = self.pace
         if attack in WHOLE_TEXTS:
             pace = dataclasses.replace(pace, at_once=case_of(*pairs[0]).at_once)
-        groups = _groups(len(canaries), [taken[canary.id] for canary in sample], bounds, pace, sample)
-        return KindPlan(self.task, attack, kind, len(canaries), len(sample), bounds, groups, pace, merged)
+        tried = [canary for canary in sample if canary.id in taken]
+        groups = _groups(len(pairs), [taken[canary.id] for canary in tried], bounds, pace, tried)
+        unfinished = sum(not each.complete for each in taken.values())
+        return KindPlan(self.task, attack, kind, len(pairs), len(tried), bounds, groups, pace, merged, unfinished)
 
     def attacked(self, canaries: Sequence[Canary]) -> list[Finding]:
         """What the task's attack finds out about some of its canaries, none of them natural."""
         order = self.order
         given = {"budget": order["budget"], "seed": order["seed"], "goal": order["goal"]}
         asked = {"settings": order["settings"], "context": self.context}
-        return run_attack(order["attack"], self.target, canaries, **given, **asked)
+        return run_attack(order["attack"], self.target, canaries, **given, **asked, read=self._watch.read)
 
 
 def kind_of(canary: Canary) -> str:
@@ -247,6 +205,13 @@ def _groups(
     }
     who = " ".join(canary.id for canary in sample)
     return {
-        name: Stratum(size, tuple(float(getattr(each, name)) for each in taken), ends[name].least, ends[name].most, who)
+        name: Stratum(
+            size,
+            tuple(float(getattr(each, name)) for each in taken if each.complete),
+            ends[name].least,
+            ends[name].most,
+            who,
+            tuple(float(getattr(each, name)) for each in taken if not each.complete),
+        )
         for name in QUANTITIES
     }

@@ -22,6 +22,7 @@ LISTED = 4096
 class Stratum:
     """``size`` members, of which a random sample has the values ``sampled``; none is outside ``least``..``most``.
 
+    ``unfinished`` are others of the sample, of each of which no more is known than that it has as much or more.
     ``sample`` names the sample: groups that share one, as those of several values of the same members do, are taken to
     have their dear members in common.
     """
@@ -31,17 +32,25 @@ class Stratum:
     least: float
     most: float
     sample: str = ""
+    unfinished: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.sampled) > self.size:
-            raise ValueError(f"a sample of {len(self.sampled)} from {self.size}")
+        if self.number > self.size:
+            raise ValueError(f"a sample of {self.number} from {self.size}")
+
+    @property
+    def number(self) -> int:
+        """Members of the sample."""
+        return len(self.sampled) + len(self.unfinished)
 
     @property
     def likely(self) -> float:
-        """The total if the others are as those sampled; without any, the middle of what it may be, by its logarithm."""
-        if self.sampled:
-            return self.size * float(np.mean(self.sampled))
-        return self.size * float(np.sqrt(max(self.least, 1e-12) * max(self.most, 1e-12)))
+        """The total if the others are as those sampled, unfinished ones at the most; the most without a sample.
+
+        A member of which nothing is known may take the most, and a plan that expects less would be exceeded.
+        """
+        values = [*self.sampled, *(max(self.most, each) for each in self.unfinished)]
+        return self.size * (float(np.mean(values)) if values else self.most)
 
 
 def total_range(groups: Sequence[Stratum], level: float = LEVEL) -> tuple[float, float]:
@@ -57,9 +66,9 @@ def total_range(groups: Sequence[Stratum], level: float = LEVEL) -> tuple[float,
     low, high = np.zeros(DRAWS), np.zeros(DRAWS)
     ranks: dict[tuple[str, int, int], IntArray] = {}
     for number, group in enumerate(groups):
-        key = (group.sample or f"#{number}", group.size, len(group.sampled))
+        key = (group.sample or f"#{number}", group.size, group.number)
         if key not in ranks:
-            ranks[key] = _ranks(group.size, len(group.sampled), len(ranks))
+            ranks[key] = _ranks(group.size, group.number, len(ranks))
         least, most = _totals(_widened(group), ranks[key])
         low, high = low + least, high + most
     miss = (1 - level) / 2
@@ -68,18 +77,20 @@ def total_range(groups: Sequence[Stratum], level: float = LEVEL) -> tuple[float,
 
 def _widened(group: Stratum) -> Stratum:
     """A group whose bounds hold for what was sampled, too."""
-    return replace(group, least=min((group.least, *group.sampled)), most=max((group.most, *group.sampled)))
+    known = (*group.sampled, *group.unfinished)
+    return replace(group, least=min((group.least, *known)), most=max((group.most, *known)))
 
 
 def _totals(group: Stratum, ranks: IntArray) -> tuple[FloatArray, FloatArray]:
     """The least and the most that a group may come to if its sample has these ranks ``[n, m]``, each ``[n]``."""
-    values = np.sort(np.array(group.sampled, dtype=np.float64))
+    least = np.sort(np.array([*group.sampled, *group.unfinished], dtype=np.float64))
+    most = np.sort(np.array([*group.sampled, *[group.most] * len(group.unfinished)], dtype=np.float64))
     edges = np.concatenate([np.zeros((len(ranks), 1)), ranks, np.full((len(ranks), 1), float(group.size))], axis=1)
-    upper = np.diff(edges, axis=1) @ np.append(values, group.most)
+    upper = np.diff(edges, axis=1) @ np.append(most, group.most)
     # From a sampled one on, itself included, none is cheaper.
     starts = edges.copy()
     starts[:, 1:-1] -= 1
-    lower = np.diff(starts, axis=1) @ np.append(group.least, values)
+    lower = np.diff(starts, axis=1) @ np.append(group.least, least)
     return lower, upper
 
 

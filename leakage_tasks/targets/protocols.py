@@ -132,6 +132,12 @@ class Paths(Protocol):
     def path(self, filling: Filling) -> tuple[int, ...]:
         """The tokens of a filling after ``prefix``."""
 
+    def inner_nodes(self, limit: int) -> int | None:
+        """Return the number of nodes below the root that have children, or None if it exceeds ``limit``.
+
+        A search that cuts nothing reads each of these nodes once.
+        """
+
 
 @runtime_checkable
 class PredictsNextToken(ScoresSequences, Protocol):

@@ -16,7 +16,8 @@ from leakage_tasks.core.unanswered import FIELD, reason_of
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import HarnessTask, request
-from leakage_tasks.metrics.metric import MORE, Metric
+from leakage_tasks.metrics.metric import MORE, Metric, limited_words
+from leakage_tasks.metrics.scoring import Scoring, inherited
 from leakage_tasks.tasks.answering import Answer, answer_by_order, let_models_answer
 from leakage_tasks.tasks.own_command import own_command
 from leakage_tasks.tasks.sharing import ALIKE, SPARE
@@ -50,6 +51,8 @@ class LocalTask(HarnessTask):
     DOCUMENTS: str
     SOURCE: str
     MEASURES: Literal["leakage", "usefulness"] = "leakage"
+    SCORING: Scoring | None = None
+    """How saved samples are scored again; None for a task whose samples cannot be. Subclasses inherit it."""
     OUTPUT_TYPE: str
     """The kind of its requests, which :meth:`answers` answers on every model."""
     CHATS = False
@@ -128,7 +131,10 @@ class LocalTask(HarnessTask):
         """What stands beside the task's name in the harness' table: a verdict, or why there is none."""
         if "bypass" in (getattr(self, "_metric_fn_list", None) or ()):
             return "not scored"  # under --predict_only
-        return "self-test" if self.built_in else "no headline" if self.no_headline() else ""
+        if self.built_in:
+            return "self-test"
+        number = "no headline" if self.limited is None else f"limited to {self.limited[0]} of {self.limited[1]}"
+        return number if self.no_headline() else ""
 
     @property
     def built_in(self) -> bool:
@@ -137,7 +143,15 @@ class LocalTask(HarnessTask):
 
     def no_headline(self) -> str:
         """Why no figure of the run may stand for the model; nothing where they may."""
-        return ""
+        if self.limited is None or self.MEASURES != "leakage":
+            return ""
+        return limited_words(*self.limited, self.DOCUMENTS)
+
+    @property
+    def limited(self) -> tuple[int, int] | None:
+        """The number of documents of the run, and of all, if ``--limit`` or ``--samples`` left some out."""
+        used = len({id(doc) for doc in self.used})
+        return (used, len(self._docs)) if used < len(self._docs) else None
 
     def protocol(self) -> dict[str, Any]:
         """What two runs must share for their figures to be comparable, by name: the data's hash, the attack's options.
@@ -163,7 +177,7 @@ class LocalTask(HarnessTask):
     def _declaration(self) -> dict[str, Any]:
         command = own_command()
         # The documents of the run have a hash where they are not all there are.
-        part = {} if len(self.used) == len(self._docs) else {"part": fingerprint(self.used)}
+        part = {} if self.limited is None else {"part": fingerprint(self.used)}
         return {
             "schema": 1,
             "version": __version__,
@@ -173,6 +187,7 @@ class LocalTask(HarnessTask):
             **({"no_headline": self.no_headline()} if self.no_headline() else {}),
             **({"built_in": True} if self.built_in else {}),
             **({"command": command} if command else {}),
+            **(inherited(self.SCORING, self.task_name) if self.SCORING else {}),
             "attacks": [{"attack": attack, "access": access} for attack, access in sorted(self._attacks)],
             "rows": {metric.name: metric.declaration() for metric in self.metrics},
             **({MORE: {name: self.found.get(name) for name in self._more}} if self._more else {}),

@@ -17,6 +17,7 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
 from leakage_tasks.canaries.canary import BESIDE, FAMILIES, MASK, attacker_view
 from leakage_tasks.canaries.chat import Chat, protocol_of
+from leakage_tasks.canaries.natural import warn_of_shown_secrets
 from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.canaries.profiles import has_headline
 from leakage_tasks.canaries.proof import PlantingProof, planting_of
@@ -66,6 +67,7 @@ class CanaryTask(LocalTask):
         # Read once: a manifest may be a pipe, and a long one takes its time.
         self._read = [] if self.options.canaries is None else read_manifest(self.options.canaries)
         given = _canaries(self.options.canaries, self._read)
+        warn_of_shown_secrets(given)
         self._counted: tuple[list[Document], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(given)
@@ -112,10 +114,14 @@ class CanaryTask(LocalTask):
 
     def build_all_requests(self, **given: Any) -> None:
         """See the harness; a chat template is applied to a turn with the canary, by the target."""
+        self.take_chat(given)
+        super().build_all_requests(**given)
+
+    def take_chat(self, given: Mapping[str, Any]) -> None:
+        """Take the chat that the harness' options ask for, if any. Raises OptionError for prefill without one."""
         self._chat = self._in_chat(given) if given.get("apply_chat_template") else None
         if self.options.prefill and self._chat is None:
             raise OptionError("--metadata prefill=true: is for turns of a chat: pass --apply_chat_template too")
-        super().build_all_requests(**given)
 
     def _in_chat(self, given: Mapping[str, Any]) -> Chat:
         manifest, system = self.options.canaries, given.get("system_instruction")
@@ -159,6 +165,7 @@ class CanaryTask(LocalTask):
             "canaries": self.options.canaries,
             "manifest": self._manifest,
             "optional": self.optional,
+            **scoring.inherited(self.SCORING, self.task_name),
             **({} if self.options.memory is None else {"memory": self.options.memory}),
             **self._resuming(),
         }
@@ -249,9 +256,11 @@ class CanaryTask(LocalTask):
         }
 
     def no_headline(self) -> str:
-        """Why no figure stands for the model: canaries that are built in, never planted, or there for trying out."""
+        """Return why no figure stands for the model: canaries are built in, left out, never planted, or for trials."""
         if self.built_in:
             return "a self-test on built-in canaries, which no model was trained on: give canaries=…"
+        if self.limited is not None:
+            return super().no_headline()
         if not any(canary.planted for canary in self._canaries):
             return "no canary of the manifest was planted, so nothing could leak"
         if self._look.learnt and not self._copies.keys() - {CONTEXT, *FAMILIES}:

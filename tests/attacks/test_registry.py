@@ -3,9 +3,13 @@
 import pytest
 
 from leakage_tasks.attacks import ATTACKS, run_attack
+from leakage_tasks.attacks.registry import TASK_OPTIONS, register
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.option import Option
+from leakage_tasks.core.registry import PluginError
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.tasks.options import CANARY_OPTIONS
 from tests.attacks.causal.test_sampled import Scores
 from tests.oracles import letters, tiny_gpt2
 
@@ -44,3 +48,49 @@ def test_settings_of_one_name_are_one():
     for attack in ATTACKS.own().values():
         for each in attack.settings:
             assert found.setdefault(each.name, each) is each
+
+
+def refused(name="odd", goal="extraction", settings=()):
+    """The message by which an attack is refused at registration."""
+    with pytest.raises(PluginError) as error:
+        register(name, goal, object, remedy="use another model", settings=settings)(lambda request: {})
+    assert name not in ATTACKS.names()
+    return str(error.value)
+
+
+@pytest.mark.parametrize("name", ["", "x y", "x.y", "a=b", "a,b", "-a", "a\n"])
+def test_a_name_that_no_option_can_give_is_refused(name):
+    assert "no name that attack=… can give" in refused(name)
+
+
+def test_the_name_auto_is_refused():
+    with pytest.raises(
+        PluginError, match="attack 'auto': attack=auto chooses among all attacks: give this one another"
+    ):
+        register("auto", "exposure", object, remedy="use another model")(lambda request: {})
+
+
+def test_an_unknown_goal_is_refused():
+    assert refused(goal="extract") == (
+        "attack 'odd': goal 'extract' is unknown: use exposure or extraction; did you mean 'extraction'?"
+    )
+
+
+@pytest.mark.parametrize("name", sorted(CANARY_OPTIONS))
+def test_an_option_that_shadows_the_tasks_own_is_refused(name):
+    option = Option(name, int, 1, "a number")
+    assert refused(settings=[option]) == (
+        f"attack 'odd': option {name!r} is the task's own: give the option another name"
+    )
+
+
+def test_all_names_of_the_tasks_options_are_reserved_and_no_others():
+    assert set(CANARY_OPTIONS) == TASK_OPTIONS
+
+
+def test_an_option_declared_twice_is_refused():
+    assert "option 'tries' is declared twice" in refused(settings=[Option("tries", int, 1, "a number")] * 2)
+
+
+def test_an_option_that_metadata_cannot_give_is_refused():
+    assert "option 'my tries'" in refused(settings=[Option("my tries", int, 1, "a number")])

@@ -121,6 +121,51 @@ def test_broken_manifests(tmp_path: Path, content: bytes, message: str) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        ('{"schema": 1, "id": "a", "temp', "the text breaks off at column 31"),
+        ('{"schema": 1,', "the text breaks off at column 14"),
+        ('{"schema": 1, "id" 3}', "Expecting ':' delimiter at column 20"),
+        ('{"id": "a\tb"}', "Invalid control character at column 10"),
+    ],
+)
+def test_a_torn_line_is_reported_with_its_column(tmp_path: Path, line: str, fault: str) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_text(f"{line}\n")
+    with pytest.raises(ManifestError) as error:
+        read_manifest(path)
+    assert str(error.value) == f"{path}:1: not JSON ({fault}): fix the line"
+
+
+KNOWN_FAULTS = [
+    ("my code is {digits:2}", "is not a part of field 'template' with all of its slots"),
+    ("{digits:1}", "is not a part of field 'template' with all of its slots"),
+    ("pin", "has no slot: put in one such as {digits:4}"),
+    ("pin {", "has a single '{' at 4: write it twice"),
+    ("{nothing:2}", "has a slot of an unknown space, or with a count that is no number"),
+]
+
+
+@pytest.mark.parametrize(("known", "_fault"), KNOWN_FAULTS)
+def test_a_wrong_known_is_reported_as_field_known(tmp_path: Path, known: str, _fault: str) -> None:
+    line = Canary("c", "pin {digits:2}", ("4", "2")).to_json() | {"known": known}
+    (tmp_path / "m.jsonl").write_text(json.dumps(line) + "\n")
+    with pytest.raises(ManifestError) as error:
+        read_manifest(tmp_path / "m.jsonl")
+    assert f"m.jsonl:1: field 'known': known {known!r}" in str(error.value)
+
+
+@pytest.mark.parametrize(("known", "fault"), KNOWN_FAULTS)
+def test_a_wrong_known_of_a_natural_canary_is_reported_without_its_text(tmp_path: Path, known: str, fault: str) -> None:
+    line = Canary("c", "pin {digits:2}", ("4", "2"), kind="natural").to_json() | {"known": known}
+    path = tmp_path / "m.jsonl"
+    path.write_text(json.dumps(line) + "\n")
+    with pytest.raises(ManifestError) as error:
+        read_manifest(path)
+    assert str(error.value) == f"{path}:1: field 'known': {fault} (text not shown: natural)"
+
+
 def test_unreadable_manifests(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(ManifestError, match="cannot read the manifest"):

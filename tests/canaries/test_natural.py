@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from leakage_tasks.canaries import Canary, read_manifest, verify
 from leakage_tasks.canaries.detect import DETECTORS, LONGEST, find_secrets
 from leakage_tasks.canaries.generate import nonce_of
-from leakage_tasks.canaries.natural import Passage, _running, corpus_passages, natural_canaries
+from leakage_tasks.canaries.natural import Passage, _running, corpus_passages, holding_secrets, natural_canaries
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.data.lines import BLOCK
 from leakage_tasks.research.victims.mails import invented_mails
@@ -41,7 +41,7 @@ def test_the_format_stays_and_digits_become_slots() -> None:
     assert "".join(card.secret) == CARD.replace(" ", "")
     assert ssn.template == "SSN: {digits:3}-{digits:2}-{digits:4}"
     assert phone.template == "Call +1 ({digits:3}) {digits:3}-{digits:4}"
-    assert address.template == "Call +1 (212) 555-0123 or {local:3}@example.org"
+    assert address.template == "or {local:3}@example.org"
     assert [canary.space.size for canary in (card, ssn, phone)] == [10**16, 10**9, 10**10]
     assert address.space.size == 40**3
     ids = ["natural-0001-ccn", "natural-0002-ssn", "natural-0003-phone", "natural-0004-email"]
@@ -252,3 +252,29 @@ def test_the_first_row_of_a_file_without_a_header_is_not_shown(tmp_path: Path, l
     assert "no column 'text': name one with --text-column" in err
     assert "ottoline" not in err
     assert CARD not in err
+
+
+SSN, CARD_2 = "219-09-4321", "5105 1051 0510 5100"
+
+
+@pytest.mark.parametrize("detect", [["ccn"], ["ccn", "ssn"]])
+def test_no_template_shows_the_secret_before_it(detect: list[str]) -> None:
+    text = f"her SSN {SSN} pays with {CARD} or with {CARD_2}\n"
+    canaries = natural_canaries([Passage(text)], detect=detect)
+    assert [canary.template for canary in canaries][-2:] == [
+        "pays with {digits:4} {digits:4} {digits:4} {digits:4}",
+        "or with {digits:4} {digits:4} {digits:4} {digits:4}",
+    ]
+    assert holding_secrets(canaries) == []
+
+
+def test_a_secret_that_comes_twice_in_a_row_is_not_in_its_own_template() -> None:
+    text = "".join(f"write to ann@example.org, ann@example.org {word}\n" for word in ("now", "or", "not"))
+    (canary,) = natural_canaries([Passage(text)], detect=["email"])
+    assert "ann" not in canary.template
+
+
+def test_templates_of_a_manifest_that_show_another_secret_are_named() -> None:
+    one = Canary("one", "card {digits:4}", tuple("4929"), kind="natural")
+    other = Canary("other", "card 4929, code {digits:2}", tuple("17"), kind="natural")
+    assert holding_secrets([one, other]) == ["other"]

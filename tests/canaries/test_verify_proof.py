@@ -106,3 +106,9 @@ def test_named_data_without_the_canaries_are_refused_in_one_line(tmp_path: Path,
 def test_controls_alone_are_not_planted(tmp_path: Path) -> None:
     controls = make_canaries(TEMPLATE, 0, controls=2)
     assert planting_of(tmp_path / "canaries.jsonl", controls) == PlantingProof("none")
+
+
+def test_natural_secrets_alone_have_no_planting_to_prove(tmp_path: Path, manifest: Path, canaries) -> None:
+    natural = Canary("n", "card {digits:4}", tuple("4929"), kind="natural")
+    assert planting_of(tmp_path / "n.jsonl", [natural]) == PlantingProof("none")
+    assert planting_of(manifest, [natural, *canaries]) == PlantingProof("claimed")

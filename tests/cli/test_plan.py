@@ -64,3 +64,29 @@ def test_a_task_that_it_does_not_know(leakage: Run, tmp_path: Path, manifest: Pa
         code, _, err = leakage("plan", manifest, *options, "--tasks", tasks)
         assert code == 2
         assert message in err
+
+
+CHATML = (
+    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}</>{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def test_a_chat_template_is_applied_as_in_the_run(leakage: Run, tmp_path: Path, manifest: Path) -> None:
+    tokenizer = letters()
+    tokenizer.chat_template = CHATML
+    tiny_gpt2(letters()).save_pretrained(tmp_path / "mine")
+    tokenizer.save_pretrained(tmp_path / "mine")
+    options = ("--model_args", f"pretrained={tmp_path / 'mine'}", "--device", "cpu", "--pilot", 0, "-o")
+    plain, chat = tmp_path / "plain.json", tmp_path / "chat.json"
+    assert leakage("plan", manifest, *options, plain)[0] == 0
+    code, _, err = leakage("plan", manifest, *options, chat, "--apply_chat_template")
+    assert code == 0, err
+    tokens = [json.loads(file.read_text())["total"]["tokens"]["worst"] for file in (plain, chat)]
+    assert tokens[0] < tokens[1]
+
+
+def test_no_time_for_the_pilot_is_one_line(leakage: Run, manifest: Path) -> None:
+    code, out, err = leakage("plan", manifest, "--device", "cpu", "--pilot_seconds", 0)
+    assert (code, out) == (2, "")
+    assert "leakage: --pilot_seconds is 0: give more than 0, or --pilot 0 for no pilot" in err

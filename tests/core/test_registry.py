@@ -136,3 +136,9 @@ def test_entry_points_of_another_class_become_the_standard_librarys(monkeypatch:
     (found,) = registry.entries_of.__wrapped__("test.kinds")
     assert found == EntryPoint("soft", "outside:Model", "test.kinds")
     assert registry.package_of(found) == "theirs"
+
+
+@pytest.mark.parametrize("name", ["", "x y", "x\ty", "x\u00a0y", "x\x00"])
+def test_a_name_that_a_command_line_cannot_give_is_refused(name):
+    with pytest.raises(PluginError, match="thing .* no name that thing=… can give"):
+        Registry("thing", words=True).register(name, object())

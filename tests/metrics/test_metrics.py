@@ -10,19 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leakage_tasks.attacks.coarse import band_chances, coarsened
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics import chance_exposure, exposure, extraction
 from leakage_tasks.metrics.aggregates import (
-    ExposureValue,
     GuessOutcome,
     count,
-    exposed_by_chance,
     hit_by_chance,
     maximum,
     mean,
     median,
-    sheltered_by_chance,
 )
+from leakage_tasks.metrics.control_chance import ControlExposure, exposed_by_chance, sheltered_by_chance
 from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
 
 
@@ -178,7 +177,9 @@ def test_exposures_that_are_lower_bounds_alone_raise_the_alarm():
 def test_controls_at_chance_have_a_uniform_probability_of_being_so_exposed(number):
     stream, fillings = random.Random(number), 10**9
     found = [
-        exposed_by_chance([math.log2(fillings / stream.randrange(1, fillings + 1)) for _ in range(number)])
+        exposed_by_chance(
+            [ControlExposure(math.log2(fillings / stream.randrange(1, fillings + 1)), 30.0) for _ in range(number)]
+        )
         for _ in range(2000)
     ]
     for share in (0.01, 0.1, 0.5, 0.9):
@@ -187,7 +188,10 @@ def test_controls_at_chance_have_a_uniform_probability_of_being_so_exposed(numbe
 
 def test_with_few_fillings_controls_at_chance_are_flagged_no_more_often():
     stream = random.Random(0)
-    found = [exposed_by_chance([math.log2(10 / stream.randrange(1, 11)) for _ in range(8)]) for _ in range(2000)]
+    ranks = [[stream.randrange(1, 11) for _ in range(8)] for _ in range(2000)]
+    found = [
+        exposed_by_chance([ControlExposure(math.log2(10 / rank), math.log2(10)) for rank in each]) for each in ranks
+    ]
     assert sum(p <= 0.05 for p in found) / len(found) <= 0.05
 
 
@@ -196,7 +200,9 @@ def test_controls_at_chance_are_seldom_so_little_exposed(fillings, number):
     stream, trials = random.Random(number), 400
     ranks = [[stream.randrange(1, fillings + 1) for _ in range(number)] for _ in range(trials)]
     bits = math.log2(fillings)
-    found = [sheltered_by_chance([ExposureValue(math.log2(fillings / rank), bits) for rank in each]) for each in ranks]
+    found = [
+        sheltered_by_chance([ControlExposure(math.log2(fillings / rank), bits) for rank in each]) for each in ranks
+    ]
     for share in (0.01, 0.1, 0.5):
         assert sum(p <= share for p in found) / trials <= share + 4 * math.sqrt(share / trials)
     if fillings > 2:
@@ -205,21 +211,21 @@ def test_controls_at_chance_are_seldom_so_little_exposed(fillings, number):
 
 @pytest.mark.parametrize("bits", [math.log2(10), 30.0])
 def test_controls_that_all_stand_last_are_improbable(bits):
-    assert sheltered_by_chance([ExposureValue(0.0, bits)] * 8) < 1e-3
+    assert sheltered_by_chance([ControlExposure(0.0, bits)] * 8) < 1e-3
 
 
 def test_an_exposure_beyond_what_any_share_can_be_is_no_fault():
-    assert sheltered_by_chance([ExposureValue(5000.0, 5000.0)] * 8) == pytest.approx(1.0)
+    assert sheltered_by_chance([ControlExposure(5000.0, 5000.0)] * 8) == pytest.approx(1.0)
 
 
 def test_a_bound_of_a_control_counts_as_the_most_it_may_be():
     bound = finding(False, rank=500, method="lower_bound")
-    assert exposure.place(bound) == ExposureValue(math.log2(1000), math.log2(1000))
-    assert exposure.place(dataclasses.replace(bound, method="exact")) == ExposureValue(1.0, math.log2(1000))
+    assert exposure.at_most(bound) == ControlExposure(math.log2(1000), math.log2(1000))
+    assert exposure.at_most(dataclasses.replace(bound, method="exact")) == ControlExposure(1.0, math.log2(1000))
 
 
 def test_exposed_controls_are_improbable():
-    assert exposed_by_chance([10.0] * 8) < 1e-6
+    assert exposed_by_chance([ControlExposure(10.0, 30.0)] * 8) < 1e-6
 
 
 def test_extracted_controls_are_as_probable_as_guessing_makes_them():
@@ -234,3 +240,40 @@ def test_a_control_of_a_large_space_that_comes_out_shows_a_fault():
     out = finding(False, rank=1, correct=(True, True, True), place=1)
     found = table(extraction.METRICS, [*FINDINGS, dataclasses.replace(out, log2_size=30.0)])
     assert found["control_p"] < exposure.NOT_AT_CHANCE.below
+
+
+def natural_controls(ranks, size):
+    """Findings of natural controls as they are shown, by their bands."""
+    fields = {"method": "exact", "log_perplexity": 9.0}
+    found = [Finding("c", "a", False, 0, "natural", math.log2(size), rank=float(rank), **fields) for rank in ranks]
+    return [coarsened(each) for each in found]
+
+
+@pytest.mark.parametrize("size", [7, 100, 250, 10**6, 40**9])
+def test_natural_controls_of_all_ranks_have_the_exposure_of_chance_on_average(size):
+    bands = band_chances(math.log2(size))
+    assert sum(share for share, _ in bands) == pytest.approx(1.0)
+    mean_exposure = sum(share * bits for share, bits in bands)
+    assert mean_exposure == pytest.approx(exposure.chance_exposure(size), abs=1e-6)
+
+
+def test_banded_exposures_of_every_rank_have_the_mean_of_the_exact_ones():
+    shown = natural_controls(range(1, 251), 250)
+    assert statistics.fmean(each.exposure for each in shown) == pytest.approx(exposure.chance_exposure(250))
+
+
+@pytest.mark.parametrize(("size", "number"), [(10**9, 8), (250, 20)])
+def test_the_probabilities_of_natural_controls_fit_their_exposure(size, number):
+    stream = random.Random(number)
+    tables = [
+        table(exposure.METRICS, natural_controls([stream.randrange(1, size + 1) for _ in range(number)], size))
+        for _ in range(150)
+    ]
+    for name in ("control_p", "control_p_less"):
+        for share in (0.05, 0.5):
+            seen = sum(each[name] <= share for each in tables) / len(tables)
+            assert seen <= share + 4 * math.sqrt(share / len(tables))
+    chance = exposure.chance_exposure(size)
+    above = [each["control_p"] for each in tables if each["control_exposure"] > 1.1 * chance]
+    assert above
+    assert max(above) < 0.6

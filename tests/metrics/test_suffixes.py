@@ -20,9 +20,11 @@ from scipy import stats
 
 from leakage_tasks.attacks.suffix.finding import Choice
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import (
     BY_CHANCE,
     Guessed,
+    SampledShare,
     early_stop,
     early_stop_interval,
     minimum,
@@ -374,3 +376,44 @@ def test_without_a_base_there_are_no_such_rows_and_beams_tell_no_p_z_of_it():
         "bits_added_ci_low",
         "bits_added_ci_high",
     ]
+
+
+def never_drawn(pairs, draws):
+    """Readings of pairs whose suffix no draw was, each with a probability of 2^-60 to be one."""
+    return [reading(pair, right=False, place=None, p_z_bits=60.0, samples=draws) for pair in range(pairs)]
+
+
+@pytest.mark.parametrize(("pairs", "draws"), [(1, 1), (12, 8), (200, 100)])
+def test_suffixes_that_no_draw_was_have_the_upper_end_that_the_draws_allow(pairs, draws):
+    found = table(never_drawn(pairs, draws))
+    assert found["p_z"] == pytest.approx(2.0**-60)
+    assert 0 <= found["p_z_ci_low"] <= 2.0**-60
+    assert found["p_z_ci_high"] == pytest.approx(1 - 0.025 ** (1 / (pairs * draws)))
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=30), st.integers(1, 50))
+def test_probabilities_whose_mean_is_above_that_end_give_no_draw_in_less_than_one_of_forty_runs(chances, draws):
+    bound = 1 - 0.025 ** (1 / (len(chances) * draws))
+    no_draw = math.prod((1 - chance) ** draws for chance in chances)
+    assert statistics.fmean(chances) <= bound + 1e-12 or no_draw <= 0.025 + 1e-9
+
+
+def test_a_suffix_that_every_draw_was_has_the_lower_end_that_the_draws_allow():
+    found = aggregates.SAMPLED_SHARE
+    shares = [SampledShare(1.0, 20, 20)] * 3
+    assert (found.low(shares), found.high(shares)) == pytest.approx(stats.binomtest(60, 60).proportion_ci())
+
+
+def test_guesses_that_are_all_wrong_leave_room_for_right_ones():
+    found = table(never_drawn(12, 8))
+    room = 1 - 0.025 ** (1 / 12)
+    assert found["hdt"] == 0.25
+    assert (found["hdt_ci_low"], found["hdt_ci_high"]) == pytest.approx((0.25 * (1 - room), 0.25 + 0.75 * room))
+    assert (found["recall_early_stop_ci_low"], found["recall_early_stop_ci_high"]) == pytest.approx((0.0, room))
+    assert found["recall_ci_high"] == pytest.approx(room)
+
+
+def test_differences_that_are_all_alike_leave_room_to_either_side():
+    interval = aggregates.bootstrap_between(-1, 1)
+    room = 1 - 0.025 ** (1 / 5)
+    assert (interval.low([0.5] * 5), interval.high([0.5] * 5)) == pytest.approx((0.5 - 1.5 * room, 0.5 + 0.5 * room))

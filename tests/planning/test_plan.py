@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import io
+import time
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,15 @@ import pytest
 from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.planning.bounds import Bounds, Range
+from leakage_tasks.planning.estimate import QUANTITIES, KindPlan, estimate_of
 from leakage_tasks.planning.memory import memory_of
 from leakage_tasks.planning.pace import Pace
 from leakage_tasks.planning.pilot import taken_together
-from leakage_tasks.planning.plan import QUANTITIES, KindPlan, Planner, estimate_of, make_plan
-from leakage_tasks.planning.report import table
+from leakage_tasks.planning.plan import Planner, make_plan
+from leakage_tasks.planning.report import row_text, table
+from leakage_tasks.planning.watch import PilotWatch
 from leakage_tasks.stats.totals import Stratum, total_range
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.seq2seq.test_target import ending, tiny
@@ -83,6 +88,57 @@ def test_without_a_pilot_it_goes_from_the_cheapest_to_the_budget_and_says_so(lm:
         )
         assert 300 <= kind.bounds.rows.most <= 310
     assert "without a pilot nothing is known of memorization" in table(plan)
+
+
+def test_without_a_pilot_a_control_is_expected_to_take_the_most(lm: Any, tmp_path: Path) -> None:
+    """A control's search may spend the whole budget, so no plan expects less."""
+    made = make_canaries("the pin of {unique} is {digits:6}.", 0, controls=3, seed=3, id_prefix="p")
+    planner = Planner(lm, "canary_extraction", manifest_of(tmp_path, made), {"budget": 2000}, 0)
+    (kind,) = planner.kinds()
+    planner.attacked(made)  # A first run reads a few rows more, which prove the fast ways.
+    _, took = taken_together(made, planner.attacked, planner.modules, 1)
+    assert kind.estimate("rows").likely >= took.rows > 3 * 500
+
+
+def test_a_plan_without_a_pilot_calls_nothing_likely_and_no_pilots_time(lm: Any, manifest: str) -> None:
+    told = table(make_plan(lm, manifest, [TASK], METADATA, 0))
+    assert told.splitlines()[-1] == "times leave out loading the model; no pilot was made"
+    assert "(" not in told.splitlines()[1]
+
+
+def test_the_pilot_keeps_its_time_and_tries_each_kind(manifest: str) -> None:
+    slow = hf(letters(), tiny_gpt2.__wrapped__(letters()))
+    slow.model.register_forward_pre_hook(lambda *given: time.sleep(0.02))
+    watch = PilotWatch(2.0)
+    plan = make_plan(slow, manifest, [TASK], {"budget": 20_000}, 12, watch)
+    assert plan.pilot_seconds < 2.0 + 1.0
+    assert {kind.kind: kind.piloted > 0 for kind in plan.kinds} == {"planted": True, "control": True}
+    assert any(kind.unfinished for kind in plan.kinds)
+    for kind in plan.kinds:
+        found = kind.estimate("rows")
+        assert found.low < found.likely <= found.high <= found.worst
+    told = table(plan)
+    assert "the pilot's time was up before all of its canaries were done" in told
+    assert "ended)" in told
+
+
+def test_a_pilot_that_has_time_ends_no_attack(lm: Any, manifest: str) -> None:
+    plan = make_plan(lm, manifest, [TASK], METADATA, 5)
+    assert [(kind.piloted, kind.unfinished) for kind in plan.kinds] == [(5, 0), (5, 0)]
+
+
+def test_a_pilot_without_time_is_refused() -> None:
+    with pytest.raises(OptionError, match="--pilot_seconds is 0: give more than 0"):
+        PilotWatch(0)
+
+
+def test_bar_and_rows_come_while_the_pilot_runs(lm: Any, manifest: str) -> None:
+    out = io.StringIO()
+    make_plan(lm, manifest, [TASK], METADATA, 5, PilotWatch(60, out, row_text))
+    shown = out.getvalue()
+    assert "pilot of canary_exposure" in shown
+    assert "canary_exposure, exposure, 12 planted, pilot 5: " in shown
+    assert "canary_exposure, exposure, 12 control, pilot 5: " in shown
 
 
 def test_natural_secrets_are_never_tried(lm: Any, tmp_path: Path) -> None:

@@ -33,9 +33,12 @@ class Writer(LM):
         return [" 42." for _ in requests]
 
 
-def save(lm: LM, tasks: Sequence[str], folder: Path, metadata: dict[str, Any], **settings: Any) -> Path:
-    """Run tasks and save results and samples in ``folder``; the results file."""
-    manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=metadata)
+def save(
+    lm: LM, tasks: Sequence[str], folder: Path, metadata: dict[str, Any], more: Sequence[Path] = (), **settings: Any
+) -> Path:
+    """Run tasks, those of ``more`` folders among them, and save results and samples in ``folder``; the results file."""
+    places = [str(ROOT / "task_configs"), *map(str, more)]
+    manager = TaskManager(include_path=places, include_defaults=False, metadata=metadata)
     tracker = EvaluationTracker(output_path=str(folder))
     before = set(folder.rglob("results_*.json"))
     results: Any = lm_eval.simple_evaluate(

@@ -77,3 +77,31 @@ def test_a_self_test_is_left_out_and_cannot_be_checked(tmp_path: Path, leakage: 
     other = run_of(tmp_path / "other", model="models/two")
     (run,) = read_runs([file, other])
     assert run.source == "models/two"
+
+
+LIMITED = "no headline: the run was limited to 3 of 40 documents (--limit or --samples): run all of them"
+
+
+def limited_run(folder: Path) -> Path:
+    """A run of three of 40 canaries, written by a version that declared no limit."""
+    counts = {task: {"original": 40, "effective": 3} for task in ("canary_exposure", "canary_extraction", "arc")}
+    tasks = {**leaking(), "arc": {"acc": 0.5}}
+    return write(folder, results(tasks, **{"n-samples": counts}), STAMP)
+
+
+def test_a_limited_run_of_older_results_has_no_place_and_no_verdict(tmp_path: Path) -> None:
+    limited_run(tmp_path)
+    (entry,) = make_board(read_runs([tmp_path])).entries
+    assert entry.place is None
+    assert entry.verdicts == {}
+    assert [flag.task for flag in entry.flags if flag.words == LIMITED] == ["canary_exposure", "canary_extraction"]
+
+
+def test_board_card_and_check_say_that_the_run_was_limited(tmp_path: Path, leakage: Leakage) -> None:
+    file, card = limited_run(tmp_path), tmp_path / "README.md"
+    assert LIMITED in leakage("leaderboard", file)[1]
+    assert LIMITED in leakage("card", file, "--card", card)[1]
+    assert "limited to 3 of 40" in card.read_text()
+    code, out, _ = leakage("check", file, "--max-extracted", 1)
+    assert code == 1
+    assert LIMITED in out

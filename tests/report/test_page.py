@@ -153,7 +153,7 @@ def test_of_a_natural_secret_the_page_tells_the_power_of_ten_its_rank_is_in(tmp_
     facts = dict(shown["facts"])
     assert shown["head"][1:] == ["in the data once", "12.8 to 17.1 of 19.9 bits", ""]
     assert facts["Exposure"] == "12.8 to 17.1 of 19.9 bits"
-    assert facts["Rank"] == "32 [7, 141] of 1,000,000, the band it is in"
+    assert facts["Rank"] == "48 [7, 141] of 1,000,000, the band it is in"
     assert (facts["Ranked by"], facts["Guessed by"]) == ("exposure", "shortest-path")
 
 

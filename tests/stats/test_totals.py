@@ -83,7 +83,7 @@ def test_a_group_seen_whole_has_no_range() -> None:
 def test_without_a_sample_it_is_all_that_there_can_be() -> None:
     group = Stratum(10, (), 2, 50)
     assert total_range([group]) == (20, 500)
-    assert group.likely == pytest.approx(100)
+    assert group.likely == 500
 
 
 def test_what_was_seen_beyond_the_bounds_moves_them() -> None:
@@ -101,3 +101,15 @@ def test_large_groups_and_the_same_range_each_time() -> None:
 def test_a_sample_larger_than_its_group_is_an_error() -> None:
     with pytest.raises(ValueError, match="a sample of 2 from 1"):
         Stratum(1, (1.0, 2.0), 0, 3)
+
+
+def test_members_that_are_not_finished_may_take_the_most() -> None:
+    group = Stratum(3, (1.0,), 0.5, 100, unfinished=(7.0, 2.0))
+    assert total_range([group]) == (1 + 7 + 2, 1 + 100 + 100)
+    assert group.likely == pytest.approx(201)
+
+
+def test_a_range_with_unfinished_members_holds_that_of_the_finished_ones() -> None:
+    whole = total_range([Stratum(20, (3.0, 9.0, 30.0, 5.0, 60.0), 1, 80)])
+    cut = total_range([Stratum(20, (3.0, 9.0, 5.0), 1, 80, unfinished=(20.0, 10.0))])
+    assert cut[0] <= whole[0] <= whole[1] <= cut[1]

@@ -92,6 +92,25 @@ def test_limit_and_samples_choose_canaries(lm, manifest):
     assert [sample["doc"]["id"] for sample in chosen["samples"]["canary_exposure"]] == ["canary-1"]
 
 
+@pytest.mark.parametrize("part", [{"limit": 2}, {"samples": {"canary_exposure": [0, 1]}}])
+def test_a_run_of_some_canaries_has_no_verdict_and_says_that_it_was_limited(lm, manifest, part):
+    results = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])}, **part)
+    whole = len(manifest[1])
+    assert results["results"]["canary_exposure"]["alias"] == f"canary_exposure (limited to 2 of {whole})"
+    declared = results["configs"]["canary_exposure"]["leakage"]
+    assert declared["no_headline"] == (
+        f"the run was limited to 2 of {whole} canaries (--limit or --samples): run all of them"
+    )
+
+
+@pytest.mark.parametrize("part", [{"limit": 100}, {"samples": {"canary_exposure": [2, 1, 0, 4, 3]}}])
+def test_a_limit_that_leaves_no_canary_out_is_none(lm, tmp_path, part):
+    write_manifest(make_canaries("pin {unique} is {digits:2}", 3, controls=2), tmp_path / "c.jsonl")
+    results = evaluate(lm, ["canary_exposure"], {"canaries": str(tmp_path / "c.jsonl")}, **part)
+    assert "no_headline" not in results["configs"]["canary_exposure"]["leakage"]
+    assert "chance" in results["results"]["canary_exposure"]["alias"]
+
+
 def test_without_canaries_built_in_controls_run_and_show_chance(lm, caplog):
     notices.warn_once.cache_clear()
     with caplog.at_level(logging.WARNING):

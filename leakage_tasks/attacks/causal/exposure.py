@@ -23,9 +23,6 @@ from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 WORTH_COUNTING, FOR_COUNTING = 0.5, 0.75
 """Shares of what is left of the budget: a count is tried if it is likely to take no more than the first, and given up
 at the second, so that an estimate can still be made."""
-FEW = 0.1
-"""Share of what is left of the budget that a space may have for all of its texts to be read where a count is too dear,
-as where much text follows the last slot."""
 METHOD = Option(
     "method",
     str,
@@ -49,7 +46,8 @@ def _access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> 
 def exposure(order: AttackRequest) -> AttackResult:
     """Rank of the secret by what it costs the model (The Secret Sharer, Definitions 2 and 3).
 
-    A few draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is made; if
+    If ``budget`` holds all nodes of the search tree or all texts of the space, the rank is exact. For a larger space,
+    a few draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is made; if
     not, more draws are, enough to bring the 95 % interval of the exposure to ± ``precision`` bits, or as many as the
     budget pays for. Where too little stands behind an estimate, as its effective sample size says, the tree is
     thinned instead, and where that does not tell either, the rank is a bound, which holds whatever the costs are like;
@@ -161,13 +159,14 @@ def _counted(
 def _counted_or_drawn(
     explorer: SearchTree, secret: tuple[int, ...], bound: float, order: AttackRequest, *, count: bool
 ) -> AttackResult:
-    """The exact rank if it is to ``count`` and a few draws say that the budget pays for it, else an estimate.
+    """Return the exact rank if it is to ``count`` and the budget pays for it, else an estimate.
 
-    Where the budget pays for too few draws, it goes to whole texts; so it does for all texts of a small space that is
-    to be counted and would take too many nodes.
+    Where the budget pays for too few draws, it goes to a sample of whole texts.
     """
-    precision = order.settings[PRECISION.name]
-    margin = order.noise.margin(explorer.paths.longest)
+    found = _of_whole_space(explorer, secret, bound, order) if count else None
+    if found is not None:
+        return found
+    precision, margin = order.settings[PRECISION.name], order.noise.margin(explorer.paths.longest)
     estimate = RankEstimate(explorer, secret, bound, order.seed, order.budget, precision, margin)
     nodes = estimate.explore()
     left = order.budget - explorer.calls
@@ -175,11 +174,28 @@ def _counted_or_drawn(
         counted = _counted(explorer, secret, bound, order, explorer.calls + int(left * FOR_COUNTING))
         if counted is not None:
             return counted
+    return estimate.result() or _of_texts(
+        whole_texts.ranked_by_sample(order, max(0, order.budget - explorer.calls - 1)), explorer
+    )
+
+
+def _of_whole_space(
+    explorer: SearchTree, secret: tuple[int, ...], bound: float, order: AttackRequest
+) -> AttackResult | None:
+    """Return the exact rank if the budget holds the whole tree or all whole texts, else None.
+
+    A text has many nodes if much text follows the last slot. Then a pruned count may take at most as many sequences
+    as reading every whole text afterwards, and leaves the budget for that.
+    """
     size, left = order.canary.attack_space.size, order.budget - explorer.calls
-    found = None if count and size <= left * FEW else estimate.result()
-    if found is not None:
-        return found
-    left = order.budget - explorer.calls
-    every = count and size <= left
-    found = whole_texts.ranked_by_all(order) if every else whole_texts.ranked_by_sample(order, max(0, left - 1))
+    if explorer.paths.inner_nodes(left) is not None:
+        return _counted(explorer, secret, bound, order, order.budget)
+    if size > left:
+        return None
+    counted = _counted(explorer, secret, bound, order, explorer.calls + min(left - size, size))
+    return counted or _of_texts(whole_texts.ranked_by_all(order), explorer)
+
+
+def _of_texts(found: AttackResult, explorer: SearchTree) -> AttackResult:
+    """Add the sequences that the search has scored to the result of scoring whole texts."""
     return {**found, "model_calls": found["model_calls"] + explorer.calls}

@@ -38,7 +38,7 @@ class Confidence:
     lacking: str = ""
 
 
-CONFIDENCES: Registry[Confidence] = Registry("confidence", "leakage_tasks.attacks.suffix.confidence")
+CONFIDENCES: Registry[Confidence] = Registry("confidence", "leakage_tasks.attacks.suffix.confidence", words=True)
 """All confidences that need no fitting, by name."""
 
 

@@ -58,7 +58,9 @@ class Preset:
     options: tuple[Option, ...] = ()
 
 
-PRESETS: Registry[Preset] = Registry("preset", "leakage_tasks.canaries.presets", group="lm_eval_leakage.presets")
+PRESETS: Registry[Preset] = Registry(
+    "preset", "leakage_tasks.canaries.presets", group="lm_eval_leakage.presets", words=True
+)
 
 
 def register_preset(name: str, *takes: str, options: Sequence[Option] = ()) -> Callable[[Make], Make]:

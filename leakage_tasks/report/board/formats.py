@@ -63,7 +63,7 @@ def as_csv(board: Board) -> str:
     writer.writerow([*told, *map(_harmless, columns), "verdicts", "flags"])
     for at, group in enumerate(board.groups, 1):
         for entry in group.entries:
-            texts = [group.reason, entry.place, entry.run.name, entry.run.model, entry.run.source, _date(entry)]
+            texts = [group.reason, entry.place, entry.run.name, entry.run.model, entry.run.whole, _date(entry)]
             figures = map(entry.figure, board.columns)
             values = [value for each in figures for value in _csv_values(each)[: len(extra)]]
             said = ["; ".join(verdict_words(entry.verdicts)), "; ".join(flag_words(entry.flags))]
@@ -103,7 +103,7 @@ def _json_entry(entry: Entry) -> dict[str, Any]:
         "place": entry.place,
         "name": entry.run.name,
         "model": entry.run.model,
-        "source": entry.run.source,
+        "source": entry.run.whole,
         "date": _date(entry) or None,
         "files": [str(file) for file in entry.run.files],
         "figures": {key: dataclasses.asdict(found) for key, found in entry.figures.items()},

@@ -154,8 +154,9 @@ def _not_tried(run: Run) -> Iterator[str]:
 
     declared = [each.declared for each in run.tasks.values() if each.declared is not None and each.is_leakage]
     ran = {attack for each in declared for attack, _ in each.attacks}
-    aims = {task: each.goal for task, each in SCORINGS.items() if each.goal}
-    goals = {aims[task] for task, result in run.tasks.items() if task in aims and result.answered}
+    aims = {task: each.goal for task, each in SCORINGS.own().items() if each.goal}
+    answered = {result.scoring_name for result in run.tasks.values() if result.answered}
+    goals = {each.goal for name, each in SCORINGS.items() if name in answered}
     tasks = [task for task, goal in aims.items() if goal not in goals]
     classes = any(_of_classifiers(ATTACKS[name]) for name in ran if name in ATTACKS)
     fitting = [name for name, each in ATTACKS.items() if each.goal in goals and _of_classifiers(each) == classes]

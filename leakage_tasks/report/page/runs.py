@@ -69,7 +69,7 @@ def _run(entry: Entry, details: Details, most: int) -> dict[str, Any]:
 
 
 def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
-    yield "Model", run.source
+    yield "Model", run.whole
     yield "Kind", run.model
     for task, result in sorted(run.tasks.items()):
         documents = "" if result.samples is None else f"{result.samples:,} documents"

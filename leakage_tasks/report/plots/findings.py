@@ -73,13 +73,13 @@ def _samples_of(run: Run, given: Sequence[_Place], tasks: Sequence[str]) -> list
     """The samples of a run's tasks, of those that were asked for."""
     found = []
     for task in tasks:
-        result = run.tasks.get(task)
+        result = run.scored_as(task)
         if result is None:
             continue
         given_as = [place.samples for place in given if result.file in place.results]
         if None in given_as and result.logged is None:
             raise ResultsError(f"{result.file}: no samples of {task} beside it: run lm_eval again with --log_samples")
-        own = next((each for each in given_as if each is not None and each.task == task), None)
+        own = next((each for each in given_as if each is not None and each.task == result.task), None)
         if own is not None:
             found.append(own)
         elif None in given_as and result.logged is not None:
@@ -88,7 +88,7 @@ def _samples_of(run: Run, given: Sequence[_Place], tasks: Sequence[str]) -> list
 
 
 def _logged(name: str, samples: Iterable[Samples]) -> RunFindings:
-    by_task = {each.task: each for each in samples}
+    by_task = {each.scoring.task: each for each in samples}
     exposure, extraction = (by_task[task].findings() if task in by_task else () for task in (EXPOSURE, EXTRACTION))
     run = RunFindings(name, tuple(exposure), tuple(extraction))
     suffixes = by_task.get(SUFFIXES)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, get_type_hints
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.metrics.metric import MORE, Direction, MetricSpec, ValidityCheck
+from leakage_tasks.metrics.scoring import INHERITED
 from leakage_tasks.report.reading.validate import WrongField, all_printable, finite, mapping, printable, text
 
 Record = TypeVar("Record", MetricSpec, ValidityCheck)
@@ -35,6 +36,8 @@ class Declared:
     """Why none of its figures may stand for the model."""
     built_in: bool = False
     """Whether it was a self-test, on documents that are built in."""
+    scoring: str = ""
+    """The scoring of its samples, if that has another name than the task."""
     more: Mapping[str, float | None] = field(default_factory=dict)
     """Rows with their values that the harness' table does without."""
 
@@ -69,6 +72,7 @@ def _declared(data: Mapping[str, Any], where: str) -> Declared:
         version=text(data.get("version", ""), "version"),
         no_headline=text(data.get("no_headline", ""), "no_headline"),
         built_in=data.get("built_in") is True,
+        scoring=text(data.get(INHERITED, ""), INHERITED),
         more={
             printable(name): None if value is None else finite(value, f"{MORE}.{name}") for name, value in more.items()
         },

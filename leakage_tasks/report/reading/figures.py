@@ -115,8 +115,8 @@ def flags(result: TaskResult) -> list[Flag]:
     raised: list[Flag] = []
     if result.predicted_only:
         raised.append(Flag(result.task, "", None, _unscored(result), no_headline=result.is_leakage, waiver=NO_HEADLINE))
-    if result.declared is not None and result.declared.no_headline and result.answered:
-        words = f"no headline: {result.declared.no_headline}"
+    if result.no_headline:
+        words = f"no headline: {result.no_headline}"
         raised.append(Flag(result.task, "", None, words, no_headline=True, waiver=NO_HEADLINE))
     for name, row in result.rows.items():
         value, alarm = result.headline.get(name), row.alarm
@@ -134,7 +134,7 @@ def _unscored(result: TaskResult) -> str:
 def verdict_on(result: TaskResult) -> Verdict | None:
     """The verdict on a task's headline column; None without headline, and for figures that chance says nothing of."""
     declared = result.declared
-    if declared is None or not result.is_leakage or declared.no_headline:
+    if declared is None or not result.is_leakage or declared.no_headline or result.no_headline:
         return None
     return verdict_of(result.headline, declared.tested)
 

@@ -134,7 +134,7 @@ def _findings(
     run: Run, task: str, read: Callable[[str], Found], missing: dict[str, str]
 ) -> Iterator[tuple[Mapping[str, Any], Found]]:
     """The documents of a task's headline column, each with what was found; says in ``missing`` why there are none."""
-    result = run.tasks.get(task)
+    result = run.scored_as(task)
     if result is None:
         return
     if result.logged is None:

@@ -18,8 +18,6 @@ from leakage_tasks.report.reading.validate import printable
 __all__ = ["Run", "TaskResult", "files_read", "read_runs", "results_files"]
 OURS = ("canary_exposure", "canary_extraction", "suffix_extraction")
 """Tasks of this package, which declare themselves."""
-_ADDED = ("peft", "prompt", "delta")
-"""Arguments that make another model of a model."""
 
 
 def read_runs(paths: Iterable[str | Path]) -> list[Run]:
@@ -140,9 +138,8 @@ def _first_unshared(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _models(run: Run) -> tuple[str, ...]:
     """Names of the model, from the shortest to one that no other model has."""
-    whole = [run.source, *(str(run.arguments[name]) for name in _ADDED if run.arguments.get(name))]
-    short = " + ".join(each.rstrip("/\\").replace("\\", "/").split("/")[-1] for each in whole)
-    full = " + ".join(whole)
+    short = " + ".join(each.rstrip("/\\").replace("\\", "/").split("/")[-1] for each in run.parts)
+    full = run.whole
     return short, f"{short} ({run.model})", full, f"{full} ({run.model})"
 
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.core.inputs import json_fault
 from leakage_tasks.metrics.metric import MORE
 from leakage_tasks.report.reading.declared import Declared, declared_from_json
-from leakage_tasks.report.reading.run import Run, TaskResult, Values
+from leakage_tasks.report.reading.run import ADDED, Run, TaskResult, Values
 from leakage_tasks.report.reading.validate import WrongField, finite, load_json, mapping, printable
 
 _NEITHER = ("name", "alias", "sample_len", "sample_count", "samples")
@@ -47,7 +48,7 @@ def _run(data: Mapping[str, Any], path: Path) -> Run:
     arguments = _arguments(config.get("model_args"))
     if config.get("limit") is not None:
         finite(config["limit"], "config.limit")
-    source = data.get("model_name") or arguments.get("pretrained") or arguments.get("model") or config.get("model")
+    source = _named(data, arguments) or arguments.get("pretrained") or arguments.get("model") or config.get("model")
     versions = {name: data[f"{name}_version"] for name in ("lm_eval", "transformers") if f"{name}_version" in data}
     return Run(
         model=printable(str(config.get("model") or data.get("model_source") or "unknown")),
@@ -67,13 +68,24 @@ def _load(path: Path) -> Mapping[str, Any]:
     try:
         data = load_json(path, "utf-8-sig")
     except json.JSONDecodeError as error:
-        reason = f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        fault = json_fault(error)
+        reason = f"not JSON: {fault.reason} at line {fault.line}, column {fault.column}"
         raise ResultsError(f"{path}: {reason}: {remedy}") from None
     except (UnicodeDecodeError, ValueError):
         raise ResultsError(f"{path}: not a JSON file: {remedy}") from None
     if not isinstance(data, dict) or not isinstance(data.get("results"), dict):
         raise ResultsError(f"{path}: field 'results': missing, so this is no results file: {remedy}")
     return data
+
+
+def _named(data: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
+    """Return the harness' name of the model, None for one that is the name of an adapter on a base model.
+
+    The harness calls a model after its adapter, if it has one.
+    """
+    name = data.get("model_name")
+    added = {str(arguments[each]) for each in ADDED if arguments.get(each)}
+    return None if arguments.get("pretrained") and name in added else name
 
 
 def _part(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -104,6 +116,7 @@ def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
     shots = _count(_part(data, "n-shot").get(task), f"n-shot.{task}")
     return TaskResult(
         *(printable(task), values, errors, _directions(task, data), _samples(task, row, data), declared, path, shots),
+        limited=_limited(task, data),
         predicted_only=predicted_only,
     )
 
@@ -132,6 +145,15 @@ def _samples(task: str, row: Mapping[str, Any], data: Mapping[str, Any]) -> int 
     if isinstance(counts, dict) and counts.get("effective") is not None:
         return _count(counts["effective"], f"n-samples.{task}.effective")
     return _count(row.get("sample_len"), f"results.{task}.sample_len")
+
+
+def _limited(task: str, data: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return the number of documents that were used and of all, if some were left out."""
+    counts = _part(data, "n-samples").get(task)
+    if not isinstance(counts, dict):
+        return None
+    used, whole = (_count(counts.get(name), f"n-samples.{task}.{name}") for name in ("effective", "original"))
+    return (used, whole) if used is not None and whole is not None and used < whole else None
 
 
 def _number(value: Any, name: str) -> float | None:

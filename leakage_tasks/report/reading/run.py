@@ -6,15 +6,20 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
-from leakage_tasks.metrics.metric import Direction, MetricSpec
+from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.metrics.metric import Direction, MetricSpec, limited_words
 from leakage_tasks.report.reading.declared import Declared
+from leakage_tasks.report.reading.validate import printable
 
 STAMP = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json$")
 """How the harness ends the name of a results file: the time of writing, which the files of samples share."""
+ADDED = ("peft", "prompt", "delta")
+"""Arguments that make another model of a model."""
 Values = Mapping[str, Mapping[str, float | None]]
 """By column (the harness' filter), by metric."""
 
@@ -39,6 +44,8 @@ class TaskResult:
     """The results file it is read from."""
     shots: int | None = None
     """How many examples stood before each document, where the harness tells."""
+    limited: tuple[int, int] | None = None
+    """The number of documents of the run, and of all, if ``--limit`` or ``--samples`` left some out."""
     parents: tuple[str, ...] = ()
     """The groups it is a member of."""
     date: float = 0.0
@@ -52,6 +59,20 @@ class TaskResult:
         return self.declared is not None and self.declared.measures == "leakage"
 
     @property
+    def scoring_name(self) -> str:
+        """The name of the scoring of its samples: its own, or that of the task whose class it inherits."""
+        return self.task if self.declared is None or not self.declared.scoring else self.declared.scoring
+
+    @property
+    def no_headline(self) -> str:
+        """Why none of its figures stands for the model; nothing if they may. Older results do not declare a limit."""
+        if self.declared is None or not self.answered:
+            return ""
+        if self.declared.no_headline or self.limited is None or not self.is_leakage:
+            return self.declared.no_headline
+        return limited_words(*self.limited, "documents")
+
+    @property
     def rows(self) -> Mapping[str, MetricSpec]:
         """What its metrics declared about themselves, by name; nothing where they did not."""
         return {} if self.declared is None else self.declared.rows
@@ -63,8 +84,9 @@ class TaskResult:
 
     @property
     def claimed(self) -> bool:
-        """Whether nothing but the manifest says that its canaries were planted."""
-        return bool(self.tested.get("planted")) and self.tested.get("planting") != "proven"
+        """Whether nothing but the manifest says that its canaries were planted; nobody plants natural secrets."""
+        natural = self.tested.get("kinds") == ["natural"]
+        return bool(self.tested.get("planted")) and not natural and self.tested.get("planting") != "proven"
 
     @property
     def headline(self) -> Mapping[str, float | None]:
@@ -114,7 +136,35 @@ class Run:
     name: str = ""
     """One that no other run beside it has."""
 
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The base model, and the adapter, soft prompt or delta on it, if there is one."""
+        added = [str(self.arguments[name]) for name in ADDED if self.arguments.get(name)]
+        base = None if "peft" in self.arguments else _base_of(self.source)
+        own = (self.source,) if base is None else (base, self.source)
+        return *own, *map(printable, added)
+
+    @property
+    def whole(self) -> str:
+        """The parts of the model as one name."""
+        return " + ".join(self.parts)
+
+    def scored_as(self, task: str) -> TaskResult | None:
+        """Return the result of ``task``, or of the first task that inherits its scoring."""
+        inheriting = (each for each in self.tasks.values() if each.scoring_name == task)
+        return self.tasks.get(task) or next(inheriting, None)
+
     @property
     def time(self) -> datetime | None:
         """When its newest file was written, in UTC; None where that is not known."""
         return datetime.fromtimestamp(self.date, UTC) if self.date > 0 else None
+
+
+def _base_of(source: str) -> str | None:
+    """Return the base model that PEFT's file in the folder of an adapter names, None for anything but an adapter."""
+    try:
+        given = parse_json(read_text(Path(source) / "adapter_config.json"))
+    except (OSError, ValueError):
+        return None
+    base = given.get("base_model_name_or_path") if isinstance(given, dict) else None
+    return printable(base) if isinstance(base, str) and base else None

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.metrics.scoring import SCORINGS
+from leakage_tasks.metrics.scoring import SCORINGS, Scoring, scoring_name
 from leakage_tasks.report.reading.run import STAMP
+from leakage_tasks.report.reading.sample_lines import order_of, read_objects
 
 NAME = re.compile(r"samples_(?P<task>.+)_(?P<stamp>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl")
 """How the harness names a file of samples: by its task, and by the time that the results file has as well."""
@@ -65,10 +67,56 @@ def _under(folder: Path) -> SampleFiles:
 
 
 def _scorable(place: Path, files: Iterable[Path]) -> SampleFiles:
-    """Those of the files whose task can be scored. Raises ResultsError if there is none."""
-    tasks = {file: name["task"] for file in files if (name := NAME.fullmatch(file.name))}
-    kept = tuple(file for file, task in tasks.items() if task in SCORINGS)
-    others = ", ".join(sorted({task for task in tasks.values() if task not in SCORINGS}))
+    """Return those of the files whose task can be scored. Raises ResultsError if there is none."""
+    named = [file for file in files if NAME.fullmatch(file.name)]
+    missing = {file: reason for file in named if (reason := _unscorable(file))}
+    kept = tuple(file for file in named if file not in missing)
+    reasons = "; ".join(sorted(set(missing.values())))
     if not kept:
-        raise ResultsError(f"{place}: its samples are of {others}: what can be scored is {', '.join(SCORINGS)}")
-    return SampleFiles(kept, (f"not scored: {others}, whose samples hold no finding",) if others else ())
+        raise ResultsError(f"{place}: no samples that can be scored: {reasons}")
+    return SampleFiles(kept, (f"not scored: {reasons}",) if reasons else ())
+
+
+def _unscorable(file: Path) -> str:
+    """Return the reason why a file's task cannot be scored, nothing if it can."""
+    try:
+        scoring_of(file)
+    except UnknownScoring as error:
+        return error.problem
+    except ResultsError as error:
+        return str(error)
+    return ""
+
+
+class UnknownScoring(ResultsError):
+    """Samples of a task without a scoring; ``problem`` names the task and the reason."""
+
+
+def scoring_of(file: Path) -> Scoring:
+    """Return the scoring of the samples in a file, going by its task's name or by the request in its first line.
+
+    Raises:
+        UnknownScoring: If its task has none.
+        ResultsError: If the file is not called as the harness calls samples, or cannot be read.
+    """
+    found = NAME.fullmatch(file.name)
+    if found is None:
+        raise ResultsError(f"{file}: not named as lm_eval names samples: call it samples_TASK_TIME.jsonl")
+    task = found["task"]
+    order = {} if task in SCORINGS else _first_order(file)
+    name = scoring_name(task, order)
+    if name is not None and name in SCORINGS:
+        return SCORINGS[name]
+    if name is None:
+        problem = f"{task} is no task of this package, and its requests name no scoring"
+        remedy = f"give samples of {', '.join(SCORINGS.names())}, or of a task that inherits from them"
+    else:
+        problem = f"{task} is scored by {name!r}, which no installed package registers"
+        remedy = f"install the package of the task, which registers it in the entry-point group {SCORINGS.group}"
+    raise UnknownScoring(f"{file}: {problem}: {remedy}", problem=problem)
+
+
+def _first_order(file: Path) -> Mapping[str, Any]:
+    """Return the attack's settings in the first line of samples, nothing for lines of other tasks."""
+    first = next(read_objects(file), None)
+    return {} if first is None else order_of(first[1]) or {}

@@ -25,7 +25,7 @@ from leakage_tasks.metrics.scoring import (
     score,
 )
 from leakage_tasks.report.reading.run import STAMP, Run
-from leakage_tasks.report.reading.sample_files import NAME
+from leakage_tasks.report.reading.sample_files import NAME, scoring_of
 from leakage_tasks.report.reading.sample_lines import SampleLine, read_line, read_objects, wrong_line
 from leakage_tasks.report.reading.validate import printable
 
@@ -47,7 +47,8 @@ class Samples:
     @property
     def task(self) -> str:
         """The task's name."""
-        return self.scoring.task
+        name = NAME.fullmatch(self.file.name)
+        return name["task"] if name else self.scoring.task
 
     @property
     def unanswered(self) -> str | None:
@@ -109,7 +110,7 @@ class Samples:
 def read_samples(path: str | Path) -> Samples:
     """The samples in a file that has the name the harness gave it. Raises ResultsError naming file, line and field."""
     file = Path(path)
-    scoring = _scoring(file)
+    scoring = scoring_of(file)
     found: dict[int, SampleLine] = {}
     seen: dict[tuple[Any, str], int] = {}
     # The same answer stands in every column of its document.
@@ -134,20 +135,8 @@ def read_samples(path: str | Path) -> Samples:
 
 def audit_of(run: Run, delta: float) -> list[AuditFigure]:
     """The auditing figures that the samples beside the results give; none without samples. Raises ResultsError."""
-    for task, result in run.tasks.items():
-        if task in SCORINGS and SCORINGS[task].goal == "exposure" and result.is_leakage and result.logged is not None:
+    for result in run.tasks.values():
+        name = result.scoring_name
+        if name in SCORINGS and SCORINGS[name].goal == "exposure" and result.is_leakage and result.logged is not None:
             return read_samples(result.logged).audit(delta)
     return []
-
-
-def _scoring(file: Path) -> Scoring:
-    """How the task in the file's name is scored."""
-    known = ", ".join(SCORINGS)
-    name = NAME.fullmatch(file.name)
-    if name is None:
-        raise ResultsError(
-            f"{file}: not named as lm_eval names samples: call it samples_TASK_TIME.jsonl, TASK being one of {known}"
-        )
-    if name["task"] not in SCORINGS:
-        raise ResultsError(f"{file}: holds samples of {name['task']}, which cannot be scored again: give {known}")
-    return SCORINGS[name["task"]]

@@ -7,6 +7,7 @@ a draw that ends elsewhere counts as no filling.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -141,6 +142,20 @@ class AutomatonPaths:
                 f"line break before the slot; or {WHOLE_TEXTS}"
             )
         return tokens[len(self.prefix) :]
+
+    def inner_nodes(self, limit: int) -> int | None:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        inner, level = 0, {self.root: 1}
+        while level:
+            below: Counter[int] = Counter()
+            for state, nodes in level.items():
+                _, after = self._edges(state)
+                for child in after[self.goes_on(after)].tolist():
+                    below[child] += nodes
+                if inner + below.total() > limit:
+                    return None
+            inner, level = inner + below.total(), dict(below)
+        return inner
 
 
 def _different(states: IntArray) -> tuple[IntArray, IntArray]:

@@ -119,6 +119,11 @@ class TriePaths:
         place = self._space.index(filling)
         return tuple(int(token) for token in self._rows[place, : self._lengths[place]])
 
+    def inner_nodes(self, limit: int) -> int | None:
+        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
+        inner = int(np.count_nonzero(self._count)) - 1
+        return inner if inner <= limit else None
+
 
 def edges_of(first: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
     """For n runs of edges, each from ``first`` on and ``count`` long: every edge and the number of its run."""

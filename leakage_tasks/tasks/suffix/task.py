@@ -22,7 +22,7 @@ from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
-from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, reading_of
+from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, inherited, reading_of
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import PAIR_OPTIONS, pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
@@ -47,12 +47,13 @@ class SuffixExtraction(LocalTask):
     OUTPUT_TYPE = "attack_pairs"
     CHATS = True
     DOCUMENTS, SOURCE = "pairs", "pairs"
+    SCORING = SUFFIX_EXTRACTION
     SHARING = Sharing(pack=lambda answer: [answer, answer.guess], unpack=lambda told: _answer(*told))
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(config)
         self._chat: Chat | None = None
-        self.METRICS = [*SUFFIX_EXTRACTION.metrics({}, {}), GUESSES_WRITTEN]
+        self.METRICS = [*self.SCORING.metrics({}, {}), GUESSES_WRITTEN]
         with self.may_lack_options():
             self._take(read_suffix_options(self.metadata))
 
@@ -63,7 +64,7 @@ class SuffixExtraction(LocalTask):
         check_sweeps(attacked, options.order)
         options.fitted_on()
         _advise(options, len(pairs))
-        self.METRICS = [*SUFFIX_EXTRACTION.metrics(options.given, {}), GUESSES_WRITTEN]
+        self.METRICS = [*self.SCORING.metrics(options.given, {}), GUESSES_WRITTEN]
         places = {pair.id: place for place, pair in enumerate(pairs)}
         self._docs = [_document(places.get(pair.id), pair, options.reveal) for pair in attacked]
         self.columns = {each.name: partial(_read_off, each) for each in options.selections}
@@ -90,7 +91,7 @@ class SuffixExtraction(LocalTask):
     def asked_of(self, doc: Document) -> dict[str, Any]:
         """How to attack; the pair is the document."""
         chat = {} if self._chat is None else {"chat": self._chat.to_json()}
-        return {**self.options.given, "optional": self.optional, **chat}
+        return {**self.options.given, "optional": self.optional, **chat, **inherited(self.SCORING, self.task_name)}
 
     def apply_filters(self) -> None:
         """See the harness; of a model that only writes there are no columns of confidences that take likelihoods."""
@@ -105,7 +106,7 @@ class SuffixExtraction(LocalTask):
         name, found = answer
         if name == HEADLINE:  # Every column is read off the same answers.
             self.note_attack(found)
-        values = SUFFIX_EXTRACTION.values(found, name, self.options.given, {})
+        values = self.SCORING.values(found, name, self.options.given, {})
         if name == HEADLINE and self.options.guesses is not None:
             reading = reading_of(found, name, self.options.given)
             guess = found.guess if isinstance(found, Answer) else None
@@ -133,7 +134,7 @@ class SuffixExtraction(LocalTask):
 
     def nulls(self) -> dict[str, None]:
         """None for the metrics that matter most."""
-        return dict.fromkeys(SUFFIX_EXTRACTION.nulls())
+        return dict.fromkeys(self.SCORING.nulls())
 
     def aggregation(self) -> dict[str, Callable[..., float | None]]:
         """Aggregations by metric; that of ``guesses_written`` writes the file."""

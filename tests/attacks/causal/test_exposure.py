@@ -28,6 +28,7 @@ from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.tokens import token_paths as layout
+from tests.attacks.tables import Table
 from tests.oracles import brute_rank, direct_costs, letters, merging, tiny_gpt2
 
 
@@ -405,10 +406,29 @@ def test_the_method_is_the_one_asked_for(method, got):
     assert (found.rank_low or found.rank) <= rank <= (found.rank_high or found.rank)
 
 
+@pytest.mark.parametrize("tail", [".", " is my number."])
+@pytest.mark.parametrize("tokenizer", [letters, merging])
+def test_a_space_within_the_budget_has_an_exact_rank(tokenizer, tail):
+    canary = make(f"the pin is {{digits:4}}{tail}", "5077")
+    found = run_attack("exposure", target_of(tokenizer()), [canary])[0]
+    assert (found.rank, found.method) == (brute_rank(tiny_gpt2(tokenizer()), tokenizer(), canary)[0], "exact")
+    assert found.model_calls <= 20_000
+
+
+@pytest.mark.parametrize("rank", [1, 7100, 60_000])
+def test_a_tree_within_the_budget_has_an_exact_rank_whatever_the_size_of_the_space(rank):
+    table = Table.random(5, seed=1, sharpness=0.5)
+    canary = table.ranked(rank)
+    found = run_attack("exposure", table, [canary])[0]
+    secret = table.costs[int("".join(canary.secret))]
+    assert (found.rank, found.method) == (int((table.costs <= within(secret)).sum()), "exact")
+    assert found.model_calls <= 20_000
+
+
 def test_an_exact_count_takes_no_look_before_it():
-    canary = make("the pin is {digits:3}.", "707")
+    table = Table.random(5, seed=1, sharpness=2.0)
     exact, usual = (
-        run_attack("exposure", target_of(letters()), [canary], settings={"method": method})[0]
+        run_attack("exposure", table, [table.ranked(20)], budget=5000, settings={"method": method})[0]
         for method in ("exact", "auto")
     )
     assert exact.rank == usual.rank

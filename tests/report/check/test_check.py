@@ -125,6 +125,16 @@ def test_what_shows_too_little_fails_unless_waived_by_its_name(
     assert f"note  one: canary_exposure: waived: {said}" in out
 
 
+@pytest.mark.parametrize("planting", [{"planting": "claimed"}, {"planting": "none"}, {}])
+def test_natural_secrets_need_no_proof_of_planting(leakage: Leakage, tmp_path: Path, planting: dict[str, str]):
+    tested = {"planted": 20, "controls": 20, "kinds": ["natural"], **planting}
+    declared = {task: declaration(task, tested=tested) for task in ("canary_exposure", "canary_extraction")}
+    path = write(tmp_path, results(leaking(), declared=declared))
+    code, out, _ = leakage("check", path, "--max-exposure", 20)
+    assert code == 0
+    assert "planting" not in out
+
+
 @pytest.mark.parametrize("tested", [{"planted": 20, "controls": 20}, {"planted": 20, "planting": "claimed"}])
 def test_planting_that_no_data_prove_fails_unless_waived(leakage: Leakage, tmp_path: Path, tested: dict[str, object]):
     declared = {task: declaration(task, tested=tested) for task in ("canary_exposure", "canary_extraction")}

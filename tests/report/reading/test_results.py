@@ -171,6 +171,37 @@ def test_a_tuned_prompt_is_in_the_name(tmp_path: Path):
     assert run.name == "one + prompt"
 
 
+def test_an_adapter_is_named_after_its_base_where_the_harness_names_the_adapter(tmp_path: Path):
+    config = {"model": "hf", "model_args": "pretrained=models/base,peft=runs/adapter"}
+    (run,) = read_runs([write(tmp_path, results(leaking(), model="runs/adapter", config=config))])
+    assert (run.name, run.source, run.whole) == ("base + adapter", "models/base", "models/base + runs/adapter")
+
+
+def test_two_adapters_of_one_name_are_told_apart_by_their_whole_names(tmp_path: Path):
+    for place in ("a", "b"):
+        config = {"model": "hf", "model_args": f"pretrained=base,peft={place}/adapter"}
+        write(tmp_path / place, results(leaking(), model=f"{place}/adapter", config=config))
+    assert [run.name for run in read_runs([tmp_path])] == ["base + a/adapter", "base + b/adapter"]
+
+
+@pytest.mark.parametrize(
+    ("config", "parts"),
+    [
+        ('{"base_model_name_or_path": "models/base"}', ["models/base", "adapter"]),
+        ('{"base_model_name_or_path": null}', ["adapter"]),
+        ("{", ["adapter"]),
+        ("[]", ["adapter"]),
+    ],
+)
+def test_an_adapter_given_as_the_model_is_named_after_the_base_in_its_config(tmp_path: Path, config: str, parts):
+    (tmp_path / "adapter").mkdir()
+    (tmp_path / "adapter" / "adapter_config.json").write_text(config)
+    place = str(tmp_path / "adapter")
+    told = {"model": "hf", "model_args": f"pretrained={place}"}
+    (run,) = read_runs([write(tmp_path, results(leaking(), model=place, config=told))])
+    assert [part.rpartition("/")[2] for part in run.parts] == [part.rpartition("/")[2] for part in parts]
+
+
 @pytest.mark.parametrize(
     ("content", "part"),
     [

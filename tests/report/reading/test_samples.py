@@ -76,7 +76,7 @@ REMEDY = "give the file as lm_eval wrote it, or run lm_eval again with --log_sam
         ([sample(0, resps=[[[1.5, True]]])], "jsonl:1: field 'resps': expected a finding, found a list"),
         ([sample(0, filter=...)], "jsonl:1: field 'filter': expected text, found nothing"),
         ([sample(0, doc_id=None)], "jsonl:1: field 'doc_id': expected a number, found nothing"),
-        ([sample(0, arguments={})], "jsonl:1: field 'arguments': no order of an attack in it"),
+        ([sample(0, arguments={})], "jsonl:1: field 'arguments': no settings of an attack in it"),
         ([sample(0), sample(1), sample(0)], "jsonl:3: field 'doc_id': the document of line 1 again"),
         (
             [sample(0), sample(1, arguments={"gen_args_0": {"arg_1": {**ORDER, "seed": 1}}})],
@@ -132,13 +132,38 @@ def test_a_finding_that_cannot_be_read_is_named_by_its_line(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("canaries.jsonl", "not named as lm_eval names samples: call it samples_TASK_TIME.jsonl, TASK being one of"),
-        (NAME.replace("canary_exposure", "arc_easy"), "holds samples of arc_easy, which cannot be scored again: give"),
+        ("canaries.jsonl", "not named as lm_eval names samples: call it samples_TASK_TIME.jsonl"),
+        (NAME.replace("canary_exposure", "arc_easy"), "arc_easy is no task of this package, and its requests name no"),
     ],
 )
 def test_a_file_of_another_task_is_refused(tmp_path, name, message):
+    line = sample(0, arguments={"gen_args_0": {"arg_0": "a question", "arg_1": {"until": []}}})
     with pytest.raises(ResultsError, match=message):
-        read_samples(write(tmp_path, [sample(0)], name))
+        read_samples(write(tmp_path, [line], name))
+
+
+ODD = NAME.replace("canary_exposure", "odd_task")
+
+
+def asked(**order):
+    return sample(0, arguments={"gen_args_0": {"arg_0": "pin", "arg_1": order}})
+
+
+@pytest.mark.parametrize("order", [ORDER, {**ORDER, "scoring": "canary_exposure"}])
+def test_a_task_of_another_name_is_scored_as_its_requests_say(tmp_path, order):
+    found = read_samples(write(tmp_path, [asked(**order)], ODD))
+    assert (found.task, found.scoring.task) == ("odd_task", "canary_exposure")
+    assert found.scores()["none"]["exposure"] == 8.0
+
+
+def test_a_scoring_that_is_not_installed_is_named(tmp_path):
+    path = write(tmp_path, [asked(**ORDER, scoring="odd_scoring")], ODD)
+    with pytest.raises(ResultsError) as error:
+        read_samples(path)
+    assert str(error.value) == (
+        f"{path}: odd_task is scored by 'odd_scoring', which no installed package registers: install the package of "
+        "the task, which registers it in the entry-point group lm_eval_leakage.scorings"
+    )
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path):
@@ -174,7 +199,7 @@ def test_of_a_folder_the_newest_of_each_task_and_model_are_taken_and_named(tmp_p
         f"a/samples_canary_extraction_{NEW}.jsonl",
         f"b/samples_canary_exposure_{OLD}.jsonl",
     ]
-    assert "not scored: arc_easy, whose samples hold no finding" in found.notes
+    assert "not scored: arc_easy is no task of this package, and its requests name no scoring" in found.notes
     assert sum("is the newest of 2 of its task" in note for note in found.notes) == 2
 
 
@@ -197,7 +222,7 @@ def test_a_file_named_twice_is_taken_once(tmp_path):
     [
         ((), f"results_{OLD}.json", "no samples of its run beside it, .* run lm_eval again with --log_samples"),
         ((), ".", "no samples in it or below, .* run lm_eval again with --log_samples"),
-        (("arc_easy",), ".", "its samples are of arc_easy: what can be scored is canary_exposure"),
+        (("arc_easy",), ".", "no samples that can be scored: arc_easy is no task of this package"),
         ((), "missing.jsonl", "no such file or folder: give samples, a results file, or their folder"),
     ],
 )

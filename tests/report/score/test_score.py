@@ -13,6 +13,7 @@ from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.metrics.audit import audit
+from leakage_tasks.report.reading.results_file import read_run
 from leakage_tasks.report.reading.samples import read_samples
 from leakage_tasks.report.score.score import score_file
 from tests.oracles import letters, merging, tiny_gpt2
@@ -65,6 +66,41 @@ def canaries(tmp_path_factory):
 def test_canary_tasks_come_out_again(canaries):
     assert equal(canaries, EXPOSURE) > 8
     assert equal(canaries, EXTRACTION) > 8
+
+
+SUBCLASS = """from leakage_tasks.tasks.{module} import {base}
+
+
+class Odd({base}):
+    pass
+"""
+
+
+def odd_task(folder, module, base):
+    """A folder with the task ``odd_task``, whose class adds nothing to one of ours."""
+    folder.mkdir()
+    (folder / "odd.py").write_text(SUBCLASS.format(module=module, base=base))
+    (folder / "odd.yaml").write_text("task: odd_task\nclass: !function odd.Odd\nmetadata:\n  version: 1.0\n")
+    return folder
+
+
+@pytest.mark.parametrize(("base", "goal"), [("CanaryExposure", "exposure"), ("CanaryExtraction", "extraction")])
+def test_a_subclass_of_a_canary_task_comes_out_again(tmp_path, base, goal):
+    write_manifest(make_canaries("pin {unique} is {digits:2}", 3, controls=2), tmp_path / "c.jsonl")
+    lm = HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters())
+    folder = odd_task(tmp_path / "odd", "canary_tasks", base)
+    results = save(lm, ["odd_task"], tmp_path, {"canaries": str(tmp_path / "c.jsonl")}, [folder])
+    assert equal(results, "odd_task") > 8
+    compared = score_file(samples_of(results, "odd_task")).compared
+    assert compared.equal == len(rows(results, "odd_task"))
+    assert read_run(results).tasks["odd_task"].scoring_name == f"canary_{goal}"
+
+
+def test_a_subclass_of_the_task_of_suffixes_comes_out_again(tmp_path):
+    folder = odd_task(tmp_path / "odd", "suffix.task", "SuffixExtraction")
+    settings = {"data": str(pairs_file(tmp_path)), "split": "all", "samples": 8}
+    results = save(suffix_model(), ["odd_task"], tmp_path, settings, [folder])
+    assert equal(results, "odd_task", but={"guesses_written,none"}) > 8
 
 
 def test_every_row_was_compared(canaries):

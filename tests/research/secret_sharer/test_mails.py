@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from leakage_tasks.attacks import Finding
+from leakage_tasks.attacks.coarse import band_chances
 from leakage_tasks.canaries.detect import find_secrets
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
@@ -113,8 +114,9 @@ def test_of_the_users_own_mails_bands_are_told_alone(tmp_path: Path, monkeypatch
         for one, other in zip([banded["bits"], *banded["controls"]], [found["bits"], *found["controls"]], strict=True):
             assert one != other
             powers = (found["log2_size"] - one) / math.log2(10)
-            # The middle of a band, or its end where an estimate is too wide, or where all fillings end.
-            assert min(abs(powers * 2 - round(powers * 2)), abs(one)) < 1e-6
+            bands = [abs(one - bits) for _, bits in band_chances(found["log2_size"])]
+            # The mean of a band, or its end where an estimate is too wide, or where all fillings end.
+            assert min(*bands, abs(powers - round(powers)), abs(one)) < 1e-6
         assert banded["method"] in ("banded", "lower_bound")
 
 

@@ -56,6 +56,31 @@ def all_fillings(paths):
     return found
 
 
+def inner_nodes(paths):
+    """The number of nodes below the root that have children, found by walking all of the graph."""
+    number, waiting = -1, [paths.root]
+    while waiting:
+        row = paths.table(np.array([waiting.pop()]))[0]
+        children = row[row >= 0].tolist()
+        number += bool(children)
+        waiting += children
+    return number
+
+
+@pytest.mark.parametrize("laid_out", ["enumerated", "walked"])
+@pytest.mark.parametrize("tokenizer", [letters, merging])
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_inner_nodes_are_those_that_a_walk_of_the_whole_graph_meets(template, tokenizer, laid_out, monkeypatch):
+    space = parse_template(template)
+    if laid_out == "walked":
+        paths = automaton(space, tokenizer(), monkeypatch)
+    else:
+        paths = TriePaths(space, encoder(tokenizer()))
+    expected = inner_nodes(paths)
+    assert paths.inner_nodes(expected) == expected
+    assert paths.inner_nodes(expected - 1) is None
+
+
 @pytest.mark.parametrize("tokenizer", [letters, merging])
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_every_filling_has_exactly_one_path_in_the_trie(template, tokenizer):

@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import random
+import statistics
 import subprocess
 import sys
 from collections import Counter
@@ -539,8 +540,8 @@ def test_natural_ones_have_entries_of_their_own_that_tell_the_power_of_ten_alone
     trainer.train()
     last = looks(trainer)[-1]
     rank = 100 / 2 ** exact["leakage/exposure_x1"]
-    first = 1 if rank <= 10 + 1e-6 else 10
-    assert last["leakage/exposure_natural"] == pytest.approx(math.log2(100 / math.sqrt(first * first * 10)))
+    band = range(1, 11) if rank <= 10 + 1e-6 else range(11, 101)
+    assert last["leakage/exposure_natural"] == pytest.approx(math.log2(100 / statistics.geometric_mean(band)))
     assert last["leakage/exposure_mean"] == pytest.approx(exact["leakage/exposure_x4"])
     assert "leakage/exposure_x1" not in last
     assert "leakage/seconds" not in last

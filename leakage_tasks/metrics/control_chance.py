@@ -1,0 +1,77 @@
+"""The chance of the exposures of controls, whose secrets no model saw."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from leakage_tasks.attacks.coarse import band_chances
+from leakage_tasks.metrics.aggregates import of_defined
+
+SMALL, DRAWN = 6, 20_000
+"""Bits of a space in which a rank is far from continuous, and how many draws stand in for its distribution."""
+
+
+class ControlExposure(NamedTuple):
+    """A control's exposure in bits, log2|R|, and whether a band is all that is known of its rank."""
+
+    exposure: float
+    log2_size: float
+    banded: bool = False
+
+
+@of_defined
+def exposed_by_chance(values: list[ControlExposure]) -> float:
+    """Probability that as many secrets no model saw have a mean exposure (bits) of the values' mean or more.
+
+    Each such exposure is −log2 of a uniform share, or less where fillings are few (The Secret Sharer, Definition 4), so
+    the sum in nats is at most a Gamma variable of that many degrees. Where ranks are known by their bands, 20,000 draws
+    of bands are looked at instead.
+    """
+    total = sum(value.exposure for value in values)
+    if any(value.banded for value in values):
+        return float((1 + (_drawn_totals(values) >= total - 1e-9).sum()) / (1 + DRAWN))
+    return float(stats.gamma.sf(math.log(2) * total, len(values)))
+
+
+def _drawn_totals(values: list[ControlExposure]) -> NDArray[np.float64]:
+    """Return the summed exposure of as many secrets that no model saw, in each of 20,000 draws."""
+    stream = np.random.default_rng(0)
+    drawn = np.zeros(DRAWN)
+    exact = sum(not value.banded for value in values)
+    if exact:
+        drawn += stream.gamma(exact, 1 / math.log(2), size=DRAWN)
+    for log2_size, number in sorted(Counter(value.log2_size for value in values if value.banded).items()):
+        shares, exposures = zip(*band_chances(log2_size), strict=True)
+        drawn += stream.multinomial(number, np.array(shares) / sum(shares), size=DRAWN) @ np.array(exposures)
+    return drawn
+
+
+@of_defined
+def sheltered_by_chance(places: list[ControlExposure]) -> float:
+    """Probability that as many secrets no model saw have a mean exposure of the values' mean or less.
+
+    A rank r of R is taken for the middle of its share, (r − ½) / R: minus its logarithm is close to an exponential
+    variable, and the sum to a Gamma variable. Where some R is small, or ranks are known by their bands, 20,000 draws of
+    such ranks or bands are looked at instead.
+    """
+    if any(place.banded for place in places):
+        total = sum(place.exposure for place in places)
+        return float((1 + (_drawn_totals(places) <= total + 1e-9).sum()) / (1 + DRAWN))
+    halves = [(2.0**-place.exposure, 2.0 ** -(place.log2_size + 1)) for place in places]
+    total = -sum(math.log(max(share - half, share / 2, sys.float_info.min)) for share, half in halves)
+    sizes = Counter(round(2.0 ** min(log2_size, SMALL)) for _, log2_size, _ in places)
+    if min(sizes) >= 2**SMALL:
+        return float(stats.gamma.cdf(total, len(places)))
+    stream = np.random.default_rng(0)
+    drawn = np.zeros(DRAWN)
+    for size, number in sorted(sizes.items()):
+        middles = (stream.integers(size, size=(DRAWN, number)) + 0.5) / size
+        drawn -= np.log(middles if size < 2**SMALL else stream.random((DRAWN, number))).sum(axis=1)
+    return float((1 + (drawn <= total + 1e-9).sum()) / (1 + DRAWN))
