@@ -35,6 +35,12 @@ class AttackRequest:
     noise: Noise = NO_NOISE
     """The rounding noise of the target's costs."""
 
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of the canary's text that have a cost, None where the model does not state it."""
+        length: int | None = self.target.length(self.canary.attack_space.fill(self.canary.secret))
+        return None if length is None else length + 1 - getattr(self.target, "unscored", 1)
+
 
 @dataclass(frozen=True)
 class Attack:

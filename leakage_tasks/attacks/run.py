@@ -232,7 +232,7 @@ def _noise(order: AttackRequest) -> float | None:
     if order.noise == NO_NOISE:
         return None
     with about(order.canary):
-        return order.noise.of(order.target.length(order.canary.attack_space.fill(order.canary.secret)))
+        return order.noise.of(order.tokens)
 
 
 def _given(target: Any, canary: Canary, context: Context) -> Any:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Protocol, Self, get_args
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data.chat import USER_TURN, Role, conversation
-from leakage_tasks.data.shapes import SHAPES, Copy, RowShape, filled
+from leakage_tasks.data.shapes import SHAPES, RowCopy, RowShape, filled
 from leakage_tasks.data.turns import Dialect
 
 Row = dict[str, Any]
@@ -201,7 +201,7 @@ class Layout:
     def _texts(self, text: str, drawn: Mapping[str, Any]) -> Row:
         if self.shape is not None:
             prompt = self.wanted_prompt or self.shape.usual_prompt(self.chat)
-            return filled(self.shape, Copy(text, self.text, self.role, prompt), self.parts, self.dialects, drawn)
+            return filled(self.shape, RowCopy(text, self.text, self.role, prompt), self.parts, self.dialects, drawn)
         if not self.chat:
             return {self.text: text}
         turns = conversation(text, self.role, prompt=self.wanted_prompt or USER_TURN)

@@ -83,7 +83,7 @@ def shape_called(name: str | None) -> RowShape | None:
 
 
 @dataclass(frozen=True)
-class Copy:
+class RowCopy:
     """A text that becomes a row: ``text`` as the turn of ``role`` in ``column``, after ``prompt``."""
 
     text: str
@@ -93,7 +93,7 @@ class Copy:
 
 
 def filled(
-    shape: RowShape, copy: Copy, parts: Collection[str], dialects: Mapping[str, Dialect], drawn: Mapping[str, Any]
+    shape: RowShape, copy: RowCopy, parts: Collection[str], dialects: Mapping[str, Dialect], drawn: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return the values of all ``parts`` of the row of a copy.
 

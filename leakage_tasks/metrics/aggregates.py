@@ -219,17 +219,12 @@ def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:
 
 
 def early_stop_interval(wrong: int | None = None) -> Interval:
-    """Return the percentile bootstrap interval of :func:`early_stop`, of guesses all right or all wrong their shares'.
-
-    Raises OptionError.
-    """
+    """Return the percentile bootstrap interval of :func:`early_stop`. Raises OptionError."""
     check_wrong(wrong)
 
     def ends(guesses: list[Guessed]) -> tuple[float, float]:
-        right = _right(guesses)
-        if len(set(right)) == 1:
-            return _clopper_pearson(right)
-        return intervals.bootstrap_early_stop(enumerate(right), len(guesses), wrong or wrong_allowed(len(guesses)))
+        allowed = wrong or wrong_allowed(len(guesses))
+        return intervals.bootstrap_early_stop(enumerate(_right(guesses)), len(guesses), allowed)
 
     return _interval(BOOTSTRAP.kind, ends)
 

@@ -103,12 +103,16 @@ def bootstrap_early_stop(
     """Percentile bootstrap interval of the share of pairs guessed right before the ``wrong``-th wrong guess.
 
     ``guesses`` are ``(pair, right)``, surest first; some of the ``pairs`` may have several, or none. Pairs are
-    resampled with their guesses, which keep that order, so the answer is the same for the same guesses. Raises
+    resampled with their guesses, which keep that order, so the answer is the same for the same guesses. Where no pair,
+    or each with its only guess, is guessed right, resamples show no spread: the interval is Clopper and Pearson's. Raises
     ValueError without pairs.
     """
     if not pairs:
         raise ValueError("no pairs to resample")
     order = _Order.of(guesses)
+    right = int(order.finds.sum())
+    if not right or (right == pairs and not order.wrong.any()):
+        return clopper_pearson(right, pairs, level)
     generator, size = np.random.default_rng(0), max(1, _CELLS // max(pairs, len(order.pair)))
     shares = np.concatenate(
         [order.shares(pairs, wrong, generator, min(size, resamples - done)) for done in range(0, resamples, size)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,11 +29,13 @@ TWO_SIDED = 1.96
 class Noise:
     """Rounding noise of costs, in bits: the root mean square difference between plain passes over the same tokens.
 
-    ``token_bits`` is that of one token's cost; ``text_bits`` that of a whole text where single tokens are not seen.
+    ``token_bits`` is that of one token's cost; ``text_bits`` that of a whole text where single tokens are not seen;
+    ``path_bits`` that of a token from a secret on, where it was measured on fillings.
     """
 
     token_bits: float = 0.0
     text_bits: float = 0.0
+    path_bits: float = 0.0
 
     def of(self, tokens: float | None) -> float:
         """Return the noise in bits of the summed cost of so many tokens, whose roundings are independent.
@@ -46,6 +48,10 @@ class Noise:
         """Return the half-width in bits of the 95 % interval of such a cost; 0 where it is below float32's floor."""
         width = TWO_SIDED * self.of(tokens)
         return width if width > FLOOR_BITS else 0.0
+
+    def path_margin(self, tokens: float) -> float:
+        """Return the same for the cost of ``tokens`` tokens after a prefix that is computed once for all fillings."""
+        return replace(self, token_bits=self.path_bits or self.token_bits).margin(tokens)
 
     def allowed(self, tokens: float | None) -> float:
         """Return how far two computations of the cost of one text of ``tokens`` tokens may differ, in bits."""

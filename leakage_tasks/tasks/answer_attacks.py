@@ -65,7 +65,7 @@ def answering(lm: LM) -> Answer:
         if spoken not in targets:
             targets[spoken] = _target(lm, canaries, spoken)
             with hiding(canaries):
-                prove(targets[spoken], canaries)
+                prove(targets[spoken], canaries, Context(**order["context"]))
         target = targets[spoken]
         if rank_of(lm) == 0 and order["manifest"] not in told:
             told.add(order["manifest"])

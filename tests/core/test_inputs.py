@@ -40,7 +40,7 @@ Reader = Callable[[Path], Any]
 
 def details(path: Path) -> list[Any]:
     """What a page reads of samples."""
-    run: Any = SimpleNamespace(tasks={"canary_exposure": SimpleNamespace(logged=path)})
+    run: Any = SimpleNamespace(scored_as=lambda task: SimpleNamespace(logged=path))
     return list(_findings(run, "canary_exposure", finding_from_json, {}))
 
 

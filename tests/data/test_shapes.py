@@ -9,7 +9,7 @@ import pytest
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data.layout import Columns, choose_texts
-from leakage_tasks.data.shapes import SHAPES, Copy, filled, shape_called
+from leakage_tasks.data.shapes import SHAPES, RowCopy, filled, shape_called
 from leakage_tasks.data.turns import Dialect
 
 
@@ -113,7 +113,7 @@ def test_the_row_of_a_copy(
     assert shape is not None
     parts = shape.parts(row)
     assert list(parts) == list(row)
-    assert filled(shape, Copy("new", copy[0], copy[1], "Q"), parts, dialects, drawn) == row
+    assert filled(shape, RowCopy("new", copy[0], copy[1], "Q"), parts, dialects, drawn) == row
 
 
 def test_every_shape_has_a_name_of_its_own() -> None:

@@ -79,7 +79,7 @@ def _ranked(tree: SearchTree, secret: Sequence[int], bound: float, order: Attack
     """The rank's fields: exact where the budget pays for all fillings, else estimated."""
     size, longest = order.canary.attack_space.size, max(1, tree.paths.longest - 1)
     # The noise of both models' costs is in their difference.
-    margin = order.noise.margin(2 * tree.paths.longest)
+    margin = order.noise.path_margin(2 * tree.paths.longest)
     if size <= order.budget:
         # Each filling is one sequence, however many tokens of it are read one by one.
         found = count(tree, secret, bound, size * (longest + 1), margin)

@@ -149,7 +149,7 @@ def _counted(
     explorer: SearchTree, secret: Sequence[int], bound: float, order: AttackRequest, limit: int
 ) -> AttackResult | None:
     """The exact rank, or None where more than ``limit`` sequences in all would have to be scored."""
-    margin = order.noise.margin(explorer.paths.longest)
+    margin = order.noise.path_margin(explorer.paths.longest)
     count = count_exactly(explorer, secret, bound, limit - explorer.calls, margin)
     if count is None:
         return None
@@ -166,7 +166,7 @@ def _counted_or_drawn(
     found = _of_whole_space(explorer, secret, bound, order) if count else None
     if found is not None:
         return found
-    precision, margin = order.settings[PRECISION.name], order.noise.margin(explorer.paths.longest)
+    precision, margin = order.settings[PRECISION.name], order.noise.path_margin(explorer.paths.longest)
     estimate = RankEstimate(explorer, secret, bound, order.seed, order.budget, precision, margin)
     nodes = estimate.explore()
     left = order.budget - explorer.calls

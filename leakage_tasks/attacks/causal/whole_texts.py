@@ -104,8 +104,7 @@ def counted_rank(costs: FloatArray, bound: float, margin: float) -> AttackResult
 
 def _margin(order: AttackRequest) -> float:
     """Return by how many bits rounding may move the cost of the secret's text."""
-    space = order.canary.attack_space
-    return order.noise.margin(order.target.length(space.fill(order.canary.secret))) if order.noise != NO_NOISE else 0.0
+    return order.noise.margin(order.tokens) if order.noise != NO_NOISE else 0.0
 
 
 def up_to_secret(order: AttackRequest) -> float:

@@ -149,6 +149,9 @@ class Passes:
             return None
         if not proven:
             if not self._is_plain(found[0], states, fed):
+                if way == self._shared:
+                    tokens = max(state.length for state in states)
+                    warn_of_slower(self._stepper, "every row needs its own copy of what it begins with", 1 + tokens)
                 return None
             self._proven.append(kind)
             self.foretold = None

@@ -17,7 +17,6 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import in_half_precision
 from leakage_tasks.targets.causal.asked import Step
 from leakage_tasks.targets.causal.cache import looked_at, of_prefixes
 from leakage_tasks.targets.causal.passes import Passes
@@ -25,7 +24,7 @@ from leakage_tasks.targets.causal.picked import pick, pick_to_read
 from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.causal.windows import turns_of, windows_of
 from leakage_tasks.targets.memory import out_of_memory
-from leakage_tasks.targets.noise import NO_NOISE, Noise, warn_of_slower
+from leakage_tasks.targets.noise import Noise, warn_of_slower
 from leakage_tasks.targets.rounding import measure, text_rows
 
 IN_CACHE = 1 << 19
@@ -40,7 +39,6 @@ class CausalReader(TextModel):
 
     def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
-        self._adapted = True
         self._passes: dict[bool, Passes] = {}
         self._noises: dict[bool, Noise] = {}
         self._cache_name = "past_key_values"
@@ -202,11 +200,6 @@ class CausalReader(TextModel):
             with self.inference():
                 self._noises[self._adapted] = measure(self.model, self._plain_logits, rows, vocabulary)
         return self._noises[self._adapted]
-
-    @property
-    def recorded_noise(self) -> Noise:
-        """The noise that findings state: that of models which compute in 16 bits."""
-        return self.noise if in_half_precision(self.model, self.autocast) else NO_NOISE
 
     def plain_rows(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of texts without a context, after the prefix token."""

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import first_line, log, warn_once
-from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, Noise, recorded_noise
-from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, ScoresSequences
+from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, TWO_SIDED, Noise, recorded_noise
+from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, ScoresSequences, TakesContext
 from leakage_tasks.targets.rounding import SENTENCES, rounded_otherwise, rounds_in_half
 
 FILLINGS = 32
@@ -39,15 +40,16 @@ USUAL_BITS, USUAL_SHARE = 0.1, 0.02
 BLURRED, DROWNED = 0.25, 0.5
 """Shares of the standard deviation of random fillings' costs: a noise above the first is warned of, and a scorer that
 does not show its precision is refused above the second."""
+AUTO = Context()
 DEAD = "no figure of this run would mean anything"
 
 
-def prove(target: Any, canaries: Sequence[Canary]) -> None:
+def prove(target: Any, canaries: Sequence[Canary], context: Context = AUTO) -> None:
     """Ask ``target`` what no dead scorer can answer. Raises TargetError for one that is, and warns of a doubtful one.
 
     About a hundred short texts, which no attack's ``budget`` counts. A model that gives no log-likelihoods at all is
-    left to the attacks, some of which need none. The noise of a scorer whose precision is not seen otherwise is set as
-    its ``recorded_noise``.
+    left to the attacks, some of which need none. The rounding noise that shows, of a model in 16 bits that of fillings
+    in their ``context``, is set as the target's ``recorded_noise``.
     """
     canary, own, noise = _example(canaries), recorded_noise(target), NO_NOISE
     if isinstance(target, ReadsSource):
@@ -58,7 +60,10 @@ def prove(target: Any, canaries: Sequence[Canary]) -> None:
         noise = _prove_labels(target.tagged(canary) if isinstance(target, ReadsTags) else target, canary)
     elif isinstance(target, ScoresSequences):
         noise = _prove_costs(target, canary.attack_space, SENTENCES, own, words=True)
-    if own == NO_NOISE and noise.text_bits > FLOOR_BITS:
+        if own != NO_NOISE and isinstance(target, TakesContext) and not context.is_auto:
+            space = canary.attack_space
+            noise = _on_fillings(target.in_context(context, space), _fillings(space))
+    if noise != NO_NOISE:
         target.recorded_noise = noise
 
 
@@ -84,13 +89,13 @@ def _prove_costs(
     seen = _check_again(scorer.log_perplexity, texts, once, len(fillings), explained)
     if noise == NO_NOISE:
         seen = max(seen, _rounding(scorer, scorer.log_perplexity, fillings, costs))
-    # What a search reads once for all fillings blurs no rank.
-    _warn_of_blur(seen if noise == NO_NOISE else noise.of(_own_tokens(scorer, fillings)), costs)
+    measured = _on_fillings(scorer, fillings) if noise != NO_NOISE else Noise(text_bits=seen)
+    _warn_of_blur(max(measured.text_bits, measured.path_margin(_path_tokens(scorer, fillings)) / TWO_SIDED), costs)
     _check_ties(costs, refuse=True)
     _check_growth(of_sentences, of_longer)
     if words:
         _check_order(of_sentences, of_shuffled)
-    return Noise(text_bits=seen)
+    return measured if measured.text_bits > FLOOR_BITS or measured.token_bits else NO_NOISE
 
 
 def _of_sentences(scorer: ScoresSequences, sentences: Sequence[str]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -124,13 +129,40 @@ def _prove_labels(target: ScoresLabels, canary: Canary) -> Noise:
     seen = max(_check_again(losses, fillings, costs, len(fillings)), _rounding(target, losses, fillings, costs))
     _warn_of_blur(seen, costs)
     _check_ties(costs, refuse=False)
-    return Noise(text_bits=seen)
+    return Noise(text_bits=seen) if seen > FLOOR_BITS else NO_NOISE
 
 
-def _own_tokens(scorer: Any, fillings: Sequence[str]) -> int:
-    """Return how many tokens of the longest filling follow what all begin with: the rest is computed once for all."""
-    encoded = scorer.encode(fillings)
-    return max(map(len, encoded)) - len(os.path.commonprefix([list(row) for row in encoded]))
+def _on_fillings(scorer: Any, fillings: Sequence[str]) -> Noise:
+    """Measure the noise of a model in 16 bits on texts of the template itself.
+
+    Of a token that is nearly certain, as most of a template are, rounding changes the cost less than of others.
+    """
+    rows = scorer.token_rows(fillings)
+    shared = max(1, len(os.path.commonprefix([list(row) for row in rows])))
+
+    def noise(unscored: int) -> float:
+        """Return the noise of one token after the first ``unscored``."""
+        source = [scorer.source] * len(rows)
+        counted = np.sqrt([len(row) - unscored for row in rows])
+
+        def costs(part: slice) -> FloatArray:
+            return scorer.score(rows[part], [unscored] * len(rows[part]), source[part])
+
+        together = costs(slice(None))
+        alone = np.concatenate([costs(slice(n, n + 1)) for n in range(0, len(rows), AGAIN)])
+        with rounded_otherwise(scorer.model):
+            moved = costs(slice(None))
+        return max(_rms((moved - together) / counted), _rms((alone - together[::AGAIN]) / counted[::AGAIN]))
+
+    return Noise(token_bits=noise(1), path_bits=noise(shared))
+
+
+def _path_tokens(scorer: Any, fillings: Sequence[str]) -> int:
+    """Return how many tokens of the longest filling follow what all begin with; 0 where tokens are not seen."""
+    if not hasattr(scorer, "token_rows"):
+        return 0
+    rows = scorer.token_rows(fillings)
+    return max(map(len, rows)) - len(os.path.commonprefix([list(row) for row in rows]))
 
 
 def _rounding(

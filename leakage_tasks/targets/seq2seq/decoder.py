@@ -15,7 +15,7 @@ from leakage_tasks.targets.causal.cache import RowState, join, of_rows
 from leakage_tasks.targets.causal.passes import how_far_apart
 from leakage_tasks.targets.causal.picked import pick
 from leakage_tasks.targets.memory import out_of_memory
-from leakage_tasks.targets.noise import Noise
+from leakage_tasks.targets.noise import Noise, warn_of_slower
 from leakage_tasks.targets.rounding import SAME_NATS, explains
 from leakage_tasks.targets.seq2seq.positions import at_positions
 from leakage_tasks.targets.seq2seq.source import (
@@ -133,6 +133,8 @@ class Decoder:
                 self._pads = False
             if self._pads:
                 return out
+            lengths = len({source.length for source, _ in sources})
+            warn_of_slower(self._model, "source sentences of several lengths cannot share a pass", lengths)
             for source, _ in sources:
                 source.forget()
         return self._by_length(input_ids, sources, use_cache)

@@ -14,11 +14,11 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import check_fits, in_half_precision, padded, row_bits, rows_at_once
+from leakage_tasks.targets.batches import check_fits, padded, row_bits, rows_at_once
 from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.causal.text_model import TextModel
-from leakage_tasks.targets.noise import NO_NOISE, Noise
+from leakage_tasks.targets.noise import Noise
 from leakage_tasks.targets.rounding import SENTENCES, measure, text_rows
 from leakage_tasks.targets.rounds import ask, share_of_whole_texts
 from leakage_tasks.targets.seq2seq.decoder import Decoder
@@ -144,11 +144,6 @@ class Seq2SeqTarget(TextModel):
             return self.teacher_forced_logits(sources, torch.ones_like(sources), torch.cat([begun, tokens], dim=1))
 
         return measure(self.model, read, rows, vocabulary)
-
-    @property
-    def recorded_noise(self) -> Noise:
-        """See :attr:`CausalReader.recorded_noise`."""
-        return self.noise if in_half_precision(self.model, self.autocast) else NO_NOISE
 
     @property
     def longest_target(self) -> int:

@@ -122,7 +122,11 @@ def load_causal_target(
     )
     if _agree(target, uncached):
         return target
-    log.warning("%s: its cache steps aside, since it does not continue a text as reading it anew does", option)
+    log.warning(
+        "%s: its cache steps aside, since it does not continue a text as a new pass does: each step reads every text "
+        "from its first token, up to as many times as slowly as a text has tokens",
+        option,
+    )
     return uncached
 
 
