@@ -224,7 +224,7 @@ def early_stop_interval(wrong: int | None = None) -> Interval:
 
     def ends(guesses: list[Guessed]) -> tuple[float, float]:
         allowed = wrong or wrong_allowed(len(guesses))
-        return intervals.bootstrap_early_stop(enumerate(_right(guesses)), len(guesses), allowed)
+        return intervals.early_stop_interval(enumerate(_right(guesses)), len(guesses), allowed)
 
     return _interval(BOOTSTRAP.kind, ends)
 

@@ -97,22 +97,30 @@ def bootstrap_mean(values: Sequence[float], level: float = LEVEL, resamples: int
     return float(low), float(high)
 
 
+def early_stop_interval(guesses: Iterable[tuple[int, bool]], pairs: int, wrong: int) -> tuple[float, float]:
+    """Return :func:`bootstrap_early_stop`, or Clopper and Pearson's interval where all guesses are right or all wrong.
+
+    Resamples of guesses that are all alike show no spread.
+    """
+    made = list(guesses)
+    right = {pair for pair, is_right in made if is_right}
+    if not right or (len(right) == pairs and all(is_right for _, is_right in made)):
+        return clopper_pearson(len(right), pairs)
+    return bootstrap_early_stop(made, pairs, wrong)
+
+
 def bootstrap_early_stop(
     guesses: Iterable[tuple[int, bool]], pairs: int, wrong: int, level: float = LEVEL, resamples: int = 1000
 ) -> tuple[float, float]:
     """Percentile bootstrap interval of the share of pairs guessed right before the ``wrong``-th wrong guess.
 
     ``guesses`` are ``(pair, right)``, surest first; some of the ``pairs`` may have several, or none. Pairs are
-    resampled with their guesses, which keep that order, so the answer is the same for the same guesses. Where no pair,
-    or each with its only guess, is guessed right, resamples show no spread: the interval is Clopper and Pearson's. Raises
+    resampled with their guesses, which keep that order, so the answer is the same for the same guesses. Raises
     ValueError without pairs.
     """
     if not pairs:
         raise ValueError("no pairs to resample")
     order = _Order.of(guesses)
-    right = int(order.finds.sum())
-    if not right or (right == pairs and not order.wrong.any()):
-        return clopper_pearson(right, pairs, level)
     generator, size = np.random.default_rng(0), max(1, _CELLS // max(pairs, len(order.pair)))
     shares = np.concatenate(
         [order.shares(pairs, wrong, generator, min(size, resamples - done)) for done in range(0, resamples, size)]

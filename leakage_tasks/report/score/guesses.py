@@ -15,7 +15,7 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.submission import found_before, judged_guesses, read_submission, wrong_allowed
 from leakage_tasks.report.reading.format import number
 from leakage_tasks.report.reading.validate import printable
-from leakage_tasks.stats.intervals import bootstrap_early_stop, clopper_pearson
+from leakage_tasks.stats.intervals import clopper_pearson, early_stop_interval
 from leakage_tasks.stats.paired import Difference, rate_difference
 
 HEADS = ("", "guesses", "pairs", "recall", "95 % interval", "early stop", "95 % interval")
@@ -85,7 +85,7 @@ def _scored(file: str, guesses: Sequence[tuple[int, bool]], surest: Sequence[boo
         recall=right / n,
         recall_interval=clopper_pearson(right, n),
         recall_early_stop=found_before(guesses, wrong) / n,
-        recall_early_stop_interval=bootstrap_early_stop(guesses, n, wrong),
+        recall_early_stop_interval=early_stop_interval(guesses, n, wrong),
         wrong=wrong,
     )
 
