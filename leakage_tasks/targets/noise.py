@@ -19,8 +19,8 @@ FACTOR = 2.0
 FACTOR_ONE = 4.0
 """The same factor for one row or one text, of which the worst of several is judged."""
 BIAS, SHARED = 3.0, 1.5
-"""A pass is biased if its mean difference over rows exceeds so many standard errors, and so many times the noise:
-rows that share a prefix share some of their rounding."""
+"""A pass is biased if its mean difference over rows exceeds the first number of standard errors and the second number
+of times the noise: rows that share a prefix share some of their rounding."""
 TWO_SIDED = 1.96
 """Standard deviations on either side of the mean that hold 95 % of a normal distribution."""
 
@@ -29,8 +29,8 @@ TWO_SIDED = 1.96
 class Noise:
     """Rounding noise of costs, in bits: the root mean square difference between plain passes over the same tokens.
 
-    ``token_bits`` is that of one token's cost; ``text_bits`` that of a whole text where single tokens are not seen;
-    ``path_bits`` that of a token from a secret on, where it was measured on fillings.
+    ``token_bits`` is the noise of one token's cost; ``text_bits`` that of a whole text if single tokens are not seen;
+    ``path_bits`` that of a token from a secret on, if it was measured on fillings.
     """
 
     token_bits: float = 0.0
@@ -38,9 +38,9 @@ class Noise:
     path_bits: float = 0.0
 
     def of(self, tokens: float | None) -> float:
-        """Return the noise in bits of the summed cost of so many tokens, whose roundings are independent.
+        """Return the noise in bits of the summed cost of ``tokens`` tokens, whose roundings are independent.
 
-        ``tokens`` is None where a model does not state the length of a text.
+        ``tokens`` is None if a model does not state the length of a text.
         """
         return max(self.text_bits, self.token_bits * math.sqrt(max(tokens or 0.0, 0.0)))
 
@@ -58,7 +58,7 @@ class Noise:
         return max(FLOOR_BITS, FACTOR_ONE * self.of(tokens))
 
     def agrees(self, costs: FloatArray, plain: FloatArray, tokens: Sequence[int]) -> bool:
-        """Return whether ``costs`` in bits ``[n]`` of texts of so many ``tokens`` each are ``plain`` but for rounding.
+        """Return whether ``costs`` in bits ``[n]`` of texts of ``tokens`` tokens each are ``plain`` but for rounding.
 
         Each may differ by :data:`FACTOR_ONE` times its noise, and the mean must be 0 as far as :data:`BIAS` says.
         """

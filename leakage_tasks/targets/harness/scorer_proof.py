@@ -138,7 +138,7 @@ def _on_fillings(scorer: Any, fillings: Sequence[str]) -> Noise:
     Of a token that is nearly certain, as most of a template are, rounding changes the cost less than of others.
     """
     rows = scorer.token_rows(fillings)
-    shared = max(1, len(os.path.commonprefix([list(row) for row in rows])))
+    shared = len(os.path.commonprefix([list(row) for row in rows]))
 
     def noise(unscored: int) -> float:
         """Return the noise of one token after the first ``unscored``."""
@@ -154,7 +154,7 @@ def _on_fillings(scorer: Any, fillings: Sequence[str]) -> Noise:
             moved = costs(slice(None))
         return max(_rms((moved - together) / counted), _rms((alone - together[::AGAIN]) / counted[::AGAIN]))
 
-    return Noise(token_bits=noise(1), path_bits=noise(shared))
+    return Noise(token_bits=noise(scorer.unscored), path_bits=noise(max(shared, scorer.unscored)))
 
 
 def _path_tokens(scorer: Any, fillings: Sequence[str]) -> int:
