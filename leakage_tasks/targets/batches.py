@@ -14,6 +14,7 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets import rounds
+from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit, least_padding
 from leakage_tasks.targets.memory_budget import MemoryBudget, check_one_row
 from leakage_tasks.targets.noise import FACTOR_ONE, FLOOR_BITS, warn_of_slower
@@ -123,7 +124,7 @@ class RowModel:
             with self.limit.halving(len(chosen)):
                 read = chosen + known if proving else chosen
                 ids, mask = padded([rows[place] for place in read], self.padding, self._room(rows[read[-1]], proving))
-                answers = _answer(ids, mask, ask, [each[read] for each in more])
+                answers = _answer(self.device, ids, mask, ask, [each[read] for each in more])
                 if proving:
                     beside_known = [each[known * len(read)] for each in more]
                     same = self._same_as_alone(answers[len(chosen) :], found[known], rows[known[0]], ask, beside_known)
@@ -150,7 +151,7 @@ class RowModel:
             return bool(apart <= FLOOR_BITS)
         ids, mask = padded([row] * (len(beside[0]) if beside else PROBED), self.padding)
         with rounded_otherwise(self.model):
-            moved = _answer(ids, mask, ask, beside)
+            moved = _answer(self.device, ids, mask, ask, beside)
         return bool(apart <= FACTOR_ONE * np.sqrt(np.mean(np.square(moved - alone))))
 
     def _next(self, rows: Rows, left: Sequence[int], known: bool) -> list[int]:
@@ -180,7 +181,7 @@ class RowModel:
         mask = torch.ones_like(ids)
 
         def ask_part(part: slice) -> FloatArray:
-            return _answer(ids[part], mask[part], ask, [each[part] for each in beside])
+            return _answer(self.device, ids[part], mask[part], ask, [each[part] for each in beside])
 
         return np.concatenate(self.limit.parts(len(ids), ask_part, self.batch(rows.shape[1])))
 
@@ -201,8 +202,8 @@ def check_fits(length: int, room: int | None) -> None:
         raise TargetError(f"a text of {length} tokens does not fit the model's {room}: shorten it")
 
 
-def _answer(ids: Tensor, mask: Tensor, ask: Ask, beside: Sequence[Tensor]) -> FloatArray:
-    with torch.inference_mode():
+def _answer(device: torch.device, ids: Tensor, mask: Tensor, ask: Ask, beside: Sequence[Tensor]) -> FloatArray:
+    with torch.inference_mode(), full_float32(device):
         return ask(ids, mask, *beside).cpu().numpy()
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.memory import out_of_memory
 from leakage_tasks.targets.noise import BIAS, FACTOR, FACTOR_ONE, SHARED, Noise
 
 SENTENCES = (
@@ -39,7 +40,7 @@ LOGITS = 1 << 24
 SAME_NATS = 1e-4
 """Log-probabilities of one token may always differ by this, in nats."""
 
-Read = Callable[[Tensor], Tensor]
+Read = Callable[[Tensor, int], Tensor]
 """A plain pass: logits ``[n, k, V]`` in float32 after the last k tokens of rows ``[n, length]``."""
 
 
@@ -91,13 +92,18 @@ def measure(module: Any, read: Read, rows: Tensor, vocabulary: int) -> Noise:
 
     ``module`` is what ``read`` calls. Rows have one length, since a model may read padding.
     """
-    kept = max(1, LOGITS // (REPEATED * len(rows) * vocabulary))
+    kept = min(rows.shape[1], max(1, LOGITS // (REPEATED * len(rows) * vocabulary)))
 
     def costs(tokens: Tensor) -> Tensor:
-        return read(tokens)[: len(rows), -kept:]
+        return read(tokens, kept)[: len(rows), -kept:]
 
     together = costs(rows)
-    others = [torch.cat([costs(row) for row in rows.split(1)]), costs(rows.repeat(REPEATED, 1))]
+    others = [torch.cat([costs(row) for row in rows.split(1)])]
+    try:
+        others.append(costs(rows.repeat(REPEATED, 1)))
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
     with rounded_otherwise(module) as moved:
         if moved:
             others.append(costs(rows))
@@ -110,15 +116,23 @@ def measure(module: Any, read: Read, rows: Tensor, vocabulary: int) -> Noise:
 def rounded_otherwise(module: Any) -> Iterator[int]:
     """Move outputs of 16-bit layers at random by up to half a unit in the last place; yield how many layers that are.
 
-    Outputs of 32 bits stay as they are. The random numbers of the process go on as if none had been drawn.
+    Outputs of 32 bits stay as they are, and so do the random numbers of the process.
     """
     layers = [part for part in _parts(module) if not list(part.children()) and _is_matrix(part)]
-    devices = sorted({p.device for layer in layers for p in layer.parameters() if p.device.type == "cuda"}, key=str)
-    hooks = [layer.register_forward_hook(_moved) for layer in layers]
+    numbers: dict[torch.device, torch.Generator] = {}
+
+    def moved(layer: Any, inputs: Any, output: Any) -> Any:
+        if not (isinstance(output, Tensor) and output.is_floating_point() and output.element_size() < 4):
+            return None
+        if output.device not in numbers:
+            numbers[output.device] = torch.Generator(output.device).manual_seed(0)
+        step = torch.finfo(output.dtype).eps / 2
+        uniform = torch.rand(output.shape, generator=numbers[output.device], device=output.device)
+        return (output.float() * (1 + step * (2 * uniform - 1))).to(output.dtype)
+
+    hooks = [layer.register_forward_hook(moved) for layer in layers]
     try:
-        with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(0)
-            yield len(hooks)
+        yield len(hooks)
     finally:
         for hook in hooks:
             hook.remove()
@@ -136,11 +150,3 @@ def _parts(module: Any) -> list[Any]:
 def _is_matrix(part: Any) -> bool:
     weight = getattr(part, "weight", None)
     return isinstance(weight, Tensor) and weight.dim() == 2
-
-
-def _moved(layer: Any, inputs: Any, output: Any) -> Any:
-    if not (isinstance(output, Tensor) and output.is_floating_point() and output.element_size() < 4):
-        return None
-    full = output.float()
-    step = torch.finfo(output.dtype).eps / 2
-    return (full * (1 + step * (2 * torch.rand_like(full) - 1))).to(output.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,9 +29,11 @@ from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.targets.harness.chat import has_template, template_of
 from leakage_tasks.targets.harness.endpoint import ChatEndpoint, takes_messages_alone, unscored
 from leakage_tasks.targets.harness.faults import forward_faults
+from leakage_tasks.targets.harness.filling_noise import example_of, noise_on_fillings
 from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.memory_budget import memory_within
+from leakage_tasks.targets.noise import NO_NOISE, Noise, recorded_noise
 from leakage_tasks.targets.protocols import TakesContext
 from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.tasks.answering import Answer
@@ -45,6 +48,7 @@ from leakage_tasks.tasks.used_tokens import check_used_tokens
 def answering(lm: LM) -> Answer:
     """Answers ``attack`` requests of one order with findings as JSON."""
     targets: dict[Languages, Any] = {}
+    noises: dict[tuple[Languages, str], Noise] = {}
     told: set[str] = set()
     resume = Resume(lm)
 
@@ -59,20 +63,35 @@ def answering(lm: LM) -> Answer:
         answers = {each.canary: each.to_json() for each in found}
         return [answers.get(canary.id) for canary in canaries]
 
-    def of_model(order: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
-        order, canaries = _in_chat(lm, order, canaries)
+    def of_model(original: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
+        order, canaries = _in_chat(lm, original, canaries)
         spoken = Languages(**order["languages"])
         if spoken not in targets:
             targets[spoken] = _target(lm, canaries, spoken)
             with hiding(canaries):
-                prove(targets[spoken], canaries, Context(**order["context"]))
+                prove(targets[spoken], canaries)
         target = targets[spoken]
+        if hasattr(target, "noise") and recorded_noise(target) != NO_NOISE:
+            key = spoken, json.dumps([order["manifest"], order["context"]])
+            if key not in noises:
+                noises[key] = _noise(lm, target, original, canaries)
+            target.recorded_noise = noises[key]
         if rank_of(lm) == 0 and order["manifest"] not in told:
             told.add(order["manifest"])
             _tell_of_contexts(lm, target, order, canaries)
         return _attacked(lm, target, order, canaries, _there(resume, order, canaries))
 
     return answer
+
+
+def _noise(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> Noise:
+    """Measure the noise on a canary of the whole manifest, which is the same one for every process."""
+    part = order["known"]
+    example = example_of(manifest_of(order) or canaries)
+    own = example if part is None or example in canaries else attacker_view(example, part)
+    with hiding([own]):
+        around, (written,) = _in_chat(lm, order, [own])
+        return noise_on_fillings(target, written, Context(**around["context"]))
 
 
 def prepared(

@@ -56,7 +56,10 @@ def test_float32_states_none():
 
 
 def test_a_model_whose_costs_are_no_numbers_has_no_noise():
-    assert measure(None, lambda tokens: torch.full((*tokens.shape, V), math.nan), torch.ones(8, 4).long(), V) == Noise()
+    assert (
+        measure(None, lambda tokens, kept: torch.full((len(tokens), kept, V), math.nan), torch.ones(8, 4).long(), V)
+        == Noise()
+    )
 
 
 @pytest.mark.parametrize("dtype", HALF)

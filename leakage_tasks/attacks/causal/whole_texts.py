@@ -257,7 +257,8 @@ def skew_normal(order: AttackRequest) -> AttackResult:
         fit = fit_skew_normal(costs)
     except OptionError as error:
         raise OptionError(f"canary {order.canary.id!r}: {error}") from None
-    bits, (low, high) = fit.exposure(own), fit.exposure_interval(own)
+    bits, margin = fit.exposure(own), _margin(order)
+    low, high = fit.exposure_interval(own + margin)[0], fit.exposure_interval(own - margin)[1]
     rank, rank_low, rank_high = (max(1.0, order.canary.space.size * 2.0**-each) for each in (bits, high, low))
     found: AttackResult = {
         "log_perplexity": own,

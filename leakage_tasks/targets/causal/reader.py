@@ -205,9 +205,9 @@ class CausalReader(TextModel):
         """Return the tokens of texts without a context, after the prefix token."""
         raise NotImplementedError
 
-    def _plain_logits(self, tokens: Tensor) -> Tensor:
+    def _plain_logits(self, tokens: Tensor, kept: int) -> Tensor:
         beside = looked_at([self.source], [len(tokens)])
-        return self.read(tokens, tokens.shape[1], remember=False, **beside)[0]
+        return self.read(tokens, kept, remember=False, **beside)[0]
 
     def _read_anew(
         self, texts: Sequence[Tensor], fed: Sequence[Tensor], sources: Sequence[Any]

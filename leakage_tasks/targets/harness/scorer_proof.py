@@ -7,21 +7,21 @@ here of some texts of our own and of random fillings. No secret is among them.
 
 from __future__ import annotations
 
-import os.path
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import first_line, log, warn_once
-from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, TWO_SIDED, Noise, recorded_noise
-from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, ScoresSequences, TakesContext
+from leakage_tasks.targets.harness.filling_noise import example_of, random_texts, warn_of_blur
+from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, Noise, recorded_noise
+from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, ScoresSequences
 from leakage_tasks.targets.rounding import SENTENCES, rounded_otherwise, rounds_in_half
 
 FILLINGS = 32
@@ -37,47 +37,59 @@ LEAST = 4
 """Sentences, or fillings, that anything is concluded from."""
 USUAL_BITS, USUAL_SHARE = 0.1, 0.02
 """Bits by which two answers about one text may always differ, and the share of its cost, as servers round."""
-BLURRED, DROWNED = 0.25, 0.5
-"""Shares of the standard deviation of random fillings' costs: a noise above the first is warned of, and a scorer that
-does not show its precision is refused above the second."""
-AUTO = Context()
+DROWNED = 0.5
+"""Share of the standard deviation of random fillings' costs: a scorer that does not show its precision is refused if
+its answers vary by more."""
 DEAD = "no figure of this run would mean anything"
 
 
-def prove(target: Any, canaries: Sequence[Canary], context: Context = AUTO) -> None:
+def prove(target: Any, canaries: Sequence[Canary]) -> None:
     """Ask ``target`` what no dead scorer can answer. Raises TargetError for one that is, and warns of a doubtful one.
 
     About a hundred short texts, which no attack's ``budget`` counts. A model that gives no log-likelihoods at all is
-    left to the attacks, some of which need none. The rounding noise that shows, of a model in 16 bits that of fillings
-    in their ``context``, is set as the target's ``recorded_noise``.
+    left to the attacks, some of which need none. The noise of a scorer whose tokens are not seen is set as its
+    ``recorded_noise``.
     """
-    canary, own, noise = _example(canaries), recorded_noise(target), NO_NOISE
+    canary, own, noise = example_of(canaries), recorded_noise(target), NO_NOISE
+    model = getattr(target, "model", None) or getattr(getattr(target, "lm", None), "model", None)
     if isinstance(target, ReadsSource):
         translated = canary.source_space is not None and not canary.source_space.slots
         scorer = target.given(canary)
-        noise = _prove_costs(scorer, canary.attack_space, SENTENCES if translated else (), own, words=False)
+        seen = Precision(model, own)
+        noise = _prove_costs(scorer, canary.attack_space, SENTENCES if translated else (), seen, words=False)
     elif isinstance(target, ScoresLabels):
-        noise = _prove_labels(target.tagged(canary) if isinstance(target, ReadsTags) else target, canary)
+        tagged = target.tagged(canary) if isinstance(target, ReadsTags) else target
+        noise = _prove_labels(tagged, canary, Precision(model, own))
     elif isinstance(target, ScoresSequences):
-        noise = _prove_costs(target, canary.attack_space, SENTENCES, own, words=True)
-        if own != NO_NOISE and isinstance(target, TakesContext) and not context.is_auto:
-            space = canary.attack_space
-            noise = _on_fillings(target.in_context(context, space), _fillings(space))
-    if noise != NO_NOISE:
+        noise = _prove_costs(target, canary.attack_space, SENTENCES, Precision(model, own), words=True)
+    if own == NO_NOISE and noise != NO_NOISE:
         target.recorded_noise = noise
 
 
-def _example(canaries: Sequence[Canary]) -> Canary:
-    """The canary whose fillings are asked about: one that nobody's text stands in, of the largest space."""
-    open_ = [canary for canary in canaries if canary.kind != "natural"]
-    return max(open_ or canaries, key=lambda canary: canary.attack_space.size)
+@dataclass(frozen=True)
+class Precision:
+    """What is seen of a scorer's precision: its ``model``, None if it is not seen, and the noise of its tokens."""
+
+    model: Any
+    noise: Noise
+
+    def explained(self, lengths: Sequence[int | None]) -> FloatArray | None:
+        """Return by how much costs of texts of ``lengths`` tokens may differ; None if the model is not seen."""
+        if self.noise != NO_NOISE:
+            return np.array([self.noise.allowed(length) for length in lengths])
+        return np.zeros(len(lengths)) if self.is_float32 else None
+
+    @property
+    def is_float32(self) -> bool:
+        """Whether the model is seen, and computes in 32 bits or more."""
+        return hasattr(self.model, "parameters") and not rounds_in_half(self.model)
 
 
 def _prove_costs(
-    scorer: ScoresSequences, space: Space, sentences: Sequence[str], noise: Noise, *, words: bool
+    scorer: ScoresSequences, space: Space, sentences: Sequence[str], precision: Precision, *, words: bool
 ) -> Noise:
     """Check costs of whole texts; return the noise that shows in them."""
-    fillings = _fillings(space)
+    fillings = random_texts(space, FILLINGS)
     costs = _costs_or_none(scorer.log_perplexity, fillings)
     if costs is None:
         return NO_NOISE
@@ -85,17 +97,16 @@ def _prove_costs(
     of_sentences, of_longer, of_shuffled = _of_sentences(scorer, fitting if len(fitting) >= LEAST else [])
     _check_figures(np.concatenate([costs, of_sentences, of_longer, of_shuffled]), "log-likelihood")
     texts, once = [*fillings, *fitting[: len(of_sentences)]], np.append(costs, of_sentences)
-    explained = np.array([noise.allowed(scorer.length(text)) for text in texts]) if noise != NO_NOISE else None
+    explained = precision.explained([scorer.length(text) for text in texts])
     seen = _check_again(scorer.log_perplexity, texts, once, len(fillings), explained)
-    if noise == NO_NOISE:
-        seen = max(seen, _rounding(scorer, scorer.log_perplexity, fillings, costs))
-    measured = _on_fillings(scorer, fillings) if noise != NO_NOISE else Noise(text_bits=seen)
-    _warn_of_blur(max(measured.text_bits, measured.path_margin(_path_tokens(scorer, fillings)) / TWO_SIDED), costs)
+    if precision.noise == NO_NOISE:
+        seen = max(seen, _rounding(precision.model, scorer.log_perplexity, fillings, costs))
+        warn_of_blur(seen, costs)
     _check_ties(costs, refuse=True)
     _check_growth(of_sentences, of_longer)
     if words:
         _check_order(of_sentences, of_shuffled)
-    return measured if measured.text_bits > FLOOR_BITS or measured.token_bits else NO_NOISE
+    return Noise(text_bits=seen) if seen > FLOOR_BITS else NO_NOISE
 
 
 def _of_sentences(scorer: ScoresSequences, sentences: Sequence[str]) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -111,14 +122,14 @@ def _of_sentences(scorer: ScoresSequences, sentences: Sequence[str]) -> tuple[Fl
     return of_sentences, of_longer, of_shuffled
 
 
-def _prove_labels(target: ScoresLabels, canary: Canary) -> Noise:
+def _prove_labels(target: ScoresLabels, canary: Canary, precision: Precision) -> Noise:
     """The same of class losses, which need not grow with a text nor go by the order of its words."""
 
     def losses(texts: Sequence[str]) -> FloatArray:
         scorer = target.tagged(canary) if isinstance(target, ReadsTags) else target
         return scorer.label_costs(scorer.encode(texts))[:, scorer.place_of(canary.label)]
 
-    fillings = _fillings(canary.attack_space)
+    fillings = random_texts(canary.attack_space, FILLINGS)
     # A tagger's loss is of the canary's tags as well, one a word, which fit no other text.
     others = () if isinstance(target, ReadsTags) else SENTENCES
     costs = _costs_or_none(losses, [*fillings, *others])
@@ -126,50 +137,16 @@ def _prove_labels(target: ScoresLabels, canary: Canary) -> Noise:
         return NO_NOISE
     _check_figures(costs, "label probability")
     costs = costs[: len(fillings)]
-    seen = max(_check_again(losses, fillings, costs, len(fillings)), _rounding(target, losses, fillings, costs))
-    _warn_of_blur(seen, costs)
+    explained = precision.explained([target.length(text) for text in fillings])
+    seen = _check_again(losses, fillings, costs, len(fillings), explained)
+    seen = max(seen, _rounding(precision.model, losses, fillings, costs))
+    warn_of_blur(seen, costs)
     _check_ties(costs, refuse=False)
     return Noise(text_bits=seen) if seen > FLOOR_BITS else NO_NOISE
 
 
-def _on_fillings(scorer: Any, fillings: Sequence[str]) -> Noise:
-    """Measure the noise of a model in 16 bits on texts of the template itself.
-
-    Of a token that is nearly certain, as most of a template are, rounding changes the cost less than of others.
-    """
-    rows = scorer.token_rows(fillings)
-    shared = len(os.path.commonprefix([list(row) for row in rows]))
-
-    def noise(unscored: int) -> float:
-        """Return the noise of one token after the first ``unscored``."""
-        source = [scorer.source] * len(rows)
-        counted = np.sqrt([len(row) - unscored for row in rows])
-
-        def costs(part: slice) -> FloatArray:
-            return scorer.score(rows[part], [unscored] * len(rows[part]), source[part])
-
-        together = costs(slice(None))
-        alone = np.concatenate([costs(slice(n, n + 1)) for n in range(0, len(rows), AGAIN)])
-        with rounded_otherwise(scorer.model):
-            moved = costs(slice(None))
-        return max(_rms((moved - together) / counted), _rms((alone - together[::AGAIN]) / counted[::AGAIN]))
-
-    return Noise(token_bits=noise(scorer.unscored), path_bits=noise(max(shared, scorer.unscored)))
-
-
-def _path_tokens(scorer: Any, fillings: Sequence[str]) -> int:
-    """Return how many tokens of the longest filling follow what all begin with; 0 where tokens are not seen."""
-    if not hasattr(scorer, "token_rows"):
-        return 0
-    rows = scorer.token_rows(fillings)
-    return max(map(len, rows)) - len(os.path.commonprefix([list(row) for row in rows]))
-
-
-def _rounding(
-    scorer: Any, ask: Callable[[Sequence[str]], FloatArray], texts: Sequence[str], costs: FloatArray
-) -> float:
+def _rounding(model: Any, ask: Callable[[Sequence[str]], FloatArray], texts: Sequence[str], costs: FloatArray) -> float:
     """Return the noise in bits of the costs of texts where a model in 16 bits is seen, else 0."""
-    model = getattr(scorer, "model", None) or getattr(getattr(scorer, "lm", None), "model", None)
     if not rounds_in_half(model):
         return 0.0
     with rounded_otherwise(model):
@@ -178,16 +155,6 @@ def _rounding(
 
 def _rms(values: FloatArray) -> float:
     return float(np.sqrt(np.mean(np.square(values)))) if len(values) else 0.0
-
-
-def _warn_of_blur(noise: float, fillings: FloatArray) -> None:
-    """Warn of rounding that is a large part of the differences between random fillings."""
-    spread = float(fillings.std())
-    if len(fillings) >= LEAST and noise > max(BLURRED * spread, FLOOR_BITS):
-        warn_once(
-            f"leakage: rounding changes the cost of a text by {noise:.2g} bits, and random fillings differ by "
-            f"{spread:.2g} bits: ranks and exposures are blurred by that much: load the model with dtype=float32"
-        )
 
 
 def _costs_or_none(ask: Callable[[Sequence[str]], FloatArray], texts: Sequence[str]) -> FloatArray | None:
@@ -202,12 +169,6 @@ def _fits(scorer: ScoresSequences, text: str) -> bool:
     """Whether the model can read a text, as far as it says, and reads more than a token of it."""
     length = scorer.length(text)
     return length is None or (length > LEAST and (scorer.max_length is None or length < scorer.max_length))
-
-
-def _fillings(space: Space) -> list[str]:
-    """Random fillings as texts, all where there are few."""
-    drawn = list(space.enumerate()) if space.size <= FILLINGS else space.sample(2 * FILLINGS, "alive")
-    return [space.fill(filling) for filling in list(dict.fromkeys(drawn))[:FILLINGS]]
 
 
 def _shuffle_words(sentence: str) -> str:

@@ -17,6 +17,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets import rounds
 from leakage_tasks.targets.batches import RowModel, check_fits, padded, room_of
+from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.loading import ModelSource, check_max_length
 from leakage_tasks.targets.masked.rows import MaskedRows, Query, parts_of_all, varying_places
 
@@ -173,7 +174,7 @@ class MaskedTarget(RowModel):
     def _read(self, ids: Tensor, mask: Tensor, columns: Tensor) -> Tensor:
         """Logits ``[n, vocabulary]`` at one column of each row, float64."""
         columns = columns.to(self.device)
-        with torch.inference_mode(), _only_at(self.model, columns):
+        with torch.inference_mode(), full_float32(self.device), _only_at(self.model, columns):
             logits = self.model(input_ids=ids.to(self.device), attention_mask=mask.to(self.device)).logits
             whole = logits.shape[1] == ids.shape[1] and ids.shape[1] > 1
             picked = logits[torch.arange(len(ids), device=logits.device), columns] if whole else logits[:, 0]

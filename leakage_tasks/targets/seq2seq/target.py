@@ -139,9 +139,10 @@ class Seq2SeqTarget(TextModel):
         rows = text_rows(self.encode, vocabulary, self.longest_target).to(self.device)
         opening = torch.tensor([self.opening], device=self.device)
 
-        def read(tokens: Tensor) -> Tensor:
+        def read(tokens: Tensor, kept: int) -> Tensor:
             sources, begun = source.expand(len(tokens), -1), opening.expand(len(tokens), -1)
-            return self.teacher_forced_logits(sources, torch.ones_like(sources), torch.cat([begun, tokens], dim=1))
+            written = torch.cat([begun, tokens], dim=1)
+            return self.teacher_forced_logits(sources, torch.ones_like(sources), written)[:, -kept:]
 
         return measure(self.model, read, rows, vocabulary)
 
