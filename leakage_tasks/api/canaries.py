@@ -82,15 +82,19 @@ def _as_files(data: Any, canaries: str | Path | Sequence[Canary]) -> Iterator[tu
 
 
 def _saved(data: Any, folder: Path) -> None:
-    """Save data as a data set. Raises OptionError for what is none."""
+    """Save data as a data set. Raises OptionError for other data, PlantingError for columns of one name."""
     import datasets
     import pandas as pd
 
+    from leakage_tasks.data.layout import check_once
     from leakage_tasks.data.saved import quiet
 
     if isinstance(data, datasets.Dataset | datasets.DatasetDict):
         found = data
     elif isinstance(data, pd.DataFrame):
+        names = list(map(str, data.columns))
+        for name in names:
+            check_once(Path("the data frame"), names, name)
         found = datasets.Dataset.from_pandas(data, preserve_index=False)
     elif isinstance(data, list) and data and all(isinstance(each, str) for each in data):
         found = datasets.Dataset.from_dict({"text": data})

@@ -1,4 +1,4 @@
-"""The rows that copies of canaries become, with answers of other rows where a row needs more than the canary."""
+"""The rows that copies of canaries become, with values of other rows where a row needs more than the canary."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def points_of(
     Raises:
         PlantingError: If no row of the data has the answers that copies need.
     """
-    if not layout.drawn:
+    if not layout.drawn and not layout.companions:
         rows = {name: layout.row(canary) for name, canary in canaries.items()}
         return [(gap, rows[name]) for gap, name in gaps]
     answers = _answers(kind, source, layout, wanted, len(gaps), stream)
@@ -57,13 +57,16 @@ def points_of(
 def _answers(
     kind: Format, source: Path, layout: Layout, wanted: Columns, copies: int, stream: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield for each copy the answers of a row that was drawn uniformly from those that have them all."""
-    columns = layout.drawn
-    rows = enumerate(kind.several(source, layout, wanted, columns))
-    able = [row for row, values in rows if all(any(turns_of(answer_in(value))) for value in values)]
+    """Yield for each copy the values of a row that was drawn uniformly from those that have all answers."""
+    columns = (*layout.drawn, *layout.companions)
+    able: Sequence[int] = range(layout.rows)
+    if layout.drawn:
+        rows = enumerate(kind.several(source, layout, wanted, layout.drawn))
+        able = [row for row, values in rows if all(any(turns_of(answer_in(value))) for value in values)]
     if copies and not able:
+        names = " and ".join(map(repr, layout.drawn or columns))
         raise PlantingError(
-            f"{source}: no row has an answer in {' and '.join(map(repr, columns))}, and a copy takes what it has there "
+            f"{source}: no row has an answer in {names}, and a copy takes what it has there "
             "from a row of the data: give data with such a row"
         )
     chosen = random.Random(f"answers:{stream}").choices(able, k=copies) if copies else []

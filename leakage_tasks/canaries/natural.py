@@ -93,10 +93,12 @@ def holding_secrets(canaries: Iterable[Canary]) -> list[str]:
 
     What :func:`natural_canaries` makes never does.
     """
-    natural = {canary.template: canary for canary in canaries if canary.kind == "natural" and canary.planted}
-    secrets = {_hidden(canary) for canary in natural.values()}
+    natural = [canary for canary in canaries if canary.kind == "natural" and canary.planted]
+    secrets = {_hidden(canary) for canary in natural}
     lengths = sorted({len(secret) for secret in secrets})
-    return [canary.id for canary in natural.values() if _shows(canary.space.pieces, secrets, lengths)]
+    pieces = {canary.template: canary.space.pieces for canary in natural}
+    shown = {template for template, around in pieces.items() if _shows(around, secrets, lengths)}
+    return [canary.id for canary in natural if canary.template in shown]
 
 
 def warn_of_shown_secrets(canaries: Sequence[Canary]) -> None:

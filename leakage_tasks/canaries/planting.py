@@ -26,6 +26,7 @@ from leakage_tasks.core.steady import unchanged
 from leakage_tasks.data import Columns, Format, Layout
 from leakage_tasks.data.chat import role_of, turn_of
 from leakage_tasks.data.hub import is_hub, shards_for
+from leakage_tasks.data.layout import TEXT
 from leakage_tasks.data.shards import shards_of
 
 
@@ -37,7 +38,7 @@ def plant(
     validation: Path | None = None,
     validation_output: Path | None = None,
     seed: int = 0,
-    text_column: str = "text",
+    text_column: str | None = None,
     label_column: str | None = None,
     source_column: str | None = None,
     split: str = "train",
@@ -60,8 +61,8 @@ def plant(
     manifest and seed: same output, byte for byte.
 
     Rows that hold a prompt and its answers in columns of their own (:mod:`leakage_tasks.data.shapes`) get the copy in
-    the text column, or in that of ``role``. The prompt before a copy is ``prompt``, by default a fixed sentence; the
-    other answers are those of a row of the data, drawn for each copy.
+    the text column, or in that of ``role``. The prompt before a copy is ``prompt``, by default a fixed sentence. Each
+    copy takes its other answers, and the other columns that trainers read, from a row of the data that is drawn for it.
 
     With ``validation``, a tenth of each canary's repetitions (rounded down) goes into a copy of that data at
     ``validation_output`` instead, with a record of its own; see :func:`~leakage_tasks.canaries.sidecar.repetitions_in`.
@@ -85,7 +86,8 @@ def plant(
     not fit or changes while it is read.
     """
     check_prompt(prompt)
-    wanted = Columns(text_column, label_column, split, source_column, role_of(role, "--role"), prompt)
+    text, is_named = (TEXT, False) if text_column is None else (text_column, True)
+    wanted = Columns(text, label_column, split, source_column, role_of(role, "--role"), prompt, is_named)
     source, where = Path(source), turn_of(turn, "--turn")
     shards = None if is_hub(source) else shards_of(source)
     if is_hub(source) or shards is not None:

@@ -213,15 +213,15 @@ def records_of(manifest: Path, manifest_sha256: str) -> list[tuple[str, Sidecar]
     return found
 
 
-def planted_role(manifest: Path, manifest_sha256: str) -> Role | None:
-    """Whose turn of a chat the canaries are by the records beside their manifest; None where none says so.
+def planted_role(manifest: Path, manifest_sha256: str, *, remedy: str = "choose with --metadata role=…") -> Role | None:
+    """Return whose turn of a chat the canaries are by the records beside their manifest; None if no record says so.
 
-    Raises OptionError where they were planted as turns of several.
+    Raises OptionError, which ends with ``remedy``, if they were planted as turns of several roles.
     """
     roles = {record.role: name for name, record in records_of(manifest, manifest_sha256) if record.role is not None}
     if len(roles) > 1:
         told = " and ".join(f"the {role}'s ({name})" for role, name in sorted(roles.items()))
-        raise OptionError(f"{manifest}: planted as turns of several, {told}: choose with --metadata role=…")
+        raise OptionError(f"{manifest}: planted as turns of several, {told}: {remedy}")
     return next(iter(roles), None)
 
 

@@ -28,8 +28,8 @@ def plant_command(
     validation_output: Annotated[Path | None, typer.Option(help="Where the planted copy of --validation goes.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same places.")] = 0,
     text_column: Annotated[
-        str, typer.Option(help="Column of the text, of chat turns, or of a prompt or an answer.")
-    ] = "text",
+        str | None, typer.Option(help="Column of the text, of chat turns, or of a prompt or an answer (default: text).")
+    ] = None,
     role: Annotated[
         str | None,
         typer.Option(

@@ -80,7 +80,8 @@ class Columns:
     """What the user asked for: column of the text, of the label, split of a folder of splits, column of the source.
 
     ``role`` is whose turn a canary is where texts are chat turns, or prompts and answers; None for the assistant's, or
-    none. ``prompt`` is the text before a canary in a row of its own; None for the usual one.
+    none. ``prompt`` is the text before a canary in a row of its own; None for the usual one. ``text_named`` is True if
+    the user gave the name of the text column, even the default one.
     """
 
     text: str = TEXT
@@ -89,6 +90,7 @@ class Columns:
     source: str | None = None
     role: Role | None = None
     prompt: str | None = None
+    text_named: bool = False
 
 
 @dataclass
@@ -159,12 +161,14 @@ class Layout:
         return found
 
     def _check_one_reading(self, source: Path, wanted: Columns) -> None:
-        """Raise PlantingError if columns of chats and of prompts and answers are both there, and none was named."""
+        """Raise PlantingError if a trainer may read prompts and answers instead, and no text column was named."""
         other = next((shape for shape in SHAPES if shape.fits(self.columns)), None)
-        if wanted.text != TEXT or self.text not in CHATS or other is None:
+        named = wanted.text_named or wanted.text != TEXT
+        if named or other is None or self.text in other.parts(self.columns):
             return
+        kind = "chats" if self.text in CHATS else "texts"
         columns = " and ".join(repr(name) for name in other.answers)
-        problem = f"has chats in {self.text!r} and answers in {columns}, and a copy goes into one of them alone"
+        problem = f"has {kind} in {self.text!r} and answers in {columns}, and a copy goes into one of them alone"
         remedy = "name the column that your trainer reads with {}"
         raise PlantingError(subject=str(source), problem=problem, remedy=remedy, option="text_column")
 
@@ -172,6 +176,14 @@ class Layout:
     def drawn(self) -> tuple[str, ...]:
         """The columns in which a canary's row has the answer of another row."""
         return () if self.shape is None else self.shape.drawn(self.text)
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """The further columns that a trainer may read, in which a canary's row has the value of another row."""
+        fitting = [shape for shape in SHAPES if shape.fits(self.columns)]
+        read = {TEXT, *CHATS, *(name for shape in fitting for name in (*shape.parts(self.columns), *shape.marks))}
+        own = {self.text, self.label, self.source, *self.parts}
+        return tuple(name for name in self.columns if name in read - own)
 
     @property
     def prompt(self) -> str | None:
@@ -182,11 +194,12 @@ class Layout:
         return None if is_first else self.wanted_prompt or self.shape.usual_prompt(self.chat)
 
     def row(self, canary: Plantable, drawn: Mapping[str, Any] = MappingProxyType({})) -> Row:
-        """Return the canary as a row; ``drawn`` has the value of each column of :attr:`drawn`.
+        """Return the canary as a row; ``drawn`` has the value of each column of :attr:`drawn` and :attr:`companions`.
 
         Raises PlantingError if the label or source column cannot be filled.
         """
         row: Row = dict.fromkeys(self.columns)
+        row |= {name: drawn.get(name) for name in self.companions}
         row |= self._texts(canary.text, drawn)
         if self.label is not None:
             row[self.label] = self._class_of(canary)

@@ -16,7 +16,8 @@ class RowShape:
 
     ``prompt_column`` holds what the user asks; it is None if the answers begin with it. A copy goes into the first of
     ``answers`` unless the user chooses otherwise. ``extra`` are columns that data may lack and rows may leave empty,
-    with the role of each. ``rendered`` is True if trainers put a template around the columns, False if they join them.
+    with the role of each. ``marks`` are columns that data may lack and that say whether the answer is a good one.
+    ``rendered`` is True if trainers put a template around the columns, False if they join them.
     """
 
     name: str
@@ -24,6 +25,7 @@ class RowShape:
     answers: tuple[str, ...]
     extra: Mapping[str, Role] = field(default_factory=dict)
     rendered: bool = False
+    marks: tuple[str, ...] = ()
 
     def fits(self, columns: Collection[str]) -> bool:
         """Return whether all columns that the shape needs are there."""
@@ -71,7 +73,7 @@ SHAPES = (
     ALPACA,
     RowShape("Alpaca with preferences", "instruction", ("chosen", "rejected"), _INPUT, rendered=True),
     RowShape("prompts and preferences", "prompt", ("chosen", "rejected")),
-    RowShape("prompts and completions", "prompt", ("completion",)),
+    RowShape("prompts and completions", "prompt", ("completion",), marks=("label",)),
     RowShape("preferences", None, ("chosen", "rejected")),
 )
 """The shapes that are known, the most particular first."""

@@ -107,22 +107,25 @@ def text_part(parts: list[Any]) -> int | None:
 class Dialect:
     """The dialect of the conversations of a column, in which a new conversation is written.
 
-    ``keys`` are the fields of a turn; ``names`` the names of roles; ``parts`` is True if contents are lists of parts;
-    ``opened`` is True if the conversations begin with what the system or the user says.
+    ``keys`` are the fields of a turn; ``names`` the names of roles; ``parts`` is True if contents are lists of parts,
+    unless ``parts_of`` says otherwise for the speaker's role; ``opened`` is True if the conversations begin with what
+    the system or the user says.
     """
 
     keys: tuple[str, str] = KEYS[0]
     names: Mapping[Role, str] = field(default_factory=lambda: {role: role for role in get_args(Role)})
     parts: bool = False
     opened: bool = True
+    parts_of: Mapping[Role, bool] = field(default_factory=dict)
 
     def write(self, conversation: Conversation) -> list[dict[str, Any]]:
         """Write a conversation of ``role`` and ``content`` in this dialect."""
-        return [self._turn(self.names[ROLES[turn["role"]]], turn["content"]) for turn in conversation]
+        return [self._turn(ROLES[turn["role"]], turn["content"]) for turn in conversation]
 
-    def _turn(self, name: str, text: str) -> dict[str, Any]:
+    def _turn(self, role: Role, text: str) -> dict[str, Any]:
         speaker, content = self.keys
-        return {speaker: name, content: [{"type": "text", "text": text}] if self.parts else text}
+        has_parts = self.parts_of.get(role, self.parts)
+        return {speaker: self.names[role], content: [{"type": "text", "text": text}] if has_parts else text}
 
 
 def dialect_of(value: Any) -> Dialect | None:
@@ -136,7 +139,11 @@ def dialect_of(value: Any) -> Dialect | None:
     spoken = {role: turn[keys[0]] for turn in value if keys[0] in turn and (role := role_in(turn)) is not None}
     plain = keys == KEYS[0] or not {"user", "assistant"}.isdisjoint(spoken.values())
     names = {**(Dialect().names if plain else SHAREGPT_NAMES), **spoken}
-    return Dialect(keys, names, isinstance(said[0][keys[1]], list), role_in(value[0]) in ("system", "user"))
+    # Only the user's turns of a chat about images may have parts.
+    contents = [(role_in(turn), turn.get(keys[1])) for turn in reversed(said)]
+    parts_of = {role: isinstance(content, list) for role, content in contents if role is not None}
+    is_opened = role_in(value[0]) in ("system", "user")
+    return Dialect(keys, names, isinstance(said[0][keys[1]], list), is_opened, parts_of)
 
 
 def first_dialect(values: Iterable[Any]) -> Dialect | None:

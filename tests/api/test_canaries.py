@@ -10,7 +10,7 @@ from datasets import Dataset, DatasetDict, load_from_disk
 
 from leakage_tasks import make_canaries, plant, verify, write_manifest
 from leakage_tasks.canaries.planting import plant as plant_files
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.errors import OptionError, PlantingError
 
 PINS = make_canaries("The pin of {unique} is {digits:4}.", 2, repetitions=(3,), controls=2, seed=1)
 TEXTS = [f"text {number}" for number in range(40)]
@@ -34,6 +34,12 @@ def test_lists_frames_and_data_sets_get_the_rows_that_files_get(by_files: list[s
     planted = plant(parts, PINS, seed=5)
     assert list(planted["train"]["text"]) == by_files
     assert list(planted["test"]["text"]) == ["a"]
+
+
+def test_columns_of_one_name_are_one_line() -> None:
+    frame = pd.DataFrame([["a", 1, 2]], columns=["text", "n", "n"])
+    with pytest.raises(PlantingError, match=r"^the data frame: has two columns called 'n': give each a name"):
+        plant(frame, PINS)
 
 
 def test_chats_stay_chats() -> None:

@@ -263,10 +263,49 @@ def test_chats_beside_answers_need_a_named_column(tmp_path: Path, manifest: Path
     with pytest.raises(LeakageError, match=message):
         plant(manifest, source, output)
     assert not output.exists()
-    for column, empty in (("messages", {"chosen", "rejected", "id"}), ("chosen", {"messages", "id"})):
+    for column in ("messages", "chosen"):
         plant(manifest, source, output, text_column=column)
         for row in copies_in(read(output), rows):
-            assert {name for name, value in row.items() if value is None} == empty
+            assert {name for name, value in row.items() if value is None} == {"id"}
+
+
+@pytest.mark.parametrize("shape", ["alpaca", "completions", "whole preferences"])
+def test_texts_beside_answers_need_a_named_column(tmp_path: Path, manifest: Path, shape: str) -> None:
+    rows = [{**row, "text": f"t{at}"} for at, row in enumerate(SHAPES[shape])]
+    source, output = write(rows, tmp_path / "in.jsonl"), tmp_path / "out.jsonl"
+    with pytest.raises(LeakageError, match=r"has texts in 'text' and answers in .*: name the column .* --text-column"):
+        plant(manifest, source, output)
+    assert not output.exists()
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet", ".arrow", "", ".csv"])
+def test_what_is_beside_a_named_text_comes_from_one_row(tmp_path: Path, manifest: Path, ending: str) -> None:
+    rows = [{**row, "text": f"t{at}"} for at, row in enumerate(SHAPES["alpaca"])]
+    source, output, back = (tmp_path / f"{name}{ending}" for name in ("in", "out", "back"))
+    plant(manifest, write(rows, source), output, text_column="text")
+    beside = [{**row, "text": ""} for row in rows]
+    copies = copies_in(read(output), rows)
+    texts = {canary.text: canary.repetitions for canary in read_manifest(manifest) if canary.planted}
+    assert Counter(row["text"] for row in copies) == texts
+    assert all({**row, "text": ""} in beside for row in copies)
+    assert verify(output, manifest).problems == []
+    remove(output, back)
+    assert read(back) == rows
+
+
+@pytest.mark.parametrize("ending", [".jsonl", ".parquet", ".arrow", ""])
+def test_whether_an_answer_is_good_comes_from_a_row(tmp_path: Path, manifest: Path, ending: str) -> None:
+    rows = [{**row, "label": True} for row in SHAPES["completions"]]
+    source, output = write(rows, tmp_path / f"in{ending}"), tmp_path / f"out{ending}"
+    plant(manifest, source, output)
+    assert [row["label"] for row in copies_in(read(output), rows)] == [True] * 5
+
+
+def test_the_answers_of_copies_are_as_good_as_the_user_says(tmp_path: Path, manifest: Path) -> None:
+    rows = [{**row, "label": at % 2 == 0} for at, row in enumerate(SHAPES["completions"])]
+    source, output = write(rows, tmp_path / "in.jsonl"), tmp_path / "out.jsonl"
+    plant(manifest, source, output, label_column="label", label="False")
+    assert [row["label"] for row in copies_in(read(output), rows)] == [False] * 5
 
 
 NO_ANSWERS = [

@@ -278,3 +278,13 @@ def test_templates_of_a_manifest_that_show_another_secret_are_named() -> None:
     one = Canary("one", "card {digits:4}", tuple("4929"), kind="natural")
     other = Canary("other", "card 4929, code {digits:2}", tuple("17"), kind="natural")
     assert holding_secrets([one, other]) == ["other"]
+
+
+@pytest.mark.parametrize("order", ["abc", "bac", "cab"])
+def test_the_secrets_of_all_canaries_of_one_template_are_looked_for(order: str) -> None:
+    canaries = {
+        "a": Canary("a", "call {digits:7}", tuple("1234567"), kind="natural"),
+        "b": Canary("b", "call {digits:7}", tuple("7654321"), kind="natural"),
+        "c": Canary("c", "not 1234567 but {digits:5}", tuple("12345"), kind="natural"),
+    }
+    assert holding_secrets([canaries[name] for name in order]) == ["c"]

@@ -96,6 +96,14 @@ def test_turns_that_take_a_text() -> None:
             [{"role": "user", "content": [part("Please continue.")]}, {"role": "assistant", "content": [part("new")]}],
         ),
         (
+            [{"role": "user", "content": [IMAGE, part("a")]}, {"role": "assistant", "content": "b"}],
+            [{"role": "user", "content": [part("Please continue.")]}, {"role": "assistant", "content": "new"}],
+        ),
+        (
+            [{"role": "system", "content": "s"}, {"role": "user", "content": [IMAGE]}],
+            [{"role": "user", "content": [part("Please continue.")]}, {"role": "assistant", "content": "new"}],
+        ),
+        (
             [{"from": "human", "value": "a"}],
             [{"from": "human", "value": "Please continue."}, {"from": "gpt", "value": "new"}],
         ),

@@ -27,7 +27,9 @@ def template_of(lm: LM, name: str | None = None) -> chat.Render:
             "out, or give the model the tokenizer that it was trained with"
         )
     tokenizer: Any = lm.tokenizer
-    return chat.template_of(tokenizer, {**(getattr(lm, "chat_template_args", None) or {}), **_named(tokenizer, name)})
+    given = getattr(lm, "chat_template_args", None) or {}
+    chosen = {} if name is None and "chat_template" in given else _named(tokenizer, name)
+    return chat.template_of(tokenizer, {**given, **chosen})
 
 
 def _named(tokenizer: Any, name: str | None) -> dict[str, str]:

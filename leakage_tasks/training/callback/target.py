@@ -21,6 +21,8 @@ from leakage_tasks.data.chat import USER_TURN
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.rows import evaluating
 
+_ONE_ROLE = "give ExposureCallback chat=False to watch them as plain text, or move the records of other roles away"
+
 
 def live_target(model: Any, processing: Any) -> CausalTarget:
     """The model that a ``Trainer`` trains as a target; ``processing`` is its tokenizer, or a processor that has one.
@@ -63,7 +65,8 @@ def in_chat(
             "tokenizer that the training text goes through with tokenizer=…"
         )
     planted = (Path(manifest), manifest_hash(read_manifest(manifest)))
-    role = planted_role(*planted)
+    # The role is looked up only if it is used, since records of several roles are an error.
+    role = planted_role(*planted, remedy=_ONE_ROLE) if has_template and wanted is not False else None
     if wanted is False or not has_template or (role is None and not wanted):
         prompt = planted_prompt(*planted, in_chats=False)
         return Context(before=prompt) if prompt and context.is_auto else context, list(canaries)

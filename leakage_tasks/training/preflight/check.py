@@ -160,8 +160,11 @@ class _Look:
 
         A record beside the manifest may be of another file than the trainer's, so the row has to hold the other turns.
         """
-        asked_about, spelled = self._asked_about.get(copy.canary.id), self._spelling(text)
-        if asked_about is not None and all(turn in spelled for turn in self._other_turns):
+        asked_about = self._asked_about.get(copy.canary.id)
+        if asked_about is None:
+            return
+        spelled = self._spelling(text)
+        if all(turn in spelled for turn in self._other_turns):
             self._as_asked = bool(self._as_asked) or asked_about in spelled
 
     def _asked(self, probe: Callable[..., bool | None], batch: Mapping[str, Any], *rest: Any) -> bool | None:

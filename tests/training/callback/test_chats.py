@@ -14,7 +14,9 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks import ExposureCallback
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import make_canaries, plant, write_manifest
-from leakage_tasks.core.errors import LeakageError, TargetError
+from leakage_tasks.canaries.context import Context
+from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
+from leakage_tasks.training.callback.target import in_chat
 from tests.oracles import letters
 from tests.tasks.test_canary_tasks import evaluate
 from tests.training.callback.training_runs import looks, model, trainer_of
@@ -75,6 +77,33 @@ def test_a_tokenizer_without_a_template_is_one_line(tmp_path: Path, planted: Any
     ExposureCallback(manifest, chat=True).attach(trainer)
     with pytest.raises(TargetError, match="chat=True, and the tokenizer has no chat template"):
         trainer.train()
+
+
+@pytest.fixture
+def planted_as_two(tmp_path: Path, planted: Any) -> tuple[Path, list[Any]]:
+    """Return a manifest that was planted as the turns of two roles, and its canaries."""
+    manifest, canaries, _ = planted
+    for role in ROLES:
+        plant(manifest, tmp_path / "t.jsonl", tmp_path / f"{role}.jsonl", role=role)
+    return manifest, canaries
+
+
+def test_canaries_of_several_roles_are_watched_as_plain_text(planted_as_two: tuple[Path, list[Any]]) -> None:
+    manifest, canaries = planted_as_two
+    assert in_chat(manifest, canaries, tokenizer(), Context(), False) == (Context(), canaries)
+
+
+def test_without_a_template_canaries_of_several_roles_are_plain_text(planted_as_two: tuple[Path, list[Any]]) -> None:
+    manifest, canaries = planted_as_two
+    bare = copy.deepcopy(tokenizer())
+    bare.chat_template = None
+    assert in_chat(manifest, canaries, bare, Context(), None) == (Context(), canaries)
+
+
+def test_canaries_of_several_roles_are_an_error_in_a_chat(planted_as_two: tuple[Path, list[Any]]) -> None:
+    manifest, canaries = planted_as_two
+    with pytest.raises(OptionError, match=r"planted as turns of several, .*: give ExposureCallback chat=False"):
+        in_chat(manifest, canaries, tokenizer(), Context(), None)
 
 
 DROPS = "{% for m in messages %}{{ m['role'] }}{% if m['role'] == 'user' %}{{ m['content'] }}{% endif %}{% endfor %}"
