@@ -103,7 +103,7 @@ def test_a_name_that_reads_as_a_number_is_taken_as_it_was_typed(name: str, word:
 @pytest.mark.parametrize("name", ["data", "tokenizer", "controls", "comparing_lm", "guesses", "resume", "untuned"])
 def test_names_of_suffix_extraction_are_taken_as_they_were_typed(name: str) -> None:
     with kept():
-        given = typed_options(parsed("--metadata", "samples=1e2", f"{name}=007"), "suffix_extraction", SUFFIX_OPTIONS)
+        given = typed_options(parsed("--metadata", f"samples=1e2,{name}=007"), "suffix_extraction", SUFFIX_OPTIONS)
     assert given[1] == {"samples": 100, name: "007"}
 
 
