@@ -55,19 +55,19 @@ def prove(target: Any, canaries: Sequence[Canary]) -> None:
     if isinstance(target, ReadsSource):
         translated = canary.source_space is not None and not canary.source_space.slots
         scorer = target.given(canary)
-        seen = Precision(model, own)
+        seen = ScorerPrecision(model, own)
         noise = _prove_costs(scorer, canary.attack_space, SENTENCES if translated else (), seen, words=False)
     elif isinstance(target, ScoresLabels):
         tagged = target.tagged(canary) if isinstance(target, ReadsTags) else target
-        noise = _prove_labels(tagged, canary, Precision(model, own))
+        noise = _prove_labels(tagged, canary, ScorerPrecision(model, own))
     elif isinstance(target, ScoresSequences):
-        noise = _prove_costs(target, canary.attack_space, SENTENCES, Precision(model, own), words=True)
+        noise = _prove_costs(target, canary.attack_space, SENTENCES, ScorerPrecision(model, own), words=True)
     if own == NO_NOISE and noise != NO_NOISE:
         target.recorded_noise = noise
 
 
 @dataclass(frozen=True)
-class Precision:
+class ScorerPrecision:
     """What is seen of a scorer's precision: its ``model``, None if it is not seen, and the noise of its tokens."""
 
     model: Any
@@ -86,7 +86,7 @@ class Precision:
 
 
 def _prove_costs(
-    scorer: ScoresSequences, space: Space, sentences: Sequence[str], precision: Precision, *, words: bool
+    scorer: ScoresSequences, space: Space, sentences: Sequence[str], precision: ScorerPrecision, *, words: bool
 ) -> Noise:
     """Check costs of whole texts; return the noise that shows in them."""
     fillings = random_texts(space, FILLINGS)
@@ -122,7 +122,7 @@ def _of_sentences(scorer: ScoresSequences, sentences: Sequence[str]) -> tuple[Fl
     return of_sentences, of_longer, of_shuffled
 
 
-def _prove_labels(target: ScoresLabels, canary: Canary, precision: Precision) -> Noise:
+def _prove_labels(target: ScoresLabels, canary: Canary, precision: ScorerPrecision) -> Noise:
     """The same of class losses, which need not grow with a text nor go by the order of its words."""
 
     def losses(texts: Sequence[str]) -> FloatArray:
