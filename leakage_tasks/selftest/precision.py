@@ -11,8 +11,8 @@ from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.selftest.rows import SelfTestRow, judged
 from leakage_tasks.selftest.subject import Subject
-from leakage_tasks.targets.batches import in_half_precision
 from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, recorded_noise
+from leakage_tasks.targets.rounding import in_half_precision
 
 UNKNOWN_BITS, UNKNOWN_SHARE = 0.1, 0.02
 """What two costs may differ by where neither precision nor noise is seen: bits of a class loss, and a share."""

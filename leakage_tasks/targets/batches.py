@@ -18,7 +18,7 @@ from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit, least_padding
 from leakage_tasks.targets.memory_budget import MemoryBudget, check_one_row
 from leakage_tasks.targets.noise import FACTOR_ONE, FLOOR_BITS, warn_of_slower
-from leakage_tasks.targets.rounding import rounded_otherwise, rounds_in_half
+from leakage_tasks.targets.rounding import in_half_precision, rounded_otherwise
 from leakage_tasks.targets.token_ids import token_ids
 
 TOKENS_ON_CPU = 1 << 11
@@ -147,7 +147,7 @@ class RowModel:
         """
         apart = np.abs(padded_answers - alone).max()
         # Not "apart > bits": NaN agrees with nothing.
-        if apart <= FLOOR_BITS or not rounds_in_half(self.model):
+        if apart <= FLOOR_BITS or not in_half_precision(self.model):
             return bool(apart <= FLOOR_BITS)
         ids, mask = padded([row] * (len(beside[0]) if beside else PROBED), self.padding)
         with rounded_otherwise(self.model):
@@ -224,22 +224,6 @@ def rows_at_once(
     if batch_size is not None:
         tokens = batch_size * (max_length or length)
     return max(1, min(tokens // max(length, 1), most))
-
-
-def in_half_precision(model: Any, autocast: Any = None) -> bool:
-    """Whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``.
-
-    Weights that are stored in few bits and unpacked to be computed with count as what they are computed in.
-    """
-    return autocast is not None or any(map(_coarse, model.modules()))
-
-
-def _coarse(module: torch.nn.Module) -> bool:
-    computes_in = getattr(module, "compute_dtype", None)  # bitsandbytes' 4-bit layers say
-    if isinstance(computes_in, torch.dtype):
-        return computes_in.itemsize < FULL_BYTES
-    # An 8-bit layer of bitsandbytes rounds what it is given to 8 bits as well, so its integers do count.
-    return any(parameter.element_size() < FULL_BYTES for parameter in module.parameters(recurse=False))
 
 
 def texts_at_once(asked: int | str | None) -> int | None:

@@ -12,7 +12,7 @@ import torch
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.models.loading import read_config, read_model, read_tokenizer, unreadable
-from leakage_tasks.targets.batches import in_half_precision
+from leakage_tasks.targets.rounding import in_half_precision
 
 Target = TypeVar("Target")
 

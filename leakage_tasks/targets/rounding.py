@@ -138,9 +138,20 @@ def rounded_otherwise(module: Any) -> Iterator[int]:
             hook.remove()
 
 
-def rounds_in_half(module: Any) -> bool:
-    """Return whether some weights of a module have 16 bits or fewer."""
-    return any(weight.element_size() < 4 for part in _parts(module) for weight in part.parameters(recurse=False))
+def in_half_precision(model: Any, autocast: Any = None) -> bool:
+    """Whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``.
+
+    Weights that are stored in few bits and unpacked to be computed with count as what they are computed in.
+    """
+    return autocast is not None or any(map(_coarse, _parts(model)))
+
+
+def _coarse(module: torch.nn.Module) -> bool:
+    computes_in = getattr(module, "compute_dtype", None)  # bitsandbytes' 4-bit layers say
+    if isinstance(computes_in, torch.dtype):
+        return computes_in.itemsize < 4
+    # An 8-bit layer of bitsandbytes rounds what it is given to 8 bits as well, so its integers do count.
+    return any(parameter.element_size() < 4 for parameter in module.parameters(recurse=False))
 
 
 def _parts(module: Any) -> list[Any]:

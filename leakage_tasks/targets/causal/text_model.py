@@ -10,13 +10,14 @@ from typing import Any
 
 import torch
 
-from leakage_tasks.targets.batches import PADDING_ON_CPU, in_half_precision
+from leakage_tasks.targets.batches import PADDING_ON_CPU
 from leakage_tasks.targets.embedded_tokens import EmbeddedTokens
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
 from leakage_tasks.targets.memory_budget import MemoryBudget
 from leakage_tasks.targets.noise import NO_NOISE, Noise
 from leakage_tasks.targets.pass_size import SPREAD, PassSize, is_spread
+from leakage_tasks.targets.rounding import in_half_precision
 from leakage_tasks.targets.tokens.vocabulary import token_pieces
 
 ANY_LENGTH = 2048

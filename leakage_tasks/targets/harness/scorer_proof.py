@@ -22,7 +22,7 @@ from leakage_tasks.core.log import first_line, log, warn_once
 from leakage_tasks.targets.harness.filling_noise import example_of, random_texts, warn_of_blur
 from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, Noise, recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, ScoresSequences
-from leakage_tasks.targets.rounding import SENTENCES, rounded_otherwise, rounds_in_half
+from leakage_tasks.targets.rounding import SENTENCES, in_half_precision, rounded_otherwise
 
 FILLINGS = 32
 AGAIN = 5
@@ -82,7 +82,7 @@ class ScorerPrecision:
     @property
     def is_float32(self) -> bool:
         """Whether the model is seen, and computes in 32 bits or more."""
-        return hasattr(self.model, "parameters") and not rounds_in_half(self.model)
+        return hasattr(self.model, "parameters") and not in_half_precision(self.model)
 
 
 def _prove_costs(
@@ -147,7 +147,7 @@ def _prove_labels(target: ScoresLabels, canary: Canary, precision: ScorerPrecisi
 
 def _rounding(model: Any, ask: Callable[[Sequence[str]], FloatArray], texts: Sequence[str], costs: FloatArray) -> float:
     """Return the noise in bits of the costs of texts where a model in 16 bits is seen, else 0."""
-    if not rounds_in_half(model):
+    if not in_half_precision(model):
         return 0.0
     with rounded_otherwise(model):
         return _rms(ask(texts) - costs)

@@ -12,8 +12,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from benchmarks.quantized import KINDS, installed, loaded
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.batches import in_half_precision
 from leakage_tasks.targets.harness.target import HarnessTarget, as_target
+from leakage_tasks.targets.rounding import in_half_precision
 from tests.oracles import merging
 
 TEXTS = [f"the pin of ann is {number:03}." for number in range(0, 1000, 10)]
