@@ -81,7 +81,7 @@ def thinned_count(
     seed: str,
     margin: float = 0.0,
 ) -> ThinnedCount | None:
-    """Count within so many ``calls`` of the explorer; None where they are too few for that.
+    """Count within ``calls`` calls of the explorer; return None if they are too few.
 
     ``margin`` is by how many bits rounding may move the secret's cost.
     """

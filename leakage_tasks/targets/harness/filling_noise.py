@@ -24,6 +24,8 @@ from leakage_tasks.targets.rounding import rounded_otherwise
 
 FILLINGS, ALONE = 16, 2
 """Random fillings that are read together, and those that are read alone as well."""
+FEWEST = 4
+"""Fewer fillings than this show no spread of their costs."""
 BLURRED = 0.25
 """Share of the standard deviation of random fillings' costs that the noise may have before it is warned of."""
 
@@ -81,7 +83,7 @@ def _per_token(differences: FloatArray, tokens: FloatArray) -> float:
 def warn_of_blur(noise: float, fillings: FloatArray) -> None:
     """Warn of rounding noise in bits that is a large part of the differences between costs of random fillings."""
     spread = float(fillings.std())
-    if noise > max(BLURRED * spread, FLOOR_BITS):
+    if len(fillings) >= FEWEST and noise > max(BLURRED * spread, FLOOR_BITS):
         warn_once(
             f"leakage: rounding changes the cost of a filling by {noise:.2g} bits, and random fillings differ by "
             f"{spread:.2g} bits: ranks and exposures are blurred by that much: load the model with dtype=float32"
