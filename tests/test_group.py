@@ -29,8 +29,8 @@ from leakage_tasks.harness.generation import request
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.report.reading.results_file import every_row
-from leakage_tasks.tasks.answering import answer_by_order
 from leakage_tasks.tasks.base_task import LocalTask
+from leakage_tasks.tasks.dispatch import answer_by_group
 from tests.conftest import ROOT
 from tests.harness.test_plugin import patched
 from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece
@@ -363,7 +363,7 @@ def run_processes(unable: Sequence[tuple[int, str]], number: int = 3) -> list[li
 
         lm: Any = Process(rank, shared, meeting)
         requests = [asked("a", rank), asked("b", rank), asked("b", rank + 10)]
-        answers[rank] = [json.loads(each) for each in answer_by_order(lm, [*requests, requests[-1]], answer)]
+        answers[rank] = [json.loads(each) for each in answer_by_group(lm, [*requests, requests[-1]], answer)]
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(number)]
     for thread in threads:

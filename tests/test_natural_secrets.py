@@ -141,7 +141,7 @@ def test_no_error_in_an_attack_shows_the_text_it_was_reading(private: Private, m
         raise error(f"cannot read {texts[0]!r}: {texts}")
 
     if proven:
-        monkeypatch.setattr("leakage_tasks.tasks.answer_attacks.prove", lambda target, canaries: None)
+        monkeypatch.setattr("leakage_tasks.tasks.attack_handler.prove", lambda target, canaries: None)
     monkeypatch.setattr(CausalTarget, "log_perplexity", broken)
     with pytest.raises(LeakageError) as caught:
         evaluate(private.lm, private, "canary_exposure", attack="sampled")

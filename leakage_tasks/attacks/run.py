@@ -29,7 +29,7 @@ from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.noise import NO_NOISE, recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
-from leakage_tasks.targets.rounds import Read, Take, in_order, together
+from leakage_tasks.targets.scheduler import NextAttack, OnRows, in_order, run_concurrently
 
 MOST_BITS = 400
 AUTO_CONTEXT = Context()
@@ -41,8 +41,8 @@ class SharedCanaries(Protocol):
     def part(self, places: Sequence[int]) -> Sequence[int]:
         """Its part of those that one attack takes all at once."""
 
-    def take(self, under_way: int) -> int | None:
-        """The one to be begun next: see :data:`~leakage_tasks.targets.rounds.Take`."""
+    def next_attack(self, under_way: int) -> int | None:
+        """The one to be begun next: see :data:`~leakage_tasks.targets.scheduler.NextAttack`."""
 
 
 def run_attack(
@@ -57,7 +57,7 @@ def run_attack(
     progress: Callable[[Any], Iterable[Any]] = iter,
     context: Context = AUTO_CONTEXT,
     done: Callable[[int, Finding], None] | None = None,
-    read: Read | None = None,
+    on_rows: OnRows | None = None,
     share: SharedCanaries | None = None,
     for_others: Collection[str] = (),
 ) -> list[Finding]:
@@ -73,11 +73,11 @@ def run_attack(
     after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
     around the text of each; a target must be one that ``TakesContext`` for any other than the usual one. ``done`` is
     told of each finding as soon as it is complete, with its canary's place; of canaries attacked together the seconds
-    may still change. ``read`` is told for the canary of which place how many rows were read. Of canaries that several
-    processes ``share`` those are attacked that this one takes.
+    may still change. ``on_rows`` is called with a canary's place and the rows that were read for it. Of canaries that
+    several processes ``share`` those are attacked that this one takes.
     """
     chosen = chosen_attacks(name, target, canaries, budget, seed, goal, settings, context, for_others)
-    return _findings(chosen, progress, done, read, share)
+    return _findings(chosen, progress, done, on_rows, share)
 
 
 def chosen_attacks(
@@ -143,13 +143,13 @@ def _findings(
     pairs: Sequence[tuple[Attack, AttackRequest]],
     progress: Callable[[Any], Iterable[Any]],
     done: Callable[[int, Finding], None] | None,
-    read: Read | None,
+    on_rows: OnRows | None,
     share: SharedCanaries | None,
 ) -> list[Finding]:
     """What each attack finds out about its canary, in the order of ``pairs``; ``done`` is told of each at once.
 
-    Attacks advance together (:func:`~leakage_tasks.targets.rounds.together`). One that is handed all of its orders
-    runs them in its own way; its time is shared equally.
+    Attacks advance together (:func:`~leakage_tasks.targets.scheduler.run_concurrently`). One that
+    takes all of its requests at once runs them in its own way; its time is shared equally.
     """
     findings: dict[int, Finding] = {}
     own = [number for number, (attack, _) in enumerate(pairs) if attack.together]
@@ -158,8 +158,8 @@ def _findings(
     def found() -> Generator[tuple[int, AttackResult, float], None, None]:
         yield from _in_its_own_way([(number, *pairs[number]) for number in (share.part(own) if share else own)])
         attacks = [partial(_attacked, *pair) for pair in pairs]
-        take = in_order(others) if share is None else _without(own, share.take)
-        with contextlib.closing(together(attacks, take, read)) as answers:
+        next_attack = in_order(others) if share is None else _without(own, share.next_attack)
+        with contextlib.closing(run_concurrently(attacks, next_attack, on_rows)) as answers:
             for each in answers:
                 yield each.number, each.result, each.seconds
 
@@ -172,11 +172,11 @@ def _findings(
     return _with_shares([findings[number] for number in sorted(findings)])
 
 
-def _without(left_out: Collection[int], take: Take) -> Take:
+def _without(left_out: Collection[int], next_attack: NextAttack) -> NextAttack:
     def taken(under_way: int) -> int | None:
-        number = take(under_way)
+        number = next_attack(under_way)
         while number is not None and number in left_out:
-            number = take(under_way)
+            number = next_attack(under_way)
         return number
 
     return taken

@@ -25,7 +25,7 @@ from leakage_tasks.planning.pilot import Taken, check_number, chosen, merges, pi
 from leakage_tasks.planning.watch import PilotWatch
 from leakage_tasks.stats.totals import Stratum
 from leakage_tasks.targets.memory_budget import memory_within
-from leakage_tasks.tasks.answer_attacks import prepared
+from leakage_tasks.tasks.attack_handler import prepared
 from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction
 
 TASKS = {"canary_exposure": CanaryExposure, "canary_extraction": CanaryExtraction}
@@ -161,7 +161,7 @@ class Planner:
         order = self.order
         given = {"budget": order["budget"], "seed": order["seed"], "goal": order["goal"]}
         asked = {"settings": order["settings"], "context": self.context}
-        return run_attack(order["attack"], self.target, canaries, **given, **asked, read=self._watch.read)
+        return run_attack(order["attack"], self.target, canaries, **given, **asked, on_rows=self._watch.read)
 
 
 def kind_of(canary: Canary) -> str:

@@ -18,7 +18,7 @@ from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import HarnessTask, request
 from leakage_tasks.metrics.metric import MORE, Metric, limited_words
 from leakage_tasks.metrics.scoring import Scoring, inherited
-from leakage_tasks.tasks.answering import Answer, answer_by_order, let_models_answer
+from leakage_tasks.tasks.dispatch import Answer, answer_by_group, let_models_answer
 from leakage_tasks.tasks.own_command import own_command
 from leakage_tasks.tasks.sharing import ALIKE, SPARE
 
@@ -73,7 +73,7 @@ class LocalTask(HarnessTask):
     @classmethod
     def answers(cls, lm: LM, requests: Sequence[Instance]) -> Sequence[Any]:
         """What a model answers to the task's requests, one answer a request, in their order."""
-        return answer_by_order(lm, requests, cls.answering(lm), cls.SHARING)
+        return answer_by_group(lm, requests, cls.answering(lm), cls.SHARING)
 
     @classmethod
     def answering(cls, lm: LM) -> Answer:

@@ -31,9 +31,9 @@ from leakage_tasks.metrics import scoring
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.metrics.verdict import verdict_of
-from leakage_tasks.tasks.answer_attacks import answering
-from leakage_tasks.tasks.answering import Answer
+from leakage_tasks.tasks.attack_handler import answering
 from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.manifests import hand_on
 from leakage_tasks.tasks.options import read_options
 from leakage_tasks.tasks.preflight_file import PreflightReading, read_look

@@ -19,7 +19,7 @@ from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import request
 from leakage_tasks.harness.plugin import runs_lm_eval
 from leakage_tasks.targets.pass_size import is_spread
-from leakage_tasks.targets.rounds import MOST_AT_ONCE
+from leakage_tasks.targets.scheduler import MOST_AT_ONCE
 
 Pool = dict[str, list[Instance]]
 """Requests of all processes by what they ask, each document's once, in the documents' order."""
@@ -131,7 +131,7 @@ class CanaryShare:
         """Every n-th."""
         return places[self.processes.rank :: self.processes.size]
 
-    def take(self, under_way: int) -> int | None:
+    def next_attack(self, under_way: int) -> int | None:
         """The dearest that is left, if this process may have one more."""
         self.processes.look()
         while under_way < min(MOST_AT_ONCE, max(1, self._left() // self.processes.size)):

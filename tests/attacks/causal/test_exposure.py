@@ -13,7 +13,14 @@ from scipy import stats
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import EXPLORING, MODEL, POWERS, PolicyMixture, aimed, as_the_model
+from leakage_tasks.attacks.causal.random_descents import (
+    EXPLORING,
+    MODEL,
+    POWERS,
+    PolicyMixture,
+    adaptive_mixture,
+    model_mixture,
+)
 from leakage_tasks.attacks.causal.rank_draws import (
     LEAST_EFFECTIVE,
     LEVELS,
@@ -142,7 +149,7 @@ def learnt(tokenizer):
     lookahead = Lookahead(explorer, bound)
     draw(explorer, path, bound, 100, "learn", EXPLORING, lookahead)
     lookahead.settle()
-    return aimed(lookahead)
+    return adaptive_mixture(lookahead)
 
 
 MIXTURES = {
@@ -150,7 +157,7 @@ MIXTURES = {
     "all alike": lambda tokenizer: PolicyMixture(POWERS, (0,)),
     "random fillings": lambda tokenizer: PolicyMixture(POWERS, (len(POWERS),)),
     "exploring": lambda tokenizer: EXPLORING,
-    "as the model": lambda tokenizer: as_the_model(),
+    "as the model": lambda tokenizer: model_mixture(),
     "aimed": learnt,
 }
 

@@ -8,7 +8,7 @@ import torch
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import as_the_model
+from leakage_tasks.attacks.causal.random_descents import model_mixture
 from leakage_tasks.attacks.causal.rank_draws import RankDraws, draw, interval_of
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.attacks.causal.thinned_tree import thinned_count
@@ -73,7 +73,7 @@ def explored(secret="707"):
 
 def test_draws_of_a_secret_a_margin_lower_and_higher_are_unbiased():
     canary, explorer, path, bound = explored()
-    made = draw(explorer, path, bound, 6000, "0", as_the_model(), margin=0.8)
+    made = draw(explorer, path, bound, 6000, "0", model_mixture(), margin=0.8)
     low, rank, high = counts(canary, 0.8)
     fewest, most = (end.others.mean() for end in made.ends)
     assert (1 + made.others.mean(), 1 + fewest, 1 + most) == pytest.approx((rank, low, high), rel=0.1)

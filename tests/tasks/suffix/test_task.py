@@ -23,8 +23,8 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.submission import SuffixGuess, read_submission
 from leakage_tasks.report.score.guesses import score_guesses
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
-from leakage_tasks.tasks.suffix.answer import settings_hash
 from leakage_tasks.tasks.suffix.options import read_suffix_options
+from leakage_tasks.tasks.suffix.suffix_handler import settings_hash
 from leakage_tasks.tasks.suffix.task import SuffixExtraction
 from tests.conftest import ROOT
 from tests.oracles import merging, tiny_gpt2

@@ -36,8 +36,8 @@ from leakage_tasks.targets.memory_budget import memory_within
 from leakage_tasks.targets.noise import NO_NOISE, Noise, recorded_noise
 from leakage_tasks.targets.protocols import TakesContext
 from leakage_tasks.targets.seq2seq.languages import Languages
-from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import fingerprint
+from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.manifests import manifest_of
 from leakage_tasks.tasks.progress import RowsBar
 from leakage_tasks.tasks.resume import Findings, Resume, item_of, settings_of
@@ -221,7 +221,7 @@ def _found(
             for_others=order["for_others"],
             context=Context(**order["context"]),
             done=add,
-            read=bar.read,
+            on_rows=bar.read,
             share=None if processes is None else CanaryShare(processes, canaries, order["budget"], missing),
         )
     return [*known.values(), *found]

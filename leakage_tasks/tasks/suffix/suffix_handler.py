@@ -33,8 +33,8 @@ from leakage_tasks.targets.harness.target import HarnessTarget, only_writes
 from leakage_tasks.targets.memory_budget import memory_within
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
-from leakage_tasks.tasks.answering import Answer as Answering
 from leakage_tasks.tasks.base_task import fingerprint
+from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.resume import Findings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options

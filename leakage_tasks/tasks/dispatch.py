@@ -40,7 +40,7 @@ def let_models_answer(kind: str, answers: Answers, owner: type) -> None:
     setattr(LM, kind, method)
 
 
-def answer_by_order(lm: LM, requests: Sequence[Instance], answer: Answer, sharing: Sharing = ALIKE) -> list[Any]:
+def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharing: Sharing = ALIKE) -> list[Any]:
     """Answer requests of one order together; a request that comes twice is answered once.
 
     An order that is ``optional`` and that the model of some process cannot serve, as a TargetError says, stays
