@@ -346,8 +346,8 @@ class Process:
 
 def asked(task: str, number: int) -> Instance:
     kind: Any = "attack"
-    order = {"task": task, "optional": True}
-    return request(kind, {"n": number}, ("", order), number, task)
+    task_settings = {"task": task, "optional": True}
+    return request(kind, {"n": number}, ("", task_settings), number, task)
 
 
 def run_processes(unable: Sequence[tuple[int, str]], number: int = 3) -> list[list[Any]]:
@@ -356,10 +356,10 @@ def run_processes(unable: Sequence[tuple[int, str]], number: int = 3) -> list[li
     answers: list[list[Any]] = [[] for _ in range(number)]
 
     def run(rank: int) -> None:
-        def answer(order: Any, group: Sequence[Instance]) -> list[str]:
-            if (rank, order["task"]) in unable:
+        def answer(task_settings: Any, group: Sequence[Instance]) -> list[str]:
+            if (rank, task_settings["task"]) in unable:
                 raise TargetError(f"process {rank} cannot")
-            return [json.dumps({"n": each.doc["n"], "order": sorted(order)}) for each in group]
+            return [json.dumps({"n": each.doc["n"], "order": sorted(task_settings)}) for each in group]
 
         lm: Any = Process(rank, shared, meeting)
         requests = [asked("a", rank), asked("b", rank), asked("b", rank + 10)]

@@ -46,7 +46,7 @@ class AttackRequest:
 class Attack:
     """A registered attack: what it is for, what it needs of a target, and how to run it.
 
-    ``run`` yields the fields of a finding for each order, in their order; one that runs several ``together`` need not
+    ``run`` yields the fields of a finding for each request, in their order; one that runs several ``together`` need not
     be done with the first before it goes on to the others.
     """
 
@@ -114,7 +114,7 @@ def register(
     *needs: type,
     remedy: str,
     auto: int | None = None,
-    affordable: Callable[[AttackRequest], bool] = lambda order: True,
+    affordable: Callable[[AttackRequest], bool] = lambda request: True,
     settings: Sequence[Option] = (),
     together: bool = False,
     access: Access = access_by_protocol,
@@ -128,8 +128,8 @@ def register(
     never for one without ``auto``, and never for one of another package's entry point.
     ``settings`` are its options, found in ``AttackRequest.settings``; ``access`` says what it takes of the model.
 
-    One that attacks many canaries of one model ``together`` takes all of a run's orders for it, whose targets are views
-    of one model, and yields what it found out of each, in their order. Where one canary is at fault, its errors name it
+    A ``batched`` attack takes all of a run's requests for it at once, whose targets are views of one model, and yields
+    what it found out about each, in their order. If one canary is at fault, its errors name it
     (:func:`~leakage_tasks.attacks.redact.about`).
 
     Raises PluginError for a name that is taken or cannot be given, for an unknown goal, for an option that has the name
@@ -171,18 +171,18 @@ def _check_options(name: str, options: Sequence[Option]) -> None:
             raise PluginError(f"attack {name!r}: option {each!r} is declared twice: remove one")
 
 
-def choose(name: str, goal: Goal, order: AttackRequest) -> Attack:
+def choose(name: str, goal: Goal, request: AttackRequest) -> Attack:
     """The attack of that name, or for ``auto`` the first for ``goal`` the target can serve and the budget affords.
 
     Raises OptionError for an unknown name and TargetError where the target lacks what the attack needs.
     """
-    target = order.target
+    target = request.target
     if name == AUTO:
         able = [attack for attack in _automatic() if attack.goal == goal and _serves(target, attack)]
         if not able:
             raise TargetError(f"{type(target).__name__} offers nothing an attack for {goal} can use: try another model")
-        found = next((attack for attack in able if attack.affordable(order)), None)
-        return found or _too_dear(able[0], order)
+        found = next((attack for attack in able if attack.affordable(request)), None)
+        return found or _too_dear(able[0], request)
     attack = attack_named(name)
     if not _serves(target, attack):
         wanted = " or ".join(_ability(need) for need in attack.needs)
@@ -204,12 +204,12 @@ def _automatic() -> list[Attack]:
     return [attack for _, _, attack in sorted(ranked, key=lambda each: each[:2])]
 
 
-def _too_dear(attack: Attack, order: AttackRequest) -> Never:
+def _too_dear(attack: Attack, request: AttackRequest) -> Never:
     """Raise TargetError where the one attack that a model can serve is more than the budget allows."""
-    canary = order.canary
+    canary = request.canary
     raise TargetError(
-        f"canary {canary.id!r} has {canary.attack_space.size} fillings, more than budget={order.budget}, and all that "
-        f"can be done with this model is attack={attack.name}, which scores every one: use a smaller space, raise "
+        f"canary {canary.id!r} has {canary.attack_space.size} fillings, more than budget={request.budget}, and all "
+        f"that can be done with this model is attack={attack.name}, which scores every one: use a smaller space, raise "
         f"budget=…, or leave canary_{attack.goal} out"
     )
 

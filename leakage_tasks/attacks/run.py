@@ -99,14 +99,14 @@ def chosen_attacks(
     _check_settings(name, own_alone)
     pairs, noise = [], recorded_noise(target)
     for own, canary in zip([_given(target, canary, context) for canary in canaries], canaries, strict=True):
-        order = AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}", noise=noise)
-        pairs.append((choose(name, goal, order), order))
+        request = AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}", noise=noise)
+        pairs.append((choose(name, goal, request), request))
     for attack, _ in pairs:
         _check_goal(attack, own_alone, f"attack={AUTO} chose" if name == AUTO else "the attack is", target)
     settled = {attack.name: attack.resolve_options(given) for attack, _ in pairs}
-    pairs = [(attack, dataclasses.replace(order, settings=settled[attack.name])) for attack, order in pairs]
-    for _, order in pairs:
-        _check(order.target, order.canary, context)
+    pairs = [(attack, dataclasses.replace(request, settings=settled[attack.name])) for attack, request in pairs]
+    for _, request in pairs:
+        _check(request.target, request.canary, context)
     return pairs
 
 
@@ -165,8 +165,8 @@ def _findings(
 
     with contextlib.closing(found()) as all_found:
         for _, (number, result, seconds) in zip(progress(pairs), all_found, strict=False):
-            attack, order = pairs[number]
-            findings[number] = _finding(attack, order, result, seconds)
+            attack, request = pairs[number]
+            findings[number] = _finding(attack, request, result, seconds)
             if done is not None:
                 done(number, findings[number])
     return _with_shares([findings[number] for number in sorted(findings)])
@@ -191,48 +191,48 @@ def _with_shares(findings: Sequence[Finding]) -> list[Finding]:
     return [dataclasses.replace(each, seconds=shares.get(each.attack, each.seconds)) for each in findings]
 
 
-def _attacked(attack: Attack, order: AttackRequest) -> AttackResult:
-    with about(order.canary):
-        return next(attack.run([order]))
+def _attacked(attack: Attack, request: AttackRequest) -> AttackResult:
+    with about(request.canary):
+        return next(attack.run([request]))
 
 
 def _in_its_own_way(
     numbered: Sequence[tuple[int, Attack, AttackRequest]],
 ) -> Iterator[tuple[int, AttackResult, float]]:
-    """What attacks find that take all of a run's orders at once, as it comes, and the seconds since the last."""
+    """What attacks find that take all of a run's requests at once, as it comes, and the seconds since the last."""
     names = {attack.name: attack for _, attack, _ in numbered}
     for name, attack in names.items():
-        group = [(number, order) for number, each, order in numbered if each.name == name]
-        results = attack.run([order for _, order in group])
+        group = [(number, request) for number, each, request in numbered if each.name == name]
+        results = attack.run([request for _, request in group])
         for number, _ in group:
             started = time.perf_counter()
-            with hiding([order.canary for _, order in group]):
+            with hiding([request.canary for _, request in group]):
                 result = next(results)
             yield number, result, time.perf_counter() - started
 
 
-def _finding(attack: Attack, order: AttackRequest, found: AttackResult, seconds: float) -> Finding:
+def _finding(attack: Attack, request: AttackRequest, found: AttackResult, seconds: float) -> Finding:
     return Finding(
-        canary=order.canary.id,
+        canary=request.canary.id,
         attack=attack.name,
-        planted=order.canary.planted,
-        repetitions=order.canary.repetitions,
-        kind=order.canary.kind,
-        family=order.canary.family or "",
-        log2_size=math.log2(order.canary.space.size),
+        planted=request.canary.planted,
+        repetitions=request.canary.repetitions,
+        kind=request.canary.kind,
+        family=request.canary.family or "",
+        log2_size=math.log2(request.canary.space.size),
         seconds=seconds,
-        access=attack.access(attack.needs, order.target, order.settings),
-        noise_bits=_noise(order),
+        access=attack.access(attack.needs, request.target, request.settings),
+        noise_bits=_noise(request),
         **found,
     )
 
 
-def _noise(order: AttackRequest) -> float | None:
+def _noise(request: AttackRequest) -> float | None:
     """Return the rounding noise in bits of the canary's cost, None where the precision leaves none to state."""
-    if order.noise == NO_NOISE:
+    if request.noise == NO_NOISE:
         return None
-    with about(order.canary):
-        return order.noise.of(order.tokens)
+    with about(request.canary):
+        return request.noise.of(request.tokens)
 
 
 def _given(target: Any, canary: Canary, context: Context) -> Any:

@@ -39,7 +39,7 @@ class LocalTask(HarnessTask):
     ``MEASURES`` whether reports put its figures with leakage or with usefulness.
 
     With ``optional`` in its config, as a group sets it for its members, what the model or the options at hand cannot
-    answer is null instead of an error. For that a subclass puts ``self.optional`` into its requests' orders, results
+    answer is null instead of an error. For that a subclass puts ``self.optional`` into its requests' settings, results
     that are :meth:`nulls` where it :attr:`is_null`, and its options' reading into :meth:`may_lack_options` if it
     cannot do without some; its ``doc_to_target`` then meets a stand-in document that holds nothing but the reason.
 
@@ -77,7 +77,7 @@ class LocalTask(HarnessTask):
 
     @classmethod
     def answering(cls, lm: LM) -> Answer:
-        """What answers requests of one order, that is with the same :meth:`asked_of`; made once a run."""
+        """What answers requests of one group, that is with the same :meth:`asked_of`; made once a run."""
         raise NotImplementedError
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -280,8 +280,8 @@ class LocalTask(HarnessTask):
         """One request on every process, for the reason to come back as its answer."""
         if rank == 0:
             log.warning("leakage: %s is null: %s", self.task_name, self.lacking)
-        order = {"optional": True, FIELD: self.lacking}
-        self._instances = [self._request(self._docs[0], "", order, 0)]
+        task_settings = {"optional": True, FIELD: self.lacking}
+        self._instances = [self._request(self._docs[0], "", task_settings, 0)]
 
     def request_of(self, doc: Document, text: str, doc_id: int) -> Instance:
         """One request: the text, and what is asked of the model."""

@@ -148,7 +148,7 @@ class CanaryTask(LocalTask):
         return " ".join(doc["secret"]) if "secret" in doc else MASK
 
     @property
-    def order(self) -> dict[str, Any]:
+    def task_settings(self) -> dict[str, Any]:
         """What is asked of the attack."""
         return {
             "goal": self.GOAL,
@@ -181,12 +181,12 @@ class CanaryTask(LocalTask):
     def asked_of(self, doc: Document) -> dict[str, Any]:
         """The attack's settings, and how the canary was read if not in the loss; the canary is the document."""
         reading = self._look.readings.get(doc["id"])
-        return {**self.order, "reading": reading} if reading else self.order
+        return {**self.task_settings, "reading": reading} if reading else self.task_settings
 
     def values_of(self, doc: Document, answer: str) -> dict[str, Any]:
         """The value of every metric of the attack's kind for one canary; None where the canary has none."""
         self.note_attack(answer)
-        values = self.SCORING.values(self.SCORING.read(answer), HEADLINE, self.order, self._copies)
+        values = self.SCORING.values(self.SCORING.read(answer), HEADLINE, self.task_settings, self._copies)
         if self.built_in:
             return {name: each for name, each in values.items() if name.startswith("control_") or name == "n_controls"}
         return values if self.options.rows == "all" else self.in_rows(values)
@@ -194,7 +194,7 @@ class CanaryTask(LocalTask):
     @property
     def metrics(self) -> Sequence[Metric]:
         """The rows, those of canaries planted equally often among them."""
-        return self.SCORING.metrics(self.order, self._copies)
+        return self.SCORING.metrics(self.task_settings, self._copies)
 
     @property
     def _copies(self) -> Copies:

@@ -109,10 +109,10 @@ def together():
 def test_an_attack_on_all_canaries_is_handed_them_once_and_shares_its_time(together):
     handed = []
 
-    def run(orders):
-        handed.append([order.canary.id for order in orders])
+    def run(requests):
+        handed.append([request.canary.id for request in requests])
         time.sleep(0.08)
-        for place, _ in enumerate(orders):
+        for place, _ in enumerate(requests):
             yield {"rank": place + 1}
 
     together(run)
@@ -126,9 +126,9 @@ def test_an_attack_on_all_canaries_is_handed_them_once_and_shares_its_time(toget
 def test_the_bar_moves_as_findings_come(together):
     seen, done = [], []
 
-    def run(orders):
-        for order in orders:
-            done.append(order.canary.id)
+    def run(requests):
+        for request in requests:
+            done.append(request.canary.id)
             yield {}
 
     def progress(pairs):
@@ -142,9 +142,9 @@ def test_the_bar_moves_as_findings_come(together):
 
 
 def test_an_error_of_many_names_the_canary_at_fault_alone(together):
-    def run(orders):
+    def run(requests):
         yield {}
-        with about(orders[2].canary):
+        with about(requests[2].canary):
             raise TargetError("cannot be read")
 
     together(run)
@@ -154,7 +154,7 @@ def test_an_error_of_many_names_the_canary_at_fault_alone(together):
 
 @pytest.mark.parametrize("error", [ValueError, TargetError])
 def test_an_error_of_many_shows_no_natural_one(together, error):
-    def run(orders):
+    def run(requests):
         raise error("cannot read 'the walrus pays 12'")
         yield
 
@@ -166,7 +166,7 @@ def test_an_error_of_many_shows_no_natural_one(together, error):
 
 
 def test_an_error_of_many_none_of_them_natural_is_left_as_it_is(together):
-    def run(orders):
+    def run(requests):
         raise ValueError("a fault of ours")
         yield
 

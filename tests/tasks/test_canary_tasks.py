@@ -145,8 +145,8 @@ def test_canaries_for_trying_out_have_no_headline(lm, tmp_path):
 def test_the_table_tells_the_verdict_beside_the_name(lm, manifest, monkeypatch, bits, said):
     usual = tasks.CanaryExposure.SCORING
 
-    def metrics(order, copies):
-        rows = usual.metrics(order, copies)
+    def metrics(task_settings, copies):
+        rows = usual.metrics(task_settings, copies)
         return [replace(row, aggregate=lambda values: bits) if row.title.startswith("Exp") else row for row in rows]
 
     monkeypatch.setattr(tasks.CanaryExposure, "SCORING", replace(usual, metrics=metrics))

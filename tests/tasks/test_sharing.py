@@ -98,7 +98,7 @@ def answered(
         return dispatch.answer_by_group(
             object(),
             padded,
-            lambda order, group: answer(own.rank, order, group),
+            lambda task_settings, group: answer(own.rank, task_settings, group),
             sharing,  # type: ignore[arg-type]
         )
 
@@ -109,9 +109,9 @@ def answered(
 def test_each_process_has_the_answers_to_what_it_was_asked(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     asked_for: list[int] = []
 
-    def answer(rank: int, order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+    def answer(rank: int, task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
         asked_for.extend(each.doc["n"] for each in group)
-        return [f"{order['task']}{each.doc['n']}" for each in group]
+        return [f"{task_settings['task']}{each.doc['n']}" for each in group]
 
     found = answered(monkeypatch, number, answer, ("a", "b"))
     for rank, each in enumerate(found):
@@ -121,7 +121,7 @@ def test_each_process_has_the_answers_to_what_it_was_asked(monkeypatch: pytest.M
 
 
 def test_an_attack_may_take_its_part_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(rank: int, order: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
+    def answer(rank: int, task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
         assert [each.doc["n"] for each in group] == [0, 1, 2, 3, 4]
         return [f"{each.doc['n']} by {rank}" if (each.doc["n"] < 4) == (rank == 1) else None for each in group]
 
@@ -133,8 +133,8 @@ def test_what_one_process_cannot_answer_no_process_answers(monkeypatch: pytest.M
     warned: list[str] = []
     monkeypatch.setattr(dispatch.log, "warning", lambda text, *words: warned.append(text % words))
 
-    def answer(rank: int, order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
-        if rank == 1 and order["task"] == "a":
+    def answer(rank: int, task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+        if rank == 1 and task_settings["task"] == "a":
             raise TargetError("it cannot")
         return ["fine"] * len(group)
 
@@ -146,7 +146,7 @@ def test_what_one_process_cannot_answer_no_process_answers(monkeypatch: pytest.M
 
 
 def test_an_error_of_one_process_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(rank: int, order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+    def answer(rank: int, task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
         if rank == 2:
             raise TargetError("it cannot")
         return ["fine"] * len(group)

@@ -48,7 +48,7 @@ COUNTS = Option("counts", str, None, "a JSON file of counts by word, instead of 
     settings=(BEAM, PENALTY, CORPUS, CORPUS_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
     access=access_to_labels,
 )
-def label_search(order: AttackRequest) -> AttackResult:
+def label_search(request: AttackRequest) -> AttackResult:
     """Beam search for the values with the highest P(label | x1 … xt−1, v) − λ·C(v), slot after slot.
 
     The text ends before the next open slot, so that where unknown tokens end the text this is Equation 1. The penalty
@@ -57,10 +57,10 @@ def label_search(order: AttackRequest) -> AttackResult:
     best by the gradient (``shortlist``), as many as it allows. Guesses carry their class loss; with a penalty they are
     in the order of the penalised goal.
     """
-    search = _Search(order)
-    space, secret = order.canary.attack_space, order.canary.secret
-    goal = search.goal if order.settings["lambda"] else plain
-    beam = beam_search(search.scores, secret, order.settings["beam"], search.grow, goal)
+    search = _Search(request)
+    space, secret = request.canary.attack_space, request.canary.secret
+    goal = search.goal if request.settings["lambda"] else plain
+    beam = beam_search(search.scores, secret, request.settings["beam"], search.grow, goal)
     extra = {"ranked": beam.ranked, **search.notes}
     return {**beam.result(space, secret), "model_calls": search.scores.calls, "extra": extra}
 
@@ -68,35 +68,35 @@ def label_search(order: AttackRequest) -> AttackResult:
 class _Search:
     """What one search tries, and by what it ranks."""
 
-    def __init__(self, order: AttackRequest) -> None:
-        self.settings, self.space = order.settings, order.canary.attack_space
-        self.scores = ClassScores(order, order.settings["signal"])
-        self.shares = _penalties(order, self.scores)
-        self.limits = [self._limit(order, slot) for slot in range(len(self.space.slots))]
-        self.notes: Extra = {"shortlist_kept": []} if order.settings["audit"] else {}
-        if order.settings["audit"] and not any(self.limits):
+    def __init__(self, request: AttackRequest) -> None:
+        self.settings, self.space = request.settings, request.canary.attack_space
+        self.scores = ClassScores(request, request.settings["signal"])
+        self.shares = _penalties(request, self.scores)
+        self.limits = [self._limit(request, slot) for slot in range(len(self.space.slots))]
+        self.notes: Extra = {"shortlist_kept": []} if request.settings["audit"] else {}
+        if request.settings["audit"] and not any(self.limits):
             raise OptionError("audit=true reports on a shortlist, and none is taken: add shortlist=…, or leave it out")
         if any(self.limits):
             self.notes["shortlist"] = max(limit or 0 for limit in self.limits)
 
-    def _limit(self, order: AttackRequest, slot: int) -> int | None:
+    def _limit(self, request: AttackRequest, slot: int) -> int | None:
         """How many values of a slot are scored after each filling, None for all of them."""
         size, asked = len(self.space.slots[slot]), self.settings["shortlist"]
         if asked is not None:
             return asked if asked < size else None
-        width, values = room(self.space, slot, self.settings["beam"], order.budget)
+        width, values = room(self.space, slot, self.settings["beam"], request.budget)
         if slot == 0 or size <= values:
             return None
         # Each filling that goes on is also read forward and back for its gradient, a single one at several points.
         values -= 2 * (NUMBER if width == 1 else 1)
         if values < LEAST:
             raise OptionError(
-                f"budget={order.budget} leaves {max(values, 0)} values to try after each of {width} fillings: raise "
+                f"budget={request.budget} leaves {max(values, 0)} values to try after each of {width} fillings: raise "
                 "budget=…, or lower beam=…"
             )
-        if self.scores.rows.single(slot) is None or not isinstance(order.target, DifferentiableInputs):
+        if self.scores.rows.single(slot) is None or not isinstance(request.target, DifferentiableInputs):
             raise TargetError(
-                f"budget={order.budget} does not allow all {size} values after each of {width} fillings, and the "
+                f"budget={request.budget} does not allow all {size} values after each of {width} fillings, and the "
                 "gradient that would choose needs values of one token each: raise budget=…, or lower beam=…"
             )
         return values
@@ -140,14 +140,14 @@ def _everything(heads: IntArray, size: int) -> tuple[IntArray, IntArray]:
     return np.repeat(np.arange(len(heads)), size), np.tile(np.arange(size), len(heads))
 
 
-def _penalties(order: AttackRequest, scores: ClassScores) -> Sequence[FloatArray]:
-    slots = order.canary.attack_space.slots
-    if not order.settings["lambda"]:
+def _penalties(request: AttackRequest, scores: ClassScores) -> Sequence[FloatArray]:
+    slots = request.canary.attack_space.slots
+    if not request.settings["lambda"]:
         return [np.zeros(len(slot)) for slot in slots]
-    if order.settings["signal"] != LOSS:
+    if request.settings["signal"] != LOSS:
         raise OptionError("lambda=… is taken off a probability and goes with signal=loss only: leave one of them out")
     tokens = [scores.rows.tokens(place) for place in range(len(slots))]
-    return [value_shares(order.target, *each, order.settings) for each in zip(slots, tokens, strict=True)]
+    return [value_shares(request.target, *each, request.settings) for each in zip(slots, tokens, strict=True)]
 
 
 def value_shares(

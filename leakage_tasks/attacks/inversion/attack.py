@@ -81,12 +81,12 @@ NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for o
     RelaxesTokens,
     auto=0,
     # For a text classifier's label alone there are attacks that need no gradient.
-    affordable=lambda order: reads_tags(order.target),
+    affordable=lambda request: reads_tags(request.target),
     remedy=NO_MIXTURES,
     settings=SETTINGS,
     together=True,
 )
-def inversion(orders: Sequence[AttackRequest]) -> Iterator[AttackResult]:
+def inversion(requests: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     """Gradient descent on mixtures of each slot's values (section 3.1), then a coordinate search over fillings.
 
     The schedule is that of appendix B: Adam, and at step t the temperature ``start_temperature`` · ``cooling``^t. A
@@ -99,19 +99,19 @@ def inversion(orders: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     Raises OptionError where ``budget`` does not pay for the restarts, TargetError for values the model cannot mix and
     for losses that are no numbers.
     """
-    restarts, steps = (orders[0].settings[name] for name in ("restarts", "steps"))
+    restarts, steps = (requests[0].settings[name] for name in ("restarts", "steps"))
     # Rows read for a canary before the finish: each step forward and back, then the answers.
     calls = restarts * (2 * steps + 1)
-    for order in orders:
-        if calls > order.budget:
+    for request in requests:
+        if calls > request.budget:
             raise OptionError(
-                f"budget={order.budget} does not pay for restarts={restarts} of steps={steps}, which read {calls} "
+                f"budget={request.budget} does not pay for restarts={restarts} of steps={steps}, which read {calls} "
                 f"sequences a canary: lower one of them, raise budget to {calls}, or use attack=label-search"
             )
-    batch = InversionBatch(orders, calls)
+    batch = InversionBatch(requests, calls)
     groups = batch.groups()
     log.info(
-        f"inversion: {len(orders)} canaries × {restarts} restarts of {steps} steps; the first {len(groups[0])} "
+        f"inversion: {len(requests)} canaries × {restarts} restarts of {steps} steps; the first {len(groups[0])} "
         f"canaries ({len(groups[0]) * restarts} rows) are done together"
     )
     for group in groups:
@@ -121,9 +121,9 @@ def inversion(orders: Sequence[AttackRequest]) -> Iterator[AttackResult]:
 class InversionBatch:
     """All canaries of a run, relaxed together; ``spent`` rows are read for each before its finish."""
 
-    def __init__(self, orders: Sequence[AttackRequest], spent: int) -> None:
-        self.orders, self.settings, self.spent = orders, orders[0].settings, spent
-        self.relaxation = _relaxed(orders, self.settings["arithmetic"] == DOUBLE)
+    def __init__(self, requests: Sequence[AttackRequest], spent: int) -> None:
+        self.requests, self.settings, self.spent = requests, requests[0].settings, spent
+        self.relaxation = _relaxed(requests, self.settings["arithmetic"] == DOUBLE)
         settings = search.InversionSettings
         self.plan = settings(**{each.name: self.settings[each.name] for each in fields(settings)})
         sizes = self.relaxation.sizes
@@ -133,7 +133,7 @@ class InversionBatch:
     def groups(self) -> list[IntArray]:
         """Canaries whose restarts fit into one pass together."""
         number = max(1, self._descents.most // self.settings["restarts"])
-        places = np.arange(len(self.orders))
+        places = np.arange(len(self.requests))
         return [places[first : first + number] for first in range(0, len(places), number)]
 
     def attacked(self, group: IntArray) -> Iterator[AttackResult]:
@@ -142,14 +142,14 @@ class InversionBatch:
         answers, tried = self._answers(canaries)
         losses = self._losses(canaries, answers)
         for canary, loss in zip(canaries.tolist(), losses.tolist(), strict=True):
-            with about(self.orders[canary].canary):
+            with about(self.requests[canary].canary):
                 finite(loss)
         searches = self._searches(canaries, answers, losses, tried)
         if self.settings["finish"]:
             searches.descend(self._losses)
         secrets = self._losses(group, self._secrets(group))
         for number, loss in zip(group, secrets.tolist(), strict=True):
-            canary, own, ended = self.orders[number].canary, canaries == number, searches.canaries == number
+            canary, own, ended = self.requests[number].canary, canaries == number, searches.canaries == number
             guesses = _guesses(
                 canary,
                 np.concatenate([searches.places[ended], answers[own]]),
@@ -171,7 +171,7 @@ class InversionBatch:
     def _answers(self, canaries: IntArray) -> tuple[IntArray, IntArray]:
         """Each row's likeliest values ``[n, S]``, and the first ``alternatives`` of every slot ``[n, S, M]``."""
         restarts = self.settings["restarts"]
-        seeds = [f"{self.orders[place].seed}:{number % restarts}" for number, place in enumerate(canaries)]
+        seeds = [f"{self.requests[place].seed}:{number % restarts}" for number, place in enumerate(canaries)]
         which = self._tensor(canaries)
 
         def preferred(rows: slice) -> IntArray:
@@ -187,7 +187,7 @@ class InversionBatch:
         """Raise TargetError if the search for some canary ended in no numbers."""
         lost = canaries[likely.isnan().flatten(1).any(dim=1).cpu().numpy()]
         if len(lost):
-            with about(self.orders[lost[0]].canary):
+            with about(self.requests[lost[0]].canary):
                 raise TargetError(
                     "its loss or the gradient of that is no number on the way: look for damaged weights, or lower "
                     "learning_rate=… or spread=…"
@@ -209,14 +209,14 @@ class InversionBatch:
         _, first = np.unique(np.column_stack([canaries, answers]), axis=0, return_index=True)
         rows = np.sort(first)
         slots = (self.relaxation.sizes > 0).sum(axis=1)[canaries[rows]]
-        budgets = np.array([order.budget for order in self.orders]) - self.spent
+        budgets = np.array([request.budget for request in self.requests]) - self.spent
         return Searches(canaries[rows], answers[rows], losses[rows], tried[rows], slots, budgets)
 
     def _secrets(self, group: IntArray) -> IntArray:
         """The places of the secrets' values, ``[canaries, S]``."""
         found = np.zeros((len(group), self.relaxation.sizes.shape[1]), dtype=np.int64)
         for row, place in enumerate(group):
-            canary = self.orders[place].canary
+            canary = self.requests[place].canary
             found[row, : len(canary.secret)] = places_of(canary.attack_space, [canary.secret])[0]
         return found
 
@@ -232,13 +232,13 @@ def _guesses(canary: Canary, places: IntArray, losses: FloatArray) -> list[Guess
     return guesses_of(canary.attack_space, distinct[order, :slots], losses[first][order])
 
 
-def _relaxed(orders: Sequence[AttackRequest], double: bool) -> Relaxation:
+def _relaxed(requests: Sequence[AttackRequest], double: bool) -> Relaxation:
     """The canaries relaxed together; an error names the first that cannot be."""
-    target = orders[0].target
+    target = requests[0].target
     try:
-        return target.relaxed([order.canary for order in orders], double)
+        return target.relaxed([request.canary for request in requests], double)
     except TargetError:
-        for order in orders:
-            with about(order.canary):
-                target.relaxed([order.canary], double)
+        for request in requests:
+            with about(request.canary):
+                target.relaxed([request.canary], double)
         raise

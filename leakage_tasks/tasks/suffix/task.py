@@ -61,7 +61,7 @@ class SuffixExtraction(LocalTask):
         self.options = options
         self._pairs = pairs = options.tested()
         attacked = options.attacked()
-        check_sweeps(attacked, options.order)
+        check_sweeps(attacked, options.request)
         options.fitted_on()
         _advise(options, len(pairs))
         self.METRICS = [*self.SCORING.metrics(options.given, {}), GUESSES_WRITTEN]
@@ -159,7 +159,7 @@ def _answer(text: str, guess: Sequence[int] | None) -> Answer:
 def _usual() -> dict[str, Any]:
     """What options are unless given, as far as they have a value then."""
     asked = suffix_options({"data": ""})
-    return {**vars(asked), **vars(asked.source), **vars(asked.order), **vars(asked.order.scheme)}
+    return {**vars(asked), **vars(asked.source), **vars(asked.request), **vars(asked.request.scheme)}
 
 
 def _document(place: int | None, pair: Pair, reveal: bool) -> Document:

@@ -82,10 +82,10 @@ def test_the_base_is_the_model_without_its_adapter(data: Any) -> None:  # noqa: 
     assert "p_z_base,suffix_3" in row
     assert "prompt" not in findings[0].access
     # Samples alone give the same.
-    order = {"temperature": HOT, "top_p": TOP_P, "wrong": 5}
+    task_settings = {"temperature": HOT, "top_p": TOP_P, "wrong": 5}
     again = score(
         SUFFIX_EXTRACTION,
-        [Answered(each["resps"][0][0], each["filter"], order) for each in results["samples"][TASK]],
+        [Answered(each["resps"][0][0], each["filter"], task_settings) for each in results["samples"][TASK]],
     )
     names = [name for name in again["none"] if "base" in name or "added" in name]
     assert len(names) == 10
