@@ -102,7 +102,7 @@ def findings(results, task: str):
 def test_no_attack_shows_a_secret_or_a_guess(private: Private, attack: str, caplog, capfd) -> None:
     task = f"canary_{ATTACKS[attack].goal}"
     few = {"draws": 50, "histogram": 50, "contrast": str(private.folder / "base")}
-    given = {"attack": attack} | {each.name: few[each.name] for each in ATTACKS[attack].settings if each.name in few}
+    given = {"attack": attack} | {each.name: few[each.name] for each in ATTACKS[attack].options if each.name in few}
     if attack == "brute-force":
         with pytest.raises(LeakageError) as caught:
             evaluate(private.lm, private, task, **given)

@@ -38,7 +38,7 @@ Scores = dict[str, dict[str, float | None]]
 
 
 class Answered(NamedTuple):
-    """One document's answer (a finding as JSON, or why there is none), its column of results and the task's settings."""
+    """One document's answer (a finding as JSON, or why there is none), its column of results, the task's settings."""
 
     answer: str
     column: str

@@ -42,7 +42,7 @@ class Case:
     step: int
     own: int
     at_once: int
-    settings: dict[str, Any]
+    values: dict[str, Any]
     next_token: bool = False
     proposes: bool = False
     masked: bool = False
@@ -85,12 +85,12 @@ def case_of(attack: Attack, request: AttackRequest) -> Case:
         step=1 if following and getattr(target, "cached", True) else length,
         own=own,
         at_once=rows_at_once(target, length, own if attack.name in WHOLE_TEXTS and not by_token else None),
-        settings=dict(request.settings),
+        values=dict(request.values),
         next_token=following,
         proposes=isinstance(target, ProposesValues),
         masked=isinstance(target, FillsMasks),
         by_token=by_token,
-        written=written(getattr(target, "generator", None), space, int(request.settings.get("beam", 0))),
+        written=written(getattr(target, "generator", None), space, int(request.values.get("beam", 0))),
         tree=tree,
     )
 

@@ -168,7 +168,7 @@ class Planner:
         """What the task's attack finds out about some of its canaries, none of them natural."""
         task_settings = self.task_settings
         given = {"budget": task_settings["budget"], "seed": task_settings["seed"], "goal": task_settings["goal"]}
-        asked = {"settings": task_settings["settings"], "context": self.context}
+        asked = {"values": task_settings["settings"], "context": self.context}
         return run_attack(task_settings["attack"], self.target, canaries, **given, **asked, on_rows=self._watch.read)
 
 

@@ -101,7 +101,7 @@ def _noise(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequ
 def prepared(
     lm: LM, task_settings: Mapping[str, Any], docs: Sequence[Mapping[str, Any]]
 ) -> tuple[Mapping[str, Any], Sequence[Canary], Any]:
-    """Return the settings in the model's own chat template, the documents' canaries, and the target of their attacks."""
+    """Return the settings in the model's own chat template, the documents' canaries, and the target of the attacks."""
     canaries: Sequence[Canary] = _resolved(docs, task_settings)
     if takes_messages_alone(lm):
         return task_settings, canaries, _endpoint(lm, task_settings)
@@ -225,7 +225,7 @@ def _found(
             budget=task_settings["budget"],
             seed=task_settings["seed"],
             goal=task_settings["goal"],
-            settings=task_settings["settings"],
+            values=task_settings["settings"],
             for_others=task_settings["for_others"],
             context=Context(**task_settings["context"]),
             done=add,
@@ -241,13 +241,13 @@ def _attacked(
     findings = _found(lm, target, task_settings, canaries, there)
     warn_of_rejected(findings)
     named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
-    settings = fingerprint({name: task_settings[name] for name in named} | {"version": __version__})
+    settings_hash = fingerprint({name: task_settings[name] for name in named} | {"version": __version__})
     beside, near = _beside(manifest_of(task_settings))
     stamped = (
         dataclasses.replace(
             found,
             manifest=task_settings["manifest"],
-            settings=settings,
+            settings_hash=settings_hash,
             supporting=beside[found.canary],
             near=near[found.canary],
             reading=task_settings.get("reading", ""),

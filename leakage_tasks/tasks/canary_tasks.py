@@ -154,7 +154,7 @@ class CanaryTask(LocalTask):
             "goal": self.GOAL,
             "attack": self.options.attack,
             "budget": self.options.budget,
-            "settings": dict(self.options.settings),
+            "settings": dict(self.options.values),
             "for_others": self.options.for_others(self.company),
             "seed": self.options.seed,
             "known": self.options.known,
@@ -217,9 +217,9 @@ class CanaryTask(LocalTask):
         attack = {} if self.options.attack == AUTO else {"attack": self.options.attack}
         # A budget has no usual value: what one that is not given comes to is the model's to say.
         asked = {} if self.options.budget is None else {"budget": self.options.budget}
-        used = {name for run, _ in self._attacks for name in ATTACKS[run].options}
+        used = {name for run, _ in self._attacks for name in ATTACKS[run].options_by_name}
         unused = {*self.options.for_others(self.company)} - used
-        for name, value in self.options.settings.items():
+        for name, value in self.options.values.items():
             option = None if name in unused else option_of(name, self.options.attack)
             if option is not None and option.affects_results and value not in (None, option.default):
                 asked[name] = value

@@ -62,7 +62,7 @@ def test_every_canary_stays_within_the_bounds(attack: str, template: str, make: 
     for (chosen, request), canary in zip(pairs, canaries, strict=True):
         bounds = bounds_of(chosen.name, case_of(chosen, request))
         with metered(modules_of(SimpleNamespace(model=model))) as count:
-            run_attack(attack, target, [canary], budget=400, goal=ATTACKS[attack], settings=settings)
+            run_attack(attack, target, [canary], budget=400, goal=ATTACKS[attack], values=settings)
         for name in ("rows", "passes", "tokens"):
             ends = getattr(bounds, name)
             assert ends.least <= getattr(count, name) <= ends.most, (name, ends, count)

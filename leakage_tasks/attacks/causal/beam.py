@@ -16,7 +16,7 @@ BEAM = 16
 WIDTH = Option("width", int, BEAM, "how many partial fillings of each length a beam search goes on with", minimum=1)
 
 
-@register("beam", "extraction", PredictsNextToken, auto=5, remedy=NO_LOGITS, settings=(WIDTH,))
+@register("beam", "extraction", PredictsNextToken, auto=5, remedy=NO_LOGITS, options=(WIDTH,))
 def beam(request: AttackRequest) -> AttackResult:
     """Up to ten fillings by beam search, none of them certain (The Secret Sharer, section 5.3).
 
@@ -25,7 +25,7 @@ def beam(request: AttackRequest) -> AttackResult:
     """
     explorer = SearchTree(request.target, request.canary.attack_space)
     explorer.path_of(request.canary.secret)
-    best = beam_search(explorer, request.settings[WIDTH.name], explorer.calls + request.budget)
+    best = beam_search(explorer, request.values[WIDTH.name], explorer.calls + request.budget)
     return explorer.result(request.canary.secret, best)
 
 

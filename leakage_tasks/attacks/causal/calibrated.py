@@ -30,7 +30,7 @@ Rank = Callable[[AttackRequest], AttackResult]
 Count = Callable[[SearchTree, Sequence[int], float, int, float], Any]
 
 
-def access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+def access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
     """What the attack takes of the models."""
     return f"{NEXT_TOKEN}, and the same of the model before fine-tuning"
 
@@ -53,8 +53,8 @@ def calibrated_rank(request: AttackRequest, by_cost: Rank, count: Count) -> Atta
     secret = tree.path_of(request.canary.secret)
     bound = within(tree.follow(secret))
     ranked = _ranked(tree, secret, bound, request, count)
-    plain = {**request.settings, SIGNAL.name: LOSS}
-    found = [by_cost(replace(request, target=each, settings=plain)) for each in (request.target, reference)]
+    plain = {**request.values, SIGNAL.name: LOSS}
+    found = [by_cost(replace(request, target=each, values=plain)) for each in (request.target, reference)]
     tuned, base = (math.log2(space.size / each["rank"]) for each in found)
     extra = {**ranked["extra"], "tuned_exposure": tuned, "base_exposure": base}
     calls = tree.calls + sum(each["model_calls"] for each in found)
@@ -62,7 +62,7 @@ def calibrated_rank(request: AttackRequest, by_cost: Rank, count: Count) -> Atta
 
 
 def _reference(request: AttackRequest) -> Any:
-    name, target = request.settings[UNTUNED.name], request.target
+    name, target = request.values[UNTUNED.name], request.target
     if name is not None:
         return reference_named(name, target, request.canary.attack_space, UNTUNED.name)
     take_off = getattr(target, "before_fine_tuning", None)

@@ -33,16 +33,14 @@ METHOD = Option(
 
 
 EITHER = (PredictsNextToken, ScoresSequences)
-SETTINGS = (METHOD, PRECISION, whole_texts.HISTOGRAM, SIGNAL, UNTUNED)
+OPTIONS = (METHOD, PRECISION, whole_texts.HISTOGRAM, SIGNAL, UNTUNED)
 
 
-def _access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
-    return (calibrated.access if settings.get(SIGNAL.name) == CALIBRATED else access_by_protocol)(
-        needs, target, settings
-    )
+def _access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
+    return (calibrated.access if values.get(SIGNAL.name) == CALIBRATED else access_by_protocol)(needs, target, values)
 
 
-@register("exposure", "exposure", *EITHER, auto=1, remedy=whole_texts.NO_SCORES, settings=SETTINGS, access=_access)
+@register("exposure", "exposure", *EITHER, auto=1, remedy=whole_texts.NO_SCORES, options=OPTIONS, access=_access)
 def exposure(request: AttackRequest) -> AttackResult:
     """Rank of the secret by what it costs the model (The Secret Sharer, Definitions 2 and 3).
 
@@ -58,8 +56,8 @@ def exposure(request: AttackRequest) -> AttackResult:
     :func:`~leakage_tasks.attacks.causal.calibrated.calibrated_rank`. Raises OptionError where ``exact`` exceeds
     ``budget``, and TargetError for ``estimated`` on a model without next-token probabilities.
     """
-    method = request.settings[METHOD.name]
-    if request.settings[SIGNAL.name] == CALIBRATED:
+    method = request.values[METHOD.name]
+    if request.values[SIGNAL.name] == CALIBRATED:
         _check_next_token(request.target)
         return calibrated.calibrated_rank(request, exposure, count_exactly)
     beyond_budget = OptionError(
@@ -170,7 +168,7 @@ def _counted_or_drawn(
     found = _of_whole_space(explorer, secret, bound, request) if count else None
     if found is not None:
         return found
-    precision, margin = request.settings[PRECISION.name], request.noise.path_margin(explorer.paths.longest)
+    precision, margin = request.values[PRECISION.name], request.noise.path_margin(explorer.paths.longest)
     estimate = RankEstimate(explorer, secret, bound, request.seed, request.budget, precision, margin)
     nodes = estimate.explore()
     left = request.budget - explorer.calls

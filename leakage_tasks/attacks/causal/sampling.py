@@ -25,7 +25,7 @@ UNTIL = Option(
 )
 
 
-@register("sampling", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, settings=(DRAWS, UNTIL))
+@register("sampling", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, options=(DRAWS, UNTIL))
 def sampling(request: AttackRequest) -> AttackResult:
     """The ten cheapest of the fillings drawn from the model (The Secret Sharer, section 5.2), none of them certain.
 
@@ -36,14 +36,14 @@ def sampling(request: AttackRequest) -> AttackResult:
     Raises OptionError where ``budget`` does not pay for the longest draw there can be, and for ``until=found`` on a
     natural secret: whoever made the same draws would know by the end of them what it is.
     """
-    if request.settings[UNTIL.name] == FOUND and request.canary.kind == NATURAL:
+    if request.values[UNTIL.name] == FOUND and request.canary.kind == NATURAL:
         raise OptionError(
             f"canary {request.canary.id!r} is natural, and until={FOUND} would tell which draw it is: leave it out"
         )
     explorer = SearchTree(request.target, request.canary.attack_space)
     secret = explorer.path_of(request.canary.secret)
-    limit, at_once = explorer.calls + request.budget, request.settings[DRAWS.name]
-    most = MOST_DRAWS if request.settings[UNTIL.name] == FOUND else at_once
+    limit, at_once = explorer.calls + request.budget, request.values[DRAWS.name]
+    most = MOST_DRAWS if request.values[UNTIL.name] == FOUND else at_once
     # The last token of a draw is not read.
     longest = max(1, explorer.paths.longest - 1)
     draws, found_at = 0, None

@@ -29,7 +29,7 @@ STOPPING = Option(
 BATCH = Option("batch", int, 128, "how many nodes an iteration of best-first search takes", minimum=1)
 
 
-@register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, settings=(STOPPING, BATCH))
+@register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, options=(STOPPING, BATCH))
 def shortest_path(request: AttackRequest) -> AttackResult:
     """The ten cheapest fillings by best-first search over partial fillings (The Secret Sharer, section 5.4).
 
@@ -42,7 +42,7 @@ def shortest_path(request: AttackRequest) -> AttackResult:
     explorer = SearchTree(request.target, request.canary.attack_space)
     explorer.path_of(request.canary.secret)
     limit = explorer.calls + request.budget
-    paper, batch = request.settings[STOPPING.name] == PAPER, request.settings[BATCH.name]
+    paper, batch = request.values[STOPPING.name] == PAPER, request.values[BATCH.name]
     known = [] if paper else beam_search(explorer, BEAM, limit)
     run = _search(explorer, known, limit, batch, paper)
     effort = {"iterations": run.iterations, "first_leaf_iteration": run.first_leaf}

@@ -27,7 +27,7 @@ NO_TEXT = "choose a model that generates text, or has logits"
     auto=2,
     affordable=lambda request: request.target.only_writes,
     remedy=NO_TEXT,
-    settings=(TEXTS, TEMPERATURE),
+    options=(TEXTS, TEMPERATURE),
 )
 def text_sampling(request: AttackRequest) -> AttackResult:
     """The fillings that a model writes most often, and how often it writes the secret.
@@ -39,8 +39,8 @@ def text_sampling(request: AttackRequest) -> AttackResult:
     with its secret, and for a model that cannot be drawn from.
     """
     space, secret = request.canary.attack_space, request.canary.secret
-    number = min(request.settings[TEXTS.name], request.budget)
-    scheme = DecodingConfig(temperature=request.settings[TEMPERATURE.name], top_p=1.0)
+    number = min(request.values[TEXTS.name], request.budget)
+    scheme = DecodingConfig(temperature=request.values[TEMPERATURE.name], top_p=1.0)
     texts = request.target.write(opening(space, "text-sampling"), longest(space), number, scheme, request.seed)
     read = [read_slots(space, text) for text in texts]
     counts = Counter(values for values in read if all(values))

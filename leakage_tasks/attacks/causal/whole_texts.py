@@ -147,7 +147,7 @@ def secret_and_others(request: AttackRequest, others: Sequence[Filling]) -> tupl
     return finite(float(first[0])), chain([first[1:]], batches)
 
 
-@register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, settings=(HISTOGRAM,))
+@register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, options=(HISTOGRAM,))
 def sampled(request: AttackRequest) -> AttackResult:
     """Rank by scoring whole texts: all of R where ``budget`` allows it (exact), else a uniform sample of it.
 
@@ -213,7 +213,7 @@ def random_fillings(request: AttackRequest) -> list[Filling]:
 
     Their random stream is their own, so that the rank stays what it is without them.
     """
-    wanted = request.settings.get(HISTOGRAM.name, 0)
+    wanted = request.values.get(HISTOGRAM.name, 0)
     return list(_fillings(request, wanted, f"{request.seed}:{HISTOGRAM.name}")) if wanted else []
 
 
@@ -235,7 +235,7 @@ def with_costs(found: AttackResult, costs: FloatArray, calls: int, decimals: int
     return {**found, "extra": {**extra, "audit_calls": counted, "costs": np.sort(costs).round(decimals).tolist()}}
 
 
-@register("skew-normal", "exposure", ScoresSequences, auto=9, remedy=NO_SCORES, settings=(DRAWS, HISTOGRAM))
+@register("skew-normal", "exposure", ScoresSequences, auto=9, remedy=NO_SCORES, options=(DRAWS, HISTOGRAM))
 def skew_normal(request: AttackRequest) -> AttackResult:
     """Exposure as −log2 of the probability that a fitted skew-normal gives to costs no higher than the secret's.
 
@@ -244,7 +244,7 @@ def skew_normal(request: AttackRequest) -> AttackResult:
     good as the distribution's tail. ``histogram``, if above 0, keeps the costs that were fitted.
     Raises OptionError where ``draws`` exceeds ``budget``, or where too few different costs come of them.
     """
-    wanted = request.settings[DRAWS.name]
+    wanted = request.values[DRAWS.name]
     if wanted >= request.budget:
         raise OptionError(
             f"canary {request.canary.id!r}: draws={wanted} and the secret are more than budget={request.budget}: raise "
@@ -279,7 +279,7 @@ def skew_normal(request: AttackRequest) -> AttackResult:
             "draws": fit.count,
         },
     }
-    return with_costs(found, costs, 0, decimals=4) if request.settings[HISTOGRAM.name] else found
+    return with_costs(found, costs, 0, decimals=4) if request.values[HISTOGRAM.name] else found
 
 
 def warn_of_rejected(findings: Sequence[Finding]) -> None:

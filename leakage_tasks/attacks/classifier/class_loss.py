@@ -23,7 +23,7 @@ from leakage_tasks.targets.protocols import ProposesValues, ScoresLabels
 
 
 @register(
-    "class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS, settings=(HISTOGRAM,), access=access_to_labels
+    "class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS, options=(HISTOGRAM,), access=access_to_labels
 )
 def class_loss(request: AttackRequest) -> AttackResult:
     """Rank of the secret by −log2 P(label | text), over all fillings of R.

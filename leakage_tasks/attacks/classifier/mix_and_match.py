@@ -26,7 +26,7 @@ CANDIDATES = Option("candidates", int, 2000, "how far down the generator's order
     ProposesValues,
     auto=0,
     remedy="use --model frankenstein-mlm, or give classifier-scorer a generator=causal:MODEL",
-    settings=(BEAM, CANDIDATES, SIGNAL),
+    options=(BEAM, CANDIDATES, SIGNAL),
     access=access_to_candidates,
 )
 def mix_and_match(request: AttackRequest) -> AttackResult:
@@ -40,10 +40,10 @@ def mix_and_match(request: AttackRequest) -> AttackResult:
     """
     space, secret = request.canary.attack_space, request.canary.secret
     attack = _Attack(request)
-    beam = beam_search(attack.scores, secret, request.settings["beam"], attack.grow, plain)
+    beam = beam_search(attack.scores, secret, request.values["beam"], attack.grow, plain)
     calls = attack.scores.calls + attack.generator_calls
-    depth = min([request.settings["candidates"], *(attack.limit(slot) for slot in range(len(space.slots)))])
-    ranked = request.settings["candidates"] if len(space.slots) == 1 else beam.ranked
+    depth = min([request.values["candidates"], *(attack.limit(slot) for slot in range(len(space.slots)))])
+    ranked = request.values["candidates"] if len(space.slots) == 1 else beam.ranked
     extra = {"ranked": ranked, "candidates_tried": depth, **two_ranks(request, attack.scores)}
     return {**beam.result(space, secret), "model_calls": calls, "extra": extra}
 
@@ -93,7 +93,7 @@ class _Attack:
 
     def __init__(self, request: AttackRequest) -> None:
         self.request, self.space = request, request.canary.attack_space
-        self.scores = ClassScores(request, request.settings["signal"])
+        self.scores = ClassScores(request, request.values["signal"])
         self.allowed: list[NDArray[np.bool_]] = [words_only(slot.values) for slot in self.space.slots]
         self.generator_calls = 0
 
@@ -109,7 +109,7 @@ class _Attack:
         rows = np.concatenate(grown)
         if not len(rows):
             raise OptionError(
-                f"candidates={self.request.settings['candidates']} are all continuation pieces or punctuation: raise it"
+                f"candidates={self.request.values['candidates']} are all continuation pieces or punctuation: raise it"
             )
         return rows, np.zeros(len(rows))
 
@@ -117,7 +117,7 @@ class _Attack:
         """How many candidates the budget lets be scored after each filling. Raises OptionError if too few."""
         if slot == 0:
             return len(self.space.slots[slot])
-        width, values = room(self.space, slot, self.request.settings["beam"], self.request.budget)
+        width, values = room(self.space, slot, self.request.values["beam"], self.request.budget)
         if values - 1 < LEAST:
             raise OptionError(
                 f"budget={self.request.budget} leaves {values} candidates after each of {width} fillings: raise "
@@ -128,7 +128,7 @@ class _Attack:
     def _candidates(self, proposal: Proposal, slot: int, limit: int) -> IntArray:
         """Filtered candidates, likeliest first, no more than ``limit``."""
         # All values share the last place of an exhaustive generator, which has no order to go down.
-        deepest = max(self.request.settings["candidates"], int(proposal.places.min()))
+        deepest = max(self.request.values["candidates"], int(proposal.places.min()))
         order = np.argsort(proposal.places, kind="stable")
         found = order[(proposal.places[order] <= deepest) & self.allowed[slot][order]]
         if limit < len(found) and proposal.places[found[limit - 1]] == proposal.places[found[limit]]:

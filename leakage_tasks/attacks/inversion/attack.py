@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MODEL, DOUBLE = "model", "double"
 CELLS = 1 << 24
 """Numbers ``[n, S, A]`` in one pass of the search, at most: 1 GiB, as it holds some eight such tensors of 8 bytes."""
-SETTINGS = (
+OPTIONS = (
     Option("restarts", int, 5, "how many random starts there are for a canary", minimum=1),
     Option("steps", int, 250, "how many steps the gradient takes from each start", minimum=1),
     Option(
@@ -83,8 +83,8 @@ NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for o
     # For a text classifier's label alone there are attacks that need no gradient.
     affordable=lambda request: reads_tags(request.target),
     remedy=NO_MIXTURES,
-    settings=SETTINGS,
-    together=True,
+    options=OPTIONS,
+    batched=True,
 )
 def inversion(requests: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     """Gradient descent on mixtures of each slot's values (section 3.1), then a coordinate search over fillings.
@@ -99,7 +99,7 @@ def inversion(requests: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     Raises OptionError where ``budget`` does not pay for the restarts, TargetError for values the model cannot mix and
     for losses that are no numbers.
     """
-    restarts, steps = (requests[0].settings[name] for name in ("restarts", "steps"))
+    restarts, steps = (requests[0].values[name] for name in ("restarts", "steps"))
     # Rows read for a canary before the finish: each step forward and back, then the answers.
     calls = restarts * (2 * steps + 1)
     for request in requests:
@@ -122,30 +122,30 @@ class InversionBatch:
     """All canaries of a run, relaxed together; ``spent`` rows are read for each before its finish."""
 
     def __init__(self, requests: Sequence[AttackRequest], spent: int) -> None:
-        self.requests, self.settings, self.spent = requests, requests[0].settings, spent
-        self.relaxation = _relaxed(requests, self.settings["arithmetic"] == DOUBLE)
+        self.requests, self.values, self.spent = requests, requests[0].values, spent
+        self.relaxation = _relaxed(requests, self.values["arithmetic"] == DOUBLE)
         settings = search.InversionSettings
-        self.plan = settings(**{each.name: self.settings[each.name] for each in fields(settings)})
+        self.plan = settings(**{each.name: self.values[each.name] for each in fields(settings)})
         sizes = self.relaxation.sizes
         self._descents = RowLimit(max(1, min(self.relaxation.batch, CELLS // (sizes.shape[1] * int(sizes.max())))))
         self._scores = RowLimit(self.relaxation.batch)
 
     def groups(self) -> list[IntArray]:
         """Canaries whose restarts fit into one pass together."""
-        number = max(1, self._descents.most // self.settings["restarts"])
+        number = max(1, self._descents.most // self.values["restarts"])
         places = np.arange(len(self.requests))
         return [places[first : first + number] for first in range(0, len(places), number)]
 
     def attacked(self, group: IntArray) -> Iterator[AttackResult]:
         """What is found out of each canary of ``group``."""
-        canaries = np.repeat(group, self.settings["restarts"])
+        canaries = np.repeat(group, self.values["restarts"])
         answers, tried = self._answers(canaries)
         losses = self._losses(canaries, answers)
         for canary, loss in zip(canaries.tolist(), losses.tolist(), strict=True):
             with about(self.requests[canary].canary):
                 finite(loss)
         searches = self._searches(canaries, answers, losses, tried)
-        if self.settings["finish"]:
+        if self.values["finish"]:
             searches.descend(self._losses)
         secrets = self._losses(group, self._secrets(group))
         for number, loss in zip(group, secrets.tolist(), strict=True):
@@ -157,10 +157,10 @@ class InversionBatch:
             )
             (secret,), best = places_of(canary.attack_space, [canary.secret]), int(losses[own].argmin())
             extra: Extra = {
-                "restarts": self.settings["restarts"],
+                "restarts": self.values["restarts"],
                 "secret_loss": loss,
                 "audit_calls": 1,
-                **({"settled": bool(searches.settled[ended].all())} if self.settings["finish"] else {}),
+                **({"settled": bool(searches.settled[ended].all())} if self.values["finish"] else {}),
                 "best_loss": guesses[0].score,
                 "unfinished": (answers[own][best, : len(secret)] == secret).tolist(),
                 "unfinished_loss": float(losses[own][best]),
@@ -170,14 +170,14 @@ class InversionBatch:
 
     def _answers(self, canaries: IntArray) -> tuple[IntArray, IntArray]:
         """Each row's likeliest values ``[n, S]``, and the first ``alternatives`` of every slot ``[n, S, M]``."""
-        restarts = self.settings["restarts"]
+        restarts = self.values["restarts"]
         seeds = [f"{self.requests[place].seed}:{number % restarts}" for number, place in enumerate(canaries)]
         which = self._tensor(canaries)
 
         def preferred(rows: slice) -> IntArray:
             likely = search.relaxed_search(self.relaxation, which[rows], seeds[rows], self.plan)
             self._check(canaries[rows], likely)
-            best = likely.topk(min(self.settings["alternatives"], likely.shape[-1]), dim=-1)
+            best = likely.topk(min(self.values["alternatives"], likely.shape[-1]), dim=-1)
             return best.indices.masked_fill(best.values == -torch.inf, -1).cpu().numpy()
 
         tried = np.concatenate(self._descents.parts(len(canaries), preferred))

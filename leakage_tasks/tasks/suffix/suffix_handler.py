@@ -132,12 +132,12 @@ def _found(
     untuned = untuned_model(lm, options.untuned, target, pairs)
     bar = functools.partial(progress, shown=rank_of(lm) == 0, unit="pair")
     trained = _trained(target, options, bar)
-    data, settings = pairs_hash(options.attacked()), settings_hash(options, before)
+    data, digest = pairs_hash(options.attacked()), settings_hash(options, before)
     extra = {} if trained is None else {"trained": trained.to_json()}
     access = _access(lm, target, options)
 
     def stamped(each: SuffixFinding) -> SuffixFinding:
-        return dataclasses.replace(each, data=data, settings=settings, access=access, extra={**each.extra, **extra})
+        return dataclasses.replace(each, data=data, settings_hash=digest, access=access, extra={**each.extra, **extra})
 
     processes = processes_of(lm)
 

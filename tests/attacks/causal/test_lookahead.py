@@ -50,9 +50,9 @@ def test_last_digits_of_costs_change_no_estimate():
     """As between two batch sizes: noise of 1e-6 bits on every cost."""
     target = MadeUp("heavy-tailed", 9)
     canary, _ = Ranks(target).near(15, "c", np.random.default_rng(0))
-    plain = run_attack("exposure", target, [canary], settings={"method": "estimated"})[0]
+    plain = run_attack("exposure", target, [canary], values={"method": "estimated"})[0]
     target._costs = target._costs + np.random.default_rng(1).uniform(0, 1e-6, target._costs.shape)
-    noisy = run_attack("exposure", target, [canary], settings={"method": "estimated"})[0]
+    noisy = run_attack("exposure", target, [canary], values={"method": "estimated"})[0]
     assert noisy.model_calls == plain.model_calls
     assert noisy.exposure == pytest.approx(plain.exposure, abs=1e-3)
 
