@@ -113,7 +113,7 @@ def with_draws(target: MadeUp, canary: Canary, draws: list[int]) -> list[dict[st
 
 def with_defaults(target: MadeUp, canary: Canary) -> dict[str, Any]:
     """Return the rank from the attack with its defaults."""
-    finding = run_attack("exposure", target, [canary], settings={"method": "estimated"})[0]
+    finding = run_attack("exposure", target, [canary], values={"method": "estimated"})[0]
     fields = ("rank", "rank_low", "rank_high", "method", "extra")
     return _fields({name: getattr(finding, name) for name in fields}) | {"calls": finding.model_calls}
 

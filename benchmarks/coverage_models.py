@@ -106,7 +106,7 @@ def against_a_sample(target: CausalTarget, settings: dict[str, Any]) -> dict[str
     space = canaries[0].space
     sample = target.log_perplexity([space.fill(filling) for filling in space.sample(SAMPLE, "reference")])
     secret_costs = target.log_perplexity([space.fill(canary.secret) for canary in canaries])
-    findings = run_attack("exposure", target, canaries, settings={"method": "estimated"}, **settings)
+    findings = run_attack("exposure", target, canaries, values={"method": "estimated"}, **settings)
     overlap, errors, above, below = 0, [], 0, 0
     for finding, cost in zip(findings, secret_costs, strict=True):
         low, high = (1 + end * (space.size - 1) for end in clopper_pearson(int((sample <= within(cost)).sum()), SAMPLE))
@@ -133,8 +133,8 @@ def against_a_sample(target: CausalTarget, settings: dict[str, Any]) -> dict[str
 def against_counts(target: CausalTarget) -> dict[str, Any]:
     """Compare estimated ranks among 10^5 with exact ranks."""
     canaries = controls(5)
-    exact = run_attack("exposure", target, canaries, budget=10**6, settings={"method": "exact"})
-    estimated = run_attack("exposure", target, canaries, settings={"method": "estimated"})
+    exact = run_attack("exposure", target, canaries, budget=10**6, values={"method": "exact"})
+    estimated = run_attack("exposure", target, canaries, values={"method": "estimated"})
     held = [finding.rank_low <= true.rank <= finding.rank_high for finding, true in zip(estimated, exact, strict=True)]
     errors = [math.log2(finding.rank / true.rank) for finding, true in zip(estimated, exact, strict=True)]
     return {"held": f"{sum(held)} of {CONTROLS}", "largest_error_bits": float(np.abs(errors).max())}
