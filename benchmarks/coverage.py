@@ -223,7 +223,7 @@ def main() -> None:
                 places[cell].with_suffix(".part").write_text(json.dumps(results))
                 places[cell].with_suffix(".part").rename(places[cell])
                 print(f"{places[cell].stem} done", file=sys.stderr, flush=True)
-    judged = [judge(*cell, json.loads(place.read_text())) for cell, place in places.items() if place.exists()]
+    judged = [judge(*cell, json.loads(path.read_text())) for cell, path in places.items() if path.exists()]
     totals = pooled(judged)
     arguments.summary.write_text(json.dumps({"cells": judged, "pooled": totals}, indent=1) + "\n")
     show(judged, totals)
