@@ -30,7 +30,7 @@ def test_what_a_row_names_is_a_row_too(table: list[Metric]):
 def test_a_headline_has_a_title_a_better_side_and_a_count(table: list[Metric]):
     headlines = [row for row in table if row.headline]
     assert headlines
-    assert all(row.title and row.better and row.count for row in headlines)
+    assert all(row.title and row.direction and row.count for row in headlines)
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
@@ -44,7 +44,7 @@ def test_a_declaration_is_json_and_leaves_out_what_is_as_usual(table: list[Metri
         said = row.declaration()
         assert json.loads(json.dumps(said, allow_nan=False)) == json.loads(json.dumps(said))
         assert all(value not in ("", None, False) for value in said.values())
-        assert said["words"] == row.words
+        assert said["description"] == row.description
 
 
 def test_too_few_is_where_no_hit_at_all_leaves_a_fifth_open():

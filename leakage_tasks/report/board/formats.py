@@ -19,7 +19,7 @@ from leakage_tasks.report.reading.format import NOTHING, beside_lines, flag_word
 
 Cell = tuple[str, ...]
 """The lines of one cell of a table in the terminal."""
-_OF_COLUMN = ("filter", "title", "words", "unit", "chance", "better", "leakage", "shown", "copies")
+_OF_COLUMN = ("filter", "title", "description", "unit", "chance", "direction", "leakage", "shown", "copies")
 """What JSON says of a column besides its names."""
 
 
