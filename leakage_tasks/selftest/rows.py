@@ -42,5 +42,5 @@ def table(rows: Sequence[SelfTestRow]) -> str:
     lines = []
     for row in rows:
         head = f"{row.check:<{names}}  {row.verdict:<{verdicts}}  "
-        lines += textwrap.wrap(row.description, WIDTH, initial_indent=head, subsequent_indent=" " * indent)
+        lines += textwrap.wrap(row.words, WIDTH, initial_indent=head, subsequent_indent=" " * indent)
     return "\n".join(lines)
