@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, get_args
 
+from leakage_tasks.core.former_names import current_attack
 from leakage_tasks.core.inputs import parse_json
 
 GUESSES = 10
@@ -139,6 +140,7 @@ def finding_from_json(text: str) -> Finding:
     data = parse_json(text)
     data.pop("exposure")
     _check(data)
+    data["attack"] = current_attack(data["attack"])
     data["guesses"] = tuple(Guess(tuple(guess["filling"]), guess["text"], guess["score"]) for guess in data["guesses"])
     if data["correct"] is not None:
         data["correct"] = tuple(data["correct"])

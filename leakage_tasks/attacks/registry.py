@@ -10,6 +10,7 @@ from typing import Any, Literal, Never, TypeVar, get_args
 from leakage_tasks.attacks.access import access_by_protocol
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.core import former_names
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import Option, by_name, near, resolved
 from leakage_tasks.core.registry import WORD, PluginError, Registry, check_callable
@@ -105,6 +106,7 @@ ATTACKS: Registry[Attack] = Registry(
     "leakage_tasks.attacks.inversion",
     group="lm_eval_leakage.attacks",
     words=True,
+    former=former_names.ATTACKS,
 )
 
 

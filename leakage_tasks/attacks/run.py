@@ -26,6 +26,7 @@ from leakage_tasks.attacks.registry import (
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.former_names import current_attack, current_option
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.noise import NO_NOISE, recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
@@ -94,7 +95,8 @@ def chosen_attacks(
     """What :func:`run_attack` would run for each canary, without running it. Raises as that does."""
     if budget is not None and budget < 1:
         raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
-    given = settings or {}
+    name = current_attack(name)
+    given = {current_option(each): value for each, value in (settings or {}).items()}
     own_alone = {each: value for each, value in given.items() if each not in for_others}
     _check_settings(name, own_alone)
     pairs, noise = [], recorded_noise(target)

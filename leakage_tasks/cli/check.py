@@ -108,9 +108,11 @@ def _by_copies(run: Run) -> Iterator[str]:
 
     for task, result in sorted(run.tasks.items()):
         rows = result.rows
-        headlines = [row.of for row in rows.values() if row.headline and row.copies]
+        headlines = [row.parent for row in rows.values() if row.headline and row.copies]
         for of in headlines:
-            own = sorted((row for row in rows.values() if row.copies and row.of == of), key=lambda row: row.copies or 0)
+            own = sorted(
+                (row for row in rows.values() if row.copies and row.parent == of), key=lambda row: row.copies or 0
+            )
             found = [(planted_words(row.copies or 0), figure(result, row.name)) for row in own]
             if len(found) > 1:
                 found.append(("pooled", figure(result, of)))

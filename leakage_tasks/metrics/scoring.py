@@ -181,7 +181,7 @@ def canary_scoring(task: str, goal: Goal, metrics: Callable[[Copies], Sequence[M
         return {metric.name: metric.value(found) for metric in listed(order, copies) if metric.applies(found)}
 
     def nulls() -> list[str]:
-        return [metric.name for metric in metrics({}) if metric.brief and metric.applies(_NO_ATTACK)]
+        return [metric.name for metric in metrics({}) if metric.in_table and metric.applies(_NO_ATTACK)]
 
     scoring = Scoring(task, listed, values, nulls, _finding, _copies, goal=goal)
     return SCORINGS.register(task, scoring, metrics)

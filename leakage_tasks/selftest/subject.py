@@ -206,7 +206,7 @@ class Subject:
 
     @property
     def _by_texts(self) -> str:
-        return "class-loss" if self.labelled else "sampled"
+        return "class-loss" if self.labelled else "rank-sample"
 
     def attack(
         self, name: str, target: Any, canaries: Sequence[Canary], what: str, budget: int, settings: Any = None

@@ -25,8 +25,8 @@ UNTIL = Option(
 )
 
 
-@register("sampling", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, settings=(DRAWS, UNTIL))
-def sampling(order: AttackRequest) -> AttackResult:
+@register("sample-tokens", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, settings=(DRAWS, UNTIL))
+def sample_tokens(order: AttackRequest) -> AttackResult:
     """The ten cheapest of the fillings drawn from the model (The Secret Sharer, section 5.2), none of them certain.
 
     At each place a token is drawn among those the template allows, in proportion to the model's probabilities; what

@@ -21,7 +21,7 @@ NO_TEXT = "choose a model that generates text, or has logits"
 
 
 @register(
-    "text-sampling",
+    "sample-text",
     "extraction",
     WritesTexts,
     auto=2,
@@ -29,7 +29,7 @@ NO_TEXT = "choose a model that generates text, or has logits"
     remedy=NO_TEXT,
     settings=(TEXTS, TEMPERATURE),
 )
-def text_sampling(order: AttackRequest) -> AttackResult:
+def sample_text(order: AttackRequest) -> AttackResult:
     """The fillings that a model writes most often, and how often it writes the secret.
 
     ``texts`` independent continuations of the text before the first slot are drawn and read slot by slot. How many of
@@ -41,7 +41,7 @@ def text_sampling(order: AttackRequest) -> AttackResult:
     space, secret = order.canary.attack_space, order.canary.secret
     number = min(order.settings[TEXTS.name], order.budget)
     scheme = DecodingConfig(temperature=order.settings[TEMPERATURE.name], top_p=1.0)
-    texts = order.target.write(opening(space, "text-sampling"), longest(space), number, scheme, order.seed)
+    texts = order.target.write(opening(space, "sample-text"), longest(space), number, scheme, order.seed)
     read = [read_slots(space, text) for text in texts]
     counts = Counter(values for values in read if all(values))
     best = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:GUESSES]

@@ -145,8 +145,8 @@ def secret_and_others(order: AttackRequest, others: Sequence[Filling]) -> tuple[
     return finite(float(first[0])), chain([first[1:]], batches)
 
 
-@register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, settings=(HISTOGRAM,))
-def sampled(order: AttackRequest) -> AttackResult:
+@register("rank-sample", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, settings=(HISTOGRAM,))
+def rank_sample(order: AttackRequest) -> AttackResult:
     """Rank by scoring whole texts: all of R where ``budget`` allows it (exact), else a uniform sample of it.
 
     The share of the sample as cheap as the secret, times |R|, estimates the rank, with the Clopper-Pearson
@@ -287,7 +287,8 @@ def warn_of_rejected(findings: Sequence[Finding]) -> None:
     if rejected:
         log.warning(
             "leakage: the skew-normal fits of %d of %d canaries are rejected (Kolmogorov-Smirnov, p < %s, as is one in "
-            "20 by chance): the tail is not to be trusted, nor the exposure; attack=exposure and sampled fit nothing",
+            "20 by chance): the tail is not to be trusted, nor the exposure; attack=exposure and rank-sample fit "
+            "nothing",
             rejected,
             len(fitted),
             SIGNIFICANCE,

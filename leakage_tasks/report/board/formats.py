@@ -19,7 +19,7 @@ from leakage_tasks.report.load.format import NOTHING, beside_lines, flag_words, 
 
 Cell = tuple[str, ...]
 """The lines of one cell of a table in the terminal."""
-_OF_COLUMN = ("filter", "title", "words", "unit", "chance", "better", "leakage", "shown", "copies")
+_OF_COLUMN = ("filter", "title", "description", "unit", "chance", "direction", "leakage", "shown", "copies")
 """What JSON says of a column besides its names."""
 
 

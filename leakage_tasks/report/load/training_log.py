@@ -21,18 +21,18 @@ Point = tuple[float, float]
 Over = Literal["epoch", "step"]
 STATE = "trainer_state.json"
 MEAN, MOST, CONTROLS = (f"leakage/exposure_{name}" for name in ("mean", "max", "controls"))
-BOUND, KNOWN = "leakage/exposure_bound", "leakage/exposure_known"
+BOUND, KNOWN = "leakage/exposure_bound", "leakage/share_with_interval"
 NATURAL_MEAN, NATURAL_CONTROLS = "leakage/exposure_natural", "leakage/exposure_natural_controls"
 SECONDS, SKIPPED = "leakage/seconds", "leakage/skipped"
 _TIMES = "leakage/exposure_x"
 
 
 def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
-    """Findings of one point of a run as an entry of its log, all in bits but ``exposure_known``, a share.
+    """Findings of one point of a run as an entry of its log, all in bits but ``share_with_interval``, a share.
 
     The fewest copies come first; ``exposure_mean`` is of all planted canaries together, natural ones apart.
-    ``exposure_bound`` is the largest log2|R|, ``exposure_known`` the share of canaries in the data whose exposure is
-    more than a lower bound.
+    ``exposure_bound`` is the largest log2|R|, ``share_with_interval`` the share of canaries in the data whose exposure
+    is more than a lower bound.
     """
     by_times: dict[int, list[float]] = {}
     natural: dict[bool, list[float]] = {True: [], False: []}
