@@ -40,18 +40,9 @@ LIMITS = {
 CLAUSE = re.compile(r"(?:What|Whether|How|The same|Where|Who|See :)\b")
 MOST_CLAUSES = 0.03
 """Share of function docstrings that may begin with a clause instead of a verb."""
-VAGUE_NAMES = frozenset({"found", "each", "place", "own", "told", "said", "asked", "given", "kept"})
-MOST_VAGUE = {
-    "found": 40,
-    "each": 40,
-    "place": 30,
-    "own": 30,
-    "told": 10,
-    "said": 10,
-    "asked": 10,
-    "given": 40,
-    "kept": 40,
-}
+MOST_BINDINGS = dict.fromkeys(("found", "each", "given", "kept"), 40) | dict.fromkeys(("place", "own"), 30)
+MOST_BINDINGS |= dict.fromkeys(("told", "said", "asked"), 10)
+"""Variable names that do not say what they hold, and how often each may be bound."""
 MOST_WORDS = 35_000
 MOST_LINES = {"README.md": 120}
 MOST_ROWS = {"docs/glossary.md": 40}
@@ -136,10 +127,7 @@ def code_faults(files: Iterable[Path]) -> Iterator[str]:
 
 def page_faults() -> Iterator[str]:
     """Yield a line for each fault of the documentation."""
-    files = [
-        *sorted((ROOT / "docs").glob("*.md")),
-        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
-    ]
+    files = [*sorted((ROOT / "docs").glob("*.md")), *(ROOT / name for name in PAGES)]
     pages = Prose("documentation", [(str(path.relative_to(ROOT)), page(path)) for path in files])
     yield from pages.faults()
     if pages.words() > MOST_WORDS:
