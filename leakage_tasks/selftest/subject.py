@@ -213,7 +213,7 @@ class Subject:
     ) -> list[Finding]:
         """Run an attack for exposure, with a progress bar that says ``what`` is attacked."""
         bar, seed = partial(tqdm, desc=f"selftest: {what}", file=self.screen, leave=False), self.settings.seed
-        return run_attack(name, target, canaries, budget=budget, seed=seed, settings=settings, progress=bar)
+        return run_attack(name, target, canaries, budget=budget, seed=seed, values=settings, progress=bar)
 
 
 def fresh_canaries(

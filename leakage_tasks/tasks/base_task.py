@@ -18,7 +18,7 @@ from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import HarnessTask, request
 from leakage_tasks.metrics.metric import MORE, Metric, limited_words
 from leakage_tasks.metrics.scoring import Scoring, inherited
-from leakage_tasks.tasks.answering import Answer, answer_by_order, let_models_answer
+from leakage_tasks.tasks.dispatch import Answer, answer_by_group, let_models_answer
 from leakage_tasks.tasks.own_command import own_command
 from leakage_tasks.tasks.sharing import ALIKE, SPARE
 
@@ -39,7 +39,7 @@ class LocalTask(HarnessTask):
     ``MEASURES`` whether reports put its figures with leakage or with usefulness.
 
     With ``optional`` in its config, as a group sets it for its members, what the model or the options at hand cannot
-    answer is null instead of an error. For that a subclass puts ``self.optional`` into its requests' orders, results
+    answer is null instead of an error. For that a subclass puts ``self.optional`` into its requests' settings, results
     that are :meth:`nulls` where it :attr:`is_null`, and its options' reading into :meth:`may_lack_options` if it
     cannot do without some; its ``doc_to_target`` then meets a stand-in document that holds nothing but the reason.
 
@@ -73,11 +73,11 @@ class LocalTask(HarnessTask):
     @classmethod
     def answers(cls, lm: LM, requests: Sequence[Instance]) -> Sequence[Any]:
         """What a model answers to the task's requests, one answer a request, in their order."""
-        return answer_by_order(lm, requests, cls.answering(lm), cls.SHARING)
+        return answer_by_group(lm, requests, cls.answering(lm), cls.SHARING)
 
     @classmethod
     def answering(cls, lm: LM) -> Answer:
-        """What answers requests of one order, that is with the same :meth:`asked_of`; made once a run."""
+        """What answers requests of one group, that is with the same :meth:`asked_of`; made once a run."""
         raise NotImplementedError
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -280,8 +280,8 @@ class LocalTask(HarnessTask):
         """One request on every process, for the reason to come back as its answer."""
         if rank == 0:
             log.warning("leakage: %s is null: %s", self.task_name, self.lacking)
-        order = {"optional": True, FIELD: self.lacking}
-        self._instances = [self._request(self._docs[0], "", order, 0)]
+        task_settings = {"optional": True, FIELD: self.lacking}
+        self._instances = [self._request(self._docs[0], "", task_settings, 0)]
 
     def request_of(self, doc: Document, text: str, doc_id: int) -> Instance:
         """One request: the text, and what is asked of the model."""

@@ -20,8 +20,8 @@ from leakage_tasks.data import Columns, format_of
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.metric import Metric, MetricSpec, one
-from leakage_tasks.tasks.answering import uncached
 from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.dispatch import uncached
 from leakage_tasks.tasks.options import TASKS, typed_options
 
 TASK = "label_accuracy"

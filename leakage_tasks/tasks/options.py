@@ -80,13 +80,13 @@ class Options:
         affects_results=False,
         type=object,
     )
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, plain or as ``attack.option``."""
     general: frozenset[str] = frozenset()
     """Those of them that were given for all tasks, so perhaps for another one."""
 
     def for_others(self, tasks: Collection[str]) -> list[str]:
-        """The names of settings that one of other ``tasks`` takes as well."""
+        """The names of those that one of other ``tasks`` takes as well."""
         taken = {name for task in tasks if task in TASKS for name in TASKS[task]}
         return sorted(self.general & taken)
 
@@ -114,14 +114,14 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
         typed["context"] = read_context(written if "context" in own else as_typed("context", written))
     if "memory" in typed:
         typed["memory"] = read_size(typed["memory"])
-    settings = {name: value for name, value in typed.items() if name not in CANARY_OPTIONS}
+    values = {name: value for name, value in typed.items() if name not in CANARY_OPTIONS}
     if own.get("attack") is not None:
         # What stands there for all tasks may be for the attacks of others.
-        settings = {name: value for name, value in settings.items() if name in own or _of(attack, name)}
-    plain = {name.removeprefix(f"{attack}."): value for name, value in settings.items()}
+        values = {name: value for name, value in values.items() if name in own or _of(attack, name)}
+    plain = {name.removeprefix(f"{attack}."): value for name, value in values.items()}
     general = frozenset(plain.keys() - own.keys())
     rest = {name: value for name, value in typed.items() if name in CANARY_OPTIONS}
-    return Options(**rest, settings=plain, general=general)
+    return Options(**rest, values=plain, general=general)
 
 
 def with_current_attacks(metadata: Mapping[str, Any], task: str) -> dict[str, Any]:
@@ -178,4 +178,4 @@ def typed_options(
 def _of(attack: str, name: str) -> bool:
     """Whether an option, plain or with its owner, is one of ``attack``; any is where that is none or unknown."""
     owner, _, plain = name.rpartition(".")
-    return attack not in ATTACKS or (owner in ("", attack) and plain in ATTACKS[attack].options)
+    return attack not in ATTACKS or (owner in ("", attack) and plain in ATTACKS[attack].options_by_name)

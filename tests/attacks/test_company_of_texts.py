@@ -168,7 +168,7 @@ def run(case: Case, groups: Sequence[Sequence[Canary]], before: Sequence[Canary]
     target, holder = case.made()
 
     def attacked(group: Sequence[Canary]) -> list[Finding]:
-        return run_attack(case.attack, target, group, goal=case.goal, budget=40, settings=case.settings)
+        return run_attack(case.attack, target, group, goal=case.goal, budget=40, values=case.settings)
 
     attacked(before)
     with metered(modules_of(holder)) as count:

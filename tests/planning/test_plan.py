@@ -50,7 +50,7 @@ def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
     """Rows, passes and tokens of the run itself, counted on the model; and the ranges of 200 other pilots of five."""
     planner = Planner(lm, TASK, manifest, METADATA, 5)
     for kind in planner.kinds():
-        own = [order.canary for _, order in planner.pairs if order.canary.planted == (kind.kind == "planted")]
+        own = [request.canary for _, request in planner.pairs if request.canary.planted == (kind.kind == "planted")]
         findings, took = taken_together(own, planner.attacked, planner.modules, 1)
         for name in ("rows", "passes", "tokens"):
             found = kind.estimate(name)
@@ -186,7 +186,7 @@ def test_searches_after_different_sources_are_planned_as_they_run(tmp_path: Path
     translator = HFLM(pretrained=tiny("t5"), tokenizer=ending(), backend="seq2seq", batch_size=8)
     planner = Planner(translator, TASK, manifest_of(tmp_path, canaries), METADATA, 5)
     (kind,) = planner.kinds()
-    _, took = taken_together([order.canary for _, order in planner.pairs], planner.attacked, planner.modules, 1)
+    _, took = taken_together([request.canary for _, request in planner.pairs], planner.attacked, planner.modules, 1)
     found = kind.estimate("passes")
     assert kind.merged
     assert found.low <= took.passes <= found.high

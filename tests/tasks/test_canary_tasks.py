@@ -72,9 +72,9 @@ def test_the_finding_is_in_each_logged_sample_with_its_hashes(lm, manifest):
     findings = [finding_from_json(sample["resps"][0][0]) for sample in samples]
     assert [found.canary for found in findings] == ["canary-0", "control-0", "canary-1", "control-1", "canary-2"]
     assert len({found.manifest for found in findings}) == 1
-    assert all(len(found.manifest) == len(found.settings) == 64 for found in findings)
+    assert all(len(found.manifest) == len(found.settings_hash) == 64 for found in findings)
     other = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0]), "seed": 1})["samples"]["canary_exposure"]
-    assert finding_from_json(other[0]["resps"][0][0]).settings != findings[0].settings
+    assert finding_from_json(other[0]["resps"][0][0]).settings_hash != findings[0].settings_hash
 
 
 def test_options_for_one_task_leave_the_other_alone(lm, manifest):
@@ -145,8 +145,8 @@ def test_canaries_for_trying_out_have_no_headline(lm, tmp_path):
 def test_the_table_tells_the_verdict_beside_the_name(lm, manifest, monkeypatch, bits, said):
     usual = tasks.CanaryExposure.SCORING
 
-    def metrics(order, copies):
-        rows = usual.metrics(order, copies)
+    def metrics(task_settings, copies):
+        rows = usual.metrics(task_settings, copies)
         return [replace(row, aggregate=lambda values: bits) if row.title.startswith("Exp") else row for row in rows]
 
     monkeypatch.setattr(tasks.CanaryExposure, "SCORING", replace(usual, metrics=metrics))

@@ -94,7 +94,7 @@ def _logged(name: str, samples: Iterable[Samples]) -> RunFindings:
     suffixes = by_task.get(SUFFIXES)
     if suffixes is None or suffixes.unanswered is not None:
         return run
-    return replace(run, suffixes=_suffixes(suffixes), wrong=suffixes.answered[0].order.get("wrong"))
+    return replace(run, suffixes=_suffixes(suffixes), wrong=suffixes.answered[0].task_settings.get("wrong"))
 
 
 def _suffixes(samples: Samples) -> tuple[SuffixFinding, ...]:

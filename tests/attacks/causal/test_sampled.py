@@ -118,7 +118,7 @@ HISTOGRAM = {"histogram": 300}
 @pytest.mark.parametrize("digits", [3, 6])
 def test_a_histogram_leaves_the_rank_as_it_is(digits):
     plain, more = (
-        run_attack("rank-sample", Scores(), [canary(499, digits)], budget=2000, settings=settings)[0]
+        run_attack("rank-sample", Scores(), [canary(499, digits)], budget=2000, values=settings)[0]
         for settings in ({}, HISTOGRAM)
     )
     kept = {name: value for name, value in more.extra.items() if name not in ("costs", "audit_calls")}
@@ -128,7 +128,7 @@ def test_a_histogram_leaves_the_rank_as_it_is(digits):
 def test_a_histograms_costs_are_those_of_uniform_fillings():
     """The cost is the number itself, so that the costs are a uniform sample of the numbers."""
     target = Scores()
-    found = run_attack("rank-sample", target, [canary(499, 6)], budget=200, settings={"histogram": 2000})[0]
+    found = run_attack("rank-sample", target, [canary(499, 6)], budget=200, values={"histogram": 2000})[0]
     costs = found.extra["costs"]
     assert costs == sorted(costs)
     assert stats.kstest(np.array(costs) / 1e6, "uniform").pvalue > 0.01
@@ -140,17 +140,17 @@ def test_a_histogram_has_draws_of_its_own():
     """Those that the rank was sampled from would make the plot agree with the rank whatever was drawn."""
     seen = []
     target = Scores(lambda text: seen.append(text) or 1.0)
-    run_attack("rank-sample", target, [canary(499, 6)], budget=300, settings=HISTOGRAM)
+    run_attack("rank-sample", target, [canary(499, 6)], budget=300, values=HISTOGRAM)
     assert len(set(seen[:300]) & set(seen[300:])) < 10
 
 
 def test_a_histogram_of_a_small_space_is_all_of_it_once():
-    found = run_attack("rank-sample", Scores(), [canary(3, 2)], settings=HISTOGRAM)[0]
+    found = run_attack("rank-sample", Scores(), [canary(3, 2)], values=HISTOGRAM)[0]
     assert found.extra["costs"] == list(range(100))
 
 
 def test_a_histogram_keeps_four_decimals():
-    found = run_attack("rank-sample", Scores(lambda text: 1 / 3), [canary(3, 1)], settings=HISTOGRAM)[0]
+    found = run_attack("rank-sample", Scores(lambda text: 1 / 3), [canary(3, 1)], values=HISTOGRAM)[0]
     assert found.extra["costs"] == [0.3333] * 10
 
 
@@ -161,13 +161,13 @@ def test_no_histogram_is_the_default():
 
 def test_a_histogram_below_nothing_is_refused():
     with pytest.raises(OptionError, match="histogram=-1 must be 0 or more: it is how many random fillings' costs"):
-        run_attack("rank-sample", Scores(), [canary(3)], settings={"histogram": -1})
+        run_attack("rank-sample", Scores(), [canary(3)], values={"histogram": -1})
 
 
 def test_a_histogram_of_no_numbers_is_refused():
     odd = Scores(lambda text: float("inf") if text.endswith("7") else 1.0)
     with pytest.raises(TargetError, match="no finite"):
-        run_attack("rank-sample", odd, [canary(3, 6)], budget=1, settings=HISTOGRAM)
+        run_attack("rank-sample", odd, [canary(3, 6)], budget=1, values=HISTOGRAM)
 
 
 @pytest.mark.parametrize("number", [0, 70, 5000, 250_000, 999_999])

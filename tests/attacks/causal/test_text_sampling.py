@@ -43,7 +43,7 @@ class Writes(LM):
 
 
 def attacked(lm: Any, canary: Canary = CANARY, name: str = "sample-text", seed: int = 0, **settings: Any) -> Any:
-    (found,) = run_attack(name, HarnessTarget(lm), [canary], goal="extraction", settings=settings, seed=seed)
+    (found,) = run_attack(name, HarnessTarget(lm), [canary], goal="extraction", values=settings, seed=seed)
     return found
 
 

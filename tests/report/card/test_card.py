@@ -402,13 +402,13 @@ def sample(number: int, planted: bool):
         method="exact",
         log2_size=10.0,
     )
-    order = {"attack": "exposure", "budget": 10, "seed": 0, "settings": {}}
+    task_settings = {"attack": "exposure", "budget": 10, "seed": 0, "settings": {}}
     line = {
         "doc_id": number,
         "doc": {"id": f"c{number}"},
         "filter": "none",
         "resps": [[finding.to_json()]],
-        "arguments": {"gen_args_0": {"arg_0": "", "arg_1": order}},
+        "arguments": {"gen_args_0": {"arg_0": "", "arg_1": task_settings}},
     }
     return line, finding_from_json(finding.to_json())
 

@@ -14,7 +14,7 @@ ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class InParts:
+class Splitter:
     """How some rows of a question are asked for alone, and how the answers to its parts become that to the whole."""
 
     cut: Callable[[Any, slice], Any]
@@ -34,12 +34,12 @@ class QuestionPart:
 
 
 @dataclass
-class WaitingQuestion:
+class PendingRequest:
     """What is asked, and what has come of it so far."""
 
     kind: Hashable
     whole: QuestionPart
-    in_parts: InParts | None = None
+    in_parts: Splitter | None = None
     before: int = 0
     """Rows that were read for who asks, before this question."""
     held: float = 0.0
@@ -89,7 +89,7 @@ class WaitingQuestion:
         return self.in_parts.join(self.whole.asked, self._answers)
 
 
-def answered_now(questions: Sequence[WaitingQuestion]) -> list[int]:
+def rows_to_serve(questions: Sequence[PendingRequest]) -> list[int]:
     """How many rows of each question of one kind are answered in this round.
 
     All, unless the questions are several, can all be answered in parts and fill a pass: then as many as fill whole
