@@ -247,7 +247,7 @@ def option_of(given: str, attack: str = AUTO) -> Option | None:
     owners = [attack for attack in ATTACKS.own().values() if given in attack.options_by_name]
     meanings = {attack.options_by_name[given]: attack.name for attack in owners}
     if len(meanings) > 1:
-        ways = " or ".join(f"{each}.{given}=…" for each in sorted(meanings.values()))
+        ways = " or ".join(f"{meaning}.{given}=…" for meaning in sorted(meanings.values()))
         raise OptionError(f"{given}=… means something else to each of several attacks: name its owner, {ways}")
     return next(iter(meanings), None)
 

@@ -208,8 +208,8 @@ class Registry(Mapping[str, Item]):
             self._searched = True
             for room in self.rooms:
                 package = import_module(room)
-                for found in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{room}."):
-                    import_module(found.name)
+                for module in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{room}."):
+                    import_module(module.name)
 
 
 @functools.cache

@@ -168,7 +168,7 @@ class Metric(MetricSpec, Generic[Found, One]):
 
     def declaration(self) -> dict[str, Any]:
         """What it declares by name, JSON-able and without its name and what is as usual."""
-        spec = MetricSpec(**{each.name: getattr(self, each.name) for each in dataclasses.fields(MetricSpec)})
+        spec = MetricSpec(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MetricSpec)})
         said = dataclasses.asdict(spec)
         return {name: value for name, value in said.items() if name != "name" and value not in ("", None, False)}
 

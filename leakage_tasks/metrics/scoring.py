@@ -129,9 +129,9 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
     read = read_answers(scoring, answered) if read is None else read
     copies = copies_among(scoring, read)
     found: dict[str, dict[str, list[Any]]] = {}
-    for place, (each, answer) in enumerate(zip(answered, read, strict=True)):
+    for index, (each, answer) in enumerate(zip(answered, read, strict=True)):
         rows = found.setdefault(each.column, defaultdict(list))
-        with reading(place):
+        with reading(index):
             values = scoring.values(answer, each.column, each.task_settings, copies)
         for name, value in values.items():
             rows[name].append(value)
@@ -145,8 +145,8 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
 def read_answers(scoring: Scoring, answered: Sequence[Answered]) -> list[Any]:
     """What the task's scoring makes of each answer. Raises DamagedAnswer."""
     found = []
-    for place, each in enumerate(answered):
-        with reading(place):
+    for index, each in enumerate(answered):
+        with reading(index):
             found.append(scoring.read(each.answer))
     return found
 
@@ -209,8 +209,8 @@ def selection_of(column: str, task_settings: TaskSettings) -> Selection:
     known = [*CONFIDENCES, TRAINED]
     views = [] if column in (suffix_finding.HEADLINE, *known) else [column]
     named = {
-        each.name: each
-        for each in suffix_finding.selections(task_settings.get("confidence", DEFAULT_CONFIDENCE), known, views)
+        selection.name: selection
+        for selection in suffix_finding.selections(task_settings.get("confidence", DEFAULT_CONFIDENCE), known, views)
     }
     return named[column]
 

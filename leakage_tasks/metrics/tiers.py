@@ -97,7 +97,7 @@ class Tier:
 def tiers(copies: Copies) -> list[Tier]:
     """The tiers, the fewest copies first, that of the context last."""
     numbers = [(times, number) for times, number in copies.items() if isinstance(times, int)]
-    listed = sorted(numbers, key=lambda each: (each[0] == CONTEXT, each[0]))
+    listed = sorted(numbers, key=lambda number: (number[0] == CONTEXT, number[0]))
     return [Tier(times, number, not at and times != CONTEXT) for at, (times, number) in enumerate(listed)]
 
 

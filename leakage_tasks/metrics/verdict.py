@@ -119,7 +119,7 @@ def _nothing(headline: _Tested) -> str:
 
 
 def _times(copies: Sequence[int]) -> str:
-    *most, last = (f"{each:,}" for each in copies)
+    *most, last = (f"{copy:,}" for copy in copies)
     return f"planted {' and '.join([*([', '.join(most)] if most else []), last])} times"
 
 
@@ -130,7 +130,7 @@ def _tiers(values: Mapping[str, float | None], tested: Mapping[str, Any], figure
     """
     told = tested.get("repetitions")
     copies = sorted(int(each) for each in told if _COPIES.fullmatch(str(each))) if isinstance(told, Mapping) else []
-    rows = ((each, _number(values.get(f"n_x{each}")), values.get(f"{figure}_x{each}")) for each in copies)
+    rows = ((copy, _number(values.get(f"n_x{copy}")), values.get(f"{figure}_x{copy}")) for copy in copies)
     found = [(each, number, value) for each, number, value in rows if number and value is not None]
     return found or [(0, _number(values.get("n_planted")), values[figure] or 0.0)]
 

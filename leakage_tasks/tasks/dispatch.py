@@ -93,8 +93,10 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
         )
         if never is not None:
             given = dict.fromkeys(range(len(group)), _never(text, group[0], never))
-        answers |= {(text, each.task_name, each.doc_id): given[place] for place, each in enumerate(group)}
-    return [answers[json.dumps(each.args[1], sort_keys=True), each.task_name, each.doc_id] for each in requests]
+        answers |= {(text, each.task_name, each.doc_id): given[index] for index, each in enumerate(group)}
+    return [
+        answers[json.dumps(request.args[1], sort_keys=True), request.task_name, request.doc_id] for request in requests
+    ]
 
 
 def _task_settings(text: str) -> tuple[dict[str, Any], bool]:

@@ -123,8 +123,8 @@ class CanaryShare:
     """Places of the canaries that are to be attacked; what is taken is a number among these."""
 
     def __post_init__(self) -> None:
-        cost = [predicted_cost(each, self.budget) for each in self.canaries]
-        self._order = sorted(range(len(cost)), key=lambda place: -cost[place])
+        cost = [predicted_cost(canary, self.budget) for canary in self.canaries]
+        self._order = sorted(range(len(cost)), key=lambda index: -cost[index])
         self._among = {place: number for number, place in enumerate(self.missing)}
 
     def part(self, places: Sequence[int]) -> Sequence[int]:

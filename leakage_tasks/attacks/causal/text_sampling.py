@@ -44,7 +44,7 @@ def sample_text(request: AttackRequest) -> AttackResult:
     texts = request.target.write(opening(space, "sample-text"), longest(space), number, scheme, request.seed)
     read = [read_slots(space, text) for text in texts]
     counts = Counter(values for values in read if all(values))
-    best = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:GUESSES]
+    best = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:GUESSES]
     guesses = [Guess(values, space.fill(values), -math.log2(count / number)) for values, count in best]
     found = grade_guesses(guesses, secret)
     return {

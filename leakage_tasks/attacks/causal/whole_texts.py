@@ -251,7 +251,7 @@ def skew_normal(request: AttackRequest) -> AttackResult:
             "budget=…, or lower draws=…"
         )
     secret = request.canary.secret
-    others = [each for each in _fillings(request, wanted, request.seed) if each != secret]
+    others = [filling for filling in _fillings(request, wanted, request.seed) if filling != secret]
     every = np.concatenate([batch for _, batch in scored(request, [secret, *others])])
     finite(float(every.sum()))
     own, costs = float(every[0]), every[1:]
@@ -284,7 +284,7 @@ def skew_normal(request: AttackRequest) -> AttackResult:
 
 def warn_of_rejected(findings: Sequence[Finding]) -> None:
     """Say of how many findings the fit is rejected, if of any."""
-    fitted = [each for each in findings if each.method == EXTRAPOLATED]
+    fitted = [finding for finding in findings if finding.method == EXTRAPOLATED]
     rejected = sum(each.extra["rejected"] for each in fitted)
     if rejected:
         log.warning(

@@ -170,7 +170,7 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
 def _columns_of(result: TaskResult, hidden: bool) -> list[Column]:
     if result.declared is None:
         pairs = [(metric, each) for each, values in result.values.items() for metric in values]
-        return [_plain(result, *pair, shown=not hidden and not place) for place, pair in enumerate(pairs)]
+        return [_plain(result, *pair, shown=not hidden and not index) for index, pair in enumerate(pairs)]
     rows = result.declared.rows
     ends = {end for row in rows.values() for end in row.interval or ()}
     there = result.values.get(HEADLINE, {})

@@ -85,7 +85,7 @@ def _facts(result: TaskResult, column: Column) -> Iterator[str]:
         yield f"{several} of each"
     if isinstance(kinds, list) and kinds:
         yield " or ".join(KINDS.get(str(kind), str(kind)) for kind in kinds)
-    if isinstance(shares, Mapping) and all(is_finite(each) and 0 < each <= 1 for each in shares.values()):
+    if isinstance(shares, Mapping) and all(is_finite(share) and 0 < share <= 1 for share in shares.values()):
         # All their copies together.
         own = sum(shares.values()) if column.copies is None else shares.get(str(column.copies))
         if own:
@@ -115,7 +115,7 @@ def which_attacks(attacks: Sequence[tuple[str, str]]) -> str:
 
 def limits(run: Run) -> Iterator[str]:
     """What the figures of a run do not show, for the kinds of tasks that ran. Markdown."""
-    tested = [each.tested for each in run.tasks.values() if each.is_leakage]
+    tested = [task.tested for task in run.tasks.values() if task.is_leakage]
     yield (
         "These attacks, with this access, found so much. Others may find more, so low figures do not show that the "
         "training data are safe."
@@ -152,7 +152,7 @@ def _not_tried(run: Run) -> Iterator[str]:
     from leakage_tasks.attacks import ATTACKS
     from leakage_tasks.metrics.scoring import SCORINGS
 
-    declared = [each.declared for each in run.tasks.values() if each.declared is not None and each.is_leakage]
+    declared = [task.declared for task in run.tasks.values() if task.declared is not None and task.is_leakage]
     ran = {attack for each in declared for attack, _ in each.attacks}
     aims = {task: each.goal for task, each in SCORINGS.own().items() if each.goal}
     answered = {result.scoring_name for result in run.tasks.values() if result.answered}

@@ -86,7 +86,7 @@ def limit_from(text: str) -> Limit:
 def _check_warnings(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[LimitOutcome]:
     """Faults and missing headlines of any task; of those that a limit is for, whatever else says too little."""
     names = {limit.name for limit in limits}
-    limited = {each.result.task for each in _figures(run) if names.intersection(each.names)}
+    limited = {figure.result.task for figure in _figures(run) if names.intersection(figure.names)}
     for task, result in sorted(run.tasks.items()):
         for flag in _flags(result):
             # One that may be too low is told with the figure.
@@ -106,7 +106,7 @@ def _flags(result: TaskResult) -> list[Flag]:
 
 def _check_limits(run: Run, limits: Sequence[Limit], point: bool, allowed: Collection[str]) -> Iterator[LimitOutcome]:
     for limit in limits:
-        limited = [each for each in _figures(run) if limit.name in each.names]
+        limited = [figure for figure in _figures(run) if limit.name in figure.names]
         known = [each for each in limited if each.found.value is not None]
         if not known:
             why, remedy = _missing(run, limit, bool(limited))
@@ -155,7 +155,7 @@ def _missing(run: Run, limit: Limit, there: bool) -> tuple[str, str]:
     if predicted_only:
         why = f"is not in it, as {', '.join(predicted_only)} ran under --predict_only and nothing was scored"
         return why, "run lm_eval again without --predict_only"
-    filtered = [each.names[-1] for each in _figures(run) if each.names[-1].startswith(f"{limit.name}/")]
+    filtered = [figure.names[-1] for figure in _figures(run) if figure.names[-1].startswith(f"{limit.name}/")]
     return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it", usual
 
 

@@ -75,7 +75,7 @@ def _declared(data: Mapping[str, Any], where: str) -> Declared:
         measures=text(data.get("measures"), "measures"),
         protocol=_protocol(all_printable(mapping(data.get("protocol"), "protocol"))),
         tested=all_printable(mapping(data.get("tested"), "tested")),
-        attacks=tuple(_attack(each, f"attacks.{number}") for number, each in enumerate(attacks)),
+        attacks=tuple(_attack(attack, f"attacks.{number}") for number, attack in enumerate(attacks)),
         rows={name: _with_kind(row, rows) for name, row in rows.items()},
         version=text(data.get("version", ""), "version"),
         no_headline=text(data.get("no_headline", ""), "no_headline"),

@@ -227,5 +227,5 @@ def headline_row(rows: Mapping[str, Any], metric: str) -> Any:
     """The value of the canaries that were planted the fewest times; of a metric without such rows its own."""
     metric = current_metric(metric, headline_among(rows))
     copies = [name.removeprefix(f"{metric}_x") for name in rows if name.startswith(f"{metric}_x")]
-    fewest = min((int(each) for each in copies if each.isdecimal()), default=None)
+    fewest = min((int(copy) for copy in copies if copy.isdecimal()), default=None)
     return rows[metric if fewest is None else f"{metric}_x{fewest}"]

@@ -81,7 +81,7 @@ class Samples:
         Raises ResultsError.
         """
         findings = self.findings() if self.scoring.goal == "exposure" else []
-        return audit(findings, delta) if any(found.planted for found in findings) else []
+        return audit(findings, delta) if any(finding.planted for finding in findings) else []
 
     def metrics(self) -> Sequence[Metric[Any, Any]]:
         """The rows of the run. Raises ResultsError."""

@@ -43,13 +43,13 @@ def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
         group.append(found.exposure)
     never = by_times.pop(0, [])
     planted = [bits for group in by_times.values() for bits in group]
-    known = [found.method != "lower_bound" for found in findings if found.planted]
+    known = [finding.method != "lower_bound" for finding in findings if finding.planted]
     means = {MEAN: planted, CONTROLS: never, NATURAL_MEAN: natural[True], NATURAL_CONTROLS: natural[False]}
     return {
         **{f"{_TIMES}{times}": fmean(bits) for times, bits in sorted(by_times.items())},
         **{name: fmean(bits) for name, bits in means.items() if bits},
         **({MOST: max(planted)} if planted else {}),
-        BOUND: max(found.log2_size for found in findings),
+        BOUND: max(finding.log2_size for finding in findings),
         KNOWN: fmean(known),
     }
 
@@ -130,7 +130,7 @@ def read_history(path: str | Path) -> list[EpochExposure]:
 def _sound(point: EpochExposure) -> EpochExposure:
     """The point itself. Raises ValueError for one that cannot be drawn."""
     numbers = (point.epoch, point.repetitions, point.exposure, point.log2_size)
-    if not isinstance(point.canary, str) or not all(is_finite(each) and each >= 0 for each in numbers):
+    if not isinstance(point.canary, str) or not all(is_finite(number) and number >= 0 for number in numbers):
         raise ValueError(point.canary)
     return point
 
@@ -140,7 +140,7 @@ def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") ->
     entries = list(history)
     bounds = [bits for _, bits in _points(entries, BOUND, over)]
     times = {int(found[1]) for entry in entries for key in entry if (found := re.fullmatch(f"{_TIMES}(\\d+)", key))}
-    planted = {each: _points(entries, f"{_TIMES}{each}", over) for each in sorted(times)}
+    planted = {time: _points(entries, f"{_TIMES}{time}", over) for time in sorted(times)}
     if not bounds or not any(planted.values()):
         return None
     training, validation, controls = (_points(entries, key, over) for key in ("loss", "eval_loss", CONTROLS))

@@ -111,7 +111,7 @@ def _read_parts(names: tuple[str, ...]) -> str:
 def _explained(board: Board, column: Column) -> list[tuple[str, str]]:
     """What explains a column: pairs of a word and its text."""
     whom = " for the defender" if column.leakage and column.direction else ""
-    kinds = dict.fromkeys(found.kind for found in _figures(board, column) if found.kind)
+    kinds = dict.fromkeys(figure.kind for figure in _figures(board, column) if figure.kind)
     of = f", filter {column.filter}" if column.key.endswith(f"/{column.filter}") else ""
     return [
         ("Unit", column.unit or "number"),
@@ -137,7 +137,9 @@ def _badges(entry: Entry) -> Sequence[tuple[str, bool]]:
 
 def _scale(board: Board, column: Column) -> tuple[float, float]:
     """From the least to the greatest end in a column, and from 0 where figures are not below it; shares end at 1."""
-    ends = [end for each in _figures(board, column) for end in (each.value, each.low, each.high, each.control)]
+    ends = [
+        end for figure in _figures(board, column) for end in (figure.value, figure.low, figure.high, figure.control)
+    ]
     known = [0.0, *(end for end in ends if end is not None)]
     most = max(known)
     return min(known), 1.0 if column.unit in ("share", "probability") and most <= 1 else most

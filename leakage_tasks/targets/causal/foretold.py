@@ -39,7 +39,7 @@ class Foretold:
         """
         if state.prefix is not self.prefix or state.tensors[0].shape[-2]:
             return None
-        known = {token: place for place, token in enumerate(self.tokens)}
+        known = {token: index for index, token in enumerate(self.tokens)}
         pairs = [(row, known[token]) for row, token in enumerate(fed[:, 0].tolist()) if token in known]
         if not pairs:
             return None

@@ -106,17 +106,17 @@ class Passes:
             own, tokens = [states[place] for place in group], [fed[place] for place in group]
             for place, one, state in zip(group, *self._step(own, tokens), strict=True):
                 logits[place], grown[place] = one, state
-        return [logits[place] for place in range(len(states))], [grown[place] for place in range(len(states))]
+        return [logits[index] for index in range(len(states))], [grown[index] for index in range(len(states))]
 
     def _groups(self, states: Sequence[RowState]) -> list[list[int]]:
         """Which states can be read in one pass, by number."""
         groups: dict[Hashable, list[int]] = {}
-        for place, state in enumerate(states):
+        for index, state in enumerate(states):
             if state.prefix is None:
                 kind: Hashable = likeness(state), id(state.source)
             else:
                 kind = "any length" if self._ways[True] else _likeness_of_prefix(state)
-            groups.setdefault(kind, []).append(place)
+            groups.setdefault(kind, []).append(index)
         return list(groups.values())
 
     def _step(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
@@ -200,7 +200,7 @@ class Passes:
         if len(states) == 1:
             return [logits], [whole]
         columns = [tensor.split(counts) for tensor in whole.tensors]
-        grown = [replace(whole, tensors=[column[place].clone() for column in columns]) for place in range(len(states))]
+        grown = [replace(whole, tensors=[column[index].clone() for column in columns]) for index in range(len(states))]
         return list(logits.split(counts)), grown
 
     def _shared(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:

@@ -139,7 +139,7 @@ class SuffixSampler:
 
         Returns logits ``[n, V]`` after the rows of each.
         """
-        fed = [each[:, None] for each in tokens]
+        fed = [token[:, None] for token in tokens]
         logits, grown = self.target.passes.step(live.states(parts), fed)
         live.grew(parts, grown)
         return logits

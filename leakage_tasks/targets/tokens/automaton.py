@@ -131,7 +131,7 @@ class AutomatonPaths:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
         if self._vocabulary.letters and self._single:
             return self.ends(states).astype(np.int64)
-        return np.array([len(found) for found in self.fillings(states, paths)], dtype=np.int64)
+        return np.array([len(filling) for filling in self.fillings(states, paths)], dtype=np.int64)
 
     def path(self, filling: Filling) -> tuple[int, ...]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""

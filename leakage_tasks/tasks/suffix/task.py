@@ -65,9 +65,9 @@ class SuffixExtraction(LocalTask):
         options.fitted_on()
         _advise(options, len(pairs))
         self.METRICS = [*self.SCORING.metrics(options.given, {}), GUESSES_WRITTEN]
-        places = {pair.id: place for place, pair in enumerate(pairs)}
+        places = {pair.id: index for index, pair in enumerate(pairs)}
         self._docs = [_document(places.get(pair.id), pair, options.reveal) for pair in attacked]
-        self.columns = {each.name: partial(_read_off, each) for each in options.selections}
+        self.columns = {selection.name: partial(_read_off, selection) for selection in options.selections}
 
     def build_all_requests(self, **given: Any) -> None:
         """See the harness; with a chat template a prefix is how the assistant's turn begins."""
