@@ -91,10 +91,10 @@ def pooled(processes: Processes, requests: Sequence[Instance]) -> Pool:
     kind = requests[0].request_type
     pool: dict[str, dict[tuple[str, int], Instance]] = {}
     for said in processes.exchange("asked", json.dumps(own)):
-        for key, task, number, text, doc in json.loads(said):
-            again = request(kind, doc, (text, json.loads(key)), number, task)
-            pool.setdefault(key, {}).setdefault((task, number), again)
-    return {key: [group[key] for key in sorted(group)] for key, group in pool.items()}
+        for group_key, task, number, text, doc in json.loads(said):
+            again = request(kind, doc, (text, json.loads(group_key)), number, task)
+            pool.setdefault(group_key, {}).setdefault((task, number), again)
+    return {group_key: [group[key] for key in sorted(group)] for group_key, group in pool.items()}
 
 
 def merged(
