@@ -67,8 +67,8 @@ def test_the_guide_of_attacks_names_every_attack() -> None:
 
 def test_the_guide_of_suffix_extraction_explains_every_column() -> None:
     text = PAGES["suffix_extraction.md"]
-    order = SuffixRequest(prefix_lengths=(25,), suffix_lengths=(25,), sample_counts=(10,))
-    columns = [HEADLINE, *order.confidences(compared=True, trained=True), *order.views]
+    request = SuffixRequest(prefix_lengths=(25,), suffix_lengths=(25,), sample_counts=(10,))
+    columns = [HEADLINE, *request.confidences(compared=True, trained=True), *request.views]
     assert [name for name in columns if f"`{name}`" not in text] == []
 
 
