@@ -87,7 +87,7 @@ def test_the_guide_of_suffix_extraction_has_every_option_with_its_default() -> N
     written = {name: value for name, value in re.findall(r"`(\w+)=([^`]+)`", cells) if name in SUFFIX_OPTIONS}
     asked = suffix_options({"data": "PATH"})
     defaults: dict[str, object] = {}
-    for part in (asked, asked.source, asked.order, asked.order.scheme):
+    for part in (asked, asked.source, asked.request, asked.request.scheme):
         defaults |= vars(part)
     assert set(written) == set(SUFFIX_OPTIONS)
     for name, value in written.items():  # what has no default stands there in capitals
@@ -96,8 +96,8 @@ def test_the_guide_of_suffix_extraction_has_every_option_with_its_default() -> N
 
 def test_the_guide_of_suffix_extraction_explains_every_column() -> None:
     text = PAGES["suffix_extraction.md"]
-    order = SuffixRequest(prefix_lengths=(25,), suffix_lengths=(25,), sample_counts=(10,))
-    columns = [HEADLINE, *order.confidences(compared=True, trained=True), *order.views]
+    request = SuffixRequest(prefix_lengths=(25,), suffix_lengths=(25,), sample_counts=(10,))
+    columns = [HEADLINE, *request.confidences(compared=True, trained=True), *request.views]
     assert [name for name in columns if f"`{name}`" not in text] == []
 
 

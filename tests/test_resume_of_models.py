@@ -103,9 +103,9 @@ def drawn(monkeypatch):
     """How many pairs attacks were asked for, and were not there already."""
     seen = []
 
-    def noting(target, pairs, order, **settings):
+    def noting(target, pairs, request, **settings):
         seen.append(len(pairs) - len(settings["known"]))
-        return attack(target, pairs, order, **settings)
+        return attack(target, pairs, request, **settings)
 
     attack = answer.attack_pairs
     monkeypatch.setattr(answer, "attack_pairs", noting)

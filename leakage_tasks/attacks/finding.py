@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, get_args
 
+from leakage_tasks.core.former_names import current_attack
 from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.core.old_names import accept_old_names
 
 GUESSES = 10
 """The most guesses a finding keeps."""
@@ -18,13 +20,15 @@ Extra = dict[str, Any]
 Method = Literal["exact", "estimated", "sampled", "extrapolated", "lower_bound", "banded"]
 BANDED: Literal["banded"] = "banded"
 """The method of ranks of which only the band is told that they are in."""
-Reading = Literal["", "context", "absent"]
+TrainingExposure = Literal["", "context", "absent"]
 """How a planted canary was read in training where a look at its data says so: not in the loss but before what is in it,
 or not at all; empty where it is in the loss or nobody looked."""
 CONTEXT = 0
 """The tier of canaries that were read in the context only; that of others is their number of copies."""
 EXTRAPOLATED: Literal["extrapolated"] = "extrapolated"
 """The method of exposures that are read off a fitted distribution, and their name in ``Finding.extra``."""
+JSON_NAMES = {"settings_hash": "settings"}
+"""Fields of findings that have another name in JSON."""
 FIT = (EXTRAPOLATED, "ks", "p_value", "draws", "rejected")
 """What ``Finding.extra`` then says: bits, statistic, p and number of fillings of the fit; whether it is rejected."""
 
@@ -54,6 +58,7 @@ class AttackResult(TypedDict, total=False):
     extra: Extra
 
 
+@accept_old_names(settings="settings_hash")
 @dataclass(frozen=True)
 class Finding:
     """One attack on one canary.
@@ -93,11 +98,11 @@ class Finding:
     model_calls: int | None = 0
     seconds: float | None = 0.0
     manifest: str = ""
-    settings: str = ""
+    settings_hash: str = ""
     access: str = ""
     supporting: int = 0
     coarse: bool = False
-    reading: Reading = ""
+    reading: TrainingExposure = ""
     family: str = ""
     near: int = 0
     noise_bits: float | None = None
@@ -127,11 +132,16 @@ class Finding:
 
     def to_json(self) -> str:
         """The finding as strict JSON, one line, with its exposure for those who read it."""
-        data = {**dataclasses.asdict(self), "exposure": self.exposure}
+        data = {**json_fields(self), "exposure": self.exposure}
         for name in ("reading", "family", "near", "noise_bits"):
             if not data[name]:
                 del data[name]
         return json.dumps(data, allow_nan=False, ensure_ascii=False)
+
+
+def json_fields(record: Any) -> dict[str, Any]:
+    """Return the fields of a finding by their names in JSON, which stay the same when a field is renamed."""
+    return {JSON_NAMES.get(name, name): value for name, value in dataclasses.asdict(record).items()}
 
 
 def finding_from_json(text: str) -> Finding:
@@ -139,6 +149,7 @@ def finding_from_json(text: str) -> Finding:
     data = parse_json(text)
     data.pop("exposure")
     _check(data)
+    data["attack"] = current_attack(data["attack"])
     data["guesses"] = tuple(Guess(tuple(guess["filling"]), guess["text"], guess["score"]) for guess in data["guesses"])
     if data["correct"] is not None:
         data["correct"] = tuple(data["correct"])
@@ -146,7 +157,7 @@ def finding_from_json(text: str) -> Finding:
 
 
 _METHODS = (None, *get_args(Method))
-_READINGS = get_args(Reading)
+_TRAINING_EXPOSURES = get_args(TrainingExposure)
 _NEVER_NONE = frozenset(("log2_size", "repetitions", "score", "proven", "supporting", "near", *FIT))
 _LEAST = {"log2_size": 0, "repetitions": 0, "model_calls": 0, "rank": 1, "rank_low": 1, "rank_high": 1, "place": 1}
 _LEAST_OF_FIT = dict.fromkeys(FIT[:-1], 0)
@@ -161,7 +172,7 @@ def _check(data: dict[str, Any]) -> None:
         if not isinstance(data.get(name, "") if name == "family" else data[name], str):
             raise ValueError(f"{name} is no text")
     _check_truth("coarse is", data.get("coarse", False))
-    if data.get("reading", "") not in _READINGS:
+    if data.get("reading", "") not in _TRAINING_EXPOSURES:
         raise ValueError("reading is none that is known")
     if data["method"] not in _METHODS:
         raise ValueError("method is none that is known")

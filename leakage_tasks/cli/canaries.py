@@ -150,8 +150,8 @@ def canaries_command(
         del given["seed"]
     from leakage_tasks.canaries import natural
     from leakage_tasks.canaries.cli_options import requested
+    from leakage_tasks.canaries.generation_modes import CanaryOptions
     from leakage_tasks.canaries.manifest import write_manifest
-    from leakage_tasks.canaries.ways import CanaryOptions
     from leakage_tasks.core.atomic import check_place
 
     check_place(output)

@@ -23,10 +23,10 @@ def card_command(
 ) -> None:
     """Write what leaks, and how that was measured, into a model card: a section and model-index entries."""
     from leakage_tasks.core.atomic import check_place
-    from leakage_tasks.core.steady import unchanged
+    from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
-    from leakage_tasks.report.reading.results import files_read
-    from leakage_tasks.report.reading.samples import audit_of
+    from leakage_tasks.report.load.results import files_read
+    from leakage_tasks.report.load.samples import audit_of
 
     if not 0 <= delta < 1:
         raise OptionError(f"--delta {delta:g}: no δ: give a number from 0 up to, not including, 1")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from leakage_tasks.metrics.verdict import Verdict
     from leakage_tasks.report.check.check import Limit
-    from leakage_tasks.report.reading.results import Run
+    from leakage_tasks.report.load.results import Run
 
 _MOST = "exposure_max"
 _OFTEN = 0.05
@@ -54,8 +54,8 @@ def check_command(
     The worse end of the 95 % interval has to keep the limit, and nothing may be wrong or too little about the run.
     """
     from leakage_tasks.report.check.check import WAIVERS, Limit, headline_name, limit_from, outcomes, waived
-    from leakage_tasks.report.reading.format import verdict_words
-    from leakage_tasks.report.reading.results import read_runs
+    from leakage_tasks.report.load.format import verdict_words
+    from leakage_tasks.report.load.results import read_runs
 
     _check_values(max_exposure, max_extracted, max_recall)
     named = ((_MOST, max_exposure), (headline_name("extracted"), max_extracted), ("recall", max_recall))
@@ -78,7 +78,7 @@ def check_command(
 
 
 def _verdicts(run: Run) -> dict[str, Verdict]:
-    from leakage_tasks.report.reading.figures import verdict_on
+    from leakage_tasks.report.load.figures import verdict_on
 
     return {task: found for task, result in run.tasks.items() if (found := verdict_on(result)) is not None}
 
@@ -103,14 +103,16 @@ def _notes(runs: Sequence[Run], limits: Sequence[Limit]) -> Iterator[str]:
 def _by_copies(run: Run) -> Iterator[str]:
     """Figures by how often canaries were planted, and of all of them, where there is more than one number of copies."""
     from leakage_tasks.metrics.tiers import planted_words
-    from leakage_tasks.report.reading.figures import figure
-    from leakage_tasks.report.reading.format import interval, number
+    from leakage_tasks.report.load.figures import figure
+    from leakage_tasks.report.load.format import interval, number
 
     for task, result in sorted(run.tasks.items()):
         rows = result.rows
-        headlines = [row.of for row in rows.values() if row.headline and row.copies]
+        headlines = [row.parent for row in rows.values() if row.headline and row.copies]
         for of in headlines:
-            own = sorted((row for row in rows.values() if row.copies and row.of == of), key=lambda row: row.copies or 0)
+            own = sorted(
+                (row for row in rows.values() if row.copies and row.parent == of), key=lambda row: row.copies or 0
+            )
             found = [(planted_words(row.copies or 0), figure(result, row.name)) for row in own]
             if len(found) > 1:
                 found.append(("pooled", figure(result, of)))
@@ -121,8 +123,8 @@ def _by_copies(run: Run) -> Iterator[str]:
 def _by_chance(run: Run, limit: Limit) -> Iterator[str]:
     from leakage_tasks.attacks.suffix.finding import HEADLINE
     from leakage_tasks.report.check.check import exceeded_by_chance
-    from leakage_tasks.report.reading.figures import figure, headline_of
-    from leakage_tasks.report.reading.format import number
+    from leakage_tasks.report.load.figures import figure, headline_of
+    from leakage_tasks.report.load.format import number
 
     for task, result in sorted(run.tasks.items()):
         if limit.name not in (_MOST, f"{task}/{_MOST}", f"{task}/{_MOST}/{HEADLINE}"):

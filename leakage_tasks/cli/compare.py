@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from leakage_tasks.report.compare.changes import Comparison
-    from leakage_tasks.report.reading.run import Run
+    from leakage_tasks.report.load.run import Run
 
 KINDS = (".html", ".json", ".png", ".svg")
 
@@ -36,10 +36,10 @@ def compare_command(
     import json
 
     from leakage_tasks.core.atomic import check_place, write_text
-    from leakage_tasks.core.steady import unchanged
+    from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.compare.changes import READING, as_text, compare, page
+    from leakage_tasks.report.load.results import files_read, name_runs
     from leakage_tasks.report.plots.style import save
-    from leakage_tasks.report.reading.results import files_read, name_runs
 
     if len(results) < 2:
         raise OptionError("compare takes the results of two runs or more: name the one before first")
@@ -65,7 +65,7 @@ def compare_command(
 
 
 def _one(path: Path) -> Run:
-    from leakage_tasks.report.reading.results import read_runs
+    from leakage_tasks.report.load.results import read_runs
 
     runs = read_runs([path])
     if len(runs) > 1:
@@ -76,8 +76,8 @@ def _one(path: Path) -> Run:
 def _drawn(found: Sequence[Comparison]) -> Figure:
     """The slopes of canaries that all runs have an exposure of."""
     from leakage_tasks.report.compare.changes import copies_in
+    from leakage_tasks.report.load.findings import EXPOSURE
     from leakage_tasks.report.plots.slopes import draw_slopes
-    from leakage_tasks.report.reading.findings import EXPOSURE
 
     bits: dict[str, list[float]] = {}
     groups: dict[str, dict[str, list[float]]] = {}
@@ -96,8 +96,8 @@ def _drawn(found: Sequence[Comparison]) -> Figure:
 
 def _svg(found: Sequence[Comparison]) -> bytes | None:
     """The plot for the page; None where no exposure was measured."""
+    from leakage_tasks.report.load.findings import EXPOSURE
     from leakage_tasks.report.plots.style import svg
-    from leakage_tasks.report.reading.findings import EXPOSURE
 
     if not all(each.documents.get(EXPOSURE) for each in found):
         return None

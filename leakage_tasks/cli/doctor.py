@@ -20,7 +20,7 @@ from typing import Any
 import typer
 
 from leakage_tasks.cli.registry import GROUP, register_command, registries
-from leakage_tasks.core.endings import temporary_folder
+from leakage_tasks.core.signal_cleanup import temporary_folder
 
 DISTRIBUTION = "lm-eval-leakage"
 SHOWN = ("lm-eval", "torch", "transformers", "peft", "accelerate", "datasets")

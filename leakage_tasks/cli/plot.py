@@ -26,9 +26,9 @@ Output = Annotated[
 def epochs_command(sources: Sources, output: Output) -> None:
     """Exposure over training: from the demo's exposure_by_epoch.json, or a run a checkpoint in the order given."""
     paths = _checked(output)
+    from leakage_tasks.report.load.training_log import read_history
     from leakage_tasks.report.plots.exposure import draw_epochs
     from leakage_tasks.report.plots.findings import epochs_of
-    from leakage_tasks.report.reading.training_log import read_history
 
     history = [path for path in sources if path.suffix == ".json" and not path.name.startswith("results_")]
     if history and len(sources) > 1:
@@ -83,8 +83,8 @@ def training_command(
 ) -> None:
     """Losses and exposure over one training run: from the log of a Trainer with an ExposureCallback."""
     paths = _checked(output)
+    from leakage_tasks.report.load.training_log import read_curves
     from leakage_tasks.report.plots.training import draw_training
-    from leakage_tasks.report.reading.training_log import read_curves
 
     _write(draw_training(read_curves(source, "step" if steps else "epoch")), paths)
 

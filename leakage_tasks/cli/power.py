@@ -78,8 +78,8 @@ def _dealt(count: int, tiers: list[int], controls: int) -> AuditPlan:
 
 def _found(audits: list[Path]) -> Iterator[tuple[str, AuditPlan]]:
     """What manifests and runs hold, under their names. Raises OptionError for a run without canaries."""
+    from leakage_tasks.report.load.results import read_runs
     from leakage_tasks.report.power import of_manifest, of_run
-    from leakage_tasks.report.reading.results import read_runs
 
     manifests = [path for path in audits if path.suffix == ".jsonl"]
     for path in manifests:

@@ -41,7 +41,7 @@ def score_command(
 
 
 def _scored(paths: list[Path], every: bool, delta: float) -> list[ScoredSamples]:
-    from leakage_tasks.report.reading.sample_files import find_samples
+    from leakage_tasks.report.load.sample_files import find_samples
     from leakage_tasks.report.score.score import audit_text, score_file, score_text
 
     found = find_samples(paths)

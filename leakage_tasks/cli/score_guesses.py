@@ -37,7 +37,7 @@ def score_guesses_command(
     import json
 
     from leakage_tasks.core.atomic import check_place, write_text
-    from leakage_tasks.core.steady import unchanged
+    from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.score.guesses import guesses_text, score_guesses
 
     if output is not None:

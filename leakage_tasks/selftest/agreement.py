@@ -61,7 +61,7 @@ def check(subject: Subject) -> SelfTestRow:
         "intervals": [[found.rank_low, found.rank_high] for found in estimates],
         "hits": [found.extra.get("hits") for found in references],
     }
-    return judged(NAME, p >= LEVEL, words, figures, "rank by attack=sampled on this model")
+    return judged(NAME, p >= LEVEL, words, figures, "rank by attack=rank-sample on this model")
 
 
 def _estimates(subject: Subject, findings: Sequence[Finding]) -> list[Finding]:

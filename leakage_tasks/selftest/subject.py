@@ -206,14 +206,14 @@ class Subject:
 
     @property
     def _by_texts(self) -> str:
-        return "class-loss" if self.labelled else "sampled"
+        return "class-loss" if self.labelled else "rank-sample"
 
     def attack(
         self, name: str, target: Any, canaries: Sequence[Canary], what: str, budget: int, settings: Any = None
     ) -> list[Finding]:
         """Run an attack for exposure, with a progress bar that says ``what`` is attacked."""
         bar, seed = partial(tqdm, desc=f"selftest: {what}", file=self.screen, leave=False), self.settings.seed
-        return run_attack(name, target, canaries, budget=budget, seed=seed, settings=settings, progress=bar)
+        return run_attack(name, target, canaries, budget=budget, seed=seed, values=settings, progress=bar)
 
 
 def fresh_canaries(

@@ -32,12 +32,12 @@ class ClassScores:
     Match, section 4.3.2). Calibrated, a reference classifier's loss of the same text is taken off.
     """
 
-    def __init__(self, order: AttackRequest, signal: str = LOSS) -> None:
-        self.target, self.space = order.target, order.canary.attack_space
+    def __init__(self, request: AttackRequest, signal: str = LOSS) -> None:
+        self.target, self.space = request.target, request.canary.attack_space
         self.calls = 0
         self.signal = signal
         targets = [self.target, *([_reference(self.target)] if signal == CALIBRATED else [])]
-        self._sides = [(each, each.rows(self.space), each.place_of(order.canary.label)) for each in targets]
+        self._sides = [(each, each.rows(self.space), each.place_of(request.canary.label)) for each in targets]
         _, self.rows, self.label = self._sides[0]
         self._first = np.full(len(self.space.slots[0]), np.nan)
 

@@ -10,8 +10,9 @@ from functools import cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from leakage_tasks.attacks.finding import LARGEST, Extra
+from leakage_tasks.attacks.finding import JSON_NAMES, LARGEST, Extra, json_fields
 from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.core.old_names import accept_old_names
 
 if TYPE_CHECKING:
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -63,6 +64,7 @@ class SuffixView:
     hits: int | None = None
 
 
+@accept_old_names(settings="settings_hash")
 @dataclass(frozen=True)
 class SuffixFinding:
     """One attack on one pair.
@@ -84,7 +86,7 @@ class SuffixFinding:
     model_calls: int = 0
     seconds: float = 0.0
     data: str = ""
-    settings: str = ""
+    settings_hash: str = ""
     access: str = ""
     extra: Extra = field(default_factory=dict)
     only_writes: bool = False
@@ -96,7 +98,7 @@ class SuffixFinding:
 
     def to_json(self) -> str:
         """The finding as strict JSON, one line."""
-        return json.dumps(dataclasses.asdict(self), allow_nan=False)
+        return json.dumps(json_fields(self), allow_nan=False)
 
 
 class Answer(str):
@@ -136,7 +138,7 @@ def _check(record: Any) -> None:
         value = getattr(record, name)
         real = not isinstance(value, int | float) or abs(value) <= LARGEST
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds) or not real:
-            raise ValueError(f"{name} is no {kinds[0].__name__}")
+            raise ValueError(f"{JSON_NAMES.get(name, name)} is no {kinds[0].__name__}")
 
 
 @cache
@@ -149,7 +151,7 @@ def _plain_fields(record: type) -> dict[str, tuple[type, ...]]:
 
 
 @dataclass(frozen=True)
-class Reading:
+class SelectedView:
     """One view of one finding by one confidence: what a row of the results table is computed from.
 
     ``kind`` says which rows it has: ``headline``, ``confidence`` (the same draws by another confidence), ``length``
@@ -183,19 +185,19 @@ class Selection:
         views = {self.view: dataclasses.replace(view, choices=kept)}
         return dataclasses.replace(finding, views=views, guesses=finding.guesses if self.kind == "headline" else ())
 
-    def reading(self, finding: SuffixFinding) -> Reading | None:
+    def select(self, finding: SuffixFinding) -> SelectedView | None:
         """The selection read; None for a pair that was left out and for a confidence that could not be fitted."""
         view, confidence = finding.views.get(self.view), self._confidence(finding)
         if view is None or confidence not in view.choices:
             return None
-        return Reading(finding.pair, self.kind, finding.samples, view, view.choices[confidence], finding)
+        return SelectedView(finding.pair, self.kind, finding.samples, view, view.choices[confidence], finding)
 
     def _confidence(self, finding: SuffixFinding) -> str:
         """The column's own, else the one that the run came to choose by, which the model may have decided."""
         return self.confidence if self.kind == "confidence" else finding.chosen_by
 
 
-def left_out_reading(finding: SuffixFinding, selection: Selection, scheme: DecodingConfig) -> Reading:
+def left_out_view(finding: SuffixFinding, selection: Selection, scheme: DecodingConfig) -> SelectedView:
     """What a reading of a pair that was left out would look like, to tell which rows it has; its figures mean nothing.
 
     ``scheme`` is how suffixes were drawn.
@@ -204,7 +206,7 @@ def left_out_reading(finding: SuffixFinding, selection: Selection, scheme: Decod
     reachable = False if scheme.plain and not finding.only_writes else None
     hits = 0 if scheme.decoding == "sample" and finding.only_writes else None
     view = SuffixView(1, 1, finding.samples, 1, 0.0, None, reachable, {selection.confidence: choice}, hits=hits)
-    return Reading(finding.pair, selection.kind, finding.samples, view, choice, finding)
+    return SelectedView(finding.pair, selection.kind, finding.samples, view, choice, finding)
 
 
 def selections(chosen_by: str, confidences: Sequence[str], views: Sequence[str]) -> list[Selection]:

@@ -10,11 +10,11 @@ from leakage_tasks.attacks.registry import Attack
 from leakage_tasks.metrics.aggregates import FEWEST
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Column
-from leakage_tasks.report.reading.figures import Figure, counted_words, learnt_from
-from leakage_tasks.report.reading.format import learnt_words, number, percent
-from leakage_tasks.report.reading.markdown import escaped
-from leakage_tasks.report.reading.run import Run, TaskResult
-from leakage_tasks.report.reading.validate import is_finite
+from leakage_tasks.report.load.figures import Figure, counted_words, learnt_from
+from leakage_tasks.report.load.format import learnt_words, number, percent
+from leakage_tasks.report.load.markdown import escaped
+from leakage_tasks.report.load.run import Run, TaskResult
+from leakage_tasks.report.load.validate import is_finite
 from leakage_tasks.targets.protocols import ProposesValues, RelaxesTokens, ScoresLabels
 
 KINDS = {
@@ -35,8 +35,8 @@ def sentence(result: TaskResult, column: Column, found: Figure) -> str:
     ran = " and ".join(f"{attack} ({access})" for attack, access in attacks)
     by = f", by {'the attack' if len(attacks) == 1 else 'the attacks'} {ran}" if ran else ""
     figure = f"{_value(found.value, column.unit)}{_interval(column, found)}{_over(result, column, found)}"
-    bound = UPPER_BOUND if column.better == "higher" else LOWER_BOUND
-    if column.unit == "bits" and result.headline.get("fit_kept") is not None:
+    bound = UPPER_BOUND if column.direction == "higher" else LOWER_BOUND
+    if column.unit == "bits" and result.headline.get("fit_not_rejected") is not None:
         bound = EXTRAPOLATED
     return f"{_title(column)}: {figure}{_without_leak(column, found)}{by}. {bound}"
 
@@ -174,10 +174,11 @@ def _of_classifiers(attack: Attack) -> bool:
 def _missed(run: Run) -> Iterator[str]:
     """What was too small to show, of each task that says so."""
     for result in run.tasks.values():
-        row, value = result.rows.get("missed_below"), result.headline.get("missed_below")
-        if row is not None and value is not None:
-            bits, rate = f"a mean exposure below {number(value)} bits", f"an extraction rate below {percent(value)}"
-            yield bits if row.unit == "bits" else rate
+        bits, rate = map(result.headline.get, ("min_detectable_exposure", "min_detectable_rate"))
+        if bits is not None:
+            yield f"a mean exposure below {number(bits)} bits"
+        if rate is not None:
+            yield f"an extraction rate below {percent(rate)}"
 
 
 def _words(name: str, value: Any, tested: Mapping[str, Any]) -> str:

@@ -11,8 +11,8 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from leakage_tasks.report.board.board import Board, Column, Entry, Group
-from leakage_tasks.report.reading.figures import Figure
-from leakage_tasks.report.reading.format import interval, number
+from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.format import interval, number
 
 Point = tuple[float, float]
 
@@ -30,10 +30,10 @@ def scatter(board: Board) -> dict[str, Any]:
     A front holds places of the group's points: members first to last, then pairs of one outdone and one that outdoes
     it. Runs whose controls show a fault, or that have no headline, are on none.
     """
-    axes = [column for column in board.columns if column.better is not None and _has_any(board, column)]
+    axes = [column for column in board.columns if column.direction is not None and _has_any(board, column)]
     first = next((key for key in board.ranked_by if any(axis.key == key for axis in axes)), None)
     places = product(enumerate(board.groups), enumerate(axes), enumerate(axes))
-    told = ("title", "unit", "better", "leakage", "shown")
+    told = ("title", "unit", "direction", "leakage", "shown")
     return {
         "axes": [{name: getattr(axis, name) for name in told} | {"first": axis.key == first} for axis in axes],
         "groups": [
@@ -100,7 +100,7 @@ def _front(group: Group, across: Column, up: Column) -> list[Any] | None:
             points.append((wide, high))
     if not points:
         return None
-    front = pareto_front(points, (str(across.better), str(up.better)))
+    front = pareto_front(points, (str(across.direction), str(up.direction)))
     outdone = [[places[one], places[other]] for one, other in front.outdone.items()]
     return [[places[each] for each in front.members], outdone]
 

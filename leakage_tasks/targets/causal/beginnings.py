@@ -135,14 +135,15 @@ def _tried(
         found = find()
         if not known and right is not None:
             way.works, way.beyond = right(found), beyond
-            if not way.works:
-                warn_of_slower(engine.model, "texts cannot be read after what they begin with", factor)
     except Exception as error:
         if known or out_of_memory(error):
             raise
         log.debug("texts cannot be read after what they share: %s", type(error).__name__)
         way.works = False
-    return None if way.works is False else found
+    if way.works is not False:
+        return found
+    warn_of_slower(engine.model, "texts cannot be read after what they begin with", factor)
+    return None
 
 
 def _begun(engine: Any, tokens: Sequence[int]) -> Beginning:

@@ -77,7 +77,6 @@ def read_ahead(engine: Any, tokens: Sequence[int], ahead: Sequence[int]) -> Firs
         if out_of_memory(error):
             raise
         log.debug("a prefix cannot be read with longer texts: %s", error)
-        taking.pads = False
         return None
     taking.foretold = Foretold(states[0].prefix, ahead, logits[1:])
     return states[:1], costs[:1], logits[:1]

@@ -127,9 +127,12 @@ class Passes:
             found = self._tried(self._ways[several][0], states, fed, several)
             if found is not None:
                 return found
-            del self._ways[several][0]
+            failed = self._ways[several].pop(0)
             if several and not self._ways[several]:
                 warn_of_slower(self._stepper, "texts with several beginnings cannot share a pass", len(states))
+            elif failed == self._shared:
+                tokens = max(state.length for state in states)
+                warn_of_slower(self._stepper, "every row needs its own copy of what it begins with", 1 + tokens)
         if several and len(set(map(_likeness_of_prefix, states))) == 1:
             return self._equally_long(states, fed)
         return self.step(states, fed) if several else self._each(states, fed)
@@ -149,9 +152,6 @@ class Passes:
             return None
         if not proven:
             if not self._is_plain(found[0], states, fed):
-                if way == self._shared:
-                    tokens = max(state.length for state in states)
-                    warn_of_slower(self._stepper, "every row needs its own copy of what it begins with", 1 + tokens)
                 return None
             self._proven.append(kind)
             self.foretold = None

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.targets.batching import Splitter
 from leakage_tasks.targets.causal.asked import Start, Step, Texts
 from leakage_tasks.targets.causal.beginnings import goes_on, lead_length, shared_tokens, states_after, texts_after
 from leakage_tasks.targets.causal.foretold import read_ahead
-from leakage_tasks.targets.full_passes import InParts
 from leakage_tasks.targets.memory import SMALLER
 
 MORE_TOKENS = 1.5
@@ -142,5 +142,5 @@ def _put_together(step: Step, parts: Sequence[Reached]) -> Reached:
     return state, np.concatenate([costs for _, costs in parts])
 
 
-STEP_IN_PARTS = InParts(Step.part, _put_together)
+STEP_SPLITTER = Splitter(Step.part, _put_together)
 """How a step is answered some rows at a time."""

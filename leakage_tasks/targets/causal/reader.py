@@ -108,16 +108,16 @@ class CausalReader(TextModel):
                 own = sources[place : place + 1] if len(sources) == len(rows) else sources
                 alone = self.read_together([rows[place]], own)
                 taking.pads = taking.agree([found[2][place : place + 1]], [alone[2]])
-                if not taking.pads:
-                    lengths = len(set(map(len, rows)))
-                    warn_of_slower(self._stepper, "texts of several lengths cannot share a pass", lengths)
         except Exception as error:
             if taking.pads or out_of_memory(error):
                 raise
             log.debug("prefixes of several lengths cannot share a pass: %s", error)
             taking.pads = False
-            return None
-        return found if taking.pads else None
+        if taking.pads:
+            return found
+        lengths = len(set(map(len, rows)))
+        warn_of_slower(self._stepper, "texts of several lengths cannot share a pass", lengths)
+        return None
 
     def _first_by_length(
         self, rows: Sequence[Sequence[int]], sources: Sequence[Any]

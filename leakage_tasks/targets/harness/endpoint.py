@@ -124,5 +124,5 @@ def unscored(lm: LM) -> Never:
     """Raise TargetError for what takes log-likelihoods."""
     raise TargetError(
         f"{kinds(lm)[0]} takes messages alone and gives no log-likelihoods: only canary_extraction with "
-        f"attack=text-sampling or greedy works on it; for the rest {INSTEAD}"
+        f"attack=sample-text or greedy works on it; for the rest {INSTEAD}"
     )

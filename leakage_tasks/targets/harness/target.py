@@ -87,7 +87,7 @@ class HarnessScorer:
             if not (gives_no_likelihoods(self._lm, error) and only_writes(self._lm)):
                 raise
             raise TargetError(
-                f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=text-sampling "
+                f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=sample-text "
                 "or greedy works on it; for the rest choose a model or API that gives them"
             ) from None
         return np.array([-answer[0] / LN2 for answer in answers], dtype=np.float64)

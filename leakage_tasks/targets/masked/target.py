@@ -15,7 +15,7 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets import rounds
+from leakage_tasks.targets import scheduler
 from leakage_tasks.targets.batches import RowModel, check_fits, padded, room_of
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.loading import ModelSource, check_max_length
@@ -155,7 +155,7 @@ class MaskedTarget(RowModel):
         check_fits(max((len(ids) for ids, _ in queries), default=0), self.max_length)
         masked = MaskedRows(queries, self.tokenizer.mask_token_id)
         size = self.share(len(masked), max((len(ids) for ids, _ in queries), default=1))
-        return masked, *rounds.ask(("masked", id(self)), self._answer_all, masked, size, len(masked))
+        return masked, *scheduler.submit(("masked", id(self)), self._answer_all, masked, size, len(masked))
 
     def _answer_all(self, several: Sequence[MaskedRows]) -> list[tuple[FloatArray, NDArray[np.bool_]]]:
         ends = np.cumsum([len(masked.query) for masked in several])

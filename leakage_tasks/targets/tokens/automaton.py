@@ -22,7 +22,7 @@ from leakage_tasks.targets.tokens.vocabulary import Pieces, next_characters
 Position = tuple[int, str]
 """Place in a pattern: slot i's value so far (``2 i + 1``), or what is left of literal i (``2 i``)."""
 WHOLE_TEXTS = (
-    "canary_exposure can use attack=sampled, and canary_extraction attack=brute-force on small spaces, which score "
+    "canary_exposure can use attack=rank-sample, and canary_extraction attack=brute-force on small spaces, which score "
     "whole texts"
 )
 State = frozenset[Position]

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, FREQUENCY
-from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, Reading, Selection, suffix_finding_from_json
+from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, SelectedView, Selection, suffix_finding_from_json
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.core.unanswered import reason_of
+from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics.aggregates import count
@@ -26,11 +26,11 @@ from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, inherited, reading_
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import PAIR_OPTIONS, pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
-from leakage_tasks.tasks.answering import Answer as Answering
 from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.sharing import Sharing
-from leakage_tasks.tasks.suffix.answer import answering
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, check_sweeps, read_suffix_options, suffix_options
+from leakage_tasks.tasks.suffix.suffix_handler import answering
 
 _NO_PROTOCOL = {*PAIR_OPTIONS, "seed", "reveal", "guesses", "resume", "model_id", "memory", "controls"}
 FEW = 100
@@ -61,7 +61,7 @@ class SuffixExtraction(LocalTask):
         self.options = options
         self._pairs = pairs = options.tested()
         attacked = options.attacked()
-        check_sweeps(attacked, options.order)
+        check_sweeps(attacked, options.request)
         options.fitted_on()
         _advise(options, len(pairs))
         self.METRICS = [*self.SCORING.metrics(options.given, {}), GUESSES_WRITTEN]
@@ -159,7 +159,7 @@ def _answer(text: str, guess: Sequence[int] | None) -> Answer:
 def _usual() -> dict[str, Any]:
     """What options are unless given, as far as they have a value then."""
     asked = suffix_options({"data": ""})
-    return {**vars(asked), **vars(asked.source), **vars(asked.order), **vars(asked.order.scheme)}
+    return {**vars(asked), **vars(asked.source), **vars(asked.request), **vars(asked.request.scheme)}
 
 
 def _document(place: int | None, pair: Pair, reveal: bool) -> Document:
@@ -167,7 +167,7 @@ def _document(place: int | None, pair: Pair, reveal: bool) -> Document:
     return {"pair": pair.id, "place": place, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
 
 
-def _guess(place: int | None, reading: Reading | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
+def _guess(place: int | None, reading: SelectedView | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
     """What the challenge wants of one pair, counted from 0 among those tested.
 
     None for a control, for a pair that was left out and for a guess that ended early.

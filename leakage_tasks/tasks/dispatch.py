@@ -1,0 +1,141 @@
+"""How a model comes to answer requests that the harness does not know, and what all such answers have in common."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.null_results import FIELD, Unanswered, agreed, unanswered
+from leakage_tasks.core.processes import Processes
+from leakage_tasks.harness.api import LM, CacheHook, Instance
+from leakage_tasks.harness.generation import leave_out
+from leakage_tasks.tasks.sharing import ALIKE, SPARE, Sharing, merged, pooled, processes_of
+
+Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[Any]]
+"""Answers the requests of one group: those whose second argument, the task's settings, is equal."""
+Answers = Callable[[LM, Sequence[Instance]], Sequence[Any]]
+"""Answers all requests of a kind."""
+
+
+def let_models_answer(kind: str, answers: Answers, owner: type) -> None:
+    """Let every model of the harness answer requests of a ``kind``, unless its class has a way of its own.
+
+    The evaluator calls ``getattr(lm, kind)(requests)``: a method of the harness' base class therefore lets attacks of
+    many rounds run on every model, with the harness unmodified. Raises OptionError for a kind that another class than
+    ``owner`` has answers for.
+    """
+    there = getattr(LM, kind, None)
+    if there is not None and (there.__module__, there.__qualname__) != (owner.__module__, owner.__qualname__):
+        raise OptionError(f"requests of kind {kind!r} are answered by {there.__module__} already: choose another name")
+
+    def method(lm: LM, requests: Sequence[Instance]) -> Sequence[Any]:
+        return answers(lm, requests)
+
+    method.__module__, method.__qualname__ = owner.__module__, owner.__qualname__
+    setattr(LM, kind, method)
+
+
+def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharing: Sharing = ALIKE) -> list[Any]:
+    """Answer requests of equal task settings together; a request that comes twice is answered once.
+
+    If the settings of a group are ``optional`` and the model of some process cannot serve it (a TargetError), the group
+    stays unanswered on every process, with one warning. So does a group whose settings say why it cannot be answered.
+    If several processes answer, they share the requests as ``sharing`` says.
+    """
+    processes = processes_of(lm)
+    with uncached(lm):
+        if processes is None:
+            return _alone(lm, requests, answer)
+        if SPARE:
+            leave_out(lm, frozenset(SPARE))
+        with processes.call():
+            return _shared(processes, requests, answer, sharing)
+
+
+def _alone(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[Any]:
+    groups: dict[str, list[Instance]] = {}
+    for request in {id(request): request for request in requests}.values():
+        groups.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
+    optional = [text for text in groups if _task_settings(text)[1]]
+    answers: dict[int, Any] = {}
+    reasons: dict[str, str | None] = {}
+    for text, group in groups.items():
+        found, reasons[text] = _tried(text, group, answer)
+        answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
+    for text, never in zip(optional, agreed(lm, [reasons[text] for text in optional]), strict=True):
+        if never is not None:
+            answers |= dict.fromkeys(map(id, groups[text]), _never(text, groups[text][0], never))
+    return [answers[id(request)] for request in requests]
+
+
+def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, sharing: Sharing) -> list[Any]:
+    answers: dict[tuple[str, str, int], Any] = {}
+    for number, (text, group) in enumerate(pooled(processes, requests).items()):
+        processes.part = str(number)
+        places = range(len(group)) if sharing.by_attack else range(processes.rank, len(group), processes.size)
+        started = time.monotonic()
+        found, reason = _tried(text, [group[place] for place in places], answer) if places else ([], None)
+        worked = time.monotonic() - started
+        given, never = merged(processes, found, places, reason, sharing)
+        done = len(found) - found.count(None)
+        log.debug(
+            "leakage: process %d answered %d of %d requests in %.2f s and waited %.2f s for the others",
+            processes.rank,
+            done,
+            len(group),
+            worked,
+            processes.waited,
+        )
+        if never is not None:
+            given = dict.fromkeys(range(len(group)), _never(text, group[0], never))
+        answers |= {(text, each.task_name, each.doc_id): given[place] for place, each in enumerate(group)}
+    return [answers[json.dumps(each.args[1], sort_keys=True), each.task_name, each.doc_id] for each in requests]
+
+
+def _task_settings(text: str) -> tuple[dict[str, Any], bool]:
+    """What is asked, and whether it may stay unanswered."""
+    task_settings = json.loads(text)
+    return task_settings, task_settings.pop("optional", False)
+
+
+def _never(text: str, first: Instance, never: Unanswered) -> str:
+    """The answer to a request of a group that is not answered; one process says so, unless it was said before."""
+    if never.first and FIELD not in _task_settings(text)[0]:
+        log.warning("leakage: %s is null: %s", first.task_name, never.reason)
+    return unanswered(never.reason)
+
+
+def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:
+    """The answers to a group, or why there are none."""
+    task_settings, optional = _task_settings(text)
+    if FIELD in task_settings:
+        return (), task_settings[FIELD]
+    try:
+        return answer(task_settings, group), None
+    except TargetError as error:
+        if not optional:
+            raise
+        return (), str(error)
+
+
+@contextmanager
+def uncached(lm: LM) -> Iterator[None]:
+    """Keep what is asked in between out of the cache of ``--use_cache``, with one warning if there is one.
+
+    The harness' cache answers neither attacks nor labels, yet a model would put the texts they lead to into it.
+    """
+    hook = getattr(lm, "cache_hook", None)
+    if getattr(hook, "dbdict", None) is None:
+        yield
+        return
+    warn_once("--use_cache changes nothing for leakage tasks: they ask the model anew, and none of it is kept")
+    lm.set_cache_hook(CacheHook(None))
+    try:
+        yield
+    finally:
+        lm.set_cache_hook(hook)
