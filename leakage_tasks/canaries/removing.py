@@ -28,7 +28,7 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
     record = recorded(planted)
     if record.turn not in (None, "new"):
         raise PlantingError(
-            f"{planted}: its copies stand in turns of others (--turn {record.turn}), and are not taken out of these: "
+            f"{planted}: its copies stand in turns of others (--chat-position {record.turn}), and are not taken out of these: "
             f"go back to {record.input}"
         )
     if record.shards is not None:
