@@ -24,7 +24,7 @@ from leakage_tasks.attacks import Finding, finding_from_json
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.canaries.alphabets import tokenizer_words, word_list
 from leakage_tasks.core.errors import LeakageError, TargetError
-from leakage_tasks.report.reading.results_file import every_row
+from leakage_tasks.report.load.results_file import every_row
 from tests.conftest import ROOT
 from tests.encoders import CONFIGS, classifier_of, masked_costs, save_base
 

@@ -15,8 +15,8 @@ from leakage_tasks.attacks.registry import BUDGET
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, write_manifest
 from leakage_tasks.pairs.source import Source, pairs_hash, read_pairs
 from leakage_tasks.report.board.board import make_board
-from leakage_tasks.report.reading.results import Run, read_runs
-from leakage_tasks.report.reading.results_file import every_row
+from leakage_tasks.report.load.results import Run, read_runs
+from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.tasks.base_task import DECLARED
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.targets.suffix_oracle import prefixes_of

@@ -18,7 +18,7 @@ from leakage_tasks.canaries.generate import check_number
 from leakage_tasks.canaries.spaces import Filling, literal
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.layout import NoColumnError
 from leakage_tasks.data.saved import is_saved

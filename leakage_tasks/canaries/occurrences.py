@@ -18,8 +18,8 @@ from leakage_tasks.canaries.search import (
     spans_in_rows,
 )
 from leakage_tasks.canaries.sidecar import Part, repetitions_in, sha256_of
-from leakage_tasks.core.kept import keep, kept
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.partial_results import keep, kept
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, Format, Turns, format_of
 from leakage_tasks.data.turns import turns_of
 

@@ -22,7 +22,7 @@ from leakage_tasks.canaries.sizes import high_share
 from leakage_tasks.canaries.turns import check_turns, draw_turns
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, PlantingError
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, Format, Layout
 from leakage_tasks.data.chat import role_of, turn_of
 from leakage_tasks.data.hub import is_hub, shards_for

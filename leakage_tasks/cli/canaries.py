@@ -61,7 +61,8 @@ def canaries_command(
     words: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=FILE", help="Word list for the slot {NAME}, one word per line; repeatable.",
+            metavar="NAME=FILE",
+            help="Word list for the slot {NAME}, one word per line; repeatable.",
             rich_help_panel=TEMPLATE,
         ),
     ] = None,
@@ -109,9 +110,7 @@ def canaries_command(
     ] = None,
     supporting_repetitions: Annotated[
         int | None,
-        typer.Option(
-            help="elmahdy: number of copies of each supporting canary (default: 1).", rich_help_panel=PRESET
-        ),
+        typer.Option(help="elmahdy: number of copies of each supporting canary (default: 1).", rich_help_panel=PRESET),
     ] = None,
     sentences: Annotated[
         Path | None,
@@ -141,9 +140,7 @@ def canaries_command(
     ] = None,
     conjoin: Annotated[
         bool,
-        typer.Option(
-            "--conjoin", help="mix-and-match: join the canaries in pairs with 'and'.", rich_help_panel=PRESET
-        ),
+        typer.Option("--conjoin", help="mix-and-match: join the canaries in pairs with 'and'.", rich_help_panel=PRESET),
     ] = False,
     targets: Annotated[
         str | None,
@@ -279,8 +276,8 @@ def canaries_command(
         del values["seed"]
     from leakage_tasks.canaries import natural
     from leakage_tasks.canaries.cli_options import requested
+    from leakage_tasks.canaries.generation_modes import CanaryOptions
     from leakage_tasks.canaries.manifest import write_manifest
-    from leakage_tasks.canaries.ways import CanaryOptions
     from leakage_tasks.core.atomic import check_place
 
     check_place(output)

@@ -27,10 +27,10 @@ def card_command(
     The card gets a section on leakage, with the settings of the measurement, and entries in its model-index.
     """
     from leakage_tasks.core.atomic import check_place
-    from leakage_tasks.core.steady import unchanged
+    from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
-    from leakage_tasks.report.reading.results import files_read
-    from leakage_tasks.report.reading.samples import audit_of
+    from leakage_tasks.report.load.results import files_read
+    from leakage_tasks.report.load.samples import audit_of
 
     if not 0 <= delta < 1:
         raise OptionError(f"--delta is {delta:g}: give a number of at least 0 and less than 1, such as 1e-5")

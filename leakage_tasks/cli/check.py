@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from leakage_tasks.metrics.verdict import Verdict
     from leakage_tasks.report.check.check import Limit
-    from leakage_tasks.report.reading.results import Run
+    from leakage_tasks.report.load.results import Run
 
 _MOST = "exposure_max"
 _OFTEN = 0.05
@@ -31,7 +31,8 @@ def check_command(
         float | None, typer.Option(help="Upper limit on the exposure of every planted canary, in bits.")
     ] = None,
     max_extracted: Annotated[
-        float | None, typer.Option(help="Upper limit on the share of extracted canaries, for the lowest repetition count.")
+        float | None,
+        typer.Option(help="Upper limit on the share of extracted canaries, for the lowest repetition count."),
     ] = None,
     max_recall: Annotated[
         float | None, typer.Option(help="Upper limit on the share of suffixes that are extracted verbatim.")
@@ -48,7 +49,10 @@ def check_command(
         ),
     ] = None,
     point_estimate: Annotated[
-        bool, typer.Option("--point-estimate", help="Compare point estimates with the limits, instead of the worse ends of intervals.")
+        bool,
+        typer.Option(
+            "--point-estimate", help="Compare point estimates with the limits, instead of the worse ends of intervals."
+        ),
     ] = False,
 ) -> None:
     """Fail a build if a model leaks more than a limit.
@@ -57,15 +61,17 @@ def check_command(
     it. Exit code 1 if a run fails.
     """
     from leakage_tasks.report.check.check import WAIVERS, Limit, headline_name, limit_from, outcomes, waived
-    from leakage_tasks.report.reading.format import verdict_words
-    from leakage_tasks.report.reading.results import read_runs
+    from leakage_tasks.report.load.format import verdict_words
+    from leakage_tasks.report.load.results import read_runs
 
     _check_values(max_exposure, max_extracted, max_recall)
     named = ((_MOST, max_exposure), (headline_name("extracted"), max_extracted), ("recall", max_recall))
     limits = [Limit(metric, value) for metric, value in named if value is not None]
     limits += [limit_from(text) for text in limit or []]
     if not limits:
-        raise OptionError("no limit is given: use --max-exposure, --max-extracted, --max-recall or --limit, such as --max-exposure 10")
+        raise OptionError(
+            "no limit is given: use --max-exposure, --max-extracted, --max-recall or --limit, such as --max-exposure 10"
+        )
     for waiver in allow or []:
         if waiver not in WAIVERS:
             raise OptionError(f"--allow is {waiver!r}, not a condition of this check: use {', '.join(WAIVERS)}")
@@ -82,7 +88,7 @@ def check_command(
 
 
 def _verdicts(run: Run) -> dict[str, Verdict]:
-    from leakage_tasks.report.reading.figures import verdict_on
+    from leakage_tasks.report.load.figures import verdict_on
 
     verdicts = {task: verdict_on(result) for task, result in run.tasks.items()}
     return {task: verdict for task, verdict in verdicts.items() if verdict is not None}
@@ -108,8 +114,8 @@ def _notes(runs: Sequence[Run], limits: Sequence[Limit]) -> Iterator[str]:
 def _by_copies(run: Run) -> Iterator[str]:
     """Yield the values for each repetition count and the pooled value, for metrics with several repetition counts."""
     from leakage_tasks.metrics.tiers import planted_words
-    from leakage_tasks.report.reading.figures import figure
-    from leakage_tasks.report.reading.format import interval, number
+    from leakage_tasks.report.load.figures import figure
+    from leakage_tasks.report.load.format import interval, number
 
     for task, result in sorted(run.tasks.items()):
         rows = result.rows
@@ -128,8 +134,8 @@ def _by_chance(run: Run, limit: Limit) -> Iterator[str]:
     """Yield a note if the most exposed of this number of secrets often exceeds the limit by chance."""
     from leakage_tasks.attacks.suffix.finding import HEADLINE
     from leakage_tasks.report.check.check import exceeded_by_chance
-    from leakage_tasks.report.reading.figures import figure, headline_of
-    from leakage_tasks.report.reading.format import number
+    from leakage_tasks.report.load.figures import figure, headline_of
+    from leakage_tasks.report.load.format import number
 
     for task, result in sorted(run.tasks.items()):
         if limit.name not in (_MOST, f"{task}/{_MOST}", f"{task}/{_MOST}/{HEADLINE}"):

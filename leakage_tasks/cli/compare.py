@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from leakage_tasks.report.compare.changes import Comparison
-    from leakage_tasks.report.reading.run import Run
+    from leakage_tasks.report.load.run import Run
 
 KINDS = (".html", ".json", ".png", ".svg")
 
@@ -40,13 +40,15 @@ def compare_command(
     import json
 
     from leakage_tasks.core.atomic import check_place, write_text
-    from leakage_tasks.core.steady import unchanged
+    from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.compare.changes import READING, as_text, compare, page
+    from leakage_tasks.report.load.results import files_read, name_runs
     from leakage_tasks.report.plots.style import save
-    from leakage_tasks.report.reading.results import files_read, name_runs
 
     if len(results) < 2:
-        raise OptionError("RESULTS has fewer than two runs: give the earlier run first, as in leakage compare results/before results/after")
+        raise OptionError(
+            "RESULTS has fewer than two runs: give the earlier run first, as in leakage compare results/before results/after"
+        )
     for path in output or []:
         if path.suffix.lower() not in KINDS:
             raise OptionError(f"--output {path}: unknown kind of file: use a name that ends in {', '.join(KINDS)}")
@@ -68,7 +70,7 @@ def compare_command(
 
 
 def _single_run(path: Path) -> Run:
-    from leakage_tasks.report.reading.results import read_runs
+    from leakage_tasks.report.load.results import read_runs
 
     runs = read_runs([path])
     if len(runs) > 1:
@@ -79,8 +81,8 @@ def _single_run(path: Path) -> Run:
 def _slopes(comparisons: Sequence[Comparison]) -> Figure:
     """Draw one line for each canary whose exposure is known in all runs."""
     from leakage_tasks.report.compare.changes import copies_in
+    from leakage_tasks.report.load.findings import EXPOSURE
     from leakage_tasks.report.plots.slopes import draw_slopes
-    from leakage_tasks.report.reading.findings import EXPOSURE
 
     bits: dict[str, list[float]] = {}
     groups: dict[str, dict[str, list[float]]] = {}
@@ -100,8 +102,8 @@ def _slopes(comparisons: Sequence[Comparison]) -> Figure:
 
 def _svg(comparisons: Sequence[Comparison]) -> bytes | None:
     """Return the plot for the page, or None if a comparison has no exposures."""
+    from leakage_tasks.report.load.findings import EXPOSURE
     from leakage_tasks.report.plots.style import svg
-    from leakage_tasks.report.reading.findings import EXPOSURE
 
     if not all(comparison.documents.get(EXPOSURE) for comparison in comparisons):
         return None

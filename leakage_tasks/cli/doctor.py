@@ -21,7 +21,7 @@ import typer
 
 from leakage_tasks.cli.help import START
 from leakage_tasks.cli.registry import GROUP, register_command, registries
-from leakage_tasks.core.endings import temporary_folder
+from leakage_tasks.core.signal_cleanup import temporary_folder
 
 DISTRIBUTION = "lm-eval-leakage"
 SHOWN = ("lm-eval", "torch", "transformers", "peft", "accelerate", "datasets")
@@ -224,7 +224,9 @@ def _version(requirement: Any) -> Iterator[DoctorLine]:
         yield DoctorLine(f"{requirement.name} is not installed", f"pip install '{wanted}'")
         return
     if not requirement.specifier.contains(installed, prereleases=True):
-        yield DoctorLine(f"{requirement.name} {installed} is outside {requirement.specifier}", f"pip install '{wanted}'")
+        yield DoctorLine(
+            f"{requirement.name} {installed} is outside {requirement.specifier}", f"pip install '{wanted}'"
+        )
     elif requirement.name in SHOWN:
         tested = "tested range" if requirement.name == "lm-eval" else "range"
         yield DoctorLine(f"{requirement.name} {installed} ({tested} {requirement.specifier})")

@@ -29,11 +29,11 @@ def leaderboard_command(
 ) -> None:
     """Compare runs in one table: leakage and usefulness of each model."""
     from leakage_tasks.core.atomic import check_place, write_text
-    from leakage_tasks.core.steady import unchanged
+    from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.board.board import make_board
     from leakage_tasks.report.board.formats import as_text
     from leakage_tasks.report.board.outputs import output_of
-    from leakage_tasks.report.reading.results import files_read, read_runs
+    from leakage_tasks.report.load.results import files_read, read_runs
 
     outputs = [(path, output_of(path)) for path in output or []]
     for path, _ in outputs:

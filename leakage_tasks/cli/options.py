@@ -64,7 +64,9 @@ def _named(name: str) -> Iterator[tuple[str, Sequence[Option]]]:
         options |= dict(_models())
         titles = {title.partition(",")[0].split()[1]: title for title in options}
     if name not in titles:
-        raise OptionError(f"NAME is {name!r}, not an attack, task or model: use {', '.join(titles)}{near(name, titles)}")
+        raise OptionError(
+            f"NAME is {name!r}, not an attack, task or model: use {', '.join(titles)}{near(name, titles)}"
+        )
     yield titles[name], options[titles[name]]
 
 

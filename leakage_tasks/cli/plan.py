@@ -24,18 +24,29 @@ def plan_command(
         str, typer.Option(help="canary_exposure, canary_extraction, or both, separated by a comma.")
     ] = "canary_exposure,canary_extraction",
     pilot: Annotated[
-        int, typer.Option(help="Number of canaries of each kind to attack, to measure the cost of one; 0 skips the pilot.")
+        int,
+        typer.Option(help="Number of canaries of each kind to attack, to measure the cost of one; 0 skips the pilot."),
     ] = 5,
     pilot_seconds: Annotated[
-        float, typer.Option("--pilot_seconds", "--pilot-seconds", help="Upper limit on the seconds of all attacks of the pilot.")
+        float,
+        typer.Option(
+            "--pilot_seconds", "--pilot-seconds", help="Upper limit on the seconds of all attacks of the pilot."
+        ),
     ] = 120.0,
-    metadata: Annotated[str, typer.Option(help="Options of the tasks, as for lm_eval: budget=2000,… or a JSON object.")] = "",
+    metadata: Annotated[
+        str, typer.Option(help="Options of the tasks, as for lm_eval: budget=2000,… or a JSON object.")
+    ] = "",
     apply_chat_template: Annotated[
         bool,
-        typer.Option("--apply_chat_template", "--apply-chat-template", help="Canaries are turns of a chat, as for lm_eval."),
+        typer.Option(
+            "--apply_chat_template", "--apply-chat-template", help="Canaries are turns of a chat, as for lm_eval."
+        ),
     ] = False,
     system_instruction: Annotated[
-        str | None, typer.Option("--system_instruction", "--system-instruction", help="System message of the chat, as for lm_eval.")
+        str | None,
+        typer.Option(
+            "--system_instruction", "--system-instruction", help="System message of the chat, as for lm_eval."
+        ),
     ] = None,
     device: Device = DEVICE,
     batch_size: BatchSize = None,
@@ -80,7 +91,9 @@ def _metadata(text: str) -> dict[str, Any]:
     try:
         options = metadata_words(text)
     except Exception:
-        raise OptionError(f"--metadata {text}: give name=value,… or a JSON object, such as --metadata budget=2000") from None
+        raise OptionError(
+            f"--metadata {text}: give name=value,… or a JSON object, such as --metadata budget=2000"
+        ) from None
     if not isinstance(options, dict):
-        raise OptionError(f"--metadata {text}: expected a JSON object, such as {{\"budget\": 2000}}")
+        raise OptionError(f'--metadata {text}: expected a JSON object, such as {{"budget": 2000}}')
     return options

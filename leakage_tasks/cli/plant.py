@@ -75,7 +75,7 @@ def plant_command(
     """Plant canaries in a copy of a dataset, in random places; controls stay out."""
     given = {name: value for name, value in locals().items() if name != "remove"}
     if remove is not None:
-        from leakage_tasks.canaries.removing import remove as take_out
+        from leakage_tasks.canaries.unplant import remove as take_out
 
         if manifest is not None or source is not None:
             raise typer.BadParameter("takes neither MANIFEST nor SOURCE", param_hint="--remove")

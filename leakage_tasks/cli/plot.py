@@ -31,13 +31,15 @@ def epochs_command(sources: Sources, output: Output) -> None:
     SOURCES is the demo's exposure_by_epoch.json, or one run for each checkpoint, in order of training.
     """
     paths = _checked(output)
+    from leakage_tasks.report.load.training_log import read_history
     from leakage_tasks.report.plots.exposure import draw_epochs
     from leakage_tasks.report.plots.findings import epochs_of
-    from leakage_tasks.report.reading.training_log import read_history
 
     history = [path for path in sources if path.suffix == ".json" and not path.name.startswith("results_")]
     if history and len(sources) > 1:
-        raise OptionError(f"{history[0]}: is a history of epochs, which has a plot of its own: leave the other sources out")
+        raise OptionError(
+            f"{history[0]}: is a history of epochs, which has a plot of its own: leave the other sources out"
+        )
     if history:
         _write(draw_epochs(read_history(history[0])), paths)
     else:
@@ -60,7 +62,9 @@ def histogram_command(
     output: Output,
     canary: Annotated[
         list[str] | None,
-        typer.Option(help="Id of a canary to draw; repeatable (default: the most and the least exposed, and a control)."),
+        typer.Option(
+            help="Id of a canary to draw; repeatable (default: the most and the least exposed, and a control)."
+        ),
     ] = None,
 ) -> None:
     """Draw the cost of the secret among the costs of random fillings.
@@ -98,8 +102,8 @@ def training_command(
 ) -> None:
     """Draw losses and exposure over one training run with an ExposureCallback."""
     paths = _checked(output)
+    from leakage_tasks.report.load.training_log import read_curves
     from leakage_tasks.report.plots.training import draw_training
-    from leakage_tasks.report.reading.training_log import read_curves
 
     _write(draw_training(read_curves(source, "step" if steps else "epoch")), paths)
 
@@ -111,7 +115,9 @@ def _checked(output: Path) -> list[Path]:
     if output.is_dir():
         raise OptionError(f"--output {output}: is a folder: give a file, such as plot.png")
     if output.suffix.lower() not in ("", *KINDS):
-        raise OptionError(f"--output {output}: use a name that ends in {' or '.join(KINDS)}, or a name without an ending for both")
+        raise OptionError(
+            f"--output {output}: use a name that ends in {' or '.join(KINDS)}, or a name without an ending for both"
+        )
     paths = [output] if output.suffix else [output.with_suffix(kind) for kind in KINDS]
     for path in paths:
         check_place(path)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 def power_command(
     audits: Annotated[
         list[Path] | None,
-        typer.Argument(help="Existing audits: manifests (.jsonl), results files of lm_eval, or folders with such files."),
+        typer.Argument(
+            help="Existing audits: manifests (.jsonl), results files of lm_eval, or folders with such files."
+        ),
     ] = None,
     rate: Annotated[float | None, typer.Option(help="Extraction rate to detect, from 0 to 1.")] = None,
     exposure: Annotated[float | None, typer.Option(help="Mean exposure to detect, in bits.")] = None,
@@ -35,7 +37,9 @@ def power_command(
     repetitions: Annotated[
         str, typer.Option(help="Repetition counts, such as 1,4,16; the leakage is to be detected for each count.")
     ] = "1",
-    count: Annotated[int | None, typer.Option(help="Also report the smallest leakage that this number of planted canaries detects.")] = None,
+    count: Annotated[
+        int | None, typer.Option(help="Also report the smallest leakage that this number of planted canaries detects.")
+    ] = None,
     controls: Annotated[int, typer.Option(help="Number of controls, for --count.")] = 0,
 ) -> None:
     """Compute how many canaries an audit needs.
@@ -49,9 +53,14 @@ def power_command(
     tiers = numbers("--repetitions", repetitions)
     _check(tiers, count, controls, chance)
     sizes = needed(AuditGoal(rate, exposure, epsilon, accuracy, chance, tuple(tiers)))
-    plans = [*_existing(audits or []), *([] if count is None else [("this many canaries", _assigned(count, tiers, controls))])]
+    plans = [
+        *_existing(audits or []),
+        *([] if count is None else [("this many canaries", _assigned(count, tiers, controls))]),
+    ]
     if not sizes and not plans:
-        raise OptionError("nothing to compute: give --rate, --exposure, --epsilon, --count, a manifest or results, such as --rate 0.1")
+        raise OptionError(
+            "nothing to compute: give --rate, --exposure, --epsilon, --count, a manifest or results, such as --rate 0.1"
+        )
     if sizes:
         typer.echo("\n  ".join([f"to show with {CERTAIN}, at 95 % confidence:", *sizes]))
     for name, planned in plans:
@@ -60,7 +69,9 @@ def power_command(
 
 def _check(tiers: list[int], count: int | None, controls: int, chance: float) -> None:
     if min(tiers) < 1:
-        raise OptionError(f"--repetitions has {min(tiers)} copies: give 1 or more, such as 1,4,16; for controls use --controls")
+        raise OptionError(
+            f"--repetitions has {min(tiers)} copies: give 1 or more, such as 1,4,16; for controls use --controls"
+        )
     if count is not None and count < 1:
         raise OptionError(f"--count is {count}: give 1 or more, such as 32")
     if controls < 0:
@@ -80,8 +91,8 @@ def _assigned(count: int, tiers: list[int], controls: int) -> AuditPlan:
 
 def _existing(audits: list[Path]) -> Iterator[tuple[str, AuditPlan]]:
     """Yield the names and sizes of existing audits. Raises OptionError for a run without canaries."""
+    from leakage_tasks.report.load.results import read_runs
     from leakage_tasks.report.power import of_manifest, of_run
-    from leakage_tasks.report.reading.results import read_runs
 
     manifests = [path for path in audits if path.suffix == ".jsonl"]
     for path in manifests:
@@ -90,5 +101,7 @@ def _existing(audits: list[Path]) -> Iterator[tuple[str, AuditPlan]]:
     for run in read_runs(results) if results else []:
         planned = of_run(run)
         if planned is None:
-            raise OptionError(f"{run.files[-1]}: has no results of a canary task: give a run of canary_exposure or canary_extraction")
+            raise OptionError(
+                f"{run.files[-1]}: has no results of a canary task: give a run of canary_exposure or canary_extraction"
+            )
         yield run.name, planned

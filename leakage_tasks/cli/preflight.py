@@ -29,7 +29,9 @@ def preflight_command(
         int | None, typer.Option(help="Number of rows of the training data to check, drawn at random (default: all).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed of the rows.")] = 0,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write the results to this file, as JSON.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write the results to this file, as JSON.")
+    ] = None,
 ) -> None:
     """Check that the trainer reads the planted canaries whole.
 

@@ -35,7 +35,9 @@ def resume_command(
     from leakage_tasks.core.errors import OptionError
 
     if older_than is not None and not prune:
-        raise OptionError("--older-than needs --prune: add it, as in --prune --older-than 30, or leave --older-than out")
+        raise OptionError(
+            "--older-than needs --prune: add it, as in --prune --older-than 30, or leave --older-than out"
+        )
     journal.check_folder(folder)
     if prune:
         removed = journal.prune(folder, _usable(older_than))

@@ -19,8 +19,12 @@ def score_command(
     findings: Annotated[
         list[Path], typer.Argument(help="samples_….jsonl, results_….json with samples in its folder, or a folder.")
     ],
-    every: Annotated[bool, typer.Option("--all", help="Show every column of results, not only the column of the run.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Also write all columns and audits to this file, as JSON.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show every column of results, not only the column of the run.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write all columns and audits to this file, as JSON.")
+    ] = None,
     delta: Annotated[float, typer.Option(help="δ of the audit's (ε, δ)-differential privacy.")] = 0.0,
 ) -> None:
     """Recompute all metrics from saved samples, without the model.
@@ -43,7 +47,7 @@ def score_command(
 
 
 def _scored(paths: list[Path], every: bool, delta: float) -> list[ScoredSamples]:
-    from leakage_tasks.report.reading.sample_files import find_samples
+    from leakage_tasks.report.load.sample_files import find_samples
     from leakage_tasks.report.score.score import audit_text, score_file, score_text
 
     samples = find_samples(paths)

@@ -19,17 +19,23 @@ from leakage_tasks.cli.registry import register_command
 def score_guesses_command(
     guesses: Annotated[
         list[Path],
-        typer.Argument(help="CSV of the Training Data Extraction Challenge, 'Example ID,Suffix Guess', most confident guess first."),
+        typer.Argument(
+            help="CSV of the Training Data Extraction Challenge, 'Example ID,Suffix Guess', most confident guess first."
+        ),
     ],
     data: Data,
-    split: Annotated[str, typer.Option(help="train, validation, test or all; an id is the position of a pair in the split, from 0.")] = "test",
+    split: Annotated[
+        str, typer.Option(help="train, validation, test or all; an id is the position of a pair in the split, from 0.")
+    ] = "test",
     prefix_length: PrefixLength = None,
     suffix_length: SuffixLength = None,
     tokenizer: Annotated[str | None, typer.Option(help="Tokenizer, if --data holds text.")] = None,
     text_column: TextColumn = "text",
     wrong: Annotated[
         int | None,
-        typer.Option(help="Number of wrong guesses allowed (default: 100 for 1,000 pairs or more, else a tenth of the pairs)."),
+        typer.Option(
+            help="Number of wrong guesses allowed (default: 100 for 1,000 pairs or more, else a tenth of the pairs)."
+        ),
     ] = None,
     output: JsonOutput = None,
 ) -> None:
@@ -41,7 +47,7 @@ def score_guesses_command(
     import json
 
     from leakage_tasks.core.atomic import check_place, write_text
-    from leakage_tasks.core.steady import unchanged
+    from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.score.guesses import guesses_text, score_guesses
 
     if output is not None:

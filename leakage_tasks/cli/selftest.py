@@ -21,11 +21,18 @@ def selftest_command(
     batch_size: BatchSize = None,
     max_batch_size: MaxBatchSize = None,
     template: Annotated[
-        str | None, typer.Option(help="Canary text with slots, such as 'My pin is {digits:6}.' (default: a built-in sentence).")
+        str | None,
+        typer.Option(help="Canary text with slots, such as 'My pin is {digits:6}.' (default: a built-in sentence)."),
     ] = None,
-    source: Annotated[str | None, typer.Option(help="Source sentence for translation models (default: a built-in sentence).")] = None,
-    canaries: Annotated[int, typer.Option(help="Number of random secrets, never planted; more secrets reveal smaller errors.")] = 32,
-    samples: Annotated[int, typer.Option(help="Number of random fillings scored for each secret, to check its rank.")] = 128,
+    source: Annotated[
+        str | None, typer.Option(help="Source sentence for translation models (default: a built-in sentence).")
+    ] = None,
+    canaries: Annotated[
+        int, typer.Option(help="Number of random secrets, never planted; more secrets reveal smaller errors.")
+    ] = 32,
+    samples: Annotated[
+        int, typer.Option(help="Number of random fillings scored for each secret, to check its rank.")
+    ] = 128,
     budget: Annotated[int, typer.Option(help="Upper limit on the sequences scored to estimate one rank.")] = 4000,
     seed: Annotated[int, typer.Option(help="Random seed of the canaries.")] = 0,
     output: JsonOutput = None,

@@ -8,5 +8,8 @@ import typer
 
 Jobs = Annotated[int, typer.Option(help="Number of shards to process in parallel, each in its own process.")]
 Dask = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Address of a Dask scheduler whose workers process the shards, such as tcp://host:8786.")
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="Address of a Dask scheduler whose workers process the shards, such as tcp://host:8786."
+    ),
 ]

@@ -79,7 +79,7 @@ class _Job:
 
     def run(self, settings: PromptSettings, init_text: str | None) -> None:
         """Check what can be checked before anything is loaded, tune, save, and put the checkpoint away."""
-        from leakage_tasks.core.steady import unchanged
+        from leakage_tasks.core.stable_inputs import unchanged
         from leakage_tasks.training.prompt.files import check_checkpoint, check_output
 
         check_output(self.output.resolve())

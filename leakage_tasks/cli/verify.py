@@ -16,11 +16,21 @@ from leakage_tasks.cli.shard_options import Dask, Jobs
 def verify_command(
     planted: Annotated[Path, typer.Argument(help="Dataset written by 'leakage plant'.")],
     manifest: Annotated[Path, typer.Argument(help="Manifest of the planted canaries.")],
-    chunk: Annotated[int | None, typer.Option(help="Also report the canaries that chunks of this length cut in two.")] = None,
-    tokenizer: Annotated[str | None, typer.Option(help="Measure --chunk in tokens of this tokenizer (default: in characters).")] = None,
-    text_column: Annotated[str | None, typer.Option(help="Column of the text (default: the column used for planting).")] = None,
-    source_column: Annotated[str | None, typer.Option(help="Column of the source sentences (default: the column used for planting).")] = None,
-    split: Annotated[str | None, typer.Option(help="Split of a saved folder (default: the split used for planting).")] = None,
+    chunk: Annotated[
+        int | None, typer.Option(help="Also report the canaries that chunks of this length cut in two.")
+    ] = None,
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Measure --chunk in tokens of this tokenizer (default: in characters).")
+    ] = None,
+    text_column: Annotated[
+        str | None, typer.Option(help="Column of the text (default: the column used for planting).")
+    ] = None,
+    source_column: Annotated[
+        str | None, typer.Option(help="Column of the source sentences (default: the column used for planting).")
+    ] = None,
+    split: Annotated[
+        str | None, typer.Option(help="Split of a saved folder (default: the split used for planting).")
+    ] = None,
     jobs: Jobs = 1,
     dask: Dask = None,
 ) -> None:

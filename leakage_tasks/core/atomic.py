@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from leakage_tasks.core.endings import PREFIX, SUFFIX, ended_in_order, workshop
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.core.rights import give_rights
+from leakage_tasks.core.permissions import give_rights
+from leakage_tasks.core.signal_cleanup import PREFIX, SUFFIX, ended_in_order, workshop
 
 _EXCHANGE, _HERE = 2, -100
 _OF_TOOLS = (".git", ".venv", "node_modules")

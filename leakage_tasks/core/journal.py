@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.atomic import failure_of, write_text
-from leakage_tasks.core.endings import PREFIX
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json, read_bytes
 from leakage_tasks.core.own_folder import MARKER
+from leakage_tasks.core.signal_cleanup import PREFIX
 
 FORMAT = "1"
 COMMAND = "lm_eval --metadata resume"

@@ -20,9 +20,9 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from leakage_tasks.core.endings import ended_in_order
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.log import first_line
+from leakage_tasks.core.signal_cleanup import ended_in_order
 from leakage_tasks.core.version import __version__
 
 GRACE = 10.0

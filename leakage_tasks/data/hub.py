@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leakage_tasks.core.atomic import check_place, write_text
 from leakage_tasks.core.errors import OptionError, PlantingError
-from leakage_tasks.core.kept import keeping_folder
+from leakage_tasks.core.partial_results import keeping_folder
 from leakage_tasks.data import Columns, overlap
 from leakage_tasks.data.pointers import POINTER, SCHEME, Pointer
 from leakage_tasks.data.shards import Shards, state_of

@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 
 from leakage_tasks.core.atomic import is_leftover, leftovers
 from leakage_tasks.core.errors import LeakageError, PlantingError
-from leakage_tasks.core.kept import forget
-from leakage_tasks.core.rights import close_as
+from leakage_tasks.core.partial_results import forget
+from leakage_tasks.core.permissions import close_as
 from leakage_tasks.data import FORMATS, ending_of, file_kind
 
 _FRONT = 1 << 20

@@ -16,11 +16,11 @@ from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, finding_from_json
 from leakage_tasks.attacks.suffix import finding as suffix_finding
 from leakage_tasks.attacks.suffix.confidences import CONFIDENCES
-from leakage_tasks.attacks.suffix.finding import Reading, Selection
+from leakage_tasks.attacks.suffix.finding import SelectedView, Selection
 from leakage_tasks.attacks.suffix.request import DEFAULT_CONFIDENCE
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
+from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.core.registry import Registry
-from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
@@ -196,9 +196,9 @@ def _copies(found: Finding) -> Grouped:
     return found.planted, found.kind, found.tier, found.family
 
 
-LEFT_OUT: Metric[Reading, Any] = MetricSpec("left_out", "pairs that do not survive the way through text, left out").row(
-    lambda reading: None, count
-)
+LEFT_OUT: Metric[SelectedView, Any] = MetricSpec(
+    "left_out", "pairs that do not survive the way through text, left out"
+).row(lambda reading: None, count)
 """Its values come of readings that there are not."""
 NULLS = ("recall", "recall_early_stop", "p_z")
 """Rows of ``suffix_extraction`` where it stayed unanswered: more would fill the table with nothing."""
@@ -214,24 +214,24 @@ def selection_of(column: str, order: Order) -> Selection:
     return named[column]
 
 
-def reading_of(answer: str, column: str, order: Order) -> Reading | None:
+def reading_of(answer: str, column: str, order: Order) -> SelectedView | None:
     """What a column reads off one answer; None for a pair that was left out."""
-    return selection_of(column, order).reading(suffix_finding.suffix_finding_from_json(answer))
+    return selection_of(column, order).select(suffix_finding.suffix_finding_from_json(answer))
 
 
 _suffix_rows = lru_cache(suffix_metrics)
 
 
-def _rows_asked(order: Order) -> Sequence[Metric[Reading, Any]]:
+def _rows_asked(order: Order) -> Sequence[Metric[SelectedView, Any]]:
     return _suffix_rows(order.get("wrong"), order.get("controls") is not None)
 
 
 def _suffix_values(answer: str, column: str, order: Order, copies: Copies) -> Values:
     """The values of one column for one pair; all None where the pair was left out."""
     selection, finding = selection_of(column, order), suffix_finding.suffix_finding_from_json(answer)
-    reading = selection.reading(finding)
+    reading = selection.select(finding)
     scheme = DecodingConfig(**{name: order[name] for name in DECODING_OPTIONS if name in order})
-    like = reading or suffix_finding.left_out_reading(finding, selection, scheme)
+    like = reading or suffix_finding.left_out_view(finding, selection, scheme)
     rows = [metric for metric in _rows_asked(order) if metric.applies(like)]
     values = {row.name: None if reading is None else row.value(reading) for row in rows}
     if selection.kind == "headline" and finding.nodes == 0:

@@ -1,4 +1,4 @@
-"""Metrics of the task ``suffix_extraction``, each from the :class:`Reading` of one pair.
+"""Metrics of the task ``suffix_extraction``, each from the :class:`SelectedView` of one pair.
 
 What a model that never saw the pairs would score depends on how predictable they are, so no row states a chance.
 """
@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from leakage_tasks.attacks.suffix.finding import Reading
+from leakage_tasks.attacks.suffix.finding import SelectedView
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import count, mean, minimum
 from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, one, too_few
@@ -40,29 +40,29 @@ BESIDE = ("recall", "drawn", "p_z", "p_z_most", "n")
 DRAWS = (1, 10, 100, 1000, 10_000)
 """Numbers of draws n for (n, p)-discoverability."""
 
-Row = Metric[Reading, Any]
+Row = Metric[SelectedView, Any]
 
 
-def _scored(reading: Reading) -> bool:
+def _scored(reading: SelectedView) -> bool:
     return not reading.finding.only_writes
 
 
-def _headline(reading: Reading) -> bool:
+def _headline(reading: SelectedView) -> bool:
     return reading.kind == "headline"
 
 
-def _told(reading: Reading) -> bool:
+def _told(reading: SelectedView) -> bool:
     return _headline(reading) and reading.view.reachable is not None
 
 
-def _only_drawn(reading: Reading) -> bool:
+def _only_drawn(reading: SelectedView) -> bool:
     return _headline(reading) and reading.view.hits is not None
 
 
 def _discoverable(draws: int) -> list[Row]:
     words = f"share of suffixes that {draws:,} draw{'s' * (draws > 1)} hold with a probability of {LIKELY} or more"
 
-    def applies(reading: Reading) -> bool:
+    def applies(reading: SelectedView) -> bool:
         # Of a suffix that no draw was, nothing tells whether more draws than there were hold it.
         return _told(reading) or (_only_drawn(reading) and draws <= reading.view.samples)
 
@@ -72,11 +72,11 @@ def _discoverable(draws: int) -> list[Row]:
     return row.with_ends(aggregates.SHARE_ENDS, partial(discoverable_ends, draws))
 
 
-def _hundred(reading: Reading) -> bool:
+def _hundred(reading: SelectedView) -> bool:
     return _headline(reading) and reading.view.samples >= 100
 
 
-def _among(k: int, applies: Applies[Reading]) -> list[Row]:
+def _among(k: int, applies: Applies[SelectedView]) -> list[Row]:
     spec = MetricSpec(f"recall_at_{k}", f"share of suffixes among the {k} surest drawn", better="lower")
     return spec.rate(partial(recalled_among, k), applies)
 
@@ -136,11 +136,11 @@ def _probabilities() -> list[Row]:
     ]
 
 
-def _compared(reading: Reading) -> bool:
+def _compared(reading: SelectedView) -> bool:
     return reading.view.base_own_bits is not None and reading.kind in ("headline", "length")
 
 
-def _compared_by_scheme(reading: Reading) -> bool:
+def _compared_by_scheme(reading: SelectedView) -> bool:
     return _compared(reading) and reading.view.base_reachable is not None
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.null_results import FIELD, Unanswered, agreed, unanswered
 from leakage_tasks.core.processes import Processes
-from leakage_tasks.core.unanswered import FIELD, Unanswered, agreed, unanswered
 from leakage_tasks.harness.api import LM, CacheHook, Instance
 from leakage_tasks.harness.generation import leave_out
 from leakage_tasks.tasks.sharing import ALIKE, SPARE, Sharing, merged, pooled, processes_of

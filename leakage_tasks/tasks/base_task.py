@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.null_results import FIELD, reason_of
 from leakage_tasks.core.processes import launched
-from leakage_tasks.core.unanswered import FIELD, reason_of
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import HarnessTask, request

@@ -13,8 +13,8 @@ from typing import Any
 
 from leakage_tasks.attacks.registry import BUDGET
 from leakage_tasks.canaries import Canary
+from leakage_tasks.core.null_results import ELSEWHERE, Unanswered
 from leakage_tasks.core.processes import Processes, launched
-from leakage_tasks.core.unanswered import ELSEWHERE, Unanswered
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import request
 from leakage_tasks.harness.plugin import runs_lm_eval

@@ -15,8 +15,8 @@ import pytest
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, write_manifest
 from leakage_tasks.canaries.natural import corpus_passages
-from leakage_tasks.canaries.removing import remove
 from leakage_tasks.canaries.sidecar import read_sidecar, sidecar_path
+from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.turns import turns_of

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from leakage_tasks.canaries import plant
-from leakage_tasks.canaries.removing import remove
+from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.journal import kept, open_journal
 from leakage_tasks.data import Columns

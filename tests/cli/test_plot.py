@@ -15,9 +15,9 @@ from lm_eval.tasks import TaskManager
 
 from leakage_tasks.cli.plot import plot_app
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, recall_of
 from leakage_tasks.report.plots.recall import draw_recall
-from leakage_tasks.report.reading.training_log import EpochExposure
 from leakage_tasks.stats import skew_normal
 from tests.conftest import ROOT
 from tests.oracles import merging, tiny_gpt2

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from leakage_tasks.cli.score import score_command
 from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
-from leakage_tasks.report.reading.results_file import every_row
+from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.report.score.score import score_file
 from tests.report.logged import finding, log
 from tests.report.saved import EXPOSURE, SUFFIXES, canary_run, suffix_run

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leakage_tasks.canaries import plant, verify
-from leakage_tasks.canaries.removing import remove
+from leakage_tasks.canaries.unplant import remove
 from tests.canaries.conftest import manifest as manifest
 from tests.canaries.killed import killed
 

@@ -10,7 +10,7 @@ from statistics import fmean
 import pytest
 
 from leakage_tasks.report.compare.changes import IN_ALL, compare
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.stats.paired import mean_difference, rate_difference
 from tests.report.pages import usual_canaries, write_run
 

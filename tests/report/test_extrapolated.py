@@ -11,14 +11,14 @@ import pytest
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.report.board.formats import as_text
+from leakage_tasks.report.load.findings import read_details
+from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.page import page
 from leakage_tasks.report.page.runs import tell_canary
 from leakage_tasks.report.page.spreads import exposures
 from leakage_tasks.report.plots.exposure import draw_epochs
 from leakage_tasks.report.plots.findings import epochs_of, repetitions_of
 from leakage_tasks.report.plots.repetitions import draw_repetitions
-from leakage_tasks.report.reading.findings import read_details
-from leakage_tasks.report.reading.results import read_runs
 from leakage_tasks.report.score.score import score_file
 from tests.report.made import STAMP
 from tests.report.pages import board, canary, write_run

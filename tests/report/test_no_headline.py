@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from leakage_tasks.report.board.board import make_board
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.load.results import read_runs
 from tests.report.made import STAMP, declaration, leaking, results, write
 
 Leakage = Callable[..., tuple[int, str, str]]

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from leakage_tasks.report.load.format import interval, number
+from leakage_tasks.report.load.validate import printable
 from leakage_tasks.report.page import page
 from leakage_tasks.report.page.runs import tell_runs
-from leakage_tasks.report.reading.format import interval, number
-from leakage_tasks.report.reading.validate import printable
 from tests.report.pages import board, canary, pair, usual_canaries, write_run
 
 NASTY = '"><img src=x onerror=alert(1)></script><script>alert(1)</script>\u2028\u2029&<!--'

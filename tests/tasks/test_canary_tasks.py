@@ -17,7 +17,7 @@ from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import Canary, make_canaries, plant, write_manifest
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import ManifestError, OptionError, TargetError
-from leakage_tasks.report.reading.results_file import every_row
+from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.tasks import canary_tasks as tasks
 from tests.conftest import ROOT
 from tests.oracles import brute_rank, letters, tiny_gpt2

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.verdict import Verdict
-from leakage_tasks.report.reading.comparability import apart, comparable, measured
-from leakage_tasks.report.reading.figures import Figure, Flag, figure, flags, verdict_on
-from leakage_tasks.report.reading.format import ARROWS, NOTHING
-from leakage_tasks.report.reading.results import Run, TaskResult
+from leakage_tasks.report.load.comparability import apart, comparable, measured
+from leakage_tasks.report.load.figures import Figure, Flag, figure, flags, verdict_on
+from leakage_tasks.report.load.format import ARROWS, NOTHING
+from leakage_tasks.report.load.results import Run, TaskResult
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,9 +13,9 @@ from typing import Any
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.report.board.board import Board, Column, Entry, Group
 from leakage_tasks.report.board.outputs import register_board
-from leakage_tasks.report.reading import markdown
-from leakage_tasks.report.reading.figures import Figure
-from leakage_tasks.report.reading.format import NOTHING, beside_lines, flag_words, interval, number, verdict_words
+from leakage_tasks.report.load import markdown
+from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.format import NOTHING, beside_lines, flag_words, interval, number, verdict_words
 
 Cell = tuple[str, ...]
 """The lines of one cell of a table in the terminal."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.report.board.board import Board, Column
-from leakage_tasks.report.reading.figures import Figure
+from leakage_tasks.report.load.figures import Figure
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import OptionError, ResultsError
-from leakage_tasks.report.reading.figures import Figure, Flag, figure, flags, headline_of
-from leakage_tasks.report.reading.format import measure, number
-from leakage_tasks.report.reading.results import Run, TaskResult
-from leakage_tasks.report.reading.validate import printable
+from leakage_tasks.report.load.figures import Figure, Flag, figure, flags, headline_of
+from leakage_tasks.report.load.format import measure, number
+from leakage_tasks.report.load.results import Run, TaskResult
+from leakage_tasks.report.load.validate import printable
 
 CLAIMED = "planting-claimed"
 WAIVERS = ("underpowered", "no-controls", "controls-off-chance", "lower-bound", "extrapolated", "no-headline", CLAIMED)

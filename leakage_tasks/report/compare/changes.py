@@ -12,10 +12,10 @@ from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.suffix_values import recalled
 from leakage_tasks.metrics.tiers import planted_words
-from leakage_tasks.report.reading.comparability import differences, measured
-from leakage_tasks.report.reading.findings import EXPOSURE, EXTRACTION, SUFFIXES, Details, read_details
-from leakage_tasks.report.reading.format import NOTHING, number
-from leakage_tasks.report.reading.run import Run
+from leakage_tasks.report.load.comparability import differences, measured
+from leakage_tasks.report.load.findings import EXPOSURE, EXTRACTION, SUFFIXES, Details, read_details
+from leakage_tasks.report.load.format import NOTHING, number
+from leakage_tasks.report.load.run import Run
 from leakage_tasks.stats.intervals import LEVEL
 from leakage_tasks.stats.paired import Difference, mean_difference, rate_difference
 
@@ -134,7 +134,7 @@ def _documents(task: str, run: Run, details: Details) -> Iterator[Document]:
         raise ResultsError(f"{run.tasks[task].file}: {task}: {details.missing[task]}")
     if task == SUFFIXES:
         for pair in details.pairs:
-            yield Document(str(pair.reading.pair), PAIRS, recalled(pair.reading), recalled(pair.reading))
+            yield Document(str(pair.selected.pair), PAIRS, recalled(pair.selected), recalled(pair.selected))
     for canary in details.canaries if task != SUFFIXES else ():
         value = canary.bits if task == EXPOSURE else canary.extracted
         if value is not None:

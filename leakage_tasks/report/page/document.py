@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.core.version import __version__
 from leakage_tasks.report.board.board import Board, Column, Entry
 from leakage_tasks.report.board.outputs import register_board
+from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.format import ARROWS, beside_lines, flag_words, interval, number, verdict_words
 from leakage_tasks.report.page.runs import tell_runs
 from leakage_tasks.report.page.scatter import scatter
-from leakage_tasks.report.reading.figures import Figure
-from leakage_tasks.report.reading.format import ARROWS, beside_lines, flag_words, interval, number, verdict_words
 
 if TYPE_CHECKING:
     from markupsafe import Markup

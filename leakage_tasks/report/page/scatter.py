@@ -11,8 +11,8 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from leakage_tasks.report.board.board import Board, Column, Entry, Group
-from leakage_tasks.report.reading.figures import Figure
-from leakage_tasks.report.reading.format import interval, number
+from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.format import interval, number
 
 Point = tuple[float, float]
 

@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.exposure import chance_exposure
 from leakage_tasks.metrics.tiers import planted_words
-from leakage_tasks.report.reading.figures import Figure
-from leakage_tasks.report.reading.findings import CanaryDetail
-from leakage_tasks.report.reading.format import interval, number
+from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.findings import CanaryDetail
+from leakage_tasks.report.load.format import interval, number
 from leakage_tasks.stats.intervals import clopper_pearson
 
 Value = TypeVar("Value")

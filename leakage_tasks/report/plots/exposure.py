@@ -8,8 +8,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.style import Entry, colour, legend_below, levels, marker, new_figure, save, tidy
-from leakage_tasks.report.reading.training_log import EpochExposure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

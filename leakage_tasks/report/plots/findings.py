@@ -11,15 +11,15 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFind
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.metrics.extraction import extracted
 from leakage_tasks.metrics.suffix_values import guessed
+from leakage_tasks.report.load.findings import EXPOSURE, EXTRACTION, SUFFIXES
+from leakage_tasks.report.load.results import read_runs, results_files
+from leakage_tasks.report.load.run import Run
+from leakage_tasks.report.load.sample_lines import AGAIN
+from leakage_tasks.report.load.samples import Samples, read_samples
+from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.histogram import MOST, Costs
 from leakage_tasks.report.plots.recall import RecallCurve
 from leakage_tasks.report.plots.repetitions import CanaryPoint, RunByRepetitions
-from leakage_tasks.report.reading.findings import EXPOSURE, EXTRACTION, SUFFIXES
-from leakage_tasks.report.reading.results import read_runs, results_files
-from leakage_tasks.report.reading.run import Run
-from leakage_tasks.report.reading.sample_lines import AGAIN
-from leakage_tasks.report.reading.samples import Samples, read_samples
-from leakage_tasks.report.reading.training_log import EpochExposure
 
 Sources = Sequence[str | Path]
 
@@ -229,7 +229,7 @@ def recall_of(sources: Sources) -> list[RecallCurve]:
 
 def _curve(name: str, run: RunFindings, confidence: str) -> RecallCurve:
     """What ``recall_early_stop`` of the confidence's column is computed from; pairs left out give none."""
-    readings = map(Selection(confidence, "confidence", HEADLINE, confidence).reading, run.suffixes)
+    readings = map(Selection(confidence, "confidence", HEADLINE, confidence).select, run.suffixes)
     return RecallCurve(name, [guessed(reading) for reading in readings if reading is not None], run.wrong)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from leakage_tasks.report.load.training_log import Point, TrainingCurves
 from leakage_tasks.report.plots.exposure import chance_levels
 from leakage_tasks.report.plots.style import DASHED, QUIET, Entry, colour, legend_below, marker, new_figure
-from leakage_tasks.report.reading.training_log import Point, TrainingCurves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

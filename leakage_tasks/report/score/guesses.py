@@ -13,8 +13,8 @@ from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.aggregates import check_wrong
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.submission import found_before, judged_guesses, read_submission, wrong_allowed
-from leakage_tasks.report.reading.format import number
-from leakage_tasks.report.reading.validate import printable
+from leakage_tasks.report.load.format import number
+from leakage_tasks.report.load.validate import printable
 from leakage_tasks.stats.intervals import clopper_pearson, early_stop_interval
 from leakage_tasks.stats.paired import Difference, rate_difference
 

@@ -17,7 +17,7 @@ def quantize_command(
     levels: Annotated[int, typer.Option(help="Different values a tensor's weights may have; 256 take 8 bits.")] = 256,
 ) -> None:
     """Force each weight of a model to one of a few values, as a regularizer that is no defence: audit it and see."""
-    from leakage_tasks.core.steady import unchanged
+    from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.research.victims.quantize import check_levels, quantize
     from leakage_tasks.training.saved_model import check_output, load_saved, save
 

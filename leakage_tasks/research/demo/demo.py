@@ -13,8 +13,8 @@ import typer
 
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.own_folder import own_folder
+from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.exposure import plot_exposure_by_epoch
-from leakage_tasks.report.reading.training_log import EpochExposure
 from leakage_tasks.research.demo.report import DemoResult, copies_of, means_by_copies, show_demo, told_by_copies
 from leakage_tasks.research.demo.settings import DemoFiles
 from leakage_tasks.research.demo.text_victims import TASKS, TEMPLATE, DemoText

@@ -16,7 +16,7 @@ from leakage_tasks.research.victims.multiple_choice_tasks import CONTINUATION, M
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
     from leakage_tasks.canaries import Canary
-    from leakage_tasks.report.reading.training_log import EpochExposure
+    from leakage_tasks.report.load.training_log import EpochExposure
 
 _ESSENTIALS = {
     "exposure of the fewest copies, bits": ("canary_exposure", "exposure"),
@@ -105,7 +105,7 @@ class ModelResult:
     @cached_property
     def figures(self) -> dict[str, float | None]:
         """The essentials of the harness' results, by what they are called; without those of tasks not run."""
-        from leakage_tasks.report.reading.results_file import every_row, headline_row
+        from leakage_tasks.report.load.results_file import every_row, headline_row
 
         results = self.command.results()
         return {

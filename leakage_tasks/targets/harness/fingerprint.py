@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.hf import HFLM
 

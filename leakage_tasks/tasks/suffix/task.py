@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, FREQUENCY
-from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, Reading, Selection, suffix_finding_from_json
+from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, SelectedView, Selection, suffix_finding_from_json
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.core.unanswered import reason_of
+from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics.aggregates import count
@@ -167,7 +167,7 @@ def _document(place: int | None, pair: Pair, reveal: bool) -> Document:
     return {"pair": pair.id, "place": place, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
 
 
-def _guess(place: int | None, reading: Reading | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
+def _guess(place: int | None, reading: SelectedView | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
     """What the challenge wants of one pair, counted from 0 among those tested.
 
     None for a control, for a pair that was left out and for a guess that ended early.

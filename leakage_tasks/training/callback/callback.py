@@ -21,9 +21,9 @@ from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.log import first_line, log
+from leakage_tasks.report.load.training_log import NATURAL_MEAN, SECONDS, SKIPPED, curves_of_log, exposure_entry
 from leakage_tasks.report.plots.style import KINDS, save
 from leakage_tasks.report.plots.training import draw_training
-from leakage_tasks.report.reading.training_log import NATURAL_MEAN, SECONDS, SKIPPED, curves_of_log, exposure_entry
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.callback.target import in_chat, live_target, undisturbed
 from leakage_tasks.training.preflight.start import look_before_training

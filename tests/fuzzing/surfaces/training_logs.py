@@ -7,9 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from leakage_tasks.report.load.training_log import read_curves, read_history
 from leakage_tasks.report.plots.exposure import draw_epochs
 from leakage_tasks.report.plots.training import draw_training
-from leakage_tasks.report.reading.training_log import read_curves, read_history
 from tests.fuzzing import mutate
 from tests.fuzzing.case import Call, ensure
 

@@ -11,7 +11,7 @@ import pytest
 
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.card.sentences import EXTRAPOLATED, LOWER_BOUND, UPPER_BOUND, sentence
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.load.results import read_runs
 from tests.report.made import leaking, results, tiered, write
 
 

@@ -9,8 +9,8 @@ from dataclasses import asdict
 import pytest
 
 from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
+from leakage_tasks.report.load.training_log import EpochExposure, read_history
 from leakage_tasks.report.plots.exposure import CROWD, chance_levels, draw_epochs, plot_exposure_by_epoch
-from leakage_tasks.report.reading.training_log import EpochExposure, read_history
 
 PNG = b"\x89PNG\r\n\x1a\n"
 

@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
+from leakage_tasks.report.load.training_log import TrainingCurves
 from leakage_tasks.report.plots.style import save
 from leakage_tasks.report.plots.training import draw_training
-from leakage_tasks.report.reading.training_log import TrainingCurves
 
 RUN = TrainingCurves(
     training=[(n / 2, 5 - n / 4) for n in range(1, 11)],

@@ -13,8 +13,8 @@ from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.metrics.audit import audit
-from leakage_tasks.report.reading.results_file import read_run
-from leakage_tasks.report.reading.samples import read_samples
+from leakage_tasks.report.load.results_file import read_run
+from leakage_tasks.report.load.samples import read_samples
 from leakage_tasks.report.score.score import score_file
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.report.saved import (

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from leakage_tasks.report.reading.comparability import apart, comparable
-from leakage_tasks.report.reading.results import Run, read_runs
+from leakage_tasks.report.load.comparability import apart, comparable
+from leakage_tasks.report.load.results import Run, read_runs
 from tests.report.made import declaration, leaking, results, write
 
 

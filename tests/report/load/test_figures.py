@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from leakage_tasks.report.reading.figures import Figure, figure, flags
-from leakage_tasks.report.reading.results import TaskResult, read_runs
+from leakage_tasks.report.load.figures import Figure, figure, flags
+from leakage_tasks.report.load.results import TaskResult, read_runs
 from tests.report.made import leaking, results, write
 
 

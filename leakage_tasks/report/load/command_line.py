@@ -9,7 +9,7 @@ from typing import Any
 
 from leakage_tasks.core.command_words import HIDDEN, masked, masked_settings, quoted, settings
 from leakage_tasks.core.inputs import parse_json, read_text
-from leakage_tasks.report.reading.run import STAMP
+from leakage_tasks.report.load.run import STAMP
 
 SEEDS = {"random_seed": 0, "numpy_seed": 1234, "torch_seed": 1234, "fewshot_seed": 1234}
 """The harness' own, in the order of ``--seed``."""

@@ -6,8 +6,8 @@ import pytest
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.report.reading.sample_files import find_samples
-from leakage_tasks.report.reading.samples import read_samples
+from leakage_tasks.report.load.sample_files import find_samples
+from leakage_tasks.report.load.samples import read_samples
 
 NAME = "samples_canary_exposure_2026-01-02T03-04-05.678901.jsonl"
 ORDER = {"goal": "exposure", "attack": "auto", "seed": 0}

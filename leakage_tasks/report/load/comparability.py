@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from leakage_tasks.report.reading.results import Run, TaskResult
+from leakage_tasks.report.load.results import Run, TaskResult
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.steady import ChangedError, unchanged
+from leakage_tasks.core.stable_inputs import ChangedError, unchanged
 
 
 def appended(path: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.core import kept as module
+from leakage_tasks.core import partial_results as module
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.core.kept import forget, keep, keeping_folder, kept
+from leakage_tasks.core.partial_results import forget, keep, keeping_folder, kept
 
 KEY = ["count", "ab" * 32, {"text": "text"}, None, 1]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.unanswered import reason_of
+from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.metrics.audit import AuditFigure, audit
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.scoring import (
@@ -24,10 +24,10 @@ from leakage_tasks.metrics.scoring import (
     read_answers,
     score,
 )
-from leakage_tasks.report.reading.run import STAMP, Run
-from leakage_tasks.report.reading.sample_files import NAME, scoring_of
-from leakage_tasks.report.reading.sample_lines import SampleLine, read_line, read_objects, wrong_line
-from leakage_tasks.report.reading.validate import printable
+from leakage_tasks.report.load.run import STAMP, Run
+from leakage_tasks.report.load.sample_files import NAME, scoring_of
+from leakage_tasks.report.load.sample_lines import SampleLine, read_line, read_objects, wrong_line
+from leakage_tasks.report.load.validate import printable
 
 
 @dataclass(frozen=True)

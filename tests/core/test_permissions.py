@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.core.atomic import replacing
-from leakage_tasks.core.rights import give_rights
+from leakage_tasks.core.permissions import give_rights
 
 
 def mode_of(path: Path) -> int:

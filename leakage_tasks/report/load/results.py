@@ -11,9 +11,9 @@ from pathlib import Path
 from leakage_tasks.core.command_words import masked
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.report.reading.results_file import read_run
-from leakage_tasks.report.reading.run import STAMP, Run, TaskResult
-from leakage_tasks.report.reading.validate import printable
+from leakage_tasks.report.load.results_file import read_run
+from leakage_tasks.report.load.run import STAMP, Run, TaskResult
+from leakage_tasks.report.load.validate import printable
 
 __all__ = ["Run", "TaskResult", "files_read", "read_runs", "results_files"]
 OURS = ("canary_exposure", "canary_extraction", "suffix_extraction")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.core.errors import OptionError, ResultsError
-from leakage_tasks.report.reading.validate import is_finite, load_json
+from leakage_tasks.report.load.validate import is_finite, load_json
 
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding

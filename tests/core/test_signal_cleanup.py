@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.core.endings import ended_in_order
+from leakage_tasks.core.signal_cleanup import ended_in_order
 
 PREAMBLE = """
 import contextlib, os, shutil, signal, sys
@@ -19,7 +19,7 @@ from pathlib import Path
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from leakage_tasks.core import atomic, endings
+from leakage_tasks.core import atomic, signal_cleanup
 place, number = Path(sys.argv[1]), int(sys.argv[2])
 """
 AS_IT_IS_MADE = """
@@ -56,7 +56,7 @@ with atomic.replacing(place / "file") as beside:
 IN_A_TEMPORARY_FOLDER = """
 import tempfile
 tempfile.tempdir = str(place)
-with endings.temporary_folder() as folder:
+with signal_cleanup.temporary_folder() as folder:
     (folder / "file").write_text("x")
     os.kill(os.getpid(), number)
 """

@@ -10,7 +10,7 @@ import pytest
 
 from leakage_tasks.attacks import Finding
 from leakage_tasks.core.errors import OptionError, ResultsError
-from leakage_tasks.report.reading.training_log import TrainingCurves, curves_of_log, exposure_entry, read_curves
+from leakage_tasks.report.load.training_log import TrainingCurves, curves_of_log, exposure_entry, read_curves
 
 
 def finding(exposure: float, times: int, **given) -> Finding:

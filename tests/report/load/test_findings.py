@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.unanswered import unanswered
-from leakage_tasks.report.reading.findings import Details, read_details
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.core.null_results import unanswered
+from leakage_tasks.report.load.findings import Details, read_details
+from leakage_tasks.report.load.results import read_runs
 from tests.report.made import STAMP
 from tests.report.pages import EXPOSURE, EXTRACTION, canary, pair, write_run
 
@@ -82,14 +82,14 @@ def test_the_same_id_in_two_manifests_is_two_canaries(tmp_path: Path):
 def test_tokens_of_pairs_are_kept_only_when_revealing(tmp_path: Path):
     write_run(tmp_path, "one", pairs=[pair(3, reveal=True)])
     assert details(tmp_path).pairs[0].suffix == ()
-    assert details(tmp_path).pairs[0].reading.finding.guesses == ()
+    assert details(tmp_path).pairs[0].selected.finding.guesses == ()
     assert details(tmp_path, reveal=True).pairs[0].suffix == (91, 92, 93, 94)
 
 
 def test_pairs_that_the_model_never_saw_are_none_of_its_pairs(tmp_path: Path):
     write_run(tmp_path, "one", pairs=[pair(0), pair(-1)])
     read = details(tmp_path)
-    assert ([each.reading.pair for each in read.pairs], read.left_out) == ([0], 0)
+    assert ([each.selected.pair for each in read.pairs], read.left_out) == ([0], 0)
 
 
 def test_counts_pairs_that_were_left_out(tmp_path: Path):

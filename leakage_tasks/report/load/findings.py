@@ -13,13 +13,19 @@ from typing import Any, TypeVar
 
 from leakage_tasks.attacks.coarse import NATURAL, coarsened
 from leakage_tasks.attacks.finding import EXTRAPOLATED, FIT, Finding, finding_from_json
-from leakage_tasks.attacks.suffix.finding import HEADLINE, Reading, Selection, SuffixFinding, suffix_finding_from_json
+from leakage_tasks.attacks.suffix.finding import (
+    HEADLINE,
+    SelectedView,
+    Selection,
+    SuffixFinding,
+    suffix_finding_from_json,
+)
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.inputs import check_file
 from leakage_tasks.core.jsonl import LineError, read_json_lines
-from leakage_tasks.core.unanswered import reason_of
+from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.metrics.extraction import within_ten
-from leakage_tasks.report.reading.run import Run
+from leakage_tasks.report.load.run import Run
 
 EXPOSURE, EXTRACTION, SUFFIXES = "canary_exposure", "canary_extraction", "suffix_extraction"
 """The tasks whose samples are read."""
@@ -93,7 +99,7 @@ class CanaryDetail:
 class PairDetail:
     """One pair of prefix and suffix as the run's own settings read it; tokens only where they are to be shown."""
 
-    reading: Reading
+    selected: SelectedView
     prefix: tuple[int, ...] = ()
     suffix: tuple[int, ...] = ()
     guesses: tuple[tuple[int, ...], ...] = ()
@@ -203,10 +209,10 @@ def _with(canary: CanaryDetail, task: str, found: Finding, reveal: bool) -> Cana
 
 def _pair(doc: Mapping[str, Any], found: SuffixFinding, reveal: bool) -> PairDetail | None:
     """One pair; None where it was left out."""
-    reading = Selection(HEADLINE, "headline", HEADLINE, found.chosen_by).reading(found)
-    if reading is None:
+    selected = Selection(HEADLINE, "headline", HEADLINE, found.chosen_by).select(found)
+    if selected is None:
         return None
-    bare = dataclasses.replace(reading, finding=dataclasses.replace(found, guesses=(), extra={}))
+    bare = dataclasses.replace(selected, finding=dataclasses.replace(found, guesses=(), extra={}))
     if not reveal:
         return PairDetail(bare)
     return PairDetail(bare, tuple(doc.get("prefix", ())), tuple(doc.get("suffix", ())), found.guesses)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from leakage_tasks.report.reading.figures import Figure, Flag
-from leakage_tasks.report.reading.format import beside_lines, flag_words, interval, number
+from leakage_tasks.report.load.figures import Figure, Flag
+from leakage_tasks.report.load.format import beside_lines, flag_words, interval, number
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.inputs import json_fault
 from leakage_tasks.metrics.metric import MORE
-from leakage_tasks.report.reading.declared import Declared, declared_from_json
-from leakage_tasks.report.reading.run import ADDED, Run, TaskResult, Values
-from leakage_tasks.report.reading.validate import WrongField, finite, load_json, mapping, printable
+from leakage_tasks.report.load.declared import Declared, declared_from_json
+from leakage_tasks.report.load.run import ADDED, Run, TaskResult, Values
+from leakage_tasks.report.load.validate import WrongField, finite, load_json, mapping, printable
 
 _NEITHER = ("name", "alias", "sample_len", "sample_count", "samples")
 _PREDICTED_ONLY = {"bypass"}

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_type_hints
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.metrics.metric import MORE, Direction, MetricSpec, ValidityCheck
 from leakage_tasks.metrics.scoring import INHERITED
-from leakage_tasks.report.reading.validate import WrongField, all_printable, finite, mapping, printable, text
+from leakage_tasks.report.load.validate import WrongField, all_printable, finite, mapping, printable, text
 
 Record = TypeVar("Record", MetricSpec, ValidityCheck)
 SCHEMA = 1

@@ -10,7 +10,7 @@ from scipy import stats
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.metrics.verdict import Verdict, verdict_of
-from leakage_tasks.report.reading.results import TaskResult
+from leakage_tasks.report.load.results import TaskResult
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
 NO_HEADLINE = "no-headline"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.report.reading.validate import WrongField, all_printable, finite, kind_of, printable
+from leakage_tasks.report.load.validate import WrongField, all_printable, finite, kind_of, printable
 
 ANY = st.text(st.characters(exclude_categories=()))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from leakage_tasks.metrics.verdict import Verdict
-from leakage_tasks.report.reading.figures import Figure, Flag
+from leakage_tasks.report.load.figures import Figure, Flag
 
 if TYPE_CHECKING:
     from leakage_tasks.metrics.audit import AuditFigure

@@ -16,7 +16,7 @@ from lm_eval.config.evaluate_config import EvaluatorConfig
 
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.command_words import HIDDEN
-from leakage_tasks.report.reading.command_line import CommandLine, command_of
+from leakage_tasks.report.load.command_line import CommandLine, command_of
 from tests.oracles import letters, tiny_gpt2
 from tests.report.made import STAMP, declaration, leaking, results, write
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from markdown_it import MarkdownIt
 
-from leakage_tasks.report.reading.markdown import escaped
+from leakage_tasks.report.load.markdown import escaped
 
 GITHUB = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 ALIVE = ("http://", "https://", "www.", "mailto:", "@")

@@ -11,8 +11,8 @@ from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.metrics.scoring import SCORINGS, Scoring, scoring_name
-from leakage_tasks.report.reading.run import STAMP
-from leakage_tasks.report.reading.sample_lines import order_of, read_objects
+from leakage_tasks.report.load.run import STAMP
+from leakage_tasks.report.load.sample_lines import order_of, read_objects
 
 NAME = re.compile(r"samples_(?P<task>.+)_(?P<stamp>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl")
 """How the harness names a file of samples: by its task, and by the time that the results file has as well."""

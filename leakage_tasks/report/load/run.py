@@ -13,8 +13,8 @@ from typing import Any
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.metrics.metric import Direction, MetricSpec, limited_words
-from leakage_tasks.report.reading.declared import Declared
-from leakage_tasks.report.reading.validate import printable
+from leakage_tasks.report.load.declared import Declared
+from leakage_tasks.report.load.validate import printable
 
 STAMP = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json$")
 """How the harness ends the name of a results file: the time of writing, which the files of samples share."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.load.results import read_runs
 from tests.report.made import leaking, results, write
 
 
