@@ -31,7 +31,9 @@ def with_near_copies(canaries: Sequence[Canary], changed: int, words: Sequence[s
     if any(canary.kind == "near" for canary in canaries):
         raise OptionError("--near-copies: the manifest has near copies already: plant it without the option")
     if len(words) < FEWEST_WORDS:
-        raise OptionError(f"--near-copies: the data have {len(words)} words that occur twice, {FEWEST_WORDS} are needed")
+        raise OptionError(
+            f"--near-copies: the data have {len(words)} words that occur twice, {FEWEST_WORDS} are needed"
+        )
     found: list[Canary] = []
     for canary in canaries:
         if not canary.planted or canary.kind in ("natural", "supporting"):

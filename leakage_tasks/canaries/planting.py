@@ -91,7 +91,12 @@ def plant(
     source, where = Path(source), turn_of(turn, "--chat-position")
     shards = None if is_hub(source) else shards_of(source)
     if is_hub(source) or shards is not None:
-        given = {"validation": validation, "label": label, "near-copies": fuzzy, "chat-position": None if where == "new" else where}
+        given = {
+            "validation": validation,
+            "label": label,
+            "near-copies": fuzzy,
+            "chat-position": None if where == "new" else where,
+        }
         for name, value in given.items():
             if value is not None:
                 raise OptionError(f"--{name} is not for shards: make the canaries so, or plant into one file")

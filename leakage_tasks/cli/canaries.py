@@ -36,13 +36,13 @@ def canaries_command(
     template: Annotated[
         str | None,
         typer.Option(
-            help="Text with slots, such as 'Pin of {unique}: {digits:6}.'; {unique} becomes another word in each canary."
+            help="Text with slots, such as 'Pin of {unique}: {digits:6}.'; {unique} is a different word in each canary."
         ),
     ] = None,
     profile: Annotated[
         str | None,
         typer.Option(
-            help="Number of canaries, copies and controls: smoke (6 canaries, 6 controls: to try the tools), routine (32 "
+            help="Number of canaries, copies and controls: smoke (6 canaries, 6 controls: for a trial), routine (32 "
             "canaries planted 1, 4 or 16 times, 100 controls: the default for a template) or powered (96 canaries, 200 "
             "controls)."
         ),
@@ -69,8 +69,8 @@ def canaries_command(
     tokenizer: Annotated[
         str | None,
         typer.Option(
-            help="Fill {words} with this tokenizer's whole words, {terms} with its words and numbers, {tokens} with any "
-            "of its ordinary tokens.",
+            help="Fill {words} with this tokenizer's whole words, {terms} with its words and numbers, {tokens} with "
+            "any of its ordinary tokens.",
             rich_help_panel=TEMPLATE,
         ),
     ] = None,
@@ -229,8 +229,8 @@ def canaries_command(
     supporting_slots: Annotated[
         int | None,
         typer.Option(
-            help="Number of slots, counted from the end, that supporting canaries fill with other words (default: half; "
-            "elmahdy: all).",
+            help="Number of slots, counted from the end, that supporting canaries fill with other words (default: "
+            "half; elmahdy: all).",
             rich_help_panel=CLASSES,
         ),
     ] = None,

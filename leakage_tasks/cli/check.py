@@ -44,8 +44,8 @@ def check_command(
     allow: Annotated[
         list[str] | None,
         typer.Option(
-            help="Accept a condition that fails the check by default: underpowered, no-controls, controls-off-chance, lower-bound, "
-            "extrapolated, no-headline, planting-claimed; repeatable."
+            help="Accept a condition that fails the check by default: underpowered, no-controls, controls-off-chance, "
+            "lower-bound, extrapolated, no-headline, planting-claimed; repeatable."
         ),
     ] = None,
     point_estimate: Annotated[

@@ -47,7 +47,7 @@ def compare_command(
 
     if len(results) < 2:
         raise OptionError(
-            "RESULTS has fewer than two runs: give the earlier run first, as in leakage compare results/before results/after"
+            "RESULTS has fewer than two runs: give the earlier run first, such as results/before results/after"
         )
     for path in output or []:
         if path.suffix.lower() not in KINDS:

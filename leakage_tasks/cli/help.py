@@ -28,7 +28,7 @@ AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class CommandHelp:
-    """What a command's function declares for its help page.
+    """The declaration of a command's function for its help page.
 
     ``stage`` is the panel of ``leakage --help`` that lists the command. ``renamed`` maps old spellings of options,
     still accepted but not shown, to the present ones.
@@ -55,7 +55,7 @@ def command_help(
 
 
 def declared_help(function: Any) -> CommandHelp:
-    """Return the declaration of a command's function, an empty one if there is none."""
+    """Return the declaration of a command's function, by default an empty declaration."""
     declared = getattr(function, _ATTRIBUTE, None)
     return declared if isinstance(declared, CommandHelp) else CommandHelp()
 
@@ -101,18 +101,8 @@ class LeakageCommand(TyperCommand):
         super().format_epilog(ctx, formatter)
 
 
-class LeakageGroup(TyperGroup):
-    """The commands of ``leakage``, listed by stage; a usage error ends with an example of the command."""
-
-    def make_context(self, *arguments: Any, **extra: Any) -> Any:
-        """Parse the group's own options."""
-        with _readable_errors():
-            return super().make_context(*arguments, **extra)
-
-    def invoke(self, ctx: Any) -> Any:
-        """Parse the options of a command and run it."""
-        with _readable_errors():
-            return super().invoke(ctx)
+class CommandList(TyperGroup):
+    """A group of commands whose help has one line for each command, by stage at the top level."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write one section for each stage, one line for each command: its name and the first sentence of its help."""
@@ -125,6 +115,20 @@ class LeakageGroup(TyperGroup):
                 panel = _text(command, "rich_help_panel") or "Commands"
                 panels.setdefault(panel, []).append((name.ljust(width), first_sentence(command.help or "")))
         _write_sections(formatter, panels.items())
+
+
+class LeakageGroup(CommandList):
+    """The commands of ``leakage``; a usage error ends with an example of the command."""
+
+    def make_context(self, *arguments: Any, **extra: Any) -> Any:
+        """Parse the group's own options."""
+        with _readable_errors():
+            return super().make_context(*arguments, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the options of a command and run it."""
+        with _readable_errors():
+            return super().invoke(ctx)
 
 
 def first_sentence(text: str) -> str:
@@ -149,7 +153,7 @@ def _text(thing: Any, name: str) -> str | None:
 
 @contextmanager
 def _readable_errors() -> Iterator[None]:
-    """Make usage errors printable, whatever the user typed, and add an example of the command."""
+    """Escape unprintable characters in usage errors, and add an example of the command."""
     try:
         yield
     except Exception as error:

@@ -27,7 +27,10 @@ def leaderboard_command(
     every: Annotated[bool, typer.Option("--all", help="Show all metrics, not only the primary ones.")] = False,
     reveal: Annotated[bool, typer.Option("--reveal", help="Show natural secrets in the page.")] = False,
 ) -> None:
-    """Compare runs in one table: leakage and usefulness of each model."""
+    """Compare runs in one table.
+
+    For each model the table has its leakage and its usefulness.
+    """
     from leakage_tasks.core.atomic import check_place, write_text
     from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.board.board import make_board

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from leakage_tasks.cli.help import REPORT, LeakageCommand, command_help
+from leakage_tasks.cli.help import REPORT, CommandList, LeakageCommand, command_help
 from leakage_tasks.cli.registry import COMMANDS, Command
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.plots.style import KINDS
@@ -134,6 +134,7 @@ def _write(figure: Figure, paths: list[Path]) -> None:
 def plot_app() -> typer.Typer:
     """Return the commands under ``leakage plot``."""
     app = typer.Typer(
+        cls=CommandList,
         help="Draw plots of results as PNG or SVG.",
         rich_help_panel=REPORT,
         no_args_is_help=True,

@@ -21,8 +21,8 @@ def preflight_command(
     trainer: Annotated[
         str,
         typer.Option(
-            help="MODULE:FUNCTION of a function without arguments that returns your Trainer. The module is imported, from "
-            "the current folder first."
+            help="MODULE:FUNCTION of a function without arguments that returns your Trainer. The module is imported, "
+            "from the current folder first."
         ),
     ],
     rows: Annotated[
@@ -82,7 +82,8 @@ def _load_trainer(location: str) -> Any:
         function = getattr(imported, name)
     except (ImportError, AttributeError, ValueError) as error:
         raise OptionError(
-            f"--trainer {location}: {error}: give MODULE:FUNCTION, such as train:make_trainer for make_trainer() in train.py"
+            f"--trainer {location}: {error}: give MODULE:FUNCTION, such as train:make_trainer for "
+            "make_trainer() in train.py"
         ) from error
     if not callable(function):
         kind = type(function).__name__

@@ -1,4 +1,4 @@
-"""Commands by name: those of this package, each registered in its own file, and those of other packages."""
+"""Registry of commands: this package registers each in its own file, other packages through entry points."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def registries() -> Sequence[Registry[Any]]:
 def _add(app: typer.Typer, name: str, command: Callable[..., Any] | typer.Typer, package: str) -> None:
     usual = f"Commands of {package}"
     if isinstance(command, typer.Typer):
-        panel = command.info.rich_help_panel
+        panel = command.rich_help_panel
         app.add_typer(command, name=name, rich_help_panel=panel if isinstance(panel, str) else usual)
     else:
         panel = declared_help(command).stage or usual

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.help import START, command_help
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.own_folder import own_folder
 from leakage_tasks.report.load.training_log import EpochExposure
@@ -78,15 +79,21 @@ def demo(
     return result
 
 
+@command_help(START, example="leakage demo -o runs/demo")
 def demo_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for everything the demo writes.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all files of the demo.")] = Path(
         "runs/demo"
     ),
-    epochs: Annotated[int, typer.Option(min=1, help="How often the model reads the text.")] = EPOCHS,
-    controls: Annotated[int, typer.Option(min=1, help="Canaries never planted, to show chance.")] = CONTROLS,
-    seed: Annotated[int, typer.Option(help="Of the canaries, their places and the model.")] = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="Number of training epochs.")] = EPOCHS,
+    controls: Annotated[
+        int, typer.Option(min=1, help="Number of canaries that are never planted, to show chance.")
+    ] = CONTROLS,
+    seed: Annotated[int, typer.Option(help="Random seed of the canaries, their positions and the model.")] = 0,
 ) -> None:
-    """Plant canaries in a text, train a small model on it and let lm_eval find them (minutes, no network)."""
+    """Plant canaries, train a small model and audit it.
+
+    Takes a few minutes on two cores, without a network.
+    """
     demo(output, epochs=epochs, seed=seed, controls=controls)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakage_tasks.cli.help import RESEARCH, command_help
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.own_folder import own_folder
@@ -73,13 +74,17 @@ def showcase(
     return result
 
 
+@command_help(RESEARCH, example="leakage showcase -o runs/showcase")
 def showcase_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for everything it writes.")] = Path(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all files of the showcase.")] = Path(
         "runs/showcase"
     ),
-    seed: Annotated[int, typer.Option(help="Of the canaries, their places and the models.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed of the canaries, their positions and the models.")] = 0,
 ) -> None:
-    """Train three small models, one with DP-SGD, one a classifier, and let lm_eval measure each (about 10 minutes)."""
+    """Train three small models, and audit each with lm_eval.
+
+    The models are an LSTM, one trained with DP-SGD, and a text classifier. Takes about 10 minutes.
+    """
     showcase(output, seed=seed)
 
 
