@@ -36,7 +36,7 @@ def check_turns(
     for option, value in given.items():
         if value is not None:
             raise OptionError(
-                f"--chat-position {turn} puts copies into conversations that are there, which have a class, a source and a "
+                f"--chat-position {turn} puts copies into existing conversations, which have a class, a source and a "
                 f"prompt of their own: leave out {option}, or use --chat-position new"
             )
 
