@@ -140,7 +140,8 @@ def test_the_old_spelling_of_an_option_is_accepted_but_not_shown(
 
 def test_near_copies_by_the_old_spelling(leakage: Leakage, tmp_path: Path) -> None:
     data = tmp_path / "train.txt"
-    data.write_text("\n".join(f"word{n % 90} other{n % 80} third{n % 70}" for n in range(400)) + "\n")
+    known = [f"{first}{second}" for first in ("ba", "de", "fi", "go", "hu") for second in "bcdfghjklmnpqrstvwxz"]
+    data.write_text("".join(f"{word}a {word}e {word}i\n" for word in known * 4))
     for name, option in (("old", "--fuzzy"), ("new", "--near-copies")):
         manifest = tmp_path / f"{name}.jsonl"
         template = "the random number that you want of {unique} is {digits:9} I think"

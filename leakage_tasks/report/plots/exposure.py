@@ -134,8 +134,8 @@ def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number:
 
 def _mark_bounds(axes: Axes, points: Sequence[tuple[int, float]], number: int) -> None:
     """Draw hollow marks over the lower bounds in a line of series ``number``."""
-    epochs, bits = [epoch for epoch, _ in points], [value for _, value in points]
-    axes.plot(epochs, bits, **hollow(colour(number), marker=marker(number), markersize=5))
+    if points:
+        axes.plot(*zip(*points, strict=True), **hollow(colour(number), marker=marker(number), markersize=5))
 
 
 def _by_epoch(points: Sequence[EpochExposure]) -> dict[int, list[float]]:

@@ -80,7 +80,8 @@ def _draw_exposures(axes: Axes, curves: TrainingCurves) -> list[Entry]:
         often = "once" if times == 1 else f"{times} times"
         found.append((_draw_line(axes, points, look), f"exposure, planted {often}"))
         bounds = [point for point in points if point[0] in curves.bounds.get(times, ())]
-        axes.plot(*_columns(bounds), **hollow(**look, markersize=5, markevery=_stride(points)))
+        if bounds:
+            axes.plot(*_columns(bounds), **hollow(**look, markersize=5, markevery=_stride(points)))
     if curves.controls:
         handle = _draw_line(axes, curves.controls, {"color": "black", "linestyle": ":", "marker": "."})
         found.append((handle, "exposure, never planted"))

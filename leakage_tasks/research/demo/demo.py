@@ -152,7 +152,7 @@ def _watcher(
         # Prints above the progress bar, if there is one.
         tqdm.write(
             f"epoch {epoch} of {epochs}: {losses[-1].validation:.2f} bits per held-out character; mean exposure in "
-            f"bits: {means}"
+            f"bits if planted {means}"
         )
         sys.stdout.flush()
 

@@ -63,8 +63,8 @@ def show_demo(result: DemoResult, canaries: Sequence[Canary]) -> None:
     secrets = f"{canaries[0].space.size:,}" if canaries else "0"
     print(f"\nResults\n\n{_summary(result)}\n")
     print(
-        f"Exposure in bits is log2 of {secrets} possible secrets divided by the rank that the model gives the true one: "
-        "the\nmaximum means that the true secret ranks first."
+        f"Exposure in bits is the log2 of {secrets} possible secrets divided by the rank of the true one.\nThe maximum "
+        "means that the model ranks the true secret first."
     )
     print("\nSecrets, and the model's best guesses\n")
     print(_secrets(result, canaries))
@@ -187,7 +187,7 @@ def show_showcase(result: ShowcaseResult) -> None:
         effort = f"{parameters:,} parameters, trained in {seconds:.0f} s, measured in {model.seconds:.0f} s"
         print(f"\n{model.name}: {effort}")
         print("\n".join(f"  {description:38} {_two_places(value)}" for description, value in model.figures.items()))
-        print(f"  mean exposure in bits: {means_in_words(model.by_copies)}")
+        print(f"  mean exposure in bits if planted {means_in_words(model.by_copies)}")
         if "epsilon" in model.training:
             print(_guarantee(model.training))
     print(f"\nFiles, after {result.seconds:.0f} s\n{result.files.listing()}", flush=True)
@@ -231,5 +231,5 @@ def _by_copies(findings: Iterable[Finding]) -> dict[int, list[Finding]]:
 
 
 def means_in_words(means: Mapping[int, MeanExposure]) -> str:
-    """Return means as in ``10x 29.9, 1x at least 8.3, never planted 1.1``."""
-    return ", ".join(f"{_times(copies)}{'' if copies else ' planted'} {mean}" for copies, mean in means.items())
+    """Return means as in ``10x: 29.9, 1x: at least 8.3, never: 1.1``."""
+    return ", ".join(f"{_times(copies)}: {mean}" for copies, mean in means.items())
