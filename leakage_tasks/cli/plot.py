@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -141,7 +142,7 @@ def plot_app() -> typer.Typer:
         rich_markup_mode=None,
         add_completion=False,
     )
-    commands = {
+    commands: dict[str, Callable[..., None]] = {
         "epochs": epochs_command,
         "repetitions": repetitions_command,
         "histogram": histogram_command,

@@ -93,7 +93,7 @@ def _summary(result: DemoResult) -> str:
     for copies, mean in mean_exposures(result.exposure).items():
         rows.append((f"exposure, {_planted(copies)}", f"{mean} bits on average{limits[copies > 0]}"))
     for copies, findings in _by_copies(result.extraction).items():
-        hits = sum(bool(finding.correct) and all(finding.correct) for finding in findings)
+        hits = sum(all(finding.correct or (False,)) for finding in findings)
         rows.append((f"extracted, {_planted(copies)}", f"{hits} of {len(findings)} secrets, as the model's best guess"))
     if result.bits_per_byte is not None:
         rows.append(("usefulness", f"{result.bits_per_byte:.2f} bits per byte of held-out text; lower is better"))
@@ -173,7 +173,7 @@ class ModelResult:
 
 @dataclass(frozen=True)
 class ShowcaseResult:
-    """Results of the showcase: those of each model, the files, and the total seconds."""
+    """Results of the showcase: the results of each model, the files, and the total seconds."""
 
     files: ShowcaseFiles
     models: Sequence[ModelResult]
