@@ -107,7 +107,7 @@ def preset(target: MadeUp, canary: Canary, draws: list[int]) -> list[dict[str, A
 
 def as_asked(target: MadeUp, canary: Canary) -> dict[str, Any]:
     """The rank as the attack gives it."""
-    found = run_attack("exposure", target, [canary], settings={"method": "estimated"})[0]
+    found = run_attack("exposure", target, [canary], values={"method": "estimated"})[0]
     fields = ("rank", "rank_low", "rank_high", "method", "extra")
     return _kept({name: getattr(found, name) for name in fields}) | {"calls": found.model_calls}
 

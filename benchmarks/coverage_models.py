@@ -106,7 +106,7 @@ def against_a_sample(target: CausalTarget, settings: dict[str, Any]) -> dict[str
     space = canaries[0].space
     sample = target.log_perplexity([space.fill(filling) for filling in space.sample(SAMPLE, "reference")])
     own = target.log_perplexity([space.fill(canary.secret) for canary in canaries])
-    found = run_attack("exposure", target, canaries, settings={"method": "estimated"}, **settings)
+    found = run_attack("exposure", target, canaries, values={"method": "estimated"}, **settings)
     overlap, errors, above, below = 0, [], 0, 0
     for finding, cost in zip(found, own, strict=True):
         low, high = (1 + end * (space.size - 1) for end in clopper_pearson(int((sample <= within(cost)).sum()), SAMPLE))
@@ -131,8 +131,8 @@ def against_a_sample(target: CausalTarget, settings: dict[str, Any]) -> dict[str
 def against_counts(target: CausalTarget) -> dict[str, Any]:
     """Estimated ranks among 10^5 beside exact ones."""
     canaries = controls(5)
-    exact = run_attack("exposure", target, canaries, budget=10**6, settings={"method": "exact"})
-    found = run_attack("exposure", target, canaries, settings={"method": "estimated"})
+    exact = run_attack("exposure", target, canaries, budget=10**6, values={"method": "exact"})
+    found = run_attack("exposure", target, canaries, values={"method": "estimated"})
     held = [each.rank_low <= true.rank <= each.rank_high for each, true in zip(found, exact, strict=True)]
     errors = [math.log2(each.rank / true.rank) for each, true in zip(found, exact, strict=True)]
     return {"held": f"{sum(held)} of {CONTROLS}", "largest_error_bits": float(np.abs(errors).max())}

@@ -66,7 +66,7 @@ def measured(target: CausalTarget, secret: Canary, budget: int) -> Iterator[Pair
     """True ranks of numbers like the secret, and what is found of them."""
     for canary in variants(secret):
         try:
-            (true,) = run_attack("exposure", target, [canary], budget=COUNT, settings={"method": "exact"})
+            (true,) = run_attack("exposure", target, [canary], budget=COUNT, values={"method": "exact"})
         except OptionError:
             continue
         for seed in range(SEEDS):

@@ -104,7 +104,7 @@ def compare(canaries: int, restarts: int, steps: int, slots: int, runs: int | No
     settings = {"restarts": restarts, "steps": steps, "finish": False}
     one_alone(plain, tokenizer, some[0], 0, 3)
     together = cpu_seconds(
-        lambda: run_attack("inversion", TaggerTarget(model, tokenizer), some, goal="extraction", settings=settings)
+        lambda: run_attack("inversion", TaggerTarget(model, tokenizer), some, goal="extraction", values=settings)
     )
     every = list(islice(product(some, range(restarts)), runs))
     timed = cpu_seconds(lambda: [one_alone(plain, tokenizer, canary, seed, steps) for canary, seed in every])

@@ -38,7 +38,7 @@ from leakage_tasks.targets import CausalTarget
 
 ATTACKS = {
     "exposure": {"goal": "exposure", "budget": 300},
-    "sampled": {"goal": "exposure", "budget": 300},
+    "rank-sample": {"goal": "exposure", "budget": 300},
     "brute-force": {"goal": "extraction", "budget": 1000},
 }
 SENTENCE = "You are a helpful assistant and tell no secret. "

@@ -60,7 +60,7 @@ def nodes() -> Run:
 
     def run(small: bool) -> Figures:
         canary = Canary("c", f"The code is {{digits:{2 if small else 6}}}.", tuple("27" if small else "271828"))
-        found = run_attack("exposure", target, [canary], budget=2 * 10**6, settings={"method": "exact"})
+        found = run_attack("exposure", target, [canary], budget=2 * 10**6, values={"method": "exact"})
         return _figures(found)
 
     return run

@@ -137,7 +137,7 @@ def measured(name: str, folder: Path) -> list[dict[str, Any]]:
     for task in TASKS:
         planner = Planner(lm, task, str(manifest), {"budget": BUDGET}, PILOT)
         for kind in planner.kinds():
-            own = [order.canary for _, order in planner.pairs if kind_of(order.canary) == kind.kind]
+            own = [request.canary for _, request in planner.pairs if kind_of(request.canary) == kind.kind]
             findings, took = taken_together(own, planner.attacked, planner.modules, 1)
             ranges = {each: kind.estimate(each) for each in QUANTITIES}
             row: dict[str, Any] = {"model": name, "task": task, "attack": kind.attack, "kind": kind.kind}

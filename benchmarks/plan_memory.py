@@ -126,7 +126,7 @@ def planned_and_grown(name: str, task: str, folder: Path) -> tuple[int, int, int
     *_, kind, more = MODELS[name]
     lm = load_model(kind, f"pretrained={folder}{more}", device="cpu")
     planner = Planner(lm, task, str(folder / "canaries.jsonl"), {"budget": BUDGET}, 0)
-    foretold, canaries = planner.memory(), [order.canary for _, order in planner.pairs]
+    foretold, canaries = planner.memory(), [request.canary for _, request in planner.pairs]
     planner.attacked(canaries[:1])
     before = held("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")

@@ -46,7 +46,7 @@ def load(folder: Path) -> CausalTarget:
 def measure(target: CausalTarget, canary: Canary, rounds: int, budget: int) -> dict[str, Any]:
     """Rank one secret ``rounds`` times."""
     found: list[Finding] = [
-        run_attack("exposure", target, [canary], budget=budget, settings={"precision": PRECISION})[0]
+        run_attack("exposure", target, [canary], budget=budget, values={"precision": PRECISION})[0]
         for _ in range(rounds)
     ]
     best = min(found, key=lambda finding: finding.seconds)

@@ -5,7 +5,8 @@
 ``compare FOLDER FOLDER2`` goes through all results files, samples, trials and reports of both, value by value: numbers
 may differ by 1e-9 of their size, texts not at all. It prints what differs and exits with 1; fields that the new version
 has added are counted. What says when, where, how long and by which version is left out, and trials, which are named by
-their code, are known by their config. Both on one machine: other processors round in other ways.
+their code, are known by their config. A name that replaced a former one is the same name. Both on one machine: other
+processors round in other ways.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from leakage_tasks.core.former_names import FIELDS, MISSED, current_attack, current_metric
+
 TOLERANCE = 1e-9
 SHOWN = 5
 RUNS = {
@@ -37,7 +40,7 @@ RUNS = {
 VOLATILE = re.compile(
     r"seconds|time|date|version|machine|command|git_hash|path|folder|salt|hash|code|transformers|torch|cpu|"
     r"pretty_env_info|model_name|model_source|system_|upper_git|leakage_version|more_words|config_source|base_model|"
-    r"^trials$"
+    r"^trials$|^schema$"
 )
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT[\d.:-]+")
 
@@ -117,10 +120,11 @@ def _records(folder: Path) -> dict[str, Any]:
 
 def _differences(old: Any, new: Any, where: str, added: Counter[str]) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
-        added.update(name for name in new if name not in old and not VOLATILE.search(name))
+        known = {_current(name, new) for name in old}
+        added.update(name for name in new if name not in known and not VOLATILE.search(name))
         for name in old:
             if not VOLATILE.search(name):
-                yield from _differences(old[name], new.get(name), f"{where}.{name}", added)
+                yield from _differences(old[name], new.get(_current(name, new)), f"{where}.{name}", added)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for place, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from _differences(one, other, f"{where}[{place}]", added)
@@ -130,11 +134,18 @@ def _differences(old: Any, new: Any, where: str, added: Counter[str]) -> Iterato
         yield f"{where.removeprefix('.')} is {str(new)[:80]!r}, was {str(old)[:80]!r}"
 
 
+def _current(name: str, new: dict[str, Any]) -> str:
+    """Return the name that the version of ``new`` has for what an older one calls ``name``."""
+    metric, ending = re.fullmatch(r"(.*?)((?:_stderr)?(?:,.*)?)", name, re.DOTALL).groups()  # type: ignore[union-attr]
+    names = (name, FIELDS.get(name, name), *(f"{current_metric(metric, each)}{ending}" for each in MISSED))
+    return next((each for each in names if each in new), name)
+
+
 def _same(old: Any, new: Any) -> bool:
     numbers = isinstance(old, int | float) and isinstance(new, int | float)
     if numbers and not isinstance(old, bool) and not isinstance(new, bool):
         return math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-    return bool(old == new)
+    return bool(new == old or (isinstance(old, str) and new == current_attack(old)))
 
 
 def _count(record: Any) -> int:

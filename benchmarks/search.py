@@ -113,7 +113,7 @@ def batch(model: Any) -> dict[str, Any]:
 
     def search(size: int, budget: int = 50_000) -> Finding:
         target = CausalTarget(model, TOKENIZER)
-        return run_attack("shortest-path", target, [SHORT], budget=budget, settings={"batch": size})[0]
+        return run_attack("shortest-path", target, [SHORT], budget=budget, values={"batch": size})[0]
 
     sides = {str(size): lambda size=size: search(size) for size in (128, 1)}
     search(128, budget=2000)
@@ -131,7 +131,7 @@ def rows(rounds: int) -> dict[str, Any]:
 
     def rank(batch_size: int | None) -> Finding:
         target = CausalTarget(model, TOKENIZER, batch_size=batch_size)
-        return run_attack("exposure", target, [canary], settings={"method": "exact"})[0]
+        return run_attack("exposure", target, [canary], values={"method": "exact"})[0]
 
     rank(None)
     took, found = seconds({"chosen": lambda: rank(None), "one text": lambda: rank(1)}, rounds)

@@ -54,7 +54,7 @@ def seconds(target: Any, canaries: list[Canary], rounds: int, **settings: Any) -
     found = []
     for _ in range(rounds):
         started = time.perf_counter()
-        run_attack("label-search", target, canaries, goal="extraction", settings=settings)
+        run_attack("label-search", target, canaries, goal="extraction", values=settings)
         found.append(time.perf_counter() - started)
     return min(found)
 

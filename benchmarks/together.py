@@ -30,7 +30,7 @@ from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
-from leakage_tasks.targets import CausalTarget, rounds
+from leakage_tasks.targets import CausalTarget, scheduler
 from leakage_tasks.targets.causal.asked import Step
 
 SHAPES = {"gpt2-tiny": (64, 2, 4), "gpt2-small": (768, 12, 12)}
@@ -195,13 +195,13 @@ def _measured(made: Setup, groups: Sequence[Sequence[Canary]], attack: str, goal
 @contextlib.contextmanager
 def _questions() -> Iterator[list[int]]:
     """Notes the rows of what is answered together in the block, in order."""
-    answer, rows = rounds._answer_alike, list[int]()
+    answer, rows = scheduler._answer_alike, list[int]()
 
     def noted(questions: Sequence[Any]) -> None:
         rows.append(sum(question.rows for question in questions))
         answer(questions)
 
-    with mock.patch.object(rounds, "_answer_alike", noted):
+    with mock.patch.object(scheduler, "_answer_alike", noted):
         yield rows
 
 

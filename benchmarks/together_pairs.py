@@ -112,7 +112,7 @@ def _measured(options: argparse.Namespace, model: Any, groups: Sequence[Sequence
     # As on a GPU: passes have so many rows at most, also of whole texts and of several lengths, and are worth much.
     target.sampler.limit.most, target.sampler.tokens, target.sampler.mixing = options.rows, 1 << 30, True
     token_by_token.PASS_ON_CPU = token_by_token.PASS_ELSEWHERE
-    order = SuffixRequest(samples=options.draws)
+    request = SuffixRequest(samples=options.draws)
     # What is found out about a model the first time, also of passes that are full, belongs to neither way.
     flat = DecodingConfig(top_p=1.0, temperature=10.0)
     attack_pairs(target, groups[0][:1], SuffixRequest(scheme=flat, samples=2 * options.rows))
@@ -124,7 +124,7 @@ def _measured(options: argparse.Namespace, model: Any, groups: Sequence[Sequence
     hook = model.register_forward_pre_hook(note, with_kwargs=True)
     for group in groups:
         chains.append([])
-        found += attack_pairs(target, group, order)
+        found += attack_pairs(target, group, request)
     hook.remove()
     return Measured(found, chains, time.process_time() - started)
 

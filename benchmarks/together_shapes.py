@@ -114,7 +114,7 @@ def harness(number: int, rows: int) -> Setup:
     model = GPT2LMHeadModel(GPT2Config(vocab_size=len(letters()), bos_token_id=0, eos_token_id=0, **size)).eval()
     lm = HFLM(pretrained=model, tokenizer=letters(), batch_size=rows or 1, device="cpu")
     canaries = make_canaries("the pin of {unique} is {digits:2}.", number, controls=0)
-    attacks = [("sampled", EXPOSURE), ("greedy", EXTRACTION)]
+    attacks = [("rank-sample", EXPOSURE), ("greedy", EXTRACTION)]
     return Setup(canaries, lambda: HarnessTarget(lm), modules_of(lm), attacks, rows or 1)
 
 

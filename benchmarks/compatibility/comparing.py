@@ -64,7 +64,7 @@ def classifier(model: Any, tokenizer: Any) -> Comparison:
     canaries = _canaries(TEMPLATE, label=label)
     target = as_target(lm)
     found = run_attack("auto", target, canaries)
-    best = run_attack("auto", target, canaries[:1], goal="extraction", settings={"beam": 100})
+    best = run_attack("auto", target, canaries[:1], goal="extraction", values={"beam": 100})
 
     def oracle(texts: Sequence[str]) -> FloatArray:
         return _class_losses(model, tokenizer, texts, LABELS.index(label))

@@ -210,7 +210,7 @@ def _label(
         counts = class_counts(job.source, layout.label, job.wanted.split, text_column=job.wanted.text)
         chosen = choose_class(counts, label)
     bare = [canary.label is None and canary.kind not in ("natural", "supporting", "near") for canary in canaries]
-    with_it = [replace(one, label=chosen) if needs else one for one, needs in zip(canaries, bare, strict=True)]
+    with_it = [replace(canary, label=chosen) if needs else canary for canary, needs in zip(canaries, bare, strict=True)]
     return chosen, with_it, sum(bare)
 
 

@@ -119,9 +119,9 @@ def _by_copies(run: Run) -> Iterator[str]:
 
     for task, result in sorted(run.tasks.items()):
         rows = result.rows
-        metrics = [row.of for row in rows.values() if row.headline and row.copies]
+        metrics = [row.parent for row in rows.values() if row.headline and row.copies]
         for metric in metrics:
-            tiers = [row for row in rows.values() if row.copies and row.of == metric]
+            tiers = [row for row in rows.values() if row.copies and row.parent == metric]
             tiers.sort(key=lambda row: row.copies or 0)
             values = [(planted_words(row.copies or 0), figure(result, row.name)) for row in tiers]
             if len(values) > 1:

@@ -38,7 +38,7 @@ def _all() -> Iterator[tuple[str, Sequence[Option]]]:
     for name, options in TASKS.items():
         yield f"task {name}", list(options.values())
     for attack in ATTACKS.values():
-        yield f"attack {attack.name}, for {attack.goal}", attack.settings
+        yield f"attack {attack.name}, for {attack.goal}", attack.options
 
 
 def _models() -> Iterator[tuple[str, Sequence[Option]]]:

@@ -18,7 +18,7 @@ from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import HarnessTask, request
 from leakage_tasks.metrics.metric import MORE, Metric, limited_words
 from leakage_tasks.metrics.scoring import Scoring, inherited
-from leakage_tasks.tasks.answering import Answer, answer_by_order, let_models_answer
+from leakage_tasks.tasks.dispatch import Answer, answer_by_group, let_models_answer
 from leakage_tasks.tasks.own_command import own_command
 from leakage_tasks.tasks.sharing import ALIKE, SPARE
 
@@ -39,11 +39,11 @@ class LocalTask(HarnessTask):
     ``MEASURES`` whether reports put its figures with leakage or with usefulness.
 
     With ``optional`` in its config, as a group sets it for its members, what the model or the options at hand cannot
-    answer is null instead of an error. For that a subclass puts ``self.optional`` into its requests' orders, results
+    answer is null instead of an error. For that a subclass puts ``self.optional`` into its requests' settings, results
     that are :meth:`nulls` where it :attr:`is_null`, and its options' reading into :meth:`may_lack_options` if it
     cannot do without some; its ``doc_to_target`` then meets a stand-in document that holds nothing but the reason.
 
-    Where some rows are ``brief``, the harness' table has them alone, and the number of the others in the row
+    Where some rows are ``in_table``, the harness' table has them alone, and the number of the others in the row
     :data:`.MORE`; in samples that row holds their values, in the results file the declaration holds what they come to.
     """
 
@@ -73,11 +73,11 @@ class LocalTask(HarnessTask):
     @classmethod
     def answers(cls, lm: LM, requests: Sequence[Instance]) -> Sequence[Any]:
         """What a model answers to the task's requests, one answer a request, in their order."""
-        return answer_by_order(lm, requests, cls.answering(lm), cls.SHARING)
+        return answer_by_group(lm, requests, cls.answering(lm), cls.SHARING)
 
     @classmethod
     def answering(cls, lm: LM) -> Answer:
-        """What answers requests of one order, that is with the same :meth:`asked_of`; made once a run."""
+        """What answers requests of one group, that is with the same :meth:`asked_of`; made once a run."""
         raise NotImplementedError
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -179,7 +179,7 @@ class LocalTask(HarnessTask):
         # The documents of the run have a hash where they are not all there are.
         part = {} if self.limited is None else {"part": fingerprint(self.used)}
         return {
-            "schema": 1,
+            "schema": 2,
             "version": __version__,
             "measures": self.MEASURES,
             "protocol": {} if self.is_null else {**self.protocol(), **part},
@@ -208,7 +208,7 @@ class LocalTask(HarnessTask):
     @staticmethod
     @lru_cache(maxsize=8)
     def _brief_of(metrics: tuple[Metric, ...]) -> frozenset[str]:
-        return frozenset(metric.name for metric in metrics if metric.brief)
+        return frozenset(metric.name for metric in metrics if metric.in_table)
 
     def nulls(self) -> dict[str, None]:
         """The results of a task that stayed unanswered: None for every metric."""
@@ -280,8 +280,8 @@ class LocalTask(HarnessTask):
         """One request on every process, for the reason to come back as its answer."""
         if rank == 0:
             log.warning("leakage: %s is null: %s", self.task_name, self.lacking)
-        order = {"optional": True, FIELD: self.lacking}
-        self._instances = [self._request(self._docs[0], "", order, 0)]
+        task_settings = {"optional": True, FIELD: self.lacking}
+        self._instances = [self._request(self._docs[0], "", task_settings, 0)]
 
     def request_of(self, doc: Document, text: str, doc_id: int) -> Instance:
         """One request: the text, and what is asked of the model."""

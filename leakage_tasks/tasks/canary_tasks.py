@@ -31,9 +31,9 @@ from leakage_tasks.metrics import scoring
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.metrics.verdict import verdict_of
-from leakage_tasks.tasks.answer_attacks import answering
-from leakage_tasks.tasks.answering import Answer
+from leakage_tasks.tasks.attack_handler import answering
 from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.manifests import hand_on
 from leakage_tasks.tasks.options import read_options
 from leakage_tasks.tasks.preflight_file import PreflightSummary, read_look
@@ -148,13 +148,13 @@ class CanaryTask(LocalTask):
         return " ".join(doc["secret"]) if "secret" in doc else MASK
 
     @property
-    def order(self) -> dict[str, Any]:
+    def task_settings(self) -> dict[str, Any]:
         """What is asked of the attack."""
         return {
             "goal": self.GOAL,
             "attack": self.options.attack,
             "budget": self.options.budget,
-            "settings": dict(self.options.settings),
+            "settings": dict(self.options.values),
             "for_others": self.options.for_others(self.company),
             "seed": self.options.seed,
             "known": self.options.known,
@@ -181,12 +181,12 @@ class CanaryTask(LocalTask):
     def asked_of(self, doc: Document) -> dict[str, Any]:
         """The attack's settings, and how the canary was read if not in the loss; the canary is the document."""
         reading = self._look.readings.get(doc["id"])
-        return {**self.order, "reading": reading} if reading else self.order
+        return {**self.task_settings, "reading": reading} if reading else self.task_settings
 
     def values_of(self, doc: Document, answer: str) -> dict[str, Any]:
         """The value of every metric of the attack's kind for one canary; None where the canary has none."""
         self.note_attack(answer)
-        values = self.SCORING.values(self.SCORING.read(answer), HEADLINE, self.order, self._copies)
+        values = self.SCORING.values(self.SCORING.read(answer), HEADLINE, self.task_settings, self._copies)
         if self.built_in:
             return {name: each for name, each in values.items() if name.startswith("control_") or name == "n_controls"}
         return values if self.options.rows == "all" else self.in_rows(values)
@@ -194,7 +194,7 @@ class CanaryTask(LocalTask):
     @property
     def metrics(self) -> Sequence[Metric]:
         """The rows, those of canaries planted equally often among them."""
-        return self.SCORING.metrics(self.order, self._copies)
+        return self.SCORING.metrics(self.task_settings, self._copies)
 
     @property
     def _copies(self) -> Copies:
@@ -217,9 +217,9 @@ class CanaryTask(LocalTask):
         attack = {} if self.options.attack == AUTO else {"attack": self.options.attack}
         # A budget has no usual value: what one that is not given comes to is the model's to say.
         asked = {} if self.options.budget is None else {"budget": self.options.budget}
-        used = {name for run, _ in self._attacks for name in ATTACKS[run].options}
+        used = {name for run, _ in self._attacks for name in ATTACKS[run].options_by_name}
         unused = {*self.options.for_others(self.company)} - used
-        for name, value in self.options.settings.items():
+        for name, value in self.options.values.items():
             option = None if name in unused else option_of(name, self.options.attack)
             if option is not None and option.affects_results and value not in (None, option.default):
                 asked[name] = value

@@ -34,13 +34,13 @@ def hand_on(path: str | None, canaries: Sequence[Canary], attacked_sha256: str) 
     return read
 
 
-def manifest_of(order: Mapping[str, Any]) -> tuple[Canary, ...]:
+def manifest_of(task_settings: Mapping[str, Any]) -> tuple[Canary, ...]:
     """Return all canaries of the manifest that an attack's request names; none for the built-in canaries.
 
     The manifest is read only if no task of this process has read it.
     """
-    path = order["canaries"]
+    path = task_settings["canaries"]
     if path is None:
         return ()
-    known = _READ.get((path, order["manifest"]))
+    known = _READ.get((path, task_settings["manifest"]))
     return tuple(read_manifest(path)) if known is None else known.canaries

@@ -11,6 +11,7 @@ from leakage_tasks.canaries.canary import Known
 from leakage_tasks.canaries.context import Context, read_context
 from leakage_tasks.core import option
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.former_names import current_attack, current_option
 from leakage_tasks.core.option import declared, near, nearest, options_of
 from leakage_tasks.core.registry import Registry
 from leakage_tasks.core.sizes import read_size
@@ -79,13 +80,13 @@ class Options:
         affects_results=False,
         type=object,
     )
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, plain or as ``attack.option``."""
     general: frozenset[str] = frozenset()
     """Those of them that were given for all tasks, so perhaps for another one."""
 
     def for_others(self, tasks: Collection[str]) -> list[str]:
-        """The names of settings that one of other ``tasks`` takes as well."""
+        """The names of those that one of other ``tasks`` takes as well."""
         taken = {name for task in tasks if task in TASKS for name in TASKS[task]}
         return sorted(self.general & taken)
 
@@ -100,6 +101,7 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
 
     A name that is none of ours is left alone, unless it looks like one of ours misspelt. Raises OptionError.
     """
+    metadata = with_current_attacks(metadata, task)
     own, metadata = own_options(metadata, task), said_for_tasks(metadata, CANARY_OPTIONS)
     attack = str({**metadata, **own}.get("attack") or "auto")
     known = dict(CANARY_OPTIONS)
@@ -112,14 +114,23 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
         typed["context"] = read_context(written if "context" in own else as_typed("context", written))
     if "memory" in typed:
         typed["memory"] = read_size(typed["memory"])
-    settings = {name: value for name, value in typed.items() if name not in CANARY_OPTIONS}
+    values = {name: value for name, value in typed.items() if name not in CANARY_OPTIONS}
     if own.get("attack") is not None:
         # What stands there for all tasks may be for the attacks of others.
-        settings = {name: value for name, value in settings.items() if name in own or _of(attack, name)}
-    plain = {name.removeprefix(f"{attack}."): value for name, value in settings.items()}
+        values = {name: value for name, value in values.items() if name in own or _of(attack, name)}
+    plain = {name.removeprefix(f"{attack}."): value for name, value in values.items()}
     general = frozenset(plain.keys() - own.keys())
     rest = {name: value for name, value in typed.items() if name in CANARY_OPTIONS}
-    return Options(**rest, settings=plain, general=general)
+    return Options(**rest, values=plain, general=general)
+
+
+def with_current_attacks(metadata: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Return ``metadata`` with the names that attacks have now, those under the task's own name too."""
+    named = {current_option(name): value for name, value in metadata.items()}
+    if isinstance(named.get("attack"), str):
+        named["attack"] = current_attack(named["attack"])
+    own = named.get(task)
+    return {**named, task: with_current_attacks(own, "")} if task and isinstance(own, Mapping) else named
 
 
 def said_for_tasks(metadata: Mapping[str, Any], options: option.Options) -> Mapping[str, Any]:
@@ -167,4 +178,4 @@ def typed_options(
 def _of(attack: str, name: str) -> bool:
     """Whether an option, plain or with its owner, is one of ``attack``; any is where that is none or unknown."""
     owner, _, plain = name.rpartition(".")
-    return attack not in ATTACKS or (owner in ("", attack) and plain in ATTACKS[attack].options)
+    return attack not in ATTACKS or (owner in ("", attack) and plain in ATTACKS[attack].options_by_name)

@@ -83,10 +83,10 @@ def _read(path: str, canaries: Sequence[Canary]) -> dict[str, Any]:
     try:
         told: Any = parse_json(text)
         records = {each["canary"]: each for each in told["canaries"]}
-        counts = [records[each.id][name] for each in canaries if each.kind != NATURAL for name in COUNTS]
+        counts = [records[canary.id][name] for canary in canaries if canary.kind != NATURAL for name in COUNTS]
         counts += [told["rows"], told["schema"]]
         if not all(type(count) is int and count >= 0 for count in counts) or not all(
-            records[each.id]["state"] in (IN_LOSS, *_TRAINING_EXPOSURES) for each in canaries
+            records[canary.id]["state"] in (IN_LOSS, *_TRAINING_EXPOSURES) for canary in canaries
         ):
             raise ValueError
     except (ValueError, LookupError, TypeError):

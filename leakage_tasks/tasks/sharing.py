@@ -19,7 +19,7 @@ from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import request
 from leakage_tasks.harness.plugin import runs_lm_eval
 from leakage_tasks.targets.pass_size import is_spread
-from leakage_tasks.targets.rounds import MOST_AT_ONCE
+from leakage_tasks.targets.scheduler import MOST_AT_ONCE
 
 Pool = dict[str, list[Instance]]
 """Requests of all processes by what they ask, each document's once, in the documents' order."""
@@ -91,10 +91,10 @@ def pooled(processes: Processes, requests: Sequence[Instance]) -> Pool:
     kind = requests[0].request_type
     pool: dict[str, dict[tuple[str, int], Instance]] = {}
     for said in processes.exchange("asked", json.dumps(own)):
-        for order, task, number, text, doc in json.loads(said):
-            again = request(kind, doc, (text, json.loads(order)), number, task)
-            pool.setdefault(order, {}).setdefault((task, number), again)
-    return {order: [group[key] for key in sorted(group)] for order, group in pool.items()}
+        for group_key, task, number, text, doc in json.loads(said):
+            again = request(kind, doc, (text, json.loads(group_key)), number, task)
+            pool.setdefault(group_key, {}).setdefault((task, number), again)
+    return {group_key: [group[key] for key in sorted(group)] for group_key, group in pool.items()}
 
 
 def merged(
@@ -123,15 +123,15 @@ class CanaryShare:
     """Places of the canaries that are to be attacked; what is taken is a number among these."""
 
     def __post_init__(self) -> None:
-        cost = [predicted_cost(each, self.budget) for each in self.canaries]
-        self._order = sorted(range(len(cost)), key=lambda place: -cost[place])
+        cost = [predicted_cost(canary, self.budget) for canary in self.canaries]
+        self._order = sorted(range(len(cost)), key=lambda index: -cost[index])
         self._among = {place: number for number, place in enumerate(self.missing)}
 
     def part(self, places: Sequence[int]) -> Sequence[int]:
         """Every n-th."""
         return places[self.processes.rank :: self.processes.size]
 
-    def take(self, under_way: int) -> int | None:
+    def next_attack(self, under_way: int) -> int | None:
         """The dearest that is left, if this process may have one more."""
         self.processes.look()
         while under_way < min(MOST_AT_ONCE, max(1, self._left() // self.processes.size)):

@@ -90,7 +90,7 @@ def ended(tmp_path: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """Planted shards; removing and verifying have done all of them, and ended before they forgot it."""
     plant(manifest, make(tmp_path / "in", "txt"), tmp_path / "planted")
     with monkeypatch.context() as patch:
-        patch.setattr("leakage_tasks.canaries.plant_shards.clear", lambda *_: None)
+        patch.setattr("leakage_tasks.canaries.unplant.clear", lambda *_: None)
         patch.setattr("leakage_tasks.canaries.scanning.forget", lambda *_: None)
         remove(tmp_path / "planted", tmp_path / "back")
         verify(tmp_path / "planted", manifest, 30)

@@ -39,10 +39,10 @@ def test_an_option_of_the_model_alone_is_none_of_the_task() -> None:
     merged = {"pretrained": "x", "budget": 3, "seed": 5, "width": 9}
     with noted({"pretrained": "x", "budget": 3, "seed": 5, "width": 9}, {}):
         options = read_options(merged, "canary_exposure")
-    assert (options.budget, options.seed, dict(options.settings)) == (None, 5, {})
+    assert (options.budget, options.seed, dict(options.values)) == (None, 5, {})
     with noted({"pretrained": "x", "seed": 5}, {"budget": 3, "width": 9}):
         options = read_options(merged, "canary_extraction")
-    assert (options.budget, options.seed, dict(options.settings)) == (3, 5, {"width": 9})
+    assert (options.budget, options.seed, dict(options.values)) == (3, 5, {"width": 9})
 
 
 def test_what_the_model_is_told_is_no_misspelt_option() -> None:

@@ -96,8 +96,8 @@ def mix_and_match_canaries(
         printed = _choose(_join_pairs(table) if doubled else table, only)
         own = [label] * len(printed)
     canaries = [
-        _canary(each, terms, position, repetitions[place % len(repetitions)], own[place], id_prefix)
-        for place, each in enumerate(printed)
+        _canary(each, terms, position, repetitions[index % len(repetitions)], own[index], id_prefix)
+        for index, each in enumerate(printed)
     ]
     return canaries + twins(canaries, controls, seed=seed, prefix=id_prefix)
 

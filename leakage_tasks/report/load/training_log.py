@@ -22,7 +22,7 @@ Point = tuple[float, float]
 Over = Literal["epoch", "step"]
 STATE = "trainer_state.json"
 MEAN, MOST, CONTROLS = (f"leakage/exposure_{name}" for name in ("mean", "max", "controls"))
-BOUND, KNOWN = "leakage/exposure_bound", "leakage/exposure_known"
+BOUND, KNOWN = "leakage/exposure_bound", "leakage/share_with_interval"
 NATURAL_MEAN, NATURAL_CONTROLS = "leakage/exposure_natural", "leakage/exposure_natural_controls"
 SECONDS, SKIPPED = "leakage/seconds", "leakage/skipped"
 _TIMES = "leakage/exposure_x"
@@ -31,11 +31,11 @@ _AT_LEAST = "_at_least"
 
 
 def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
-    """Findings of one point of a run as an entry of its log, all in bits but ``exposure_known``, a share.
+    """Findings of one point of a run as an entry of its log, all in bits but ``share_with_interval``, a share.
 
     The fewest copies come first; ``exposure_mean`` is of all planted canaries together, natural ones apart.
-    ``exposure_bound`` is the largest log2|R|, ``exposure_known`` the share of canaries in the data whose exposure is
-    more than a lower bound. A tier with lower bounds also has ``exposure_x…_at_least``, their share.
+    ``exposure_bound`` is the largest log2|R|, ``share_with_interval`` the share of canaries in the data whose exposure
+    is more than a lower bound. A tier with lower bounds also has ``exposure_x…_at_least``, their share.
     """
     by_times: dict[int, list[float]] = {}
     bounds: Counter[int] = Counter()
@@ -49,7 +49,7 @@ def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
             bounds[times] += found.method == "lower_bound"
     never = by_times.pop(0, [])
     planted = [bits for group in by_times.values() for bits in group]
-    known = [found.method != "lower_bound" for found in findings if found.planted]
+    known = [finding.method != "lower_bound" for finding in findings if finding.planted]
     means = {MEAN: planted, CONTROLS: never, NATURAL_MEAN: natural[True], NATURAL_CONTROLS: natural[False]}
     return {
         **{f"{_TIMES}{times}": fmean(bits) for times, bits in sorted(by_times.items())},
@@ -60,7 +60,7 @@ def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
         },
         **{name: fmean(bits) for name, bits in means.items() if bits},
         **({MOST: max(planted)} if planted else {}),
-        BOUND: max(found.log2_size for found in findings),
+        BOUND: max(finding.log2_size for finding in findings),
         KNOWN: fmean(known),
     }
 
@@ -145,7 +145,7 @@ def read_history(path: str | Path) -> list[EpochExposure]:
 def _sound(point: EpochExposure) -> EpochExposure:
     """The point itself. Raises ValueError for one that cannot be drawn."""
     numbers = (point.epoch, point.repetitions, point.exposure, point.log2_size)
-    if not isinstance(point.canary, str) or not all(is_finite(each) and each >= 0 for each in numbers):
+    if not isinstance(point.canary, str) or not all(is_finite(number) and number >= 0 for number in numbers):
         raise ValueError(point.canary)
     return point
 
@@ -155,7 +155,7 @@ def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") ->
     entries = list(history)
     bounds = [bits for _, bits in _points(entries, BOUND, over)]
     times = {int(found[1]) for entry in entries for key in entry if (found := re.fullmatch(f"{_TIMES}(\\d+)", key))}
-    planted = {each: _points(entries, f"{_TIMES}{each}", over) for each in sorted(times)}
+    planted = {time: _points(entries, f"{_TIMES}{time}", over) for time in sorted(times)}
     if not bounds or not any(planted.values()):
         return None
     training, validation, controls = (_points(entries, key, over) for key in ("loss", "eval_loss", CONTROLS))

@@ -117,8 +117,8 @@ def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number:
         "alpha": max(0.15, min(0.5, 10 / len(lines))),
     }
     crowded = len(lines) > CROWD
-    for one in lines.values():
-        places, bits = [point.epoch for point in one], [point.exposure for point in one]
+    for line in lines.values():
+        places, bits = [point.epoch for point in line], [point.exposure for point in line]
         handle = axes.plot(places, bits, color=colour(number), **(thin if crowded else heavy))[0]
         if not crowded:
             _mark_bounds(axes, [(point.epoch, point.exposure) for point in one if point.bound], number)

@@ -114,7 +114,7 @@ def levels(axes: Axes, named: Mapping[str, float]) -> None:
     low, high = axes.get_ylim()
     inches = axes.get_window_extent().height / axes.figure.dpi
     gap = (high - low) * SMALL * 1.4 / 72 / max(inches, 0.1)
-    ordered = sorted(named.items(), key=lambda each: each[1])
+    ordered = sorted(named.items(), key=lambda item: item[1])
     for (text, height), place in zip(ordered, spread([height for _, height in ordered], gap), strict=True):
         axes.axhline(height, color=QUIET, linewidth=1, linestyle=DASHED, zorder=1)
         where = axes.get_yaxis_transform()

@@ -88,7 +88,7 @@ def _draw_exposures(axes: Axes, curves: TrainingCurves) -> list[Entry]:
     if any(curves.bounds.values()):
         found.append(bound_entry(axes))
     named = chance_levels([curves.log2_size])
-    for (name, height), style in zip(sorted(named.items(), key=lambda each: each[1]), _LEVELS, strict=True):
+    for (name, height), style in zip(sorted(named.items(), key=lambda item: item[1]), _LEVELS, strict=True):
         handle = axes.axhline(height, color=QUIET, linewidth=1, linestyle=style, zorder=1)
         found.append((handle, f"exposure, {name}"))
     axes.set_ylim(0, max(named.values()) * 1.05)

@@ -39,7 +39,7 @@ class SuffixOptions:
 
     given: Mapping[str, Any]
     source: Source
-    order: SuffixRequest
+    request: SuffixRequest
     controls: str | None = declared(
         None, "text or pairs of the same kind that the model never saw, to be attacked alike: all of that file"
     )
@@ -64,8 +64,8 @@ class SuffixOptions:
     @property
     def selections(self) -> list[Selection]:
         """What the columns of results are read off."""
-        confidences = self.order.confidences(self.comparing_lm is not None, self.validation > 0)
-        return selections(self.order.confidence, confidences, self.order.views)
+        confidences = self.request.confidences(self.comparing_lm is not None, self.validation > 0)
+        return selections(self.request.confidence, confidences, self.request.views)
 
     def tested(self) -> tuple[Pair, ...]:
         """The pairs to attack. Raises OptionError."""
@@ -124,35 +124,35 @@ def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
         name: tuple(given.get(name, ())) for name in ("prefix_lengths", "suffix_lengths", "sample_counts")
     }
     settings = {name: given[name] for name in ("samples", "seed", "confidence", "lowercase") if name in given}
-    order = SuffixRequest(
+    request = SuffixRequest(
         scheme=DecodingConfig(**{name: given[name] for name in DECODING_OPTIONS if name in given}),
         keep=GUESSES if reveal else int("guesses" in given),
         **lengths,
         **settings,
     )
-    for name in IGNORED[order.scheme.decoding]:
+    for name in IGNORED[request.scheme.decoding]:
         if name in given:
             others = " or ".join(f"decoding={each}" for each in IGNORED if name not in IGNORED[each])
             raise OptionError(
-                f"{name} means nothing to decoding={order.scheme.decoding}: leave it out, or use {others}"
+                f"{name} means nothing to decoding={request.scheme.decoding}: leave it out, or use {others}"
             )
     compared, guesses = given.get("comparing_lm"), given.get("guesses")
-    if order.confidence == "comparing_lm" and compared is None:
+    if request.confidence == "comparing_lm" and compared is None:
         raise OptionError("confidence=comparing_lm needs a second model: pass --metadata comparing_lm=MODEL")
     if guesses is not None and check_place(guesses).is_dir():
         raise OptionError(f"guesses={guesses}: is a folder: name a .csv file in it")
     source = Source(**{name: given[name] for name in PAIR_OPTIONS if name in given})
-    validation = _validation(given.get("validation"), order.confidence, source.split)
+    validation = _validation(given.get("validation"), request.confidence, source.split)
     named: dict[str, Any] = {name: given.get(name) for name in ("controls", "untuned", "wrong", "resume", "model_id")}
     named["memory"] = read_size(given["memory"]) if "memory" in given else None
     return SuffixOptions(
-        given, source, order, comparing_lm=compared, validation=validation, guesses=guesses, reveal=reveal, **named
+        given, source, request, comparing_lm=compared, validation=validation, guesses=guesses, reveal=reveal, **named
     )
 
 
-def check_sweeps(pairs: Sequence[Pair], order: SuffixRequest) -> None:
+def check_sweeps(pairs: Sequence[Pair], request: SuffixRequest) -> None:
     """Raise OptionError where ``prefix_lengths`` or ``suffix_lengths`` asks for more than a pair has."""
-    for name, lengths in (("prefix_lengths", order.prefix_lengths), ("suffix_lengths", order.suffix_lengths)):
+    for name, lengths in (("prefix_lengths", request.prefix_lengths), ("suffix_lengths", request.suffix_lengths)):
         part = name.removesuffix("_lengths")
         for pair in pairs if lengths else ():
             if max(lengths) > len(getattr(pair, part)):

@@ -26,11 +26,11 @@ from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, inherited, reading_
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import PAIR_OPTIONS, pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
-from leakage_tasks.tasks.answering import Answer as Answering
 from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.sharing import Sharing
-from leakage_tasks.tasks.suffix.answer import answering
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, check_sweeps, read_suffix_options, suffix_options
+from leakage_tasks.tasks.suffix.suffix_handler import answering
 
 _NO_PROTOCOL = {*PAIR_OPTIONS, "seed", "reveal", "guesses", "resume", "model_id", "memory", "controls"}
 FEW = 100
@@ -61,13 +61,13 @@ class SuffixExtraction(LocalTask):
         self.options = options
         self._pairs = pairs = options.tested()
         attacked = options.attacked()
-        check_sweeps(attacked, options.order)
+        check_sweeps(attacked, options.request)
         options.fitted_on()
         _advise(options, len(pairs))
         self.METRICS = [*self.SCORING.metrics(options.given, {}), GUESSES_WRITTEN]
-        places = {pair.id: place for place, pair in enumerate(pairs)}
+        places = {pair.id: index for index, pair in enumerate(pairs)}
         self._docs = [_document(places.get(pair.id), pair, options.reveal) for pair in attacked]
-        self.columns = {each.name: partial(_read_off, each) for each in options.selections}
+        self.columns = {selection.name: partial(_read_off, selection) for selection in options.selections}
 
     def build_all_requests(self, **given: Any) -> None:
         """See the harness; with a chat template a prefix is how the assistant's turn begins."""
@@ -159,7 +159,7 @@ def _answer(text: str, guess: Sequence[int] | None) -> Answer:
 def _usual() -> dict[str, Any]:
     """What options are unless given, as far as they have a value then."""
     asked = suffix_options({"data": ""})
-    return {**vars(asked), **vars(asked.source), **vars(asked.order), **vars(asked.order.scheme)}
+    return {**vars(asked), **vars(asked.source), **vars(asked.request), **vars(asked.request.scheme)}
 
 
 def _document(place: int | None, pair: Pair, reveal: bool) -> Document:

@@ -51,7 +51,7 @@ def test_an_entry_holds_means_by_repetitions_maximum_bound_and_what_is_known():
             "leakage/exposure_x10": 9.0,
             "leakage/exposure_x10_at_least": 1.0,
             "leakage/exposure_bound": 30.0,
-            "leakage/exposure_known": 2 / 3,
+            "leakage/share_with_interval": 2 / 3,
         }
     )
     assert "leakage/exposure_controls" not in exposure_entry(found[:3])

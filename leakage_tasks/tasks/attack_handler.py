@@ -36,8 +36,8 @@ from leakage_tasks.targets.memory_budget import memory_within
 from leakage_tasks.targets.noise import NO_NOISE, Noise, recorded_noise
 from leakage_tasks.targets.protocols import TakesContext
 from leakage_tasks.targets.seq2seq.languages import Languages
-from leakage_tasks.tasks.answering import Answer
 from leakage_tasks.tasks.base_task import fingerprint
+from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.manifests import manifest_of
 from leakage_tasks.tasks.progress import RowsBar
 from leakage_tasks.tasks.resume import Findings, Resume, item_of, settings_of
@@ -46,85 +46,89 @@ from leakage_tasks.tasks.used_tokens import check_used_tokens
 
 
 def answering(lm: LM) -> Answer:
-    """Answers ``attack`` requests of one order with findings as JSON."""
+    """Answers ``attack`` requests of one group with findings as JSON."""
     targets: dict[Languages, Any] = {}
     noises: dict[tuple[Languages, str], Noise] = {}
     told: set[str] = set()
     resume = Resume(lm)
 
-    def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
-        with memory_within(order.get("memory")):
-            return findings(order, group)
+    def answer(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
+        with memory_within(task_settings.get("memory")):
+            return findings(task_settings, group)
 
-    def findings(order: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
-        canaries: Sequence[Canary] = _resolved([request.doc for request in group], order)
+    def findings(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
+        canaries: Sequence[Canary] = _resolved([request.doc for request in group], task_settings)
         with hiding(canaries), forward_faults(lm):
-            found = _of_endpoint(lm, order, canaries, resume) if takes_messages_alone(lm) else of_model(order, canaries)
+            found = (
+                _of_endpoint(lm, task_settings, canaries, resume)
+                if takes_messages_alone(lm)
+                else of_model(task_settings, canaries)
+            )
         answers = {each.canary: each.to_json() for each in found}
         return [answers.get(canary.id) for canary in canaries]
 
     def of_model(original: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
-        order, canaries = _in_chat(lm, original, canaries)
-        spoken = Languages(**order["languages"])
+        task_settings, canaries = _in_chat(lm, original, canaries)
+        spoken = Languages(**task_settings["languages"])
         if spoken not in targets:
             targets[spoken] = _target(lm, canaries, spoken)
             with hiding(canaries):
                 prove(targets[spoken], canaries)
         target = targets[spoken]
         if hasattr(target, "noise") and recorded_noise(target) != NO_NOISE:
-            key = spoken, json.dumps([order["manifest"], order["context"]])
+            key = spoken, json.dumps([task_settings["manifest"], task_settings["context"]])
             if key not in noises:
                 noises[key] = _noise(lm, target, original, canaries)
             target.recorded_noise = noises[key]
-        if rank_of(lm) == 0 and order["manifest"] not in told:
-            told.add(order["manifest"])
-            _tell_of_contexts(lm, target, order, canaries)
-        return _attacked(lm, target, order, canaries, _there(resume, order, canaries))
+        if rank_of(lm) == 0 and task_settings["manifest"] not in told:
+            told.add(task_settings["manifest"])
+            _tell_of_contexts(lm, target, task_settings, canaries)
+        return _attacked(lm, target, task_settings, canaries, _there(resume, task_settings, canaries))
 
     return answer
 
 
-def _noise(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> Noise:
+def _noise(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Noise:
     """Measure the noise on a canary of the whole manifest, which is the same one for every process."""
-    part = order["known"]
-    example = example_of(manifest_of(order) or canaries)
+    part = task_settings["known"]
+    example = example_of(manifest_of(task_settings) or canaries)
     own = example if part is None or example in canaries else attacker_view(example, part)
     with hiding([own]):
-        around, (written,) = _in_chat(lm, order, [own])
+        around, (written,) = _in_chat(lm, task_settings, [own])
         return noise_on_fillings(target, written, Context(**around["context"]))
 
 
 def prepared(
-    lm: LM, order: Mapping[str, Any], docs: Sequence[Mapping[str, Any]]
+    lm: LM, task_settings: Mapping[str, Any], docs: Sequence[Mapping[str, Any]]
 ) -> tuple[Mapping[str, Any], Sequence[Canary], Any]:
-    """The order in the model's own chat template, the documents' canaries, and the target that their attacks ask."""
-    canaries: Sequence[Canary] = _resolved(docs, order)
+    """Return the settings in the model's own chat template, the documents' canaries, and the target of the attacks."""
+    canaries: Sequence[Canary] = _resolved(docs, task_settings)
     if takes_messages_alone(lm):
-        return order, canaries, _endpoint(lm, order)
-    order, canaries = _in_chat(lm, order, canaries)
-    return order, canaries, _target(lm, canaries, Languages(**order["languages"]))
+        return task_settings, canaries, _endpoint(lm, task_settings)
+    task_settings, canaries = _in_chat(lm, task_settings, canaries)
+    return task_settings, canaries, _target(lm, canaries, Languages(**task_settings["languages"]))
 
 
-def _endpoint(lm: LM, order: Mapping[str, Any]) -> ChatEndpoint:
+def _endpoint(lm: LM, task_settings: Mapping[str, Any]) -> ChatEndpoint:
     """What is asked where messages alone are taken. Raises TargetError where that cannot serve."""
-    if order["goal"] != "extraction":
+    if task_settings["goal"] != "extraction":
         unscored(lm)
-    if order.get("chat") is None:
+    if task_settings.get("chat") is None:
         raise TargetError(f"{type(lm).__name__} takes messages alone: pass --apply_chat_template")
-    if name := order["chat"].get("template"):
+    if name := task_settings["chat"].get("template"):
         raise TargetError(
             f"--apply_chat_template {name}: the server of {type(lm).__name__} applies its own template: leave the name "
             "out, and name the template to the server"
         )
-    return ChatEndpoint(lm, Chat(**order["chat"]))
+    return ChatEndpoint(lm, Chat(**task_settings["chat"]))
 
 
-def _of_endpoint(lm: LM, order: Mapping[str, Any], canaries: Sequence[Canary], resume: Resume) -> list[Finding]:
+def _of_endpoint(lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary], resume: Resume) -> list[Finding]:
     """A finding a canary from an endpoint that takes messages alone."""
-    target = _endpoint(lm, order)
-    found = _attacked(lm, target, order, canaries, _there(resume, order, canaries))
+    target = _endpoint(lm, task_settings)
+    found = _attacked(lm, target, task_settings, canaries, _there(resume, task_settings, canaries))
     read = [finding.extra.get("ranked") for finding in found]
-    if order["chat"].get("prefill") and read and not any(read):
+    if task_settings["chat"].get("prefill") and read and not any(read):
         warn_once(
             "prefill=true: no text that the model wrote begins with a value that a slot may have: see in its manual "
             "whether the server goes on from an assistant's last message; else leave prefill out"
@@ -133,25 +137,25 @@ def _of_endpoint(lm: LM, order: Mapping[str, Any], canaries: Sequence[Canary], r
 
 
 def _in_chat(
-    lm: LM, order: Mapping[str, Any], canaries: Sequence[Canary]
+    lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary]
 ) -> tuple[Mapping[str, Any], Sequence[Canary]]:
-    """Return the order with what the chat template puts around the canaries, and these as the template writes them.
+    """Return the settings with what the chat template puts around the canaries, and these as the template writes them.
 
     Raises TargetError for a token that the model has no embedding of.
     """
-    if order.get("chat") is None:
-        check_used_tokens(lm, canaries, Context(**order["context"]))
-        return order, canaries
-    if order["chat"].get("prefill"):
+    if task_settings.get("chat") is None:
+        check_used_tokens(lm, canaries, Context(**task_settings["context"]))
+        return task_settings, canaries
+    if task_settings["chat"].get("prefill"):
         raise TargetError(
             f"prefill=true: is for endpoints that take messages alone; of {type(lm).__name__} every canary's turn is "
             "begun anyway: leave it out"
         )
     with hiding(canaries):
-        chat = Chat(**order["chat"])
-        around, written = chat.around(template_of(lm, chat.template), canaries, Context(**order["context"]))
+        chat = Chat(**task_settings["chat"])
+        around, written = chat.around(template_of(lm, chat.template), canaries, Context(**task_settings["context"]))
         check_used_tokens(lm, written, around)
-    return {**order, "context": around.to_json()}, written
+    return {**task_settings, "context": around.to_json()}, written
 
 
 def _target(lm: LM, canaries: Sequence[Canary], languages: Languages) -> Any:
@@ -178,83 +182,87 @@ def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
     return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))], not open_
 
 
-def _there(resume: Resume, order: Mapping[str, Any], canaries: Sequence[Canary]) -> Findings[Finding] | None:
-    """What the folder that the order names holds of the canaries; None where it names none."""
-    if order.get("resume") is None:
+def _there(resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Findings[Finding] | None:
+    """What the folder that the settings name holds of the canaries; None where they name none."""
+    if task_settings.get("resume") is None:
         return None
-    asked = {name: order[name] for name in ("attack", "budget", "seed", "known", "languages", "context", "chat")}
-    asked["settings"] = settings_of(order["settings"])
-    items = [item_of(canary, order["reveal"]) for canary in canaries]
-    task = f"canary_{order['goal']}"
-    return resume.findings(order["resume"], order.get("model_id"), task, asked, items, finding_from_json, whole=True)
+    asked = {
+        name: task_settings[name] for name in ("attack", "budget", "seed", "known", "languages", "context", "chat")
+    }
+    asked["settings"] = settings_of(task_settings["settings"])
+    items = [item_of(canary, task_settings["reveal"]) for canary in canaries]
+    task = f"canary_{task_settings['goal']}"
+    return resume.findings(
+        task_settings["resume"], task_settings.get("model_id"), task, asked, items, finding_from_json, whole=True
+    )
 
 
 def _found(
-    lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
+    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
 ) -> list[Finding]:
     """A finding a canary: those that are there already, and for the others what the attack finds out.
 
     Of several processes each has those that were there and those that it attacked.
     """
     known = {} if there is None else there.known
-    missing = [place for place in range(len(canaries)) if place not in known]
+    missing = [index for index in range(len(canaries)) if index not in known]
     processes = processes_of(lm)
-    title = f"Attacking {len(missing)} canaries ({order['goal']})"
+    title = f"Attacking {len(missing)} canaries ({task_settings['goal']})"
     attacked = [canaries[place] for place in missing]
-    bar = RowsBar(attacked, order["budget"], title, processes, shown=rank_of(lm) == 0)
+    bar = RowsBar(attacked, task_settings["budget"], title, processes, shown=rank_of(lm) == 0)
 
     def add(number: int, finding: Finding) -> None:
-        shown = finding if order["reveal"] else coarsened(finding)
+        shown = finding if task_settings["reveal"] else coarsened(finding)
         bar.done(number, shown)
         if there is not None:
             there.add(missing[number], finding.attack, shown.to_json())
 
     with bar.ended_by_errors():
         found = run_attack(
-            order["attack"],
+            task_settings["attack"],
             target,
             attacked,
-            budget=order["budget"],
-            seed=order["seed"],
-            goal=order["goal"],
-            settings=order["settings"],
-            for_others=order["for_others"],
-            context=Context(**order["context"]),
+            budget=task_settings["budget"],
+            seed=task_settings["seed"],
+            goal=task_settings["goal"],
+            values=task_settings["settings"],
+            for_others=task_settings["for_others"],
+            context=Context(**task_settings["context"]),
             done=add,
-            read=bar.read,
-            share=None if processes is None else CanaryShare(processes, canaries, order["budget"], missing),
+            on_rows=bar.read,
+            share=None if processes is None else CanaryShare(processes, canaries, task_settings["budget"], missing),
         )
     return [*known.values(), *found]
 
 
 def _attacked(
-    lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
+    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
 ) -> list[Finding]:
-    findings = _found(lm, target, order, canaries, there)
+    findings = _found(lm, target, task_settings, canaries, there)
     warn_of_rejected(findings)
     named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
-    settings = fingerprint({name: order[name] for name in named} | {"version": __version__})
-    beside, near = _beside(manifest_of(order))
+    settings_hash = fingerprint({name: task_settings[name] for name in named} | {"version": __version__})
+    beside, near = _beside(manifest_of(task_settings))
     stamped = (
         dataclasses.replace(
-            found,
-            manifest=order["manifest"],
-            settings=settings,
-            supporting=beside[found.canary],
-            near=near[found.canary],
-            reading=order.get("reading", ""),
+            finding,
+            manifest=task_settings["manifest"],
+            settings_hash=settings_hash,
+            supporting=beside[finding.canary],
+            near=near[finding.canary],
+            reading=task_settings.get("reading", ""),
         )
-        for found in findings
+        for finding in findings
     )
-    return [found if order["reveal"] else coarsened(found) for found in stamped]
+    return [found if task_settings["reveal"] else coarsened(found) for found in stamped]
 
 
-def _tell_of_contexts(lm: LM, target: Any, order: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
+def _tell_of_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
     """Say where the training met the canaries, if that is recorded, and where the model knows them better than here."""
     if not isinstance(target, TakesContext):
         return
-    context, manifest = Context(**order["context"]), order["canaries"]
-    records = [] if manifest is None else records_of(Path(manifest), manifest_hash(manifest_of(order)))
+    context, manifest = Context(**task_settings["context"]), task_settings["canaries"]
+    records = [] if manifest is None else records_of(Path(manifest), manifest_hash(manifest_of(task_settings)))
     for name, record in records:
         if (after := record.trained_after) is not None:
             log.info("leakage: %s: the training meets each copy %s; here context=%s", name, after, context)
@@ -295,14 +303,14 @@ def _beside(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
     return copies, near_counts(canaries)
 
 
-def _resolved(docs: Sequence[Mapping[str, Any]], order: Mapping[str, Any]) -> list[Canary]:
+def _resolved(docs: Sequence[Mapping[str, Any]], task_settings: Mapping[str, Any]) -> list[Canary]:
     """The documents' canaries; those whose secret is withheld are read from the manifest, as ``known`` says."""
-    manifest, part = order["canaries"], order["known"]
+    manifest, part = task_settings["canaries"], task_settings["known"]
     if all("secret" in doc for doc in docs):
         return [canary_from_json(doc) for doc in docs]
     if manifest is None:
         raise LeakageError("a document without its secret needs the manifest it is from: pass canaries=…")
-    known = {canary.id: canary for canary in manifest_of(order)}
+    known = {canary.id: canary for canary in manifest_of(task_settings)}
     missing = [doc["id"] for doc in docs if doc["id"] not in known]
     if missing:
         raise ManifestError(

@@ -33,8 +33,8 @@ from leakage_tasks.targets.harness.target import HarnessTarget, only_writes
 from leakage_tasks.targets.memory_budget import memory_within
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
-from leakage_tasks.tasks.answering import Answer as Answering
 from leakage_tasks.tasks.base_task import fingerprint
+from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.resume import Findings, Resume
 from leakage_tasks.tasks.sharing import processes_of, rank_of
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, suffix_options
@@ -47,12 +47,12 @@ ANY_TOKEN = 0
 
 
 def answering(lm: LM) -> Answering:
-    """Answers ``attack_pairs`` requests of one order with findings as JSON."""
+    """Answers ``attack_pairs`` requests of one group with findings as JSON."""
 
     resume = Resume(lm)
 
-    def answer(order: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
-        read, chat = suffix_options(order), order.get("chat")
+    def answer(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
+        read, chat = suffix_options(task_settings), task_settings.get("chat")
         before = None if chat is None else Chat(**chat).context(template_of(lm, chat.get("template"))).before
         embedded_tokens(lm).check_texts([] if before is None else [before], TEMPLATE)
         with private_forward_faults(lm, read.reveal):
@@ -89,7 +89,7 @@ def _suited(lm: LM, options: SuffixOptions) -> SuffixOptions:
                 f"{name} needs log-likelihoods, and this {type(lm).__name__} only writes text: leave it out"
             )
     chosen_by = options.given.get("confidence", FREQUENCY)
-    return dataclasses.replace(options, order=dataclasses.replace(options.order, confidence=chosen_by))
+    return dataclasses.replace(options, request=dataclasses.replace(options.request, confidence=chosen_by))
 
 
 def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
@@ -108,7 +108,7 @@ def _there(
     read_by = None if isinstance(lm, HFLM) else options.given.get("tokenizer")
     asked = {
         "settings": settings_hash(options, before),
-        "keep": options.order.keep,
+        "keep": options.request.keep,
         "data": pairs_hash(options.attacked()),
         "comparing_lm": compared,
         "tokenizer": read_by,
@@ -126,18 +126,18 @@ def _found(
     there: Findings[SuffixFinding] | None = None,
 ) -> list[SuffixFinding]:
     if there is not None and not there.missing:
-        return [there.known[place] for place in range(len(pairs))]
+        return [there.known[index] for index in range(len(pairs))]
     target = suffix_target(lm, pairs, options.given.get("tokenizer"), before)
     compared = None if options.comparing_lm is None else comparing_model(lm, options.comparing_lm, target, pairs)
     untuned = untuned_model(lm, options.untuned, target, pairs)
     bar = functools.partial(progress, shown=rank_of(lm) == 0, unit="pair")
     trained = _trained(target, options, bar)
-    data, settings = pairs_hash(options.attacked()), settings_hash(options, before)
+    data, digest = pairs_hash(options.attacked()), settings_hash(options, before)
     extra = {} if trained is None else {"trained": trained.to_json()}
     access = _access(lm, target, options)
 
     def stamped(each: SuffixFinding) -> SuffixFinding:
-        return dataclasses.replace(each, data=data, settings=settings, access=access, extra={**each.extra, **extra})
+        return dataclasses.replace(each, data=data, settings_hash=digest, access=access, extra={**each.extra, **extra})
 
     processes = processes_of(lm)
 
@@ -150,7 +150,7 @@ def _found(
     findings = attack_pairs(
         target,
         pairs,
-        options.order,
+        options.request,
         compared_with=compared,
         untuned=untuned,
         trained=trained,
@@ -158,7 +158,7 @@ def _found(
         known={} if there is None else there.known,
         done=add,
     )
-    return [stamped(each) for each in findings]
+    return [stamped(finding) for finding in findings]
 
 
 def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:
@@ -167,8 +167,8 @@ def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:
     likelihoods = "" if target.only_writes else ", and likelihoods"
     black = f"{TEXT}{likelihoods}" if isinstance(target, HarnessSuffixes) else NEXT_TOKEN
     taken = [f"{WEIGHTS}, for a prompt tuned on other pairs" if prompted else black]
-    taken += ["and another model of the same tokenizer"] * (options.order.confidence == "comparing_lm")
-    taken += ["and other pairs of the training data"] * (options.order.confidence == TRAINED)
+    taken += ["and another model of the same tokenizer"] * (options.request.confidence == "comparing_lm")
+    taken += ["and other pairs of the training data"] * (options.request.confidence == TRAINED)
     return ", ".join(taken)
 
 
@@ -177,10 +177,10 @@ def settings_hash(options: SuffixOptions, before: str | None = None) -> str:
 
     ``before`` is what a chat template puts before every prefix, if one is applied.
     """
-    order = {name: value for name, value in dataclasses.asdict(options.order).items() if name != "keep"}
+    request = {name: value for name, value in dataclasses.asdict(options.request).items() if name != "keep"}
     fitted_on = options.fitted_on()
     settings = {
-        **order,
+        **request,
         "comparing_lm": options.comparing_lm,
         **({} if options.untuned is None else {"untuned": options.untuned}),
         "fitted_on": pairs_hash(fitted_on) if fitted_on else None,
@@ -197,9 +197,9 @@ def _trained(target: DrawsSuffixes, options: SuffixOptions, bar: Callable[..., A
         return None
     shown = functools.partial(bar, what=f"Fitting a confidence on {len(pairs)} pairs")
     try:
-        return fit_confidence(target, pairs, options.order, progress=shown)
+        return fit_confidence(target, pairs, options.request, progress=shown)
     except NothingToFit as error:
-        if options.order.confidence == TRAINED:
+        if options.request.confidence == TRAINED:
             raise
         warn_once(f"{TASK}: column {TRAINED!r} stays empty: {error}")
         return None

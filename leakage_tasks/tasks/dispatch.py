@@ -17,7 +17,7 @@ from leakage_tasks.harness.generation import leave_out
 from leakage_tasks.tasks.sharing import ALIKE, SPARE, Sharing, merged, pooled, processes_of
 
 Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[Any]]
-"""Answers requests of one order, which is the second of their arguments (less ``optional``)."""
+"""Answers the requests of one group: those whose second argument, the task's settings, is equal."""
 Answers = Callable[[LM, Sequence[Instance]], Sequence[Any]]
 """Answers all requests of a kind."""
 
@@ -40,12 +40,12 @@ def let_models_answer(kind: str, answers: Answers, owner: type) -> None:
     setattr(LM, kind, method)
 
 
-def answer_by_order(lm: LM, requests: Sequence[Instance], answer: Answer, sharing: Sharing = ALIKE) -> list[Any]:
-    """Answer requests of one order together; a request that comes twice is answered once.
+def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharing: Sharing = ALIKE) -> list[Any]:
+    """Answer requests of equal task settings together; a request that comes twice is answered once.
 
-    An order that is ``optional`` and that the model of some process cannot serve, as a TargetError says, stays
-    unanswered on every process, with one warning. One that says itself why it cannot be answered does too. Where
-    several processes answer, they share the requests as ``sharing`` says.
+    If the settings of a group are ``optional`` and the model of some process cannot serve it (a TargetError), the group
+    stays unanswered on every process, with one warning. So does a group whose settings say why it cannot be answered.
+    If several processes answer, they share the requests as ``sharing`` says.
     """
     processes = processes_of(lm)
     with uncached(lm):
@@ -61,7 +61,7 @@ def _alone(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[Any]:
     groups: dict[str, list[Instance]] = {}
     for request in {id(request): request for request in requests}.values():
         groups.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
-    optional = [text for text in groups if _order(text)[1]]
+    optional = [text for text in groups if _task_settings(text)[1]]
     answers: dict[int, Any] = {}
     reasons: dict[str, str | None] = {}
     for text, group in groups.items():
@@ -93,30 +93,32 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
         )
         if never is not None:
             given = dict.fromkeys(range(len(group)), _never(text, group[0], never))
-        answers |= {(text, each.task_name, each.doc_id): given[place] for place, each in enumerate(group)}
-    return [answers[json.dumps(each.args[1], sort_keys=True), each.task_name, each.doc_id] for each in requests]
+        answers |= {(text, each.task_name, each.doc_id): given[index] for index, each in enumerate(group)}
+    return [
+        answers[json.dumps(request.args[1], sort_keys=True), request.task_name, request.doc_id] for request in requests
+    ]
 
 
-def _order(text: str) -> tuple[dict[str, Any], bool]:
+def _task_settings(text: str) -> tuple[dict[str, Any], bool]:
     """What is asked, and whether it may stay unanswered."""
-    order = json.loads(text)
-    return order, order.pop("optional", False)
+    task_settings = json.loads(text)
+    return task_settings, task_settings.pop("optional", False)
 
 
 def _never(text: str, first: Instance, never: Unanswered) -> str:
-    """The answer to a request of an order that is not answered; one process says so, unless it was said before."""
-    if never.first and FIELD not in _order(text)[0]:
+    """The answer to a request of a group that is not answered; one process says so, unless it was said before."""
+    if never.first and FIELD not in _task_settings(text)[0]:
         log.warning("leakage: %s is null: %s", first.task_name, never.reason)
     return unanswered(never.reason)
 
 
 def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:
-    """The answers to an order, or why there are none."""
-    order, optional = _order(text)
-    if FIELD in order:
-        return (), order[FIELD]
+    """The answers to a group, or why there are none."""
+    task_settings, optional = _task_settings(text)
+    if FIELD in task_settings:
+        return (), task_settings[FIELD]
     try:
-        return answer(order, group), None
+        return answer(task_settings, group), None
     except TargetError as error:
         if not optional:
             raise
