@@ -5,7 +5,8 @@
 ``compare FOLDER FOLDER2`` compares all results files, samples, trials and reports value by value: numbers may differ by
 1e-9 relative, texts must be equal. Prints the differences and exits with 1 if there are any; fields that the new
 version added are counted. Times, paths, machines and versions are ignored, and trials are matched by their
-configuration. Run both on one machine, because processors differ in rounding.
+configuration. A renamed metric, field or attack counts as equal to its former name. Run both on one machine, because
+processors differ in rounding.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from leakage_tasks.core.former_names import FIELDS, MISSED, current_attack, current_metric
+
 TOLERANCE = 1e-9
 SHOWN = 5
 RUNS = {
@@ -37,7 +40,7 @@ RUNS = {
 VOLATILE = re.compile(
     r"seconds|time|date|version|machine|command|git_hash|path|folder|salt|hash|code|transformers|torch|cpu|"
     r"pretty_env_info|model_name|model_source|system_|upper_git|leakage_version|more_words|config_source|base_model|"
-    r"^trials$"
+    r"^trials$|^schema$"
 )
 STAMP = re.compile(r"\d{4}-\d\d-\d\dT[\d.:-]+")
 
@@ -121,10 +124,11 @@ def _records(folder: Path) -> dict[str, Any]:
 
 def _differences(old: Any, new: Any, path: str, added: Counter[str]) -> Iterator[str]:
     if isinstance(old, dict) and isinstance(new, dict):
-        added.update(name for name in new if name not in old and not VOLATILE.search(name))
+        known = {_current(name, new) for name in old}
+        added.update(name for name in new if name not in known and not VOLATILE.search(name))
         for name in old:
             if not VOLATILE.search(name):
-                yield from _differences(old[name], new.get(name), f"{path}.{name}", added)
+                yield from _differences(old[name], new.get(_current(name, new)), f"{path}.{name}", added)
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, (one, other) in enumerate(zip(old, new, strict=True)):
             yield from _differences(one, other, f"{path}[{index}]", added)
@@ -134,11 +138,18 @@ def _differences(old: Any, new: Any, path: str, added: Counter[str]) -> Iterator
         yield f"{path.removeprefix('.')} is {str(new)[:80]!r}, was {str(old)[:80]!r}"
 
 
+def _current(name: str, new: dict[str, Any]) -> str:
+    """Return the key of ``new`` that replaces the former key ``name``."""
+    metric, ending = re.fullmatch(r"(.*?)((?:_stderr)?(?:,.*)?)", name, re.DOTALL).groups()  # type: ignore[union-attr]
+    names = (name, FIELDS.get(name, name), *(f"{current_metric(metric, task)}{ending}" for task in MISSED))
+    return next((candidate for candidate in names if candidate in new), name)
+
+
 def _same(old: Any, new: Any) -> bool:
     numbers = isinstance(old, int | float) and isinstance(new, int | float)
     if numbers and not isinstance(old, bool) and not isinstance(new, bool):
         return math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-    return bool(old == new)
+    return bool(new == old or (isinstance(old, str) and new == current_attack(old)))
 
 
 def _count(record: Any) -> int:

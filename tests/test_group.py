@@ -28,7 +28,7 @@ from leakage_tasks.harness.api import Instance
 from leakage_tasks.harness.generation import request
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.metric import MetricSpec
-from leakage_tasks.report.reading.results_file import every_row
+from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.tasks.base_task import LocalTask
 from leakage_tasks.tasks.dispatch import answer_by_group
 from tests.conftest import ROOT

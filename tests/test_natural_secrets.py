@@ -144,7 +144,7 @@ def test_no_error_in_an_attack_shows_the_text_it_was_reading(private: Private, m
         monkeypatch.setattr("leakage_tasks.tasks.attack_handler.prove", lambda target, canaries: None)
     monkeypatch.setattr(CausalTarget, "log_perplexity", broken)
     with pytest.raises(LeakageError) as caught:
-        evaluate(private.lm, private, "canary_exposure", attack="sampled")
+        evaluate(private.lm, private, "canary_exposure", attack="rank-sample")
     assert caught.value.__suppress_context__
     assert private.shown(str(caught.value)) == []
     assert "natural-0001" in str(caught.value) or error is LeakageError or not proven
@@ -200,6 +200,6 @@ def test_a_fast_way_that_fails_does_not_log_the_text_it_was_checked_on(private: 
         raise ValueError(f"cannot read {texts}")
 
     monkeypatch.setattr(CausalTarget, "encode", broken)
-    evaluate(private.lm, private, "canary_exposure", attack="sampled", budget=5)
+    evaluate(private.lm, private, "canary_exposure", attack="rank-sample", budget=5)
     assert "steps aside: ValueError" in caplog.text
     assert private.shown(caplog.text) == []

@@ -18,10 +18,10 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import near
 from leakage_tasks.report.board.board import Board, Entry, make_board
 from leakage_tasks.report.board.formats import as_text
+from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.format import flag_words, interval, number, verdict_words
+from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.publish import write_board, write_card
-from leakage_tasks.report.reading.figures import Figure
-from leakage_tasks.report.reading.format import flag_words, interval, number, verdict_words
-from leakage_tasks.report.reading.results import read_runs
 
 if TYPE_CHECKING:
     import pandas as pd

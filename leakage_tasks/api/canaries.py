@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.signal_cleanup import temporary_folder
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries.canary import Canary

@@ -59,8 +59,8 @@ def read_findings(*paths: str | Path) -> pd.DataFrame:
 
 def findings_by_task(*paths: str | Path) -> dict[str, list[Finding]]:
     """The findings in samples files, or in folders of them. Raises ResultsError."""
-    from leakage_tasks.report.reading.sample_files import find_samples
-    from leakage_tasks.report.reading.samples import read_samples
+    from leakage_tasks.report.load.sample_files import find_samples
+    from leakage_tasks.report.load.samples import read_samples
 
     found: dict[str, list[Finding]] = {}
     for file in find_samples(paths).files:

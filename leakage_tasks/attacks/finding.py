@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, get_args
 
+from leakage_tasks.core.former_names import current_attack
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.core.old_names import accept_old_names
 
@@ -19,7 +20,7 @@ Extra = dict[str, Any]
 Method = Literal["exact", "estimated", "sampled", "extrapolated", "lower_bound", "banded"]
 BANDED: Literal["banded"] = "banded"
 """The method of ranks of which only the band is told that they are in."""
-Reading = Literal["", "context", "absent"]
+TrainingExposure = Literal["", "context", "absent"]
 """How a planted canary was read in training where a look at its data says so: not in the loss but before what is in it,
 or not at all; empty where it is in the loss or nobody looked."""
 CONTEXT = 0
@@ -101,7 +102,7 @@ class Finding:
     access: str = ""
     supporting: int = 0
     coarse: bool = False
-    reading: Reading = ""
+    reading: TrainingExposure = ""
     family: str = ""
     near: int = 0
     noise_bits: float | None = None
@@ -148,6 +149,7 @@ def finding_from_json(text: str) -> Finding:
     data = parse_json(text)
     data.pop("exposure")
     _check(data)
+    data["attack"] = current_attack(data["attack"])
     data["guesses"] = tuple(Guess(tuple(guess["filling"]), guess["text"], guess["score"]) for guess in data["guesses"])
     if data["correct"] is not None:
         data["correct"] = tuple(data["correct"])
@@ -155,7 +157,7 @@ def finding_from_json(text: str) -> Finding:
 
 
 _METHODS = (None, *get_args(Method))
-_READINGS = get_args(Reading)
+_TRAINING_EXPOSURES = get_args(TrainingExposure)
 _NEVER_NONE = frozenset(("log2_size", "repetitions", "score", "proven", "supporting", "near", *FIT))
 _LEAST = {"log2_size": 0, "repetitions": 0, "model_calls": 0, "rank": 1, "rank_low": 1, "rank_high": 1, "place": 1}
 _LEAST_OF_FIT = dict.fromkeys(FIT[:-1], 0)
@@ -170,7 +172,7 @@ def _check(data: dict[str, Any]) -> None:
         if not isinstance(data.get(name, "") if name == "family" else data[name], str):
             raise ValueError(f"{name} is no text")
     _check_truth("coarse is", data.get("coarse", False))
-    if data.get("reading", "") not in _READINGS:
+    if data.get("reading", "") not in _TRAINING_EXPOSURES:
         raise ValueError("reading is none that is known")
     if data["method"] not in _METHODS:
         raise ValueError("method is none that is known")

@@ -10,6 +10,7 @@ from typing import Any, Literal, Never, TypeVar, get_args
 from leakage_tasks.attacks.access import access_by_protocol
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.core import former_names
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.old_names import accept_old_names
 from leakage_tasks.core.option import Option, by_name, near, resolved
@@ -109,6 +110,7 @@ ATTACKS: Registry[Attack] = Registry(
     "leakage_tasks.attacks.inversion",
     group="lm_eval_leakage.attacks",
     words=True,
+    former=former_names.ATTACKS,
 )
 
 
@@ -245,7 +247,7 @@ def option_of(given: str, attack: str = AUTO) -> Option | None:
     owners = [attack for attack in ATTACKS.own().values() if given in attack.options_by_name]
     meanings = {attack.options_by_name[given]: attack.name for attack in owners}
     if len(meanings) > 1:
-        ways = " or ".join(f"{each}.{given}=…" for each in sorted(meanings.values()))
+        ways = " or ".join(f"{meaning}.{given}=…" for meaning in sorted(meanings.values()))
         raise OptionError(f"{given}=… means something else to each of several attacks: name its owner, {ways}")
     return next(iter(meanings), None)
 

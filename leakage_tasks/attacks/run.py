@@ -26,6 +26,7 @@ from leakage_tasks.attacks.registry import (
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.former_names import current_attack, current_option
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.noise import NO_NOISE, recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
@@ -97,7 +98,8 @@ def chosen_attacks(
     """What :func:`run_attack` would run for each canary, without running it. Raises as that does."""
     if budget is not None and budget < 1:
         raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
-    given = values or {}
+    name = current_attack(name)
+    given = {current_option(each): value for each, value in (values or {}).items()}
     own_alone = {each: value for each, value in given.items() if each not in for_others}
     _check_values(name, own_alone)
     pairs, noise = [], recorded_noise(target)
@@ -116,10 +118,10 @@ def chosen_attacks(
 def _check_values(name: str, values: Mapping[str, Any]) -> None:
     """Raise OptionError for a setting no attack has, or that the attack asked for by name has not."""
     own = ATTACKS[name].options_by_name if name in ATTACKS else option_names()
-    for each in values:
-        if option_of(each, name) is None or ("." not in each and each not in own):
-            have = f"it has {', '.join(own)}{near(each, own)}" if own else "it has none"
-            raise OptionError(f"attack={name} has no option {each!r}: {have}")
+    for value in values:
+        if option_of(value, name) is None or ("." not in value and value not in own):
+            have = f"it has {', '.join(own)}{near(value, own)}" if own else "it has none"
+            raise OptionError(f"attack={name} has no option {value!r}: {have}")
 
 
 def _check_goal(chosen: Attack, values: Mapping[str, Any], how: str, target: Any) -> None:
@@ -163,8 +165,8 @@ def _findings(
         attacks = [partial(_attacked, *pair) for pair in pairs]
         next_attack = in_order(others) if share is None else _without(own, share.next_attack)
         with contextlib.closing(run_concurrently(attacks, next_attack, on_rows)) as answers:
-            for each in answers:
-                yield each.number, each.result, each.seconds
+            for answer in answers:
+                yield answer.number, answer.result, answer.seconds
 
     with contextlib.closing(found()) as all_found:
         for _, (number, result, seconds) in zip(progress(pairs), all_found, strict=False):
@@ -191,7 +193,7 @@ def _with_shares(findings: Sequence[Finding]) -> list[Finding]:
     for each in findings:
         spent.setdefault(each.attack, []).append(each.seconds or 0.0)
     shares = {name: sum(seconds) / len(seconds) for name, seconds in spent.items() if ATTACKS[name].batched}
-    return [dataclasses.replace(each, seconds=shares.get(each.attack, each.seconds)) for each in findings]
+    return [dataclasses.replace(finding, seconds=shares.get(finding.attack, finding.seconds)) for finding in findings]
 
 
 def _attacked(attack: Attack, request: AttackRequest) -> AttackResult:

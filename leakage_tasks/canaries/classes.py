@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from leakage_tasks.core.errors import OptionError, PlantingError
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.layout import MAX_CLASSES
 

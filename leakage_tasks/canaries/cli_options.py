@@ -13,13 +13,13 @@ from leakage_tasks.canaries.canary import FAMILIES, Canary, Family
 from leakage_tasks.canaries.classes import BY_COUNT, RAREST, by_rows, choose_class, class_counts
 from leakage_tasks.canaries.families import FamilyRequest, family_canaries
 from leakage_tasks.canaries.generate import check_counts, make_canaries, nonce_of
+from leakage_tasks.canaries.generation_modes import CanaryOptions, check_options, with_profile
 from leakage_tasks.canaries.natural import corpus_passages, natural_canaries
 from leakage_tasks.canaries.option_texts import items, numbers, supporting_of
 from leakage_tasks.canaries.presets.registry import PRESETS, Preset, PresetRequest
 from leakage_tasks.canaries.profiles import ROUTINE, has_headline
 from leakage_tasks.canaries.sizes import least_count, small_groups
 from leakage_tasks.canaries.spaces import slot_names
-from leakage_tasks.canaries.ways import CanaryOptions, check_options, with_profile
 from leakage_tasks.core.errors import OptionError, on_command_line
 from leakage_tasks.core.option import by_name, near, resolved
 from leakage_tasks.data import Columns
@@ -68,7 +68,7 @@ def _make(request: CanaryOptions) -> list[Canary]:
         return _of_template(request, classes, shared)
     if request.repetitions is not None:
         shared["repetitions"] = numbers("--repetitions", request.repetitions)
-    values = {each.name: getattr(request, each.name) for each in fields(request)}
+    values = {field.name: getattr(request, field.name) for field in fields(request)}
     given = {name: value for name, value in values.items() if value is not None and value is not False}
     preset = PRESETS[request.preset]
     own = resolved(preset.options, _settings(preset, request))

@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
@@ -15,27 +14,21 @@ from leakage_tasks.canaries.places import Gap, deal, gaps_of, stream_of
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport
 from leakage_tasks.canaries.shard_work import (
     Known,
-    Removal,
     ShardPlace,
     ShardPlanting,
     Written,
     count,
     plant_one,
-    remove_one,
 )
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of_all, sidecar_path, write_sidecar
-from leakage_tasks.canaries.taking_out import recorded, summary
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.kept import keeping_folder
-from leakage_tasks.core.rights import open_to_readers
-from leakage_tasks.core.workers import each, workers
+from leakage_tasks.core.partial_results import keeping_folder
+from leakage_tasks.core.permissions import open_to_readers
+from leakage_tasks.core.workers import workers
 from leakage_tasks.data import Layout, format_of, overlap
 from leakage_tasks.data.shapes import shape_called
-from leakage_tasks.data.shards import Shards, check_strangers, clear, make_folders, of_earlier_run, state_of
-
-_HASHES = ("input_sha256", "output_sha256", "unpacked_sha256")
-"""What the record has of each shard, its number of rows apart."""
+from leakage_tasks.data.shards import Shards, check_strangers, clear, make_folders, state_of
 
 
 def plant_shards(
@@ -77,31 +70,6 @@ def plant_shards(
     return PlantReport(
         job.output, job.record_path, record, controls, natural=natural, labels_unused=unused, again=again
     )
-
-
-def remove_shards(planted: Path, output: Path, jobs: int = 1, dask: str | None = None) -> str:
-    """As :func:`~leakage_tasks.canaries.removing.remove`, for what :func:`plant_shards` wrote."""
-    record = recorded(planted)
-    shards = record.shards or {}
-    if overlap(output, planted) or output.is_file():
-        raise PlantingError(f"{output}: is a file, or holds {planted} or is in it: choose another output")
-    check_strangers(output, shards, PlantingError)
-    check_place(output, PlantingError)
-    dealt = deal(
-        gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part)),
-        [known["rows"] for known in shards.values()],
-    )
-    state = keeping_folder(state_of(output))
-    make_folders(output, shards, planted)
-    tasks = []
-    for (name, known), gaps in zip(shards.items(), dealt, strict=True):
-        hashes = {part: known[part] for part in _HASHES}
-        own = replace(record, input_rows=known["rows"], shards=None, **hashes)
-        own_state = state / f"{name}.removed.json"
-        tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), own_state, own, gaps))
-    done: list[Written] = each(remove_one, tasks, jobs, dask)
-    clear(state, output)
-    return summary(output, record) + of_earlier_run(sum(one.again for one in done), len(done))
 
 
 def _tasks(

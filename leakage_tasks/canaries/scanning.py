@@ -10,10 +10,10 @@ from pathlib import Path
 from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.canaries.occurrences import FileScan, Occurrences, scan
 from leakage_tasks.canaries.sidecar import sha256_of
-from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.core.kept import forget, keeping_folder
 from leakage_tasks.core.log import log
+from leakage_tasks.core.partial_results import forget, keeping_folder
+from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.core.workers import each
 from leakage_tasks.data.hub import hub_shards, is_hub
 from leakage_tasks.data.shards import Shards, shards_of

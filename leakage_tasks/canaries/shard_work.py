@@ -8,20 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.copy_rows import points_of
-from leakage_tasks.canaries.places import Gap, planted_rows
-from leakage_tasks.canaries.sidecar import Sidecar, sha256_of
-from leakage_tasks.canaries.taking_out import write_back
+from leakage_tasks.canaries.places import Gap
+from leakage_tasks.canaries.sidecar import sha256_of
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.kept import keep, kept
-from leakage_tasks.core.steady import changed, unchanged
+from leakage_tasks.core.partial_results import keep, kept
+from leakage_tasks.core.stable_inputs import changed, unchanged
 from leakage_tasks.data import Columns, Layout, format_of
 
 
@@ -106,7 +104,7 @@ def plant_one(task: ShardPlanting) -> Written:
     key = ["plant", known.input_sha256, asdict(place.wanted), task.key]
     with unchanged(place.source):
         _check_stamp(task)
-        if (earlier := _written(state, key, place.output)) is not None:
+        if (earlier := written_before(state, key, place.output)) is not None:
             return earlier
         layout = known.layout or kind.survey(place.source, place.wanted)
         layout = replace(layout, labels=task.labels).for_copies(place.source, place.wanted)
@@ -121,36 +119,7 @@ def plant_one(task: ShardPlanting) -> Written:
     return Written(digest, heights)
 
 
-@dataclass(frozen=True)
-class Removal:
-    """A planted shard, and where it goes without its copies; ``record`` tells of it alone."""
-
-    planted: Path
-    output: Path
-    state: Path
-    record: Sidecar
-    gaps: Sequence[Gap]
-
-
-def remove_one(task: Removal) -> Written:
-    """Write a shard as it was before it was planted into, unless an earlier run did."""
-    key = ["remove", asdict(task.record), task.gaps]
-    earlier = _written(task.state, key, task.output)
-    place = replacing(task.output, like=task.planted) if earlier is None else nullcontext(task.output)
-    with place as beside, unchanged(task.planted):
-        if sha256_of(task.planted) != task.record.output_sha256:
-            raise PlantingError(
-                f"{task.planted}: changed since it was planted, so its copies cannot be told: plant anew"
-            )
-        if earlier is not None:
-            return earlier
-        dropped = planted_rows(task.gaps, task.record.heights or {})
-        digest = write_back(task.planted, beside, task.record, dropped) or sha256_of(beside)
-    keep(task.state, key, {"output_sha256": digest})
-    return Written(digest)
-
-
-def _written(state: Path, key: Any, output: Path) -> Written | None:
+def written_before(state: Path, key: Any, output: Path) -> Written | None:
     """What an earlier run wrote, if it is still there."""
     earlier = kept(state, key)
     if earlier is None or not output.is_file() or sha256_of(output) != earlier["output_sha256"]:

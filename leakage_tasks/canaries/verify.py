@@ -20,7 +20,7 @@ from leakage_tasks.canaries.sidecar import (
     sidecar_path,
 )
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns
 from leakage_tasks.data.shards import of_earlier_run
 

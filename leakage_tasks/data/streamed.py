@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.core.inputs import parse_json, read_bytes
-from leakage_tasks.core.steady import changed
+from leakage_tasks.core.stable_inputs import changed
 from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import first_column, small_pieces
 from leakage_tasks.data.layout import Columns, Layout, Places, Points

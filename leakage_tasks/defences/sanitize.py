@@ -13,7 +13,7 @@ from leakage_tasks.canaries.sidecar import named
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.jsonl import write_json_lines
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, check_output, format_of, overlap
 from leakage_tasks.defences.ranking import (
     BATCH_SIZE,

@@ -12,8 +12,8 @@ from typing import Any
 from leakage_tasks.canaries.sidecar import named, sha256_of
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.kept import keep, keeping_folder, kept
-from leakage_tasks.core.steady import changed, unchanged
+from leakage_tasks.core.partial_results import keep, keeping_folder, kept
+from leakage_tasks.core.stable_inputs import changed, unchanged
 from leakage_tasks.core.workers import each
 from leakage_tasks.data import Columns, format_of, overlap
 from leakage_tasks.data.shards import Shards, check_strangers, clear, make_folders, of_earlier_run, state_of

@@ -55,8 +55,8 @@ class HarnessTask(Task):
 
     def apply_filters(self) -> None:
         """Read every column off the answers."""
-        for each in self._instances:
-            each.filtered_resps = {name: read(each.resps[0]) for name, read in self.columns.items()}
+        for instance in self._instances:
+            instance.filtered_resps = {name: read(instance.resps[0]) for name, read in self.columns.items()}
 
 
 def leave_out(lm: Any, tasks: Set[str]) -> None:

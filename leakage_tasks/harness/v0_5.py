@@ -59,13 +59,13 @@ class HarnessTask(Task):
     def doc_iterator(self, *, rank: int = 0, limit: int | None = None, world_size: int = 1, samples: Any = None) -> Any:
         """See the harness; of ``--samples`` documents are counted by their place among those chosen, as samples are."""
         docs = list(self.eval_docs)
-        chosen = [doc for place, doc in enumerate(docs) if place in set(samples)] if samples else docs[:limit]
-        return ((place, doc) for place, doc in enumerate(chosen) if place % world_size == rank)
+        chosen = [doc for index, doc in enumerate(docs) if index in set(samples)] if samples else docs[:limit]
+        return ((index, doc) for index, doc in enumerate(chosen) if index % world_size == rank)
 
     def apply_filters(self) -> None:
         """Read every column off the answers."""
-        for each in self._instances:
-            each.filtered_resps = {name: read(each.resps[0]) for name, read in self.columns.items()}
+        for instance in self._instances:
+            instance.filtered_resps = {name: read(instance.resps[0]) for name, read in self.columns.items()}
 
     def aggregate(self, bootstrap_iters: int | None = None) -> tuple[dict[str, Any], int]:
         """The figures; their intervals are rows of their own, so nothing is drawn for a standard error."""
@@ -78,10 +78,10 @@ class HarnessTask(Task):
         self._scorers = [LLScorer(name=name, filter=None, metrics=[]) for name in self.columns]
         for scorer in self._scorers:
             scored = {}
-            for each in self._instances:
-                values = self.process_results(each.doc, [each.filtered_resps[scorer.name]])
+            for instance in self._instances:
+                values = self.process_results(instance.doc, [instance.filtered_resps[scorer.name]])
                 scores = {name: [value] for name, value in values.items()}
-                scored[each.doc_id] = ScoredDoc(doc_id=each.doc_id, reference=each.target, scores=scores)
+                scored[instance.doc_id] = ScoredDoc(doc_id=instance.doc_id, reference=instance.target, scores=scores)
             scorer.set_results(scored)
         if self.spare:
             # Samples are made of these; values are gathered by document, so that twice the same changes nothing.

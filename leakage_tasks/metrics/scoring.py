@@ -16,11 +16,11 @@ from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, finding_from_json
 from leakage_tasks.attacks.suffix import finding as suffix_finding
 from leakage_tasks.attacks.suffix.confidences import CONFIDENCES
-from leakage_tasks.attacks.suffix.finding import Reading, Selection
+from leakage_tasks.attacks.suffix.finding import SelectedView, Selection
 from leakage_tasks.attacks.suffix.request import DEFAULT_CONFIDENCE
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
+from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.core.registry import Registry
-from leakage_tasks.core.unanswered import reason_of
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
@@ -129,9 +129,9 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
     read = read_answers(scoring, answered) if read is None else read
     copies = copies_among(scoring, read)
     found: dict[str, dict[str, list[Any]]] = {}
-    for place, (each, answer) in enumerate(zip(answered, read, strict=True)):
+    for index, (each, answer) in enumerate(zip(answered, read, strict=True)):
         rows = found.setdefault(each.column, defaultdict(list))
-        with reading(place):
+        with reading(index):
             values = scoring.values(answer, each.column, each.task_settings, copies)
         for name, value in values.items():
             rows[name].append(value)
@@ -145,8 +145,8 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
 def read_answers(scoring: Scoring, answered: Sequence[Answered]) -> list[Any]:
     """What the task's scoring makes of each answer. Raises DamagedAnswer."""
     found = []
-    for place, each in enumerate(answered):
-        with reading(place):
+    for index, each in enumerate(answered):
+        with reading(index):
             found.append(scoring.read(each.answer))
     return found
 
@@ -181,7 +181,7 @@ def canary_scoring(task: str, goal: Goal, metrics: Callable[[Copies], Sequence[M
         return {metric.name: metric.value(found) for metric in listed(task_settings, copies) if metric.applies(found)}
 
     def nulls() -> list[str]:
-        return [metric.name for metric in metrics({}) if metric.brief and metric.applies(_NO_ATTACK)]
+        return [metric.name for metric in metrics({}) if metric.in_table and metric.applies(_NO_ATTACK)]
 
     scoring = Scoring(task, listed, values, nulls, _finding, _copies, goal=goal)
     return SCORINGS.register(task, scoring, metrics)
@@ -196,9 +196,9 @@ def _copies(found: Finding) -> Grouped:
     return found.planted, found.kind, found.tier, found.family
 
 
-LEFT_OUT: Metric[Reading, Any] = MetricSpec("left_out", "pairs that do not survive the way through text, left out").row(
-    lambda reading: None, count
-)
+LEFT_OUT: Metric[SelectedView, Any] = MetricSpec(
+    "left_out", "pairs that do not survive the way through text, left out"
+).row(lambda reading: None, count)
 """Its values come of readings that there are not."""
 NULLS = ("recall", "recall_early_stop", "p_z")
 """Rows of ``suffix_extraction`` where it stayed unanswered: more would fill the table with nothing."""
@@ -209,30 +209,30 @@ def selection_of(column: str, task_settings: TaskSettings) -> Selection:
     known = [*CONFIDENCES, TRAINED]
     views = [] if column in (suffix_finding.HEADLINE, *known) else [column]
     named = {
-        each.name: each
-        for each in suffix_finding.selections(task_settings.get("confidence", DEFAULT_CONFIDENCE), known, views)
+        selection.name: selection
+        for selection in suffix_finding.selections(task_settings.get("confidence", DEFAULT_CONFIDENCE), known, views)
     }
     return named[column]
 
 
-def reading_of(answer: str, column: str, task_settings: TaskSettings) -> Reading | None:
+def reading_of(answer: str, column: str, task_settings: TaskSettings) -> SelectedView | None:
     """What a column reads off one answer; None for a pair that was left out."""
-    return selection_of(column, task_settings).reading(suffix_finding.suffix_finding_from_json(answer))
+    return selection_of(column, task_settings).select(suffix_finding.suffix_finding_from_json(answer))
 
 
 _suffix_rows = lru_cache(suffix_metrics)
 
 
-def _rows_asked(task_settings: TaskSettings) -> Sequence[Metric[Reading, Any]]:
+def _rows_asked(task_settings: TaskSettings) -> Sequence[Metric[SelectedView, Any]]:
     return _suffix_rows(task_settings.get("wrong"), task_settings.get("controls") is not None)
 
 
 def _suffix_values(answer: str, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
     """The values of one column for one pair; all None where the pair was left out."""
     selection, finding = selection_of(column, task_settings), suffix_finding.suffix_finding_from_json(answer)
-    reading = selection.reading(finding)
+    reading = selection.select(finding)
     scheme = DecodingConfig(**{name: task_settings[name] for name in DECODING_OPTIONS if name in task_settings})
-    like = reading or suffix_finding.left_out_reading(finding, selection, scheme)
+    like = reading or suffix_finding.left_out_view(finding, selection, scheme)
     rows = [metric for metric in _rows_asked(task_settings) if metric.applies(like)]
     values = {row.name: None if reading is None else row.value(reading) for row in rows}
     if selection.kind == "headline" and finding.nodes == 0:

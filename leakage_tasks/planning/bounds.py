@@ -218,15 +218,15 @@ def _inversion(case: Case) -> Bounds:
 
 MODELS: dict[str, Callable[[Case], Bounds]] = {
     "exposure": _exposure,
-    "sampled": _sampled,
+    "rank-sample": _sampled,
     "skew-normal": _skew_normal,
     "brute-force": _brute_force,
     "shortest-path": _shortest_path,
     "beam": _beam,
     "contrastive-beam": lambda case: _twice(_beam(case)),
     "greedy": _greedy,
-    "sampling": _sampling,
-    "text-sampling": _text_sampling,
+    "sample-tokens": _sampling,
+    "sample-text": _text_sampling,
     "class-loss": _class_loss,
     "label-search": _label_search,
     "mix-and-match": _mix_and_match,

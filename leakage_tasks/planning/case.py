@@ -18,7 +18,7 @@ WALKED = 4096
 
 CHUNK = 1024
 """Whole texts that are handed to a target at once."""
-WHOLE_TEXTS = frozenset({"sampled", "skew-normal", "brute-force"})
+WHOLE_TEXTS = frozenset({"rank-sample", "skew-normal", "brute-force"})
 """Attacks that score whole texts, whatever the target."""
 
 

@@ -34,8 +34,8 @@ class Memory:
 
 def memory_of(request: AttackRequest, lm: Any, at_once: int, canaries: int = 1) -> Memory:
     """What an attack's search takes at most, on so many canaries together; of weights that cannot be seen nothing."""
-    weights = {id(each): each for module in modules_of(lm) for each in module.parameters()}
-    size = sum(each.numel() * each.element_size() for each in weights.values())
+    weights = {id(parameter): parameter for module in modules_of(lm) for parameter in module.parameters()}
+    size = sum(weight.numel() * weight.element_size() for weight in weights.values())
     target, config = request.target, getattr(getattr(request.target, "model", None), "config", None)
     width = int(getattr(config, "vocab_size", None) or 0)
     if not isinstance(target, PredictsNextToken):

@@ -49,7 +49,7 @@ def pace_of(request: AttackRequest, modules: Sequence[nn.Module]) -> Pace:
     text = space.fill(request.canary.secret)
     at_once = rows_at_once(target, target.length(text) or len(text))
     fillings = space.sample(at_once, "plan") if space.slots else [request.canary.secret]
-    texts = [space.fill(each) for each in fillings] or [text]
+    texts = [space.fill(filling) for filling in fillings] or [text]
     ask = _steps(request) if isinstance(target, PredictsNextToken) else _whole_texts(request, texts)
     ask(1)
     sizes = sorted({1, max(1, at_once // 4), at_once})
@@ -94,7 +94,7 @@ def _whole_texts(request: AttackRequest, texts: Sequence[str]) -> Any:
     target = request.target
 
     def ask(rows: int) -> None:
-        chosen = [texts[place % len(texts)] for place in range(rows)]
+        chosen = [texts[index % len(texts)] for index in range(rows)]
         if isinstance(target, ScoresLabels):
             target.label_costs(target.encode(chosen))
         else:

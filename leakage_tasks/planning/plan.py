@@ -67,10 +67,10 @@ def make_plan(
     found: list[KindPlan] = []
     memory, spent, watch = Memory(0, 0, 0), 0.0, watch or PilotWatch()
     names = list(dict.fromkeys(tasks))
-    for place, task in enumerate(names):
+    for index, task in enumerate(names):
         watch.say(f"{task}: checking the model's fast ways and timing its passes")
         planner = Planner(lm, task, manifest, metadata, pilot, chat)
-        found += planner.kinds(watch, len(names) - place)
+        found += planner.kinds(watch, len(names) - index)
         memory, spent = memory.larger(planner.memory()), spent + planner.spent
     return Plan(found, memory, spent)
 
@@ -134,8 +134,8 @@ class Planner:
         found = []
         try:
             with self._allowed():
-                for place, (key, pairs) in enumerate(grouped.items()):
-                    self._watch.open_share(tasks * len(grouped) - place)
+                for index, (key, pairs) in enumerate(grouped.items()):
+                    self._watch.open_share(tasks * len(grouped) - index)
                     found.append(self._kind(*key, pairs, samples[key]))
                     self._watch.planned(found[-1])
         finally:

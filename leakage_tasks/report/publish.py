@@ -7,9 +7,9 @@ from pathlib import Path
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
+from leakage_tasks.report.load.results import read_runs
+from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.page import page
-from leakage_tasks.report.reading.results import read_runs
-from leakage_tasks.report.reading.samples import audit_of
 
 
 def write_board(results: str | Path, path: str | Path) -> None:

@@ -116,7 +116,7 @@ class RowModel:
         if isinstance(rows, np.ndarray):
             return self._equally_long(rows, width, ask, more)
         found = np.zeros((len(rows), width))
-        left = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        left = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         known: list[int] = []
         while left:
             chosen = self._next(rows, left, bool(known))

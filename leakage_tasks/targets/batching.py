@@ -98,9 +98,9 @@ def rows_to_serve(questions: Sequence[PendingRequest]) -> list[int]:
     answers of all, as many passes are made as it holds, one at the least, first for those for whom most rows were read:
     they are done soonest.
     """
-    total, memory = sum(each.size for each in questions), sum(each.answer_now for each in questions)
-    if len(questions) == 1 or total < 1 or not all(each.in_parts for each in questions):
-        return [each.rows for each in questions]
+    total, memory = sum(question.size for question in questions), sum(question.answer_now for question in questions)
+    if len(questions) == 1 or total < 1 or not all(question.in_parts for question in questions):
+        return [question.rows for question in questions]
     passes, now = math.floor(max(1.0, total / max(memory, 1.0)) + ROUNDING), [0] * len(questions)
     sign, room = -1 if memory > 1 else 1, passes + ROUNDING
     order = sorted(range(len(questions)), key=lambda n: (not questions[n].rows_read, sign * questions[n].before))

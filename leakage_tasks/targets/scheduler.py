@@ -208,7 +208,7 @@ def _done(attack: _Attack[Result]) -> Done[Result]:
 def _enough(attacks: Sequence[_Attack[Any]]) -> bool:
     """Whether what attacks ask fills passes, or they keep all the memory that there is for states."""
     questions = [attack.question for attack in attacks if attack.question is not None]
-    return sum(each.size for each in questions) >= FILLED or sum(each.held for each in questions) >= 1
+    return sum(question.size for question in questions) >= FILLED or sum(question.held for question in questions) >= 1
 
 
 def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:

@@ -205,7 +205,7 @@ def _found(
     Of several processes each has those that were there and those that it attacked.
     """
     known = {} if there is None else there.known
-    missing = [place for place in range(len(canaries)) if place not in known]
+    missing = [index for index in range(len(canaries)) if index not in known]
     processes = processes_of(lm)
     title = f"Attacking {len(missing)} canaries ({task_settings['goal']})"
     attacked = [canaries[place] for place in missing]
@@ -245,14 +245,14 @@ def _attacked(
     beside, near = _beside(manifest_of(task_settings))
     stamped = (
         dataclasses.replace(
-            found,
+            finding,
             manifest=task_settings["manifest"],
             settings_hash=settings_hash,
-            supporting=beside[found.canary],
-            near=near[found.canary],
+            supporting=beside[finding.canary],
+            near=near[finding.canary],
             reading=task_settings.get("reading", ""),
         )
-        for found in findings
+        for finding in findings
     )
     return [found if task_settings["reveal"] else coarsened(found) for found in stamped]
 

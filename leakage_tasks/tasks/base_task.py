@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.null_results import FIELD, reason_of
 from leakage_tasks.core.processes import launched
-from leakage_tasks.core.unanswered import FIELD, reason_of
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import HarnessTask, request
@@ -43,7 +43,7 @@ class LocalTask(HarnessTask):
     that are :meth:`nulls` where it :attr:`is_null`, and its options' reading into :meth:`may_lack_options` if it
     cannot do without some; its ``doc_to_target`` then meets a stand-in document that holds nothing but the reason.
 
-    Where some rows are ``brief``, the harness' table has them alone, and the number of the others in the row
+    Where some rows are ``in_table``, the harness' table has them alone, and the number of the others in the row
     :data:`.MORE`; in samples that row holds their values, in the results file the declaration holds what they come to.
     """
 
@@ -179,7 +179,7 @@ class LocalTask(HarnessTask):
         # The documents of the run have a hash where they are not all there are.
         part = {} if self.limited is None else {"part": fingerprint(self.used)}
         return {
-            "schema": 1,
+            "schema": 2,
             "version": __version__,
             "measures": self.MEASURES,
             "protocol": {} if self.is_null else {**self.protocol(), **part},
@@ -208,7 +208,7 @@ class LocalTask(HarnessTask):
     @staticmethod
     @lru_cache(maxsize=8)
     def _brief_of(metrics: tuple[Metric, ...]) -> frozenset[str]:
-        return frozenset(metric.name for metric in metrics if metric.brief)
+        return frozenset(metric.name for metric in metrics if metric.in_table)
 
     def nulls(self) -> dict[str, None]:
         """The results of a task that stayed unanswered: None for every metric."""

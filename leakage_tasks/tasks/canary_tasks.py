@@ -36,7 +36,7 @@ from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.manifests import hand_on
 from leakage_tasks.tasks.options import read_options
-from leakage_tasks.tasks.preflight_file import PreflightReading, read_look
+from leakage_tasks.tasks.preflight_file import PreflightSummary, read_look
 from leakage_tasks.tasks.sharing import Sharing
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
@@ -74,7 +74,7 @@ class CanaryTask(LocalTask):
         self._handed_on = hand_on(self.options.canaries, self._read, self._manifest)
         self._chat: Chat | None = None
         self._near = near_counts(self._read)
-        self._look = PreflightReading()
+        self._look = PreflightSummary()
         if self.options.preflight is not None:
             near = [canary for canary in self._read if canary.kind == "near"]
             self._look = read_look(self.options.preflight, manifest_hash(self._read), given, near)

@@ -10,8 +10,8 @@ from typing import Any
 
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.null_results import FIELD, Unanswered, agreed, unanswered
 from leakage_tasks.core.processes import Processes
-from leakage_tasks.core.unanswered import FIELD, Unanswered, agreed, unanswered
 from leakage_tasks.harness.api import LM, CacheHook, Instance
 from leakage_tasks.harness.generation import leave_out
 from leakage_tasks.tasks.sharing import ALIKE, SPARE, Sharing, merged, pooled, processes_of
@@ -93,8 +93,10 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
         )
         if never is not None:
             given = dict.fromkeys(range(len(group)), _never(text, group[0], never))
-        answers |= {(text, each.task_name, each.doc_id): given[place] for place, each in enumerate(group)}
-    return [answers[json.dumps(each.args[1], sort_keys=True), each.task_name, each.doc_id] for each in requests]
+        answers |= {(text, each.task_name, each.doc_id): given[index] for index, each in enumerate(group)}
+    return [
+        answers[json.dumps(request.args[1], sort_keys=True), request.task_name, request.doc_id] for request in requests
+    ]
 
 
 def _task_settings(text: str) -> tuple[dict[str, Any], bool]:

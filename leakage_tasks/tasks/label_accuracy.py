@@ -49,12 +49,12 @@ METRICS: list[Metric] = [
         "acc",
         "share of texts whose label is the likeliest of all the model knows",
         chance="share of the commonest label, for a model that always gives that one",
-        better="higher",
+        direction="higher",
         title="Label accuracy",
         headline=True,
         count="n",
     ).rate(_right),
-    MetricSpec("label_loss", "cost of the right label, −log2 P(label | text), mean", "bits", better="lower").row(
+    MetricSpec("label_loss", "cost of the right label, −log2 P(label | text), mean", "bits", direction="lower").row(
         _loss, mean
     ),
     MetricSpec("n", "labelled texts").row(one, count),

@@ -11,6 +11,7 @@ from leakage_tasks.canaries.canary import Known
 from leakage_tasks.canaries.context import Context, read_context
 from leakage_tasks.core import option
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.former_names import current_attack, current_option
 from leakage_tasks.core.option import declared, near, nearest, options_of
 from leakage_tasks.core.registry import Registry
 from leakage_tasks.core.sizes import read_size
@@ -100,6 +101,7 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
 
     A name that is none of ours is left alone, unless it looks like one of ours misspelt. Raises OptionError.
     """
+    metadata = with_current_attacks(metadata, task)
     own, metadata = own_options(metadata, task), said_for_tasks(metadata, CANARY_OPTIONS)
     attack = str({**metadata, **own}.get("attack") or "auto")
     known = dict(CANARY_OPTIONS)
@@ -120,6 +122,15 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     general = frozenset(plain.keys() - own.keys())
     rest = {name: value for name, value in typed.items() if name in CANARY_OPTIONS}
     return Options(**rest, values=plain, general=general)
+
+
+def with_current_attacks(metadata: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Return ``metadata`` with the names that attacks have now, those under the task's own name too."""
+    named = {current_option(name): value for name, value in metadata.items()}
+    if isinstance(named.get("attack"), str):
+        named["attack"] = current_attack(named["attack"])
+    own = named.get(task)
+    return {**named, task: with_current_attacks(own, "")} if task and isinstance(own, Mapping) else named
 
 
 def said_for_tasks(metadata: Mapping[str, Any], options: option.Options) -> Mapping[str, Any]:

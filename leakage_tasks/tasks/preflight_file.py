@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.coarse import NATURAL
-from leakage_tasks.attacks.finding import CONTEXT, Reading
+from leakage_tasks.attacks.finding import CONTEXT, TrainingExposure
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import parse_json, read_named
@@ -18,21 +18,21 @@ from leakage_tasks.core.log import warn_once
 IN_LOSS = "in the loss"
 COUNTS = ("in_loss", "in_part")
 """Copies of a canary with all of the secret in the loss, and with some of it."""
-_READINGS: dict[str, Reading] = {"in the context only": "context", "absent": "absent"}
+_TRAINING_EXPOSURES: dict[str, TrainingExposure] = {"in the context only": "context", "absent": "absent"}
 
 
 @dataclass(frozen=True)
-class PreflightReading:
+class PreflightSummary:
     """What a look before training says of an audit's canaries; nothing where nobody looked."""
 
     learnt: dict[str, list[int]] = field(default_factory=dict)
     """By repetitions, how many copies had their secret in the loss, and how many there are to be; of canaries read in
     the context only, by :data:`.CONTEXT`."""
-    readings: dict[str, Reading] = field(default_factory=dict)
+    readings: dict[str, TrainingExposure] = field(default_factory=dict)
     """By id, how planted canaries were read that are not in the loss."""
 
 
-def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Sequence[Canary] = ()) -> PreflightReading:
+def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Sequence[Canary] = ()) -> PreflightSummary:
     """How the ``canaries`` were read in training, some of which have ``near`` copies beside the exact ones.
 
     ``path`` is what ``leakage preflight -o`` or ``ExposureCallback`` wrote, ``manifest`` the hash of the canaries'.
@@ -61,7 +61,7 @@ def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Sequen
     # How a natural secret was read would tell it from others.
     open_ = [canary for canary in planted if canary.kind != NATURAL]
     readings = {
-        canary.id: next(reading for state, reading in _READINGS.items() if state in states[canary.id])
+        canary.id: next(reading for state, reading in _TRAINING_EXPOSURES.items() if state in states[canary.id])
         for canary in open_
         if canary.id in outside
     }
@@ -74,7 +74,7 @@ def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Sequen
         for each in copies_of[canary.id] if canary.id not in outside else ():
             # Copies of another canary of the same text are found as this one's too.
             learnt[tier] += min(each.repetitions, sum(found[each.id][name] for name in COUNTS))
-    return PreflightReading({str(tier): [learnt[tier], copies[tier]] for tier in sorted(copies)}, readings)
+    return PreflightSummary({str(tier): [learnt[tier], copies[tier]] for tier in sorted(copies)}, readings)
 
 
 def _read(path: str, canaries: Sequence[Canary]) -> dict[str, Any]:
@@ -83,10 +83,10 @@ def _read(path: str, canaries: Sequence[Canary]) -> dict[str, Any]:
     try:
         told: Any = parse_json(text)
         records = {each["canary"]: each for each in told["canaries"]}
-        counts = [records[each.id][name] for each in canaries if each.kind != NATURAL for name in COUNTS]
+        counts = [records[canary.id][name] for canary in canaries if canary.kind != NATURAL for name in COUNTS]
         counts += [told["rows"], told["schema"]]
         if not all(type(count) is int and count >= 0 for count in counts) or not all(
-            records[each.id]["state"] in (IN_LOSS, *_READINGS) for each in canaries
+            records[canary.id]["state"] in (IN_LOSS, *_TRAINING_EXPOSURES) for canary in canaries
         ):
             raise ValueError
     except (ValueError, LookupError, TypeError):

@@ -89,7 +89,7 @@ class Findings(Generic[AnyFinding]):
         self._keys = [None if item is None else fingerprint([about["group"], item]) for item in items]
         self.known: dict[int, AnyFinding] = {}
         """The findings that are there, by place."""
-        places = {key: place for place, key in enumerate(self._keys) if key is not None}
+        places = {key: index for index, key in enumerate(self._keys) if key is not None}
         torn = 0
         for file in kept(journal.folder):
             torn += file.torn
@@ -107,7 +107,7 @@ class Findings(Generic[AnyFinding]):
     @property
     def missing(self) -> list[int]:
         """Places of the items that there is nothing of."""
-        return [place for place in range(len(self._keys)) if place not in self.known]
+        return [index for index in range(len(self._keys)) if index not in self.known]
 
     def agree(self, holders: Processes) -> None:
         """Know no more than every one of ``holders`` of one model does, who must attack the same; the first appends."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from leakage_tasks.attacks.registry import BUDGET
 from leakage_tasks.canaries import Canary
+from leakage_tasks.core.null_results import ELSEWHERE, Unanswered
 from leakage_tasks.core.processes import Processes, launched
-from leakage_tasks.core.unanswered import ELSEWHERE, Unanswered
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import request
 from leakage_tasks.harness.plugin import runs_lm_eval
@@ -91,10 +91,10 @@ def pooled(processes: Processes, requests: Sequence[Instance]) -> Pool:
     kind = requests[0].request_type
     pool: dict[str, dict[tuple[str, int], Instance]] = {}
     for said in processes.exchange("asked", json.dumps(own)):
-        for key, task, number, text, doc in json.loads(said):
-            again = request(kind, doc, (text, json.loads(key)), number, task)
-            pool.setdefault(key, {}).setdefault((task, number), again)
-    return {key: [group[key] for key in sorted(group)] for key, group in pool.items()}
+        for group_key, task, number, text, doc in json.loads(said):
+            again = request(kind, doc, (text, json.loads(group_key)), number, task)
+            pool.setdefault(group_key, {}).setdefault((task, number), again)
+    return {group_key: [group[key] for key in sorted(group)] for group_key, group in pool.items()}
 
 
 def merged(
@@ -123,8 +123,8 @@ class CanaryShare:
     """Places of the canaries that are to be attacked; what is taken is a number among these."""
 
     def __post_init__(self) -> None:
-        cost = [predicted_cost(each, self.budget) for each in self.canaries]
-        self._order = sorted(range(len(cost)), key=lambda place: -cost[place])
+        cost = [predicted_cost(canary, self.budget) for canary in self.canaries]
+        self._order = sorted(range(len(cost)), key=lambda index: -cost[index])
         self._among = {place: number for number, place in enumerate(self.missing)}
 
     def part(self, places: Sequence[int]) -> Sequence[int]:

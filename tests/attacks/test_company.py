@@ -16,7 +16,12 @@ from leakage_tasks.targets.pass_size import PassSize
 from tests.oracles import letters, tiny_gpt2
 
 CANARIES = make_canaries("the pin of {unique} is {digits:4}.", 6, controls=3, seed=1)
-ATTACKS = [("exposure", "exposure"), ("shortest-path", "extraction"), ("beam", "extraction"), ("sampled", "exposure")]
+ATTACKS = [
+    ("exposure", "exposure"),
+    ("shortest-path", "extraction"),
+    ("beam", "extraction"),
+    ("rank-sample", "exposure"),
+]
 
 
 def lstm():

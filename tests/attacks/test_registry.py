@@ -27,8 +27,8 @@ def test_auto_never_picks_less_than_it_could():
     order = sorted(ranked, key=lambda attack: attack.auto)
     exposing = [attack.name for attack in order if attack.goal == "exposure"]
     extracting = [attack.name for attack in order if attack.goal == "extraction"]
-    assert [name for name in exposing if name in ("exposure", "sampled")] == ["exposure", "sampled"]
-    text = ("shortest-path", "text-sampling", "brute-force", "greedy", "beam", "sampling")
+    assert [name for name in exposing if name in ("exposure", "rank-sample")] == ["exposure", "rank-sample"]
+    text = ("shortest-path", "sample-text", "brute-force", "greedy", "beam", "sample-tokens")
     assert [name for name in extracting if name in text] == list(text)
     assert [name for name in extracting if name not in text] == ["mix-and-match", "inversion", "label-search"]
 

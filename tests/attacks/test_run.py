@@ -53,7 +53,7 @@ def test_a_model_that_reads_a_source_wants_one_of_every_canary():
 def test_each_canary_is_attacked_after_its_own_source():
     reader = Reader()
     other = dataclasses.replace(TRANSLATED, id="t-2", source="uno")
-    assert [found.rank for found in run_attack("sampled", reader, [TRANSLATED, other])] == [13, 100 - 12]
+    assert [found.rank for found in run_attack("rank-sample", reader, [TRANSLATED, other])] == [13, 100 - 12]
     assert reader.read == ["pino", "uno"]
 
 
@@ -90,7 +90,7 @@ def test_no_error_before_an_attack_shows_a_natural_canary(method, error):
     source = None if method == "length" else "pino"
     canary = Canary("n-1", "the walrus pays {digits:2}", ("1", "2"), kind="natural", source=source)
     with pytest.raises(LeakageError, match="canary 'n-1'") as caught:
-        run_attack("sampled", target, [canary])
+        run_attack("rank-sample", target, [canary])
     assert "walrus" not in str(caught.value)
 
 

@@ -15,8 +15,8 @@ import pytest
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, write_manifest
 from leakage_tasks.canaries.natural import corpus_passages
-from leakage_tasks.canaries.removing import remove
 from leakage_tasks.canaries.sidecar import read_sidecar, sidecar_path
+from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.turns import turns_of
@@ -236,7 +236,7 @@ def test_every_text_of_a_row_is_read(tmp_path: Path, shape: str, ending: str) ->
             {"role": "user", "prompt": "x"},
             "nothing is read before a canary in column 'prompt', so it can",
         ),
-        ("messages", {"turn": "last", "prompt": "x"}, "leave out --prompt, or use --turn new"),
+        ("messages", {"turn": "last", "prompt": "x"}, "leave out --prompt, or use --chat-position new"),
         (
             "completions",
             {"prompt": ""},

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from leakage_tasks.canaries import plant
-from leakage_tasks.canaries.removing import remove
+from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.journal import kept, open_journal
 from leakage_tasks.data import Columns
@@ -183,7 +183,7 @@ def vanishing(monkeypatch: pytest.MonkeyPatch, name: str, shard: str) -> None:
 GONE, CHANGED = "cannot be read (No such file or directory): check the path", "changed while it was read: run again"
 BEFORE = (
     ("plant", "leakage_tasks.canaries.plant_shards.count", GONE),
-    ("remove", "leakage_tasks.canaries.plant_shards.remove_one", GONE),
+    ("remove", "leakage_tasks.canaries.unplant.remove_one", GONE),
     ("verify", "leakage_tasks.canaries.scanning.scan", CHANGED),
 )
 

@@ -19,7 +19,7 @@ from scipy.stats import chisquare
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, shard_work, verify, write_manifest
 from leakage_tasks.canaries.places import deal, gaps_of
-from leakage_tasks.canaries.removing import remove
+from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError, OptionError, PlantingError
 
 Run = Callable[..., tuple[int, str, str]]

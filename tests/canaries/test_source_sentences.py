@@ -169,7 +169,7 @@ def test_a_source_that_does_not_fit_is_refused_in_one_line(tmp_path: Path, leaka
 
 def test_presets_have_no_source(tmp_path: Path) -> None:
     from leakage_tasks.canaries.cli_options import requested
-    from leakage_tasks.canaries.ways import CanaryOptions
+    from leakage_tasks.canaries.generation_modes import CanaryOptions
 
     with pytest.raises(LeakageError, match="--source goes with --template: leave it out"):
         requested(CanaryOptions(preset="elmahdy", source="so"))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.core import atomic as files
-from leakage_tasks.core import endings
+from leakage_tasks.core import signal_cleanup
 from leakage_tasks.core.atomic import leftovers, replacing
 from leakage_tasks.core.errors import LeakageError
 
@@ -190,7 +190,7 @@ def test_a_link_to_itself_is_one_line(tmp_path: Path) -> None:
 def test_a_name_that_is_there_already_is_neither_followed_nor_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str
 ) -> None:
-    monkeypatch.setattr(endings.secrets, "token_hex", lambda size: "guessed")
+    monkeypatch.setattr(signal_cleanup.secrets, "token_hex", lambda size: "guessed")
     (tmp_path / "victim").mkdir()
     ready = tmp_path / ".leakage-guessed.part"
     ready.symlink_to(tmp_path / "victim") if made == "link" else ready.mkdir()

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leakage_tasks.canaries import plant, verify
-from leakage_tasks.canaries.removing import remove
+from leakage_tasks.canaries.unplant import remove
 from tests.canaries.conftest import manifest as manifest
 from tests.canaries.killed import killed
 
@@ -213,7 +213,7 @@ def broken(folder: Path) -> str:
         ("hub:", (), "hub:: names no data set: write hub:owner/name"),
         ("someone/something", (), "check the path, or write hub:someone/something for a data set of the hub"),
         ("{data}", (), "README.md parts its files into splits: write hub:"),
-        ("hub:{data}", ("--fuzzy", "1"), "--fuzzy is not for shards"),
+        ("hub:{data}", ("--near-copies", "1"), "--near-copies is not for shards"),
     ],
 )
 def test_errors_are_one_line(

@@ -7,8 +7,8 @@ import pytest
 
 from leakage_tasks.attacks.finding import Finding, Guess
 from leakage_tasks.attacks.suffix.finding import Choice, SuffixFinding, SuffixView
+from leakage_tasks.core.null_results import unanswered
 from leakage_tasks.core.registry import PluginError, Registry
-from leakage_tasks.core.unanswered import unanswered
 from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.scoring import (
     CANARY_EXPOSURE,

@@ -26,12 +26,12 @@ from tests.oracles import letters, tiny_gpt2
 
 ATTACKS = {
     "exposure": "exposure",
-    "sampled": "exposure",
+    "rank-sample": "exposure",
     "skew-normal": "exposure",
     "shortest-path": "extraction",
     "beam": "extraction",
     "greedy": "extraction",
-    "sampling": "extraction",
+    "sample-tokens": "extraction",
 }
 
 
@@ -53,7 +53,7 @@ def small_lstm() -> CharLSTMForCausalLM:
     ],
 )
 def test_every_canary_stays_within_the_bounds(attack: str, template: str, make: Callable[[], Any]) -> None:
-    model, settings = make(), {"draws": 200} if attack in ("skew-normal", "sampling") else {}
+    model, settings = make(), {"draws": 200} if attack in ("skew-normal", "sample-tokens") else {}
     target = CausalTarget(model, letters())
     canaries = make_canaries(template, 3, controls=2, seed=1, id_prefix="p")
     # The first pass of a model is made in two ways, to prove that they agree.

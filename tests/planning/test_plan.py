@@ -66,10 +66,10 @@ def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
 
 def test_whole_texts_of_many_canaries_share_passes_as_planned(lm: Any, tmp_path: Path) -> None:
     made = make_canaries("the pin of whom it was told is {digits:4}.", 12, controls=0, seed=3, id_prefix="p")
-    planner = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "sampled"}, 5)
+    planner = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "rank-sample"}, 5)
     (kind,) = planner.kinds()
     # A run of its own, which proves what the pilot has proven.
-    run = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "sampled"}, 0)
+    run = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "rank-sample"}, 0)
     _, took = taken_together(made, run.attacked, run.modules, 1)
     found = kind.estimate("passes")
     assert kind.merged

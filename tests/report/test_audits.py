@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.metrics.audit import AuditFigure, audit
+from leakage_tasks.report.load.results import read_runs
+from leakage_tasks.report.load.samples import audit_of, read_samples
 from leakage_tasks.report.page.runs import audit_words, tell_runs
-from leakage_tasks.report.reading.results import read_runs
-from leakage_tasks.report.reading.samples import audit_of, read_samples
 from tests.report.made import leaking, results, write
 from tests.report.pages import board, usual_canaries, write_run
 

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from leakage_tasks.report.load.format import interval, number
+from leakage_tasks.report.load.validate import printable
 from leakage_tasks.report.page import page
 from leakage_tasks.report.page.runs import tell_runs
-from leakage_tasks.report.reading.format import interval, number
-from leakage_tasks.report.reading.validate import printable
 from tests.report.pages import board, canary, pair, usual_canaries, write_run
 
 NASTY = '"><img src=x onerror=alert(1)></script><script>alert(1)</script>\u2028\u2029&<!--'
@@ -79,7 +79,7 @@ def test_explains_every_column(folder: Path):
     made = board(folder)
     parsed = Parsed(page(made))
     text = " ".join(parsed.text)
-    assert all(column.words in text for column in made.columns)
+    assert all(column.description in text for column in made.columns)
     links = [each["href"] for each in parsed.of("a") if each.get("class") == "about"]
     places = {each.get("id") for _, each in parsed.elements}
     assert len(links) == len(made.columns)

@@ -13,7 +13,7 @@ from leakage_tasks import audit
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.canaries.near import with_near_copies
 from leakage_tasks.report.card.sentences import what_was_tested
-from leakage_tasks.report.reading.results_file import every_row
+from leakage_tasks.report.load.results_file import every_row
 from tests.oracles import letters, tiny_gpt2
 
 WORDS = [first + second + third for first in "bdfg" for second in "aeiou" for third in "klmnpr"]

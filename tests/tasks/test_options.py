@@ -21,8 +21,8 @@ def test_what_is_not_ours_is_left_alone():
 
 
 def test_a_tasks_own_options_come_first():
-    metadata = {"canaries": "a.jsonl", "seed": 1, "canary_exposure": {"attack": "sampled", "seed": 2}}
-    assert read_options(metadata, "canary_exposure") == Options("a.jsonl", "sampled", None, 2)
+    metadata = {"canaries": "a.jsonl", "seed": 1, "canary_exposure": {"attack": "rank-sample", "seed": 2}}
+    assert read_options(metadata, "canary_exposure") == Options("a.jsonl", "rank-sample", None, 2)
     assert read_options(metadata, "canary_extraction") == Options("a.jsonl", "auto", None, 1)
 
 

@@ -171,7 +171,7 @@ OPTIONS = {
     "budget": {"budget": 19_000},
     "known": {"known": "before"},
     "context": {"context": "Dear all, "},
-    "attack": {"attack": "sampled"},
+    "attack": {"attack": "rank-sample"},
     "option": {"precision": 0.2},
 }
 

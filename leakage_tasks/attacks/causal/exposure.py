@@ -51,8 +51,8 @@ def exposure(request: AttackRequest) -> AttackResult:
     thinned instead, and where that does not tell either, the rank is a bound, which holds whatever the costs are like;
     where the budget pays for hardly any draws, it goes to a uniform sample of whole texts. ``budget`` counts all
     sequences but, where it is smaller, those that read the secret itself. ``method=exact`` counts without a look,
-    ``estimated`` never does. A model that only scores whole texts gets the ``sampled`` attack. ``histogram`` is as for
-    :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`. ``signal=calibrated`` is
+    ``estimated`` never does. A model that only scores whole texts gets the ``rank-sample`` attack. ``histogram`` is as
+    for :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`. ``signal=calibrated`` is
     :func:`~leakage_tasks.attacks.causal.calibrated.calibrated_rank`. Raises OptionError where ``exact`` exceeds
     ``budget``, and TargetError for ``estimated`` on a model without next-token probabilities.
     """
@@ -67,11 +67,12 @@ def exposure(request: AttackRequest) -> AttackResult:
     if not isinstance(request.target, PredictsNextToken):
         if method == "estimated":
             raise TargetError(
-                "method=estimated draws by next-token probabilities, which this model does not give: use attack=sampled"
+                "method=estimated draws by next-token probabilities, which this model does not give: use "
+                "attack=rank-sample"
             )
         if method == "exact" and not whole_texts.affordable(request):
             raise beyond_budget
-        return whole_texts.sampled(request)
+        return whole_texts.rank_sample(request)
     explorer = SearchTree(request.target, request.canary.attack_space)
     secret = explorer.path_of(request.canary.secret)
     cost = explorer.follow(secret)

@@ -100,7 +100,7 @@ def model_mixture() -> PolicyMixture:
 
 def _interleaved(pattern: Sequence[int]) -> tuple[int, ...]:
     """The same numbers, those of one kind not all together, so that a part of the pattern has all kinds."""
-    return tuple(pattern[7 * place % len(pattern)] for place in range(len(pattern)))
+    return tuple(pattern[7 * index % len(pattern)] for index in range(len(pattern)))
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,9 @@ def descend(
     at, who = np.zeros(len(numbers), dtype=np.int64), np.arange(len(numbers))
     while True:
         children = explorer.children(nodes, bound)
-        chance = np.stack([each.chances(explorer, nodes, children, bound) for each in mixture.proposals], axis=1)
+        chance = np.stack(
+            [proposal.chances(explorer, nodes, children, bound) for proposal in mixture.proposals], axis=1
+        )
         chosen = draws.choose(nodes, children, chance, at, who)
         goers = who[chosen >= 0]
         used, place = _used(chosen[chosen >= 0], len(children))

@@ -87,17 +87,17 @@ def draw(
     alone = mixture.shares / max(mixture.shares.sum(), 1e-9)
     for visit in random_descents.descend(explorer, range(number), seed, bound=explorer.cut(highest), mixture=mixture):
         found, value = _ending(explorer, visit, secret, mixture, highest)
-        for place, limit in enumerate(bounds):
+        for index, limit in enumerate(bounds):
             inside = visit.children.costs <= limit
-            seen[place] += int(found[inside].sum())
-            _add(others[place], visit, proposals, mixture, np.where(inside, value, 0.0))
+            seen[index] += int(found[inside].sum())
+            _add(others[index], visit, proposals, mixture, np.where(inside, value, 0.0))
         with np.errstate(over="ignore", divide="ignore"):
             nodes[visit.who] += (1 / (np.exp2(visit.log2_q) @ alone))[visit.at]
         if teach is not None:
             teach.learn_from(visit)
     made = [
-        RankDraws(own, nodes[by_proposal], int(met), most_per_draw(explorer, limit, mixture))
-        for own, met, limit in zip(others, seen, bounds, strict=True)
+        RankDraws(other, nodes[by_proposal], int(met), most_per_draw(explorer, limit, mixture))
+        for other, met, limit in zip(others, seen, bounds, strict=True)
     ]
     return dataclasses.replace(made[0], ends=(made[1], made[2])) if margin else made[0]
 

@@ -25,8 +25,8 @@ UNTIL = Option(
 )
 
 
-@register("sampling", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, options=(DRAWS, UNTIL))
-def sampling(request: AttackRequest) -> AttackResult:
+@register("sample-tokens", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, options=(DRAWS, UNTIL))
+def sample_tokens(request: AttackRequest) -> AttackResult:
     """The ten cheapest of the fillings drawn from the model (The Secret Sharer, section 5.2), none of them certain.
 
     At each place a token is drawn among those the template allows, in proportion to the model's probabilities; what

@@ -147,8 +147,8 @@ def secret_and_others(request: AttackRequest, others: Sequence[Filling]) -> tupl
     return finite(float(first[0])), chain([first[1:]], batches)
 
 
-@register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, options=(HISTOGRAM,))
-def sampled(request: AttackRequest) -> AttackResult:
+@register("rank-sample", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, options=(HISTOGRAM,))
+def rank_sample(request: AttackRequest) -> AttackResult:
     """Rank by scoring whole texts: all of R where ``budget`` allows it (exact), else a uniform sample of it.
 
     The share of the sample as cheap as the secret, times |R|, estimates the rank, with the Clopper-Pearson
@@ -251,7 +251,7 @@ def skew_normal(request: AttackRequest) -> AttackResult:
             "budget=…, or lower draws=…"
         )
     secret = request.canary.secret
-    others = [each for each in _fillings(request, wanted, request.seed) if each != secret]
+    others = [filling for filling in _fillings(request, wanted, request.seed) if filling != secret]
     every = np.concatenate([batch for _, batch in scored(request, [secret, *others])])
     finite(float(every.sum()))
     own, costs = float(every[0]), every[1:]
@@ -284,12 +284,13 @@ def skew_normal(request: AttackRequest) -> AttackResult:
 
 def warn_of_rejected(findings: Sequence[Finding]) -> None:
     """Say of how many findings the fit is rejected, if of any."""
-    fitted = [each for each in findings if each.method == EXTRAPOLATED]
+    fitted = [finding for finding in findings if finding.method == EXTRAPOLATED]
     rejected = sum(each.extra["rejected"] for each in fitted)
     if rejected:
         log.warning(
             "leakage: the skew-normal fits of %d of %d canaries are rejected (Kolmogorov-Smirnov, p < %s, as is one in "
-            "20 by chance): the tail is not to be trusted, nor the exposure; attack=exposure and sampled fit nothing",
+            "20 by chance): the tail is not to be trusted, nor the exposure; attack=exposure and rank-sample fit "
+            "nothing",
             rejected,
             len(fitted),
             SIGNIFICANCE,

@@ -146,7 +146,7 @@ def _penalties(request: AttackRequest, scores: ClassScores) -> Sequence[FloatArr
         return [np.zeros(len(slot)) for slot in slots]
     if request.values["signal"] != LOSS:
         raise OptionError("lambda=… is taken off a probability and goes with signal=loss only: leave one of them out")
-    tokens = [scores.rows.tokens(place) for place in range(len(slots))]
+    tokens = [scores.rows.tokens(index) for index in range(len(slots))]
     return [value_shares(request.target, *each, request.values) for each in zip(slots, tokens, strict=True)]
 
 

@@ -125,7 +125,7 @@ class InversionBatch:
         self.requests, self.values, self.spent = requests, requests[0].values, spent
         self.relaxation = _relaxed(requests, self.values["arithmetic"] == DOUBLE)
         settings = search.InversionSettings
-        self.plan = settings(**{each.name: self.values[each.name] for each in fields(settings)})
+        self.plan = settings(**{field.name: self.values[field.name] for field in fields(settings)})
         sizes = self.relaxation.sizes
         self._descents = RowLimit(max(1, min(self.relaxation.batch, CELLS // (sizes.shape[1] * int(sizes.max())))))
         self._scores = RowLimit(self.relaxation.batch)

@@ -63,18 +63,18 @@ def attack_pairs(
         if model is not None:
             check_pairs(model, pairs, request)
     attack = _Attack(target, request, compared_with, trained, untuned)
-    unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
+    unfit = {index: why for index, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
     found = {place: _left_out(pairs[place], request, why, target.only_writes) for place, why in unfit.items()}
     with closing(groups_of(target, pairs, unfit, request, progress, found)) as groups:
         for group in groups:
             if known.keys() >= set(group):
                 found |= {place: known[place] for place in group}
                 continue
-            for place, each in zip(group, attack.findings([pairs[place] for place in group]), strict=True):
-                found[place] = known.get(place, each)
+            for place, finding in zip(group, attack.findings([pairs[place] for place in group]), strict=True):
+                found[place] = known.get(place, finding)
                 if done is not None and place not in known:
-                    done(place, each)
-    return [found[place] for place in range(len(pairs))]
+                    done(place, finding)
+    return [found[index] for index in range(len(pairs))]
 
 
 def fit_confidence(
@@ -86,7 +86,7 @@ def fit_confidence(
     """
     check_pairs(target, pairs, request)
     attack = _Attack(target, request, None, None)
-    unfit = {place for place, pair in enumerate(pairs) if target.unfit(pair) is not None}
+    unfit = {index for index, pair in enumerate(pairs) if target.unfit(pair) is not None}
     examples = []
     with closing(groups_of(target, pairs, unfit, request, progress)) as groups:
         for group in groups:
@@ -162,7 +162,7 @@ class _Attack:
         ]
         for length in self.request.prefix_lengths:
             # The whole prefix has been drawn after already; a shorter one may be unfit where the whole is not.
-            fit = [place for place, pair in enumerate(pairs) if self.target.unfit(_shortened(pair, length)) is None]
+            fit = [index for index, pair in enumerate(pairs) if self.target.unfit(_shortened(pair, length)) is None]
             some = [pairs[place] for place in fit]
             drawn = [whole[place] for place in fit] if length == full else self.drawn(some, length)
             self._read_besides(drawn, suffix, whole=length == full)
@@ -175,14 +175,14 @@ class _Attack:
                 scheme=str(self.request.scheme),
                 samples=self.request.draws,
                 chosen_by=self.request.confidence,
-                views=views[place],
+                views=views[index],
                 guesses=self._guesses(drawn, len(pair.suffix)),
                 nodes=drawn.draws.nodes,
                 model_calls=drawn.calls + (not self.target.only_writes) + (self.untuned is not None),
                 seconds=seconds,
                 only_writes=self.target.only_writes,
             )
-            for place, (pair, drawn) in enumerate(zip(pairs, whole, strict=True))
+            for index, (pair, drawn) in enumerate(zip(pairs, whole, strict=True))
         ]
 
     def drawn(self, pairs: Sequence[Pair], length: int | None) -> list[PrefixSamples]:
@@ -203,8 +203,8 @@ class _Attack:
         chooses = self.request.confidence == "lowercase"
         lengths = [length] * (chooses or (whole and self.request.lowercase))
         lengths += self.request.suffix_lengths if chooses and whole else ()
-        for each in dict.fromkeys(lengths):
-            read_lowered(drawn, [own.to_lower(self.request.draws, each) for own in drawn])
+        for fromkey in dict.fromkeys(lengths):
+            read_lowered(drawn, [own.to_lower(self.request.draws, fromkey) for own in drawn])
 
     def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[_Scored]:
         if self.target.only_writes:

@@ -151,7 +151,7 @@ def _plain_fields(record: type) -> dict[str, tuple[type, ...]]:
 
 
 @dataclass(frozen=True)
-class Reading:
+class SelectedView:
     """One view of one finding by one confidence: what a row of the results table is computed from.
 
     ``kind`` says which rows it has: ``headline``, ``confidence`` (the same draws by another confidence), ``length``
@@ -185,19 +185,19 @@ class Selection:
         views = {self.view: dataclasses.replace(view, choices=kept)}
         return dataclasses.replace(finding, views=views, guesses=finding.guesses if self.kind == "headline" else ())
 
-    def reading(self, finding: SuffixFinding) -> Reading | None:
+    def select(self, finding: SuffixFinding) -> SelectedView | None:
         """The selection read; None for a pair that was left out and for a confidence that could not be fitted."""
         view, confidence = finding.views.get(self.view), self._confidence(finding)
         if view is None or confidence not in view.choices:
             return None
-        return Reading(finding.pair, self.kind, finding.samples, view, view.choices[confidence], finding)
+        return SelectedView(finding.pair, self.kind, finding.samples, view, view.choices[confidence], finding)
 
     def _confidence(self, finding: SuffixFinding) -> str:
         """The column's own, else the one that the run came to choose by, which the model may have decided."""
         return self.confidence if self.kind == "confidence" else finding.chosen_by
 
 
-def left_out_reading(finding: SuffixFinding, selection: Selection, scheme: DecodingConfig) -> Reading:
+def left_out_view(finding: SuffixFinding, selection: Selection, scheme: DecodingConfig) -> SelectedView:
     """What a reading of a pair that was left out would look like, to tell which rows it has; its figures mean nothing.
 
     ``scheme`` is how suffixes were drawn.
@@ -206,7 +206,7 @@ def left_out_reading(finding: SuffixFinding, selection: Selection, scheme: Decod
     reachable = False if scheme.plain and not finding.only_writes else None
     hits = 0 if scheme.decoding == "sample" and finding.only_writes else None
     view = SuffixView(1, 1, finding.samples, 1, 0.0, None, reachable, {selection.confidence: choice}, hits=hits)
-    return Reading(finding.pair, selection.kind, finding.samples, view, choice, finding)
+    return SelectedView(finding.pair, selection.kind, finding.samples, view, choice, finding)
 
 
 def selections(chosen_by: str, confidences: Sequence[str], views: Sequence[str]) -> list[Selection]:

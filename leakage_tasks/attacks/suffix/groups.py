@@ -32,9 +32,9 @@ def groups_of(
     no passes.
     """
     by_length: dict[tuple[int, int], list[int]] = {}
-    for place, pair in enumerate(pairs):
-        if place not in left_out:
-            by_length.setdefault((len(pair.prefix), len(pair.suffix)), []).append(place)
+    for index, pair in enumerate(pairs):
+        if index not in left_out:
+            by_length.setdefault((len(pair.prefix), len(pair.suffix)), []).append(index)
     with progress(total=len(pairs), initial=len(left_out)) if progress else nullcontext() as bar:
         for (_, length), places in by_length.items():
             most = max(1, DRAWN // (request.draws * length))

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.turns import role_in, texts_in
 

@@ -14,10 +14,10 @@ from leakage_tasks.report.card.file import CardParts, split_card
 from leakage_tasks.report.card.index import eval_results, model_name, one_line, unfit
 from leakage_tasks.report.card.section import section
 from leakage_tasks.report.card.splice import front_data, with_results
-from leakage_tasks.report.reading.comparability import measured
-from leakage_tasks.report.reading.markdown import escaped
-from leakage_tasks.report.reading.results import read_runs
-from leakage_tasks.report.reading.run import Run
+from leakage_tasks.report.load.comparability import measured
+from leakage_tasks.report.load.markdown import escaped
+from leakage_tasks.report.load.results import read_runs
+from leakage_tasks.report.load.run import Run
 
 BOM = "\ufeff"
 

@@ -10,11 +10,11 @@ from leakage_tasks.metrics.audit import AuditFigure
 from leakage_tasks.report.board.board import Board, Column, Entry
 from leakage_tasks.report.card.index import unfit
 from leakage_tasks.report.card.sentences import limits, sentence, what_was_tested, which_attacks
-from leakage_tasks.report.reading.command_line import command_of
-from leakage_tasks.report.reading.figures import Figure, counted_words
-from leakage_tasks.report.reading.format import NOTHING, flag_words, interval, number
-from leakage_tasks.report.reading.markdown import bullets, escaped, table
-from leakage_tasks.report.reading.run import Run
+from leakage_tasks.report.load.command_line import command_of
+from leakage_tasks.report.load.figures import Figure, counted_words
+from leakage_tasks.report.load.format import NOTHING, flag_words, interval, number
+from leakage_tasks.report.load.markdown import bullets, escaped, table
+from leakage_tasks.report.load.run import Run
 
 TITLE = "Training-data leakage"
 HEAD = ["Figure", "Value", "95 % interval", "Rests on"]
@@ -103,7 +103,8 @@ def _leakage(run: Run, shown: Sequence[Shown], left_out: Container[str]) -> Iter
     rows = [[*_cells(run, *each), escaped(each[0].chance or NOTHING), number(each[1].control)] for each in shown]
     yield table([*HEAD, "Without a leak", "Controls"], rows)
     yield bullets(
-        f"{escaped(column.title)}: {escaped(column.words)}." + (f" Interval: {escaped(found.kind)}." * bool(found.kind))
+        f"{escaped(column.title)}: {escaped(column.description)}."
+        + (f" Interval: {escaped(found.kind)}." * bool(found.kind))
         for column, found in shown
         if column.shown
     )

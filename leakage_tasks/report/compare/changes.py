@@ -12,10 +12,10 @@ from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.suffix_values import recalled
 from leakage_tasks.metrics.tiers import planted_words
-from leakage_tasks.report.reading.comparability import differences, measured
-from leakage_tasks.report.reading.findings import EXPOSURE, EXTRACTION, SUFFIXES, Details, read_details
-from leakage_tasks.report.reading.format import NOTHING, number
-from leakage_tasks.report.reading.run import Run
+from leakage_tasks.report.load.comparability import differences, measured
+from leakage_tasks.report.load.findings import EXPOSURE, EXTRACTION, SUFFIXES, Details, read_details
+from leakage_tasks.report.load.format import NOTHING, number
+from leakage_tasks.report.load.run import Run
 from leakage_tasks.stats.intervals import LEVEL
 from leakage_tasks.stats.paired import Difference, mean_difference, rate_difference
 
@@ -81,14 +81,14 @@ class Comparison:
 
     def changes_of(self, task: str) -> list[Change]:
         """Those of one task's figures."""
-        return [each for each in self.changes if each.task == task]
+        return [change for change in self.changes if change.task == task]
 
     def to_json(self) -> dict[str, Any]:
         """All of it, JSON-able."""
         return {
             "before": self.before,
             "after": self.after,
-            "changes": [dataclasses.asdict(each) for each in self.changes],
+            "changes": [dataclasses.asdict(change) for change in self.changes],
             "documents": {task: [dataclasses.asdict(each) for each in own] for task, own in self.documents.items()},
         }
 
@@ -134,7 +134,7 @@ def _documents(task: str, run: Run, details: Details) -> Iterator[Document]:
         raise ResultsError(f"{run.tasks[task].file}: {task}: {details.missing[task]}")
     if task == SUFFIXES:
         for pair in details.pairs:
-            yield Document(str(pair.reading.pair), PAIRS, recalled(pair.reading), recalled(pair.reading))
+            yield Document(str(pair.selected.pair), PAIRS, recalled(pair.selected), recalled(pair.selected))
     for canary in details.canaries if task != SUFFIXES else ():
         value = canary.bits if task == EXPOSURE else canary.extracted
         if value is not None:
@@ -152,7 +152,7 @@ def _changes(task: str, documents: Sequence[Document]) -> Iterator[Change]:
     for group in sorted(groups, key=copies_in):
         yield _change(task, group, groups[group])
     if len(groups) > 1:
-        yield _change(task, IN_ALL, [each for each in documents if each.group != NEVER])
+        yield _change(task, IN_ALL, [document for document in documents if document.group != NEVER])
     if never:
         yield _change(task, NEVER, never)
 
@@ -164,13 +164,13 @@ def copies_in(group: str) -> float:
 
 
 def _change(task: str, group: str, documents: Sequence[Document]) -> Change:
-    before, after = [each.before for each in documents], [each.after for each in documents]
+    before, after = [document.before for document in documents], [document.after for document in documents]
     count = len(documents)
     if task == EXPOSURE:
         difference = mean_difference(before, after)
     else:
         difference = rate_difference([bool(each) for each in before], [bool(each) for each in after])
-    bounds = sum(each.bound for each in documents)
+    bounds = sum(document.bound for document in documents)
     return Change(task, group, count, sum(before) / count, sum(after) / count, difference, bounds)
 
 
@@ -179,8 +179,8 @@ def as_text(comparison: Comparison) -> str:
     parts = [f"before: {comparison.before}\nafter:  {comparison.after}"]
     for task in comparison.documents:
         changes = comparison.changes_of(task)
-        rows = [(f"{task}: {TITLES[task]}", *HEADS[1:]), *(_row(each) for each in changes)]
-        parts.append("\n".join([text_table(rows), *(f"= {each}" for each in verdicts(changes))]))
+        rows = [(f"{task}: {TITLES[task]}", *HEADS[1:]), *(_row(change) for change in changes)]
+        parts.append("\n".join([text_table(rows), *(f"= {verdict}" for verdict in verdicts(changes))]))
     return "\n\n".join(parts)
 
 

@@ -11,11 +11,11 @@ from leakage_tasks.metrics.audit import AuditFigure
 from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Board, Entry
+from leakage_tasks.report.load.findings import CanaryDetail, Details, PairDetail, read_details
+from leakage_tasks.report.load.format import NOTHING, flag_words, interval, number
+from leakage_tasks.report.load.run import Run
+from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.page.spreads import exposures, repetitions
-from leakage_tasks.report.reading.findings import CanaryDetail, Details, PairDetail, read_details
-from leakage_tasks.report.reading.format import NOTHING, flag_words, interval, number
-from leakage_tasks.report.reading.run import Run
-from leakage_tasks.report.reading.samples import audit_of
 
 MOST, IN_ALL, LEAST = 300, 3000, 20
 """The most canaries, and pairs, that are shown of a run and of all runs; and how many each run may show at least."""
@@ -58,12 +58,12 @@ def _run(entry: Entry, details: Details, most: int) -> dict[str, Any]:
         "exposures": exposures(canaries),
         "repetitions": repetitions(canaries),
         "audit": [[each.title, audit_words(each), each.words] for each in audit_of(entry.run, 0.0)],
-        "canaries": {"total": len(canaries), "shown": [tell_canary(each) for each in canaries[:most]]},
+        "canaries": {"total": len(canaries), "shown": [tell_canary(canary) for canary in canaries[:most]]},
         "pairs": {
             "total": len(pairs),
             "left_out": details.left_out,
             "heads": PAIR_HEADS,
-            "shown": [_tell_pair(each) for each in pairs[:most]],
+            "shown": [_tell_pair(pair) for pair in pairs[:most]],
         },
     }
 
@@ -107,7 +107,7 @@ def tell_canary(canary: CanaryDetail) -> dict[str, Any]:
 
 def _tell_pair(pair: PairDetail) -> dict[str, Any]:
     """A pair: ``cells`` for :data:`PAIR_HEADS`, and its tokens where they are shown."""
-    reading = pair.reading
+    reading = pair.selected
     choice, chance = reading.choice, p_z(reading)
     place = NOTHING if choice.place is None else f"{choice.place:,} of {reading.view.distinct:,}"
     cells = [
@@ -134,8 +134,8 @@ def _canary_order(canary: CanaryDetail) -> tuple[bool, bool, float, str]:
 
 def _pair_order(pair: PairDetail) -> tuple[float, float, int]:
     """The likeliest suffixes first, then the guesses with the fewest wrong tokens."""
-    chance = p_z(pair.reading)
-    return math.inf if chance is None else -chance, pair.reading.choice.wrong, pair.reading.pair
+    chance = p_z(pair.selected)
+    return math.inf if chance is None else -chance, pair.selected.choice.wrong, pair.selected.pair
 
 
 def _planting(canary: CanaryDetail) -> str:
@@ -221,8 +221,8 @@ def _guesses(canary: CanaryDetail) -> list[dict[str, Any]]:
         # The mask alone: which slots of the best guess were right, not what they hold.
         return [] if not right else [_guess(["•"] * len(right), right, "")]
     return [
-        _guess(list(guess.filling), canary.right(place), f"{number(guess.score)} bits")
-        for place, guess in enumerate(found.guesses)
+        _guess(list(guess.filling), canary.right(index), f"{number(guess.score)} bits")
+        for index, guess in enumerate(found.guesses)
     ]
 
 

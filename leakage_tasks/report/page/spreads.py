@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.exposure import chance_exposure
 from leakage_tasks.metrics.tiers import planted_words
-from leakage_tasks.report.reading.figures import Figure
-from leakage_tasks.report.reading.findings import CanaryDetail
-from leakage_tasks.report.reading.format import interval, number
+from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.findings import CanaryDetail
+from leakage_tasks.report.load.format import interval, number
 from leakage_tasks.stats.intervals import clopper_pearson
 
 Value = TypeVar("Value")
@@ -31,9 +31,9 @@ def exposures(canaries: Iterable[CanaryDetail]) -> dict[str, Any] | None:
     than its dot) and ``told`` (n, least, quartiles and most, as text).
     """
     rated = [
-        (each, (each.exposure.exposure, each.exposure))
-        for each in canaries
-        if each.exposure is not None and each.exposure.exposure is not None
+        (canary, (canary.exposure.exposure, canary.exposure))
+        for canary in canaries
+        if canary.exposure is not None and canary.exposure.exposure is not None
     ]
     if not rated:
         return None
@@ -50,7 +50,7 @@ def exposures(canaries: Iterable[CanaryDetail]) -> dict[str, Any] | None:
 
 def repetitions(canaries: Iterable[CanaryDetail]) -> list[dict[str, Any]]:
     """Share extracted by repetitions, controls first, each with its Clopper-Pearson interval; empty without any."""
-    tried = [(each, each.extracted) for each in canaries if each.extracted is not None]
+    tried = [(canary, canary.extracted) for canary in canaries if canary.extracted is not None]
     rows = []
     for times, hits in _by_copies(tried):
         share, ends = sum(hits) / len(hits), clopper_pearson(sum(hits), len(hits))

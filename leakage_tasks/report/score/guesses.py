@@ -13,8 +13,8 @@ from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.aggregates import check_wrong
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.submission import found_before, judged_guesses, read_submission, wrong_allowed
-from leakage_tasks.report.reading.format import number
-from leakage_tasks.report.reading.validate import printable
+from leakage_tasks.report.load.format import number
+from leakage_tasks.report.load.validate import printable
 from leakage_tasks.stats.intervals import clopper_pearson, early_stop_interval
 from leakage_tasks.stats.paired import Difference, rate_difference
 
@@ -54,16 +54,16 @@ def score_guesses(files: Sequence[Path], pairs: Sequence[Pair], wrong: int | Non
     Raises OptionError naming the file.
     """
     check_wrong(wrong)
-    suffixes = {place: pair.suffix for place, pair in enumerate(pairs)}
+    suffixes = {index: pair.suffix for index, pair in enumerate(pairs)}
     judged = [_judged(path, suffixes) for path in files]
     surest = [dict(reversed(each)) for each in judged]
     found = [[own.get(place, False) for place in suffixes] for own in surest]
     return [
         dataclasses.replace(
             _scored(str(path), guesses, own, wrong or wrong_allowed(len(pairs))),
-            more_than_first=rate_difference(found[0], own) if place else None,
+            more_than_first=rate_difference(found[0], own) if index else None,
         )
-        for place, (path, guesses, own) in enumerate(zip(files, judged, found, strict=True))
+        for index, (path, guesses, own) in enumerate(zip(files, judged, found, strict=True))
     ]
 
 

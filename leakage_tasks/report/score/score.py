@@ -16,8 +16,8 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.audit import AuditFigure
 from leakage_tasks.metrics.scoring import Scores
-from leakage_tasks.report.reading.results_file import read_run
-from leakage_tasks.report.reading.samples import Samples, read_samples
+from leakage_tasks.report.load.results_file import read_run
+from leakage_tasks.report.load.samples import Samples, read_samples
 
 HEADS = ("column", "metric", "value", "95 % interval", "unit", "what it is")
 WIDTH = 120
@@ -154,7 +154,7 @@ def _rows(scored: ScoredSamples, every: bool) -> Iterator[tuple[str, ...]]:
             for metric in (metrics[name] for name in values if name not in ends):
                 low, high = (values.get(end) for end in metric.interval or ("", ""))
                 value = number(values[metric.name])
-                yield column, metric.name, value, _interval(low, high), metric.unit, metric.words
+                yield column, metric.name, value, _interval(low, high), metric.unit, metric.description
 
 
 def number(value: float | None) -> str:

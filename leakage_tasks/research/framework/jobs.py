@@ -7,8 +7,8 @@ import traceback
 from collections.abc import Generator, Sequence
 from concurrent.futures import Executor
 
-from leakage_tasks.core.endings import ended_in_order
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.core.signal_cleanup import ended_in_order
 from leakage_tasks.core.workers import CallFailed, answers, dask_cluster, local_processes
 from leakage_tasks.research.framework.registry import Config, Run, Study, StudyTrial
 from leakage_tasks.research.framework.trials import TrialStore, versions

@@ -270,7 +270,7 @@ class CausalInContext(CausalTarget):
 
 def costs_together(targets: Sequence[CausalInContext], texts: Sequence[Sequence[str]]) -> FloatArray:
     """Log-perplexities of each target's texts, as many for each ``[n, k]``; views of one model share their batches."""
-    asked = [Texts(target, target.token_rows(own)) for target, own in zip(targets, texts, strict=True)]
+    asked = [Texts(target, target.token_rows(text)) for target, text in zip(targets, texts, strict=True)]
     for each in asked:
         check_fits(max(map(len, each.rows)) - 1, each.target.max_length)
     return np.stack(score_all(asked))

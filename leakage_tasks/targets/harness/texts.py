@@ -209,7 +209,7 @@ class HarnessTexts:
 
     def _ask(self, kind: Any, asked: Sequence[tuple]) -> list[Any]:
         # An API's answer to no request at all is an error.
-        requests = [request(kind, {}, arguments, place) for place, arguments in enumerate(asked)]
+        requests = [request(kind, {}, arguments, index) for index, arguments in enumerate(asked)]
         with forward_faults(self._lm):
             return list(getattr(self._lm, kind)(requests)) if requests else []
 

@@ -282,7 +282,7 @@ class TeacherForcedScorer(FilledSource):
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError for a long one."""
         plain = TeacherForced(self._family)
         found = np.zeros(len(texts))
-        for place, (text, target) in enumerate(zip(texts, self._family.encode(texts), strict=True)):
+        for index, (text, target) in enumerate(zip(texts, self._family.encode(texts), strict=True)):
             check_fits(len(target), self.max_length)
-            found[place] = plain.bits(self._family.encode_source(self._source(text)), target)
+            found[index] = plain.bits(self._family.encode_source(self._source(text)), target)
         return found

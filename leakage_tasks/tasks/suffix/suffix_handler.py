@@ -126,7 +126,7 @@ def _found(
     there: Findings[SuffixFinding] | None = None,
 ) -> list[SuffixFinding]:
     if there is not None and not there.missing:
-        return [there.known[place] for place in range(len(pairs))]
+        return [there.known[index] for index in range(len(pairs))]
     target = suffix_target(lm, pairs, options.given.get("tokenizer"), before)
     compared = None if options.comparing_lm is None else comparing_model(lm, options.comparing_lm, target, pairs)
     untuned = untuned_model(lm, options.untuned, target, pairs)
@@ -158,7 +158,7 @@ def _found(
         known={} if there is None else there.known,
         done=add,
     )
-    return [stamped(each) for each in findings]
+    return [stamped(finding) for finding in findings]
 
 
 def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:

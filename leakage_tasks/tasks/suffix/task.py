@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, FREQUENCY
-from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, Reading, Selection, suffix_finding_from_json
+from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, SelectedView, Selection, suffix_finding_from_json
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.core.unanswered import reason_of
+from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics.aggregates import count
@@ -65,9 +65,9 @@ class SuffixExtraction(LocalTask):
         options.fitted_on()
         _advise(options, len(pairs))
         self.METRICS = [*self.SCORING.metrics(options.given, {}), GUESSES_WRITTEN]
-        places = {pair.id: place for place, pair in enumerate(pairs)}
+        places = {pair.id: index for index, pair in enumerate(pairs)}
         self._docs = [_document(places.get(pair.id), pair, options.reveal) for pair in attacked]
-        self.columns = {each.name: partial(_read_off, each) for each in options.selections}
+        self.columns = {selection.name: partial(_read_off, selection) for selection in options.selections}
 
     def build_all_requests(self, **given: Any) -> None:
         """See the harness; with a chat template a prefix is how the assistant's turn begins."""
@@ -167,7 +167,7 @@ def _document(place: int | None, pair: Pair, reveal: bool) -> Document:
     return {"pair": pair.id, "place": place, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
 
 
-def _guess(place: int | None, reading: Reading | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
+def _guess(place: int | None, reading: SelectedView | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
     """What the challenge wants of one pair, counted from 0 among those tested.
 
     None for a control, for a pair that was left out and for a guess that ended early.

@@ -21,9 +21,9 @@ from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.log import first_line, log
+from leakage_tasks.report.load.training_log import NATURAL_MEAN, SECONDS, SKIPPED, curves_of_log, exposure_entry
 from leakage_tasks.report.plots.style import KINDS, save
 from leakage_tasks.report.plots.training import draw_training
-from leakage_tasks.report.reading.training_log import NATURAL_MEAN, SECONDS, SKIPPED, curves_of_log, exposure_entry
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.callback.target import in_chat, live_target, undisturbed
 from leakage_tasks.training.preflight.start import look_before_training
@@ -41,8 +41,9 @@ class ExposureCallback(TrainerCallback):
     ``ExposureCallback("canaries.jsonl").attach(trainer)`` is all it takes: means and maximum go to
     ``trainer.state.log_history`` and to whatever the trainer reports to, as ``leakage/exposure_x1`` (planted once, the
     headline), ``leakage/exposure_x4`` and so on, ``leakage/exposure_mean`` (all together), ``leakage/exposure_max`` and
-    ``leakage/exposure_controls``, in bits (The Secret Sharer, section 6.1). The trained weights are the same to the bit
-    as without it.
+    ``leakage/exposure_controls``, in bits (The Secret Sharer, section 6.1). ``leakage/exposure_x1_at_least`` is
+    logged if ``leakage/exposure_x1`` is a lower bound: the share of its canaries whose rank the budget could not
+    estimate. The trained weights are the same to the bit as without it.
 
     ``every`` is ``"epoch"`` or a number of steps. A point is left out where measuring it would take more than ``share``
     of the time trained so far; the first look and the last are always taken, and None leaves none out. ``canaries`` is

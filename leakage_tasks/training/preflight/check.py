@@ -24,7 +24,7 @@ from leakage_tasks.training.preflight.probes import (
     packed_read_each_other,
     trained_share,
 )
-from leakage_tasks.training.preflight.report import CanaryReading, Preflight
+from leakage_tasks.training.preflight.report import CanaryCounts, Preflight
 from leakage_tasks.training.preflight.rows import BatchRow, Detokenizer, rows_of
 from leakage_tasks.training.preflight.turns import PlantedRows, planted_rows
 from leakage_tasks.training.preflight.walk import Walk, own_random_numbers, walk_through
@@ -202,9 +202,9 @@ class _Look:
         walked = (self._rows, self.walk.total, manifest_hash(self._canaries))
         return Preflight(readings, *walked, trained_share(self.model), self._mixed, self._as_asked)
 
-    def _reading(self, canary: Canary) -> CanaryReading:
+    def _reading(self, canary: Canary) -> CanaryCounts:
         found = self._found[self._spelling(canary.text)]
-        return CanaryReading(
+        return CanaryCounts(
             canary=canary.id,
             planted=canary.repetitions if canary.planted else 0,
             kind=canary.kind,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from leakage_tasks.attacks.coarse import NATURAL
 
 if TYPE_CHECKING:
-    from leakage_tasks.training.preflight.report import CanaryReading
+    from leakage_tasks.training.preflight.report import CanaryCounts
 
 
-def copies_in_words(canaries: Sequence[CanaryReading], full: bool) -> str | None:
+def copies_in_words(canaries: Sequence[CanaryCounts], full: bool) -> str | None:
     """Return how many planted copies are whole and in the loss, or None if the canaries are all controls.
 
     Counts of natural secrets are left out. ``full`` says that all rows were looked at, so that each copy was due.
@@ -28,7 +28,7 @@ def copies_in_words(canaries: Sequence[CanaryReading], full: bool) -> str | None
     return "; ".join(said) or None
 
 
-def _copies(canaries: Sequence[CanaryReading], full: bool) -> str:
+def _copies(canaries: Sequence[CanaryCounts], full: bool) -> str:
     due = sum(each.planted for each in canaries)
     # A text may be found more often than it was planted, as in both answers of a preference pair.
     learnt = sum(min(each.in_loss, each.planted) for each in canaries if each.reached is not False)
@@ -40,7 +40,7 @@ def _copies(canaries: Sequence[CanaryReading], full: bool) -> str:
     return f"{learnt:,} of {due:,} copies of {of} are whole and in the loss"
 
 
-def controls_in_words(canaries: Sequence[CanaryReading], full: bool) -> str | None:
+def controls_in_words(canaries: Sequence[CanaryCounts], full: bool) -> str | None:
     """Return that no control is in the data, which is right; None if there is none, or if one is in the data."""
     controls = [each for each in canaries if not each.planted]
     if not controls or any(each.whole for each in controls):

@@ -21,7 +21,7 @@ HEAD = ("canary", "planted", "whole", "cut", "changed", "in the loss", "share", 
 
 
 @dataclass
-class CanaryReading:
+class CanaryCounts:
     """The copies of one canary among the rows that were looked at."""
 
     canary: str
@@ -59,7 +59,7 @@ class CanaryReading:
 class Preflight:
     """A look at a trainer's data before its first step."""
 
-    canaries: tuple[CanaryReading, ...]
+    canaries: tuple[CanaryCounts, ...]
     """In the manifest's order, controls too."""
     rows: int
     """Rows of the trainer's data that were looked at, as it batches them: packed ones count as one."""
@@ -168,7 +168,7 @@ class Preflight:
         yield from self.problems()
         yield from self.remarks()
 
-    def _row(self, each: CanaryReading) -> tuple[str, ...]:
+    def _row(self, each: CanaryCounts) -> tuple[str, ...]:
         sides = "".join(f", {count} {side}" for side, count in each.sides.items() if count)
         # How often a natural secret occurs would tell it from all others.
         natural = each.kind == NATURAL

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data.utterances import Utterance, holds_utterances, read_utterances
 
 

@@ -158,7 +158,7 @@ MIXTURES = {
     "random fillings": lambda tokenizer: PolicyMixture(POWERS, (len(POWERS),)),
     "exploring": lambda tokenizer: EXPLORING,
     "as the model": lambda tokenizer: model_mixture(),
-    "aimed": learnt,
+    "adaptive": learnt,
 }
 
 
@@ -171,14 +171,14 @@ def test_draws_estimate_the_count_without_bias(secret, tokenizer, mixture):
     assert drawn.others.mean() == pytest.approx(others, abs=max(4 * error, 1e-6))
 
 
-@pytest.mark.parametrize("mixture", ["exploring", "as the model", "aimed"])
+@pytest.mark.parametrize("mixture", ["exploring", "as the model", "adaptive"])
 def test_draws_over_paths_that_spell_nothing_are_unbiased_too(mixture, monkeypatch):
     monkeypatch.setattr(layout, "ENUMERATE", 0)
     test_draws_estimate_the_count_without_bias("707", merging, mixture)
 
 
 @pytest.mark.parametrize("tokenizer", [letters, merging])
-@pytest.mark.parametrize("mixture", ["exploring", "as the model", "aimed"])
+@pytest.mark.parametrize("mixture", ["exploring", "as the model", "adaptive"])
 def test_no_draw_says_more_than_its_bound_and_none_is_seen_that_is_not_there(tokenizer, mixture, monkeypatch):
     monkeypatch.setattr(layout, "ENUMERATE", 0)
     drawn, others, _ = estimates(2000, 3, tokenizer, mixture=MIXTURES[mixture](tokenizer))
@@ -450,7 +450,7 @@ def test_an_exact_count_beyond_the_budget_says_so_and_estimates_nothing(target):
 
 
 def test_draws_need_next_token_probabilities():
-    with pytest.raises(TargetError, match="method=estimated draws by next-token probabilities.*attack=sampled"):
+    with pytest.raises(TargetError, match="method=estimated draws by next-token probabilities.*attack=rank-sample"):
         run_attack("exposure", WholeTexts(), [make("{digits:3}", "707")], values={"method": "estimated"})
 
 

@@ -48,7 +48,7 @@ def counts(canary, margin):
 
 
 @pytest.mark.parametrize("secret", ["707", "120", "999"])
-@pytest.mark.parametrize(("attack", "tokens"), [("exposure", AFTER_PREFIX), ("sampled", WHOLE)])
+@pytest.mark.parametrize(("attack", "tokens"), [("exposure", AFTER_PREFIX), ("rank-sample", WHOLE)])
 def test_an_exact_rank_has_the_interval_that_brute_force_gives(attack, tokens, secret):
     canary = Canary("c", TEMPLATE, tuple(secret))
     settings = {"method": "exact"} if attack == "exposure" else {}

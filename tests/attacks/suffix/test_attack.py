@@ -204,7 +204,7 @@ def test_a_selection_keeps_what_it_reads():
     for selection in selections("calibrated", ["perplexity", "calibrated"], ["suffix_3"]):
         kept = suffix_finding_from_json(selection.of(finding).to_json())
         assert list(kept.views) == [selection.view]
-        reading, whole = selection.reading(kept), selection.reading(finding)
+        reading, whole = selection.select(kept), selection.select(finding)
         assert (reading.choice, reading.kind) == (whole.choice, whole.kind)
         assert bool(kept.guesses) == (selection.kind == "headline")
 

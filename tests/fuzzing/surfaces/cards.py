@@ -12,7 +12,7 @@ import yaml
 from hypothesis import strategies as st
 
 from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
-from leakage_tasks.report.reading.markdown import escaped, table
+from leakage_tasks.report.load.markdown import escaped, table
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call, ensure
 from tests.fuzzing.drawn import draw

@@ -82,7 +82,7 @@ def test_the_headline_is_what_was_planted_once_and_each_number_of_copies_has_its
     ]
     named = [each.metric_type for each in ModelCard(made.text).data.eval_results]
     few = tiered(n_x1=9)
-    for rows in (*few["results"].values(), *(each["leakage"]["more_rows"] for each in few["configs"].values())):
+    for rows in (*few["results"].values(), *(each["leakage"]["hidden_metrics"] for each in few["configs"].values())):
         for name in [name for name in rows if "_x1_ci" in name]:
             del rows[name]
     alone = [each.metric_type for each in ModelCard(card(tmp_path, content=few).text).data.eval_results]
@@ -257,7 +257,7 @@ def test_rude_results_break_nothing(tmp_path, where):
     declared = declaration("canary_exposure")
     task = RUDE if where == "task" else "canary_exposure"
     if where == "words":
-        declared["rows"]["exposure"] |= {"words": RUDE, "title": RUDE, "chance": RUDE, "unit": RUDE}
+        declared["rows"]["exposure"] |= {"description": RUDE, "title": RUDE, "chance": RUDE, "unit": RUDE}
     if where == "attack":
         declared["attacks"] = [{"attack": RUDE, "access": RUDE}]
     if where == "tested":

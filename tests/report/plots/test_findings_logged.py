@@ -7,7 +7,7 @@ import json
 import pytest
 
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.unanswered import unanswered
+from leakage_tasks.core.null_results import unanswered
 from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, read_logged
 from tests.report.logged import choice, finding, log, suffix
 from tests.report.made import STAMP, results, write

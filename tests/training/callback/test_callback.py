@@ -330,9 +330,9 @@ def test_attaching_adds_it_once(tmp_path):
 
 
 def test_the_picture_is_that_of_the_saved_state(tmp_path):
+    from leakage_tasks.report.load.training_log import read_curves
     from leakage_tasks.report.plots.style import save
     from leakage_tasks.report.plots.training import draw_training
-    from leakage_tasks.report.reading.training_log import read_curves
 
     trainer = watched(tmp_path, watch={"plot": tmp_path / "figure.svg"}, eval_strategy="epoch")
     trainer.save_state()

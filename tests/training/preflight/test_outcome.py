@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from leakage_tasks.training.preflight.outcome import controls_in_words, copies_in_words
-from leakage_tasks.training.preflight.report import CanaryReading, Preflight
+from leakage_tasks.training.preflight.report import CanaryCounts, Preflight
 
 
-def reading(name: str, planted: int, **found: Any) -> CanaryReading:
-    return CanaryReading(name, planted, found.pop("kind", "random"), reached=found.pop("reached", True), **found)
+def reading(name: str, planted: int, **found: Any) -> CanaryCounts:
+    return CanaryCounts(name, planted, found.pop("kind", "random"), reached=found.pop("reached", True), **found)
 
 
-def learnt(name: str, planted: int) -> CanaryReading:
+def learnt(name: str, planted: int) -> CanaryCounts:
     return reading(name, planted, whole=planted, in_loss=planted, share=1.0)
 
 
@@ -53,7 +53,7 @@ def test_a_control_in_the_data_is_listed_as_the_fault_it_is() -> None:
         ),
     ],
 )
-def test_copies_are_counted_against_those_planted(canaries: list[CanaryReading], full: bool, words: str) -> None:
+def test_copies_are_counted_against_those_planted(canaries: list[CanaryCounts], full: bool, words: str) -> None:
     said = copies_in_words(canaries, full)
     assert said is not None
     assert said.startswith(words)
