@@ -121,7 +121,7 @@ def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number:
         places, bits = [point.epoch for point in line], [point.exposure for point in line]
         handle = axes.plot(places, bits, color=colour(number), **(thin if crowded else heavy))[0]
         if not crowded:
-            _mark_bounds(axes, [(point.epoch, point.exposure) for point in one if point.bound], number)
+            _mark_bounds(axes, [(point.epoch, point.exposure) for point in line if point.bound], number)
     if crowded:
         by_epoch = _by_epoch(points)
         means = [fmean(bits) for bits in by_epoch.values()]
