@@ -179,5 +179,6 @@ def _improve(error: Any) -> None:
 
 def _example(command: Any) -> str | None:
     """Return a command's example; for a group the first example among its commands."""
-    examples = [declared_help(each.callback).example for each in (command, *getattr(command, "commands", {}).values())]
+    candidates = (command, *getattr(command, "commands", {}).values())
+    examples = [declared_help(candidate.callback).example for candidate in candidates]
     return next((example for example in examples if example), None)
