@@ -89,7 +89,8 @@ class LeakageCommand(TyperCommand):
             if record is None:
                 continue
             usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
-            panel = list(panels)[-1] if parameter.name == "help" else _text(parameter, "rich_help_panel")
+            is_help = not set(ctx.help_option_names).isdisjoint(parameter.opts)
+            panel = list(panels)[-1] if is_help else _text(parameter, "rich_help_panel")
             panels.setdefault(panel or usual, []).append(record)
         _write_sections(formatter, panels.items())
 
