@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
 from leakage_tasks.research.canary_inversion.experiment import SNIPS, differences, ground_at
-from leakage_tasks.research.framework.group_tests import LEAST_P, all_told, ranked, told
+from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, decide_all, ranked, decide
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 
@@ -87,7 +87,7 @@ def below_chance(words: str, groups: Mapping[str, Measured | None], levels: Call
 
     One that holds it and begins more than 0.15 below is too wide to tell.
     """
-    return _compared(words, groups, lambda low, high, level: told(high < level, low >= level - MARGIN), levels)
+    return _compared(words, groups, lambda low, high, level: decide(high < level, low >= level - MARGIN), levels)
 
 
 def at_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
@@ -96,13 +96,13 @@ def at_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
     One that begins lower is too wide to tell; one that ends below is better than chance.
     """
     return _compared(
-        words, groups, lambda low, high, level: told(high >= level and low >= level - MARGIN, high < level)
+        words, groups, lambda low, high, level: decide(high >= level and low >= level - MARGIN, high < level)
     )
 
 
 def near_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
     """That the interval of each HDT begins no more than 0.15 below chance, also where it shows a small advantage."""
-    return _compared(words, groups, lambda low, high, level: told(low >= level - MARGIN, high < level - MARGIN))
+    return _compared(words, groups, lambda low, high, level: decide(low >= level - MARGIN, high < level - MARGIN))
 
 
 def _compared(
@@ -118,7 +118,7 @@ def _compared(
         verdicts.append(test(found.low, found.high, levels(pattern)))
         figures = f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}] n={found.count}"
         shown.append(f"{pattern}: {figures}, chance {levels(pattern):.3g}")
-    return Claim(words, all_told(verdicts), "; ".join(shown))
+    return Claim(words, decide_all(verdicts), "; ".join(shown))
 
 
 def lower(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
@@ -135,7 +135,7 @@ def closer(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
         return Claim(words, None, f"no difference in {len(changes)} canaries")
     p, p_less = (float(stats.wilcoxon(changes, alternative=each).pvalue) for each in ("two-sided", "less"))
     evidence = f"{fmean(one):.2f} against {fmean(other):.2f}; p = {p:.2g}, {len(changes)} pairs"
-    return Claim(words, None if p >= LEAST_P else p_less < 0.5, evidence, p)
+    return Claim(words, None if p >= SIGNIFICANCE else p_less < 0.5, evidence, p)
 
 
 def alike(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
@@ -145,7 +145,7 @@ def alike(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
     if min(len(one), len(other)) < FEWEST or len({*one}) == len({*other}) == 1:
         return Claim(words, None, "too few trials to tell")
     apart = stats.ttest_ind(one, other, equal_var=False).confidence_interval(0.95)
-    holds = told(apart.low >= -MARGIN and apart.high <= MARGIN, apart.low > MARGIN or apart.high < -MARGIN)
+    holds = decide(apart.low >= -MARGIN and apart.high <= MARGIN, apart.low > MARGIN or apart.high < -MARGIN)
     shown = f"{fmean(one):.2f} and {fmean(other):.2f}; a difference of {apart.low:.2f} to {apart.high:.2f}"
     return Claim(words, holds, f"{shown}, n = {len(one)}, {len(other)}")
 
@@ -159,7 +159,7 @@ def rises(words: str, rows: Sequence[Sequence[float]]) -> Claim:
     up, down = (float(stats.page_trend_test(each).pvalue) for each in (rows, [row[::-1] for row in rows]))
     means = ", ".join(f"{fmean(column):.2f}" for column in zip(*rows, strict=True))
     p = min(1.0, 2 * min(up, down))
-    return Claim(words, None if p >= LEAST_P else up < down, f"{means}; p = {p:.2g}, {len(rows)} rows", p)
+    return Claim(words, None if p >= SIGNIFICANCE else up < down, f"{means}; p = {p:.2g}, {len(rows)} rows", p)
 
 
 def set_up(trials: Sequence[StudyTrial], plan: StudyPlan, data: str = SNIPS) -> list[str]:

@@ -18,7 +18,7 @@ from leakage_tasks.research.canary_inversion.trials import (
     register_study,
     victims,
 )
-from leakage_tasks.research.framework.group_tests import told
+from leakage_tasks.research.framework.group_tests import decide
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
@@ -218,7 +218,7 @@ def _useful(trials: Sequence[StudyTrial], copies: int) -> Claim:
     if min(len(plain), len(every)) < 2 or len({*plain, *every}) == 1:
         return Claim(words, None, shown)
     fall = stats.ttest_ind(plain, every, equal_var=False).confidence_interval(0.95)
-    holds = told(fall.high < 0.02, fall.low > 0.02)
+    holds = decide(fall.high < 0.02, fall.low > 0.02)
     return Claim(words, holds, f"{shown}; a fall of {fall.low:.3f} to {fall.high:.3f}")
 
 

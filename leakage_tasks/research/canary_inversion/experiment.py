@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.registry import Scale, StudyPlan
-from leakage_tasks.research.framework.shared import data_folder, sole_maker
+from leakage_tasks.research.framework.shared import data_folder, create_once
 
 if TYPE_CHECKING:
     from leakage_tasks.data.utterances import Utterance
@@ -153,7 +153,7 @@ def vectors_of(
         known = sorted({*words}.union(*alphabets))
         name = hashlib.sha256("\n".join([*known, *map(str, alphabets), str(asdict(ground))]).encode()).hexdigest()
         path = shared / f"vectors-{name[:16]}.txt"
-        with sole_maker(path) as missing:
+        with create_once(path) as missing:
             if missing:
                 write_text(path, "".join(alike_vectors(known, alphabets, ground)))
         return str(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from leakage_tasks.research.framework.gains import cells_apart
+from leakage_tasks.research.framework.gains import cell_difference
 from leakage_tasks.research.framework.papers import BeyondItem, PaperClaim, PaperPart, TableCell
 
 _DATA = "Snips from `LEAKAGE_DATA`; `nlu/NAME-SET` is the same study of another set there"
@@ -51,7 +51,7 @@ FUTURE_GAINS = tuple(
         f"five starts and coordinate search at {words}",
         study,
         "HDT less than from one start, more is better",
-        cells_apart(row, "HDT one start", row, "HDT finished"),
+        cell_difference(row, "HDT one start", row, "HDT finished"),
         4,
     )
     for words, study, row in (

@@ -7,7 +7,7 @@ from statistics import fmean
 from leakage_tasks.research.canary_inversion.defences import TABLE_3
 from leakage_tasks.research.canary_inversion.future_parts import FUTURE, FUTURE_GAINS
 from leakage_tasks.research.canary_inversion.tables import TABLE_2, TABLE_4, TABLE_5
-from leakage_tasks.research.framework.gains import cells_apart
+from leakage_tasks.research.framework.gains import cell_difference
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
     Paper,
@@ -148,7 +148,7 @@ PAPER = register_paper(
                 "coordinate search after the attack",
                 "variants",
                 "HDT less, more is better",
-                cells_apart({"relaxation": "softmax"}, "HDT", {"relaxation": "softmax"}, "HDT finished"),
+                cell_difference({"relaxation": "softmax"}, "HDT", {"relaxation": "softmax"}, "HDT finished"),
                 None,
                 tested="the discrete finish comes closer than none",
             ),
@@ -156,21 +156,21 @@ PAPER = register_paper(
                 "an attacker who knows that character embeddings defend (all three defences)",
                 "table-3",
                 "HDT less, more is better",
-                cells_apart(_DEFENDED, "one start", _DEFENDED, "adaptive"),
+                cell_difference(_DEFENDED, "one start", _DEFENDED, "adaptive"),
                 None,
             ),
             BeyondItem(
                 "the same attacker, who finishes by coordinate search",
                 "table-3",
                 "HDT less, more is better",
-                cells_apart(_DEFENDED, "one start", _DEFENDED, "finished"),
+                cell_difference(_DEFENDED, "one start", _DEFENDED, "finished"),
                 None,
             ),
             BeyondItem(
                 "DP-SGD instead of the three defences, against the attacker who knows them (needs Opacus)",
                 "dp-sgd",
                 "HDT more, more is better",
-                cells_apart(
+                cell_difference(
                     {"defence": "DP-SGD", "canary": "all three"}, "finished",
                     {"defence": "D + ES + CE", "canary": "all three"},
                 ),

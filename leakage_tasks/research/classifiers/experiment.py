@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.classifiers.lab_canaries import words
 from leakage_tasks.research.framework.registry import Config, Scale
-from leakage_tasks.research.framework.shared import data_folder, file_hash, sole_maker
+from leakage_tasks.research.framework.shared import data_folder, file_hash, create_once
 
 if TYPE_CHECKING:
     from leakage_tasks.research.victims.docstrings import LabelledCorpus
@@ -154,7 +154,7 @@ def base_of(ground: ClassifierExperiment, shared: Path) -> str:
     size = f"{ground.layers}x{ground.hidden}-v{ground.vocabulary}"
     read = f"e{ground.pretraining}-t{ground.pretraining_texts}-{ground.classes}x{ground.samples}+{ground.held_out}"
     folder = shared / f"bert-{size}-{read}"
-    with sole_maker(folder) as missing:
+    with create_once(folder) as missing:
         if missing:
             texts = public_texts(ground)
             tokenizer = train_wordpiece(texts, vocabulary=ground.vocabulary, words=words())

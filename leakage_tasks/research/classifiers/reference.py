@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, base_of, fingerprint
-from leakage_tasks.research.framework.shared import sole_maker
+from leakage_tasks.research.framework.shared import create_once
 
 if TYPE_CHECKING:
     from leakage_tasks.research.victims.docstrings import LabelledCorpus
@@ -31,7 +31,7 @@ def reference_classifier(
 
     told = json.dumps([ground.config(), fingerprint(ground), seed], sort_keys=True)
     folder = shared / f"reference-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
-    with sole_maker(folder) as missing, few_threads(2):
+    with create_once(folder) as missing, few_threads(2):
         if missing:
             fine_tune(
                 base_of(ground, shared),

@@ -1,1 +1,1 @@
-"""Commands of research, which reach ``leakage`` through entry points as an outsider's would."""
+"""Commands of the research package. They reach ``leakage`` through entry points, like commands of other packages."""

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-ABOUT = "Each paper's tables as something to run."
+ABOUT = "Reproduce the tables and figures of papers."
 STUDY = typer.Typer(no_args_is_help=True, rich_markup_mode=None, add_completion=False, help=ABOUT)
 
 
 @STUDY.command("list")
 def list_command() -> None:
-    """Name every study, what it shows, and what its scales take."""
+    """List all studies with their titles and the cost of each scale."""
     from leakage_tasks.research.framework.registry import all_studies
 
     studies = all_studies()
@@ -27,17 +27,17 @@ def list_command() -> None:
 
 @STUDY.command("run")
 def run_command(
-    names: Annotated[list[str], typer.Argument(help="Studies, or papers for all of theirs; see 'study list'.")],
+    names: Annotated[list[str], typer.Argument(help="Studies, or papers to run all of their studies; see 'study list'.")],
     scale: Annotated[str, typer.Option(help="smoke (seconds), small (minutes on 2 cores) or paper.")] = "small",
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for trials and reports.")] = Path(
         "runs/studies"
     ),
     seed: Annotated[int, typer.Option(help="Seed of the first run of each setting.")] = 0,
     trials: Annotated[int | None, typer.Option(help="Independent runs of each setting (default: the study's).")] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Run all trials anew, saved ones too.")] = False,
-    jobs: Annotated[int, typer.Option(help="Processes that run trials at once, each with its models and threads.")] = 1,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Run all trials again, including saved ones.")] = False,
+    jobs: Annotated[int, typer.Option(help="Trials to run at the same time, each in its own process.")] = 1,
     reveal: Annotated[
-        bool, typer.Option("--reveal", help="Show text that people wrote where a study looks at single texts.")
+        bool, typer.Option("--reveal", help="Show text that people wrote, in studies that examine single texts.")
     ] = False,
     dask: Annotated[
         str | None,
@@ -46,7 +46,7 @@ def run_command(
         ),
     ] = None,
 ) -> None:
-    """Run studies: published figures beside measured ones. Run again after an interruption, it goes on."""
+    """Run studies and compare published with measured values. An interrupted run continues with the same command."""
     from leakage_tasks.research.framework.registry import StudyPlan, check_scale, find_studies
     from leakage_tasks.research.framework.runner import run_studies
 
@@ -56,21 +56,21 @@ def run_command(
         for done in run_studies(studies, plan, output, fresh=fresh, jobs=jobs, dask=dask):
             typer.echo(done.summary())
     except KeyboardInterrupt:
-        again = "leave --fresh out to go on" if fresh else "the same command goes on"
-        typer.echo(f"leakage: stopped; {again} with the trials that are left", err=True)
+        again = "run the command without --fresh to continue" if fresh else "run the command again to continue"
+        typer.echo(f"leakage: stopped; {again} with the remaining trials", err=True)
         raise
 
 
 @STUDY.command("report")
 def report_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page, Markdown.")] = Path("docs/reproduction.md"),
-    results: Annotated[Path, typer.Option(help="The store: a folder of small JSON files.")] = Path("docs/results"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write, Markdown.")] = Path("docs/reproduction.md"),
+    results: Annotated[Path, typer.Option(help="Folder of stored results.")] = Path("docs/results"),
     store: Annotated[
         Path | None,
-        typer.Option(metavar="RUNS", help="First take the finished studies of this folder of runs into the store."),
+        typer.Option(metavar="RUNS", help="First store the finished studies of this folder of runs."),
     ] = None,
 ) -> None:
-    """Say what came of each table, figure and claim of the papers, from stored results."""
+    """Write a page with the verdict on each claim of the papers, from stored results."""
     from leakage_tasks.research.framework.reproduction_page import write_page
     from leakage_tasks.research.framework.stored_results import store_runs
 

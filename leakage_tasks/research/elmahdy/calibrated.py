@@ -11,8 +11,8 @@ from leakage_tasks.attacks.signal import CALIBRATED
 from leakage_tasks.research.elmahdy.calibrated_trials import SIGNALS, run
 from leakage_tasks.research.elmahdy.counts import report_of, select
 from leakage_tasks.research.elmahdy.trials import SCALES, SEEDS, victim
-from leakage_tasks.research.framework.gains import signed_mean
-from leakage_tasks.research.framework.group_tests import told
+from leakage_tasks.research.framework.gains import mean_of_signed
+from leakage_tasks.research.framework.group_tests import decide
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Report, TableRow, show
 
@@ -46,7 +46,7 @@ def calibrated_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         "attacker needs rows of the same kind and labels for one.",
         f"{GAIN}: log2 of the place by the loss over the place by the calibrated signal; a canary that is planted in "
         "several victims of one seed counts once, by its mean.",
-        f"Controls gain {show(signed_mean(controls))} bits.",
+        f"Controls gain {show(mean_of_signed(controls))} bits.",
     )
     return report_of(rows, claims, trials, plan, *notes)
 
@@ -67,18 +67,18 @@ def _row(name: str, trials: Sequence[StudyTrial], what: str) -> TableRow:
         places = [place for trial in trials for place in trial.result[what][signal]]
         row |= {f"success@{k}, {signal}": Measured.rate(sum(p <= k for p in places), len(places)) for k in WITHIN}
         row[f"mean place, {signal}"] = round(2 ** fmean(map(log2, places)), 1)
-    return row | {GAIN: signed_mean(list(canary_gains(trials, what)))}
+    return row | {GAIN: mean_of_signed(list(canary_gains(trials, what)))}
 
 
 def _gained(words: str, gains: Sequence[float]) -> Claim:
     """That gains are above 0: Wilcoxon's signed ranks, two-sided at 0.05."""
     from scipy import stats
 
-    evidence = f"{show(signed_mean(gains))} bits"
+    evidence = f"{show(mean_of_signed(gains))} bits"
     if not any(gains):
         return Claim(words, None, f"{evidence}; no difference")
     p = float(stats.wilcoxon(gains).pvalue)
-    return Claim(words, told(p < 0.05 and fmean(gains) > 0, p < 0.05 and fmean(gains) < 0), evidence, p)
+    return Claim(words, decide(p < 0.05 and fmean(gains) > 0, p < 0.05 and fmean(gains) < 0), evidence, p)
 
 
 def _at_chance(words: str, trials: Sequence[StudyTrial], size: int) -> Claim:

@@ -6,7 +6,7 @@ from leakage_tasks.research.elmahdy.calibrated import ALL, GAIN
 from leakage_tasks.research.elmahdy.positions import ALL as ANYWHERE
 from leakage_tasks.research.elmahdy.positions import CHANCE, KEPT
 from leakage_tasks.research.elmahdy.tables import TABLE_2, TABLE_3, TABLE_4
-from leakage_tasks.research.framework.gains import cell_above, cell_itself
+from leakage_tasks.research.framework.gains import cell_excess, cell_value
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
     Paper,
@@ -128,20 +128,20 @@ PAPER = register_paper(
                 "ranking by how much lower the loss is than another classifier's (`signal=calibrated`)",
                 "calibrated",
                 "bits of exposure more than by the loss, on the victims of Table 3, more is better",
-                cell_itself({"copies": ALL}, GAIN),
+                cell_value({"copies": ALL}, GAIN),
             ),
             BeyondItem(
                 "unknown tokens anywhere, by a shortlist from the gradient at the full vocabulary of a real encoder",
                 "positions",
                 "share of the ten best of all values that are the shortlist's too, one unknown token, more than of a "
                 "random shortlist of as many values",
-                cell_above({"unknown tokens": 1, "where": ANYWHERE}, KEPT, CHANCE),
+                cell_excess({"unknown tokens": 1, "where": ANYWHERE}, KEPT, CHANCE),
             ),
             BeyondItem(
                 "what comes out by it",
                 "positions",
                 "share of planted secrets among the first ten guesses, one unknown token, more is better",
-                cell_itself({"unknown tokens": 1, "where": ANYWHERE}, "found within 10"),
+                cell_value({"unknown tokens": 1, "where": ANYWHERE}, "found within 10"),
             ),
         ),
     )

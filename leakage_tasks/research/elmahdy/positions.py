@@ -9,7 +9,7 @@ from statistics import fmean
 from leakage_tasks.research.classifiers.experiment import ClassifierExperiment
 from leakage_tasks.research.elmahdy.positions_trials import PLACES, UNKNOWN, positions_trials, run
 from leakage_tasks.research.elmahdy.trials import SCALES
-from leakage_tasks.research.framework.group_tests import told
+from leakage_tasks.research.framework.group_tests import decide
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Report, TableRow, show
 
@@ -68,7 +68,7 @@ def _most(words: str, found: Sequence[Config]) -> Claim:
     kept = Measured.mean([entry["kept"] for entry in found], 1.0)
     if kept.low is None or kept.high is None:
         return Claim(words, None, show(kept))
-    return Claim(words, told(kept.low > MOST, kept.high < MOST), show(kept))
+    return Claim(words, decide(kept.low > MOST, kept.high < MOST), show(kept))
 
 
 def _set_up(trials: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:

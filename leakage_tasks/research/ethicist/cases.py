@@ -10,7 +10,7 @@ from leakage_tasks.research.ethicist.case_plots import LOWEST, SIDES, plot_6, pl
 from leakage_tasks.research.ethicist.case_trials import RIGHT, case_trials, natural, register_case_study
 from leakage_tasks.research.ethicist.experiment import differences
 from leakage_tasks.research.ethicist.guesses import Measure, above, contrast, more, recall
-from leakage_tasks.research.framework.group_tests import told
+from leakage_tasks.research.framework.group_tests import decide
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
@@ -84,7 +84,7 @@ def _there(trials: Sequence[StudyTrial]) -> Claim:
     cases = ", ".join(f"{count} of {len(trial.result['cases'])}" for count, trial in zip(counts, trials, strict=True))
     words = "a right suffix of higher loss is chosen before a wrong one, for it is drawn more often"
     evidence = f"{cases} pairs with one right suffix among the two surest, a count a seed"
-    return Claim(words, told(all(counts), not any(counts)), evidence)
+    return Claim(words, decide(all(counts), not any(counts)), evidence)
 
 
 _SELECTION = (

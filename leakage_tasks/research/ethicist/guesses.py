@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.pairs.submission import wrong_allowed
-from leakage_tasks.research.framework.group_tests import all_told, told
+from leakage_tasks.research.framework.group_tests import decide_all, decide
 from leakage_tasks.research.framework.registry import StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 
@@ -131,7 +131,7 @@ class MeasureContrast:
 
     def above(self, least: float = 0.0) -> bool | None:
         """Whether it is above ``least``; None where the interval does not tell."""
-        return told(self.low > least + ROUNDING, self.high < least - ROUNDING)
+        return decide(self.low > least + ROUNDING, self.high < least - ROUNDING)
 
     def __str__(self) -> str:
         if math.isnan(self.low):
@@ -188,7 +188,7 @@ def every(words: str, found: Mapping[str, MeasureContrast]) -> Claim:
 
     p is the largest of all; where one is below 0, the least of such, times their number.
     """
-    verdict = all_told([each.above() for each in found.values()])
+    verdict = decide_all([each.above() for each in found.values()])
     known = [each.p for each in found.values() if each.p is not None]
     below = [each.p for each in found.values() if each.p is not None and each.above() is False]
     p = min(1.0, min(below) * len(found)) if below else max(known) if len(known) == len(found) else None

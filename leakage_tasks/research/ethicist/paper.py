@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from leakage_tasks.research.ethicist.figure_parts import FIGURES, LIMITS
 from leakage_tasks.research.ethicist.tables import RIGHT_REPEATED, TABLE_2
-from leakage_tasks.research.framework.gains import cell_itself, cells_apart
+from leakage_tasks.research.framework.gains import cell_value, cell_difference
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
     Paper,
@@ -115,19 +115,19 @@ PAPER = register_paper(
                 "a trained confidence, which section 5 leaves open, instead of the calibrated one",
                 "confidence",
                 "recall, more is better",
-                cells_apart({"confidence": "Trained"}, "recall", {"confidence": "Calibrated"}),
+                cell_difference({"confidence": "Trained"}, "recall", {"confidence": "Calibrated"}),
             ),
             BeyondItem(
                 "the same, by recall_early_stop",
                 "confidence",
                 "recall_early_stop, more is better",
-                cells_apart({"confidence": "Trained"}, "early stop", {"confidence": "Calibrated"}),
+                cell_difference({"confidence": "Trained"}, "early stop", {"confidence": "Calibrated"}),
             ),
             BeyondItem(
                 "recall at the fewest draws foretold from one pass, p_z, without drawing",
                 "probability",
                 "share of suffixes drawn that was not foretold, 0 is best",
-                cells_apart({"model": "no prompt"}, "drawn", {"model": "no prompt"}, "expected"),
+                cell_difference({"model": "no prompt"}, "drawn", {"model": "no prompt"}, "expected"),
                 alike=0.05,
             ),
             *(
@@ -135,7 +135,7 @@ PAPER = register_paper(
                     f"a prompt tuned on the smallest model carried over to {model} ({way})",
                     "transfer",
                     "recall beyond no prompt, more is better",
-                    cell_itself({"model": model, "prompt": way}, "recall gained"),
+                    cell_value({"model": model, "prompt": way}, "recall gained"),
                 )
                 for model, way in (
                     ("2 × 128", "as it is"),

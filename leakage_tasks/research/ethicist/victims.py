@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.ethicist.experiment import Victim
 from leakage_tasks.research.framework.registry import Config
-from leakage_tasks.research.framework.shared import sole_maker
+from leakage_tasks.research.framework.shared import create_once
 
 if TYPE_CHECKING:
     from leakage_tasks.pairs import Pair
@@ -77,7 +77,7 @@ def tuned_prompt(config: Config, pairs: Pairs, shared: Path) -> Path:
     victim, settings = config["victim"], PromptSettings(**config["tuning"], seed=config["seed"])
     key = {name: config[name] for name in ("victim", "data", "test", "validation", "tuning", "seed")}
     folder = shared / f"prompt-{_hash(key)}"
-    with sole_maker(folder) as missing:
+    with create_once(folder) as missing:
         if missing:
             model = _loaded(victim, config["data"], shared).model
             tuned = tune_prompt(model, pairs.train, pairs.validation, settings, progress=False)
@@ -109,7 +109,7 @@ def _lab(victim: dict[str, Any], data: str, shared: Path) -> Path:
     """The folder of a lab model and its pairs, made if it is not there yet."""
     recipe = victim["recipe"]
     folder = shared / f"lab-{recipe['layers']}x{recipe['hidden']}-{_hash({'victim': victim, 'data': data})}"
-    with sole_maker(folder) as missing:
+    with create_once(folder) as missing:
         if missing:
             make_lab(victim, folder, _public() if recipe["public"] else None)
     return folder

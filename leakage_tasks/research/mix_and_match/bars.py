@@ -14,7 +14,7 @@ from leakage_tasks.canaries.presets.mix_and_match import TABLE_1
 from leakage_tasks.report.plots.style import colour, legend_below, new_figure, save
 from leakage_tasks.research.classifiers.experiment import PAPER_YELP, YELP, ClassifierExperiment, at_scale, differences
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
-from leakage_tasks.research.framework.group_tests import ranked, told
+from leakage_tasks.research.framework.group_tests import ranked, decide
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial, grouped
 from leakage_tasks.research.framework.report import Claim, Report, TableRow, point_of
 from leakage_tasks.research.mix_and_match.figures import REPETITIONS
@@ -100,7 +100,7 @@ def _alike(trials: Sequence[StudyTrial], names: Sequence[str], data: str) -> Cla
     low, high = (2 ** (fmean(shares) + sign * reach) for sign in (-1, 1))
     evidence = f"mean ratio of places {2 ** fmean(shares):.2f} [{low:.2f}, {high:.2f}] n={len(shares)} canaries"
     inside, outside = low >= 1 / ALIKE and high <= ALIKE, high < 1 / ALIKE or low > ALIKE
-    return Claim(words, told(inside, outside), evidence)
+    return Claim(words, decide(inside, outside), evidence)
 
 
 def plot_bars(report: Report, path: Path) -> None:

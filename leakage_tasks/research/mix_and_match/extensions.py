@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from statistics import fmean
 
-from leakage_tasks.research.framework.group_tests import LEAST_P, ranked
+from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, ranked
 from leakage_tasks.research.framework.plots import plot_groups
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
@@ -87,7 +87,7 @@ def ahead(means: Sequence[tuple[float, float]], words: str, said: tuple[str, str
     one, two = map(fmean, zip(*means, strict=True))
     counts = f"{lower} of {len(means)} canaries {said[0]}, {higher} {said[1]}"
     evidence = f"{counts}; mean place {one:.0f} against {two:.0f}; p = {p:.2g}"
-    return Claim(words, None if p > LEAST_P else lower > higher, evidence, p)
+    return Claim(words, None if p > SIGNIFICANCE else lower > higher, evidence, p)
 
 
 def _plot_bridges(report: Report, path: Path) -> None:
@@ -161,7 +161,7 @@ def _costs_utility(plain: Sequence[StudyTrial], private: Sequence[StudyTrial], w
         return Claim(words, None, f"{means}, from one seed")
     p = float(stats.ttest_ind(one, other, equal_var=False).pvalue)
     # Two groups without spread have no test.
-    told = p <= LEAST_P
+    told = p <= SIGNIFICANCE
     return Claim(words, fmean(one) < fmean(other) if told else None, f"{means}; p = {p:.2g}", p if p == p else None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from leakage_tasks.research.framework.group_tests import LEAST_P
+from leakage_tasks.research.framework.group_tests import SIGNIFICANCE
 from leakage_tasks.research.framework.plots import plot_groups
 from leakage_tasks.research.framework.registry import Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
@@ -76,7 +76,7 @@ def _claims(trials: Sequence[StudyTrial], pruned: str, few: int, many: int) -> l
     return [
         Claim(
             f"{many:,} {words} need a third of exhaustive search's candidates, or fewer, for most",
-            None if p > LEAST_P else 2 * fewer > len(names),
+            None if p > SIGNIFICANCE else 2 * fewer > len(names),
             f"for {fewer} of {len(names)} canaries; on average {size / fmean(means):.1f} times fewer; p = {p:.2g}",
             p,
         ),

@@ -10,7 +10,7 @@ from typing import Any
 
 from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, base_of, corpus, public_texts
 from leakage_tasks.research.framework.registry import Config, Result, StudyPlan
-from leakage_tasks.research.framework.shared import sole_maker
+from leakage_tasks.research.framework.shared import create_once
 from leakage_tasks.research.mix_and_match import trials
 from leakage_tasks.research.mix_and_match.extension_trials import REPETITIONS
 
@@ -123,7 +123,7 @@ def writer_of(writer: Config, ground: ClassifierExperiment, shared: Path) -> str
     told = json.dumps([writer, ground.config()], sort_keys=True)
     folder = shared / f"writer-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
     base = base_of(ground, shared)
-    with sole_maker(folder) as missing, few_threads(2):
+    with create_once(folder) as missing, few_threads(2):
         if missing:
             tokenizer = writing_tokenizer(read_tokenizer(base))
             train_writer(public_texts(ground), tokenizer, WriterRecipe(**writer)).save(folder)

@@ -16,7 +16,7 @@ from leakage_tasks.research.classifiers.experiment import (
     differences,
 )
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
-from leakage_tasks.research.framework.group_tests import LEAST_P, told
+from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, decide
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.mix_and_match.published import TABLES, Figures
@@ -111,7 +111,7 @@ def _crossing(trials: Sequence[StudyTrial], canaries: Sequence[str], data: str) 
     random, organic = map(fmean, ratios.values())
     shown = f"frankenstein's against the language model's: {2**random:.2f} times as many for {len(ratios['random'])} "
     shown += f"random ones, {2**organic:.2f} for {len(ratios['organic'])} organic ones; p = {p:.2g}"
-    return Claim(words, told(p < LEAST_P and random < 0 < organic, p < LEAST_P and random > organic), shown, p)
+    return Claim(words, decide(p < SIGNIFICANCE and random < 0 < organic, p < SIGNIFICANCE and random > organic), shown, p)
 
 
 def sign_p(hits: int, count: int) -> float:

@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
-from leakage_tasks.research.framework.group_tests import LEAST_P, no_difference, ranked, told
+from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, no_difference, ranked, decide
 from leakage_tasks.research.framework.report import Claim
 
 SHOWN = 10
 """The most means that a claim's evidence lists."""
-CHANCE = math.log2(1 / LEAST_P)
+CHANCE = math.log2(1 / SIGNIFICANCE)
 """Exposure in bits that a secret the model never saw exceeds with a probability of 0.05."""
 
 
@@ -31,7 +31,7 @@ def rises(words: str, points: Sequence[tuple[float, float]], shown: str = "", *,
         return Claim(words, None, f"{shown}{len(points)} points, too few or all alike")
     found = stats.kendalltau(*zip(*points, strict=True))
     evidence = f"{shown}τ = {found.statistic:.2f}, p = {found.pvalue:.2g}, n = {len(points)}"
-    holds = None if found.pvalue >= LEAST_P else bool(found.statistic * sign > 0)
+    holds = None if found.pvalue >= SIGNIFICANCE else bool(found.statistic * sign > 0)
     return Claim(words, holds, evidence, float(found.pvalue))
 
 
@@ -53,7 +53,7 @@ def still_leaks(words: str, exposures: Mapping[str, Sequence[float]], bounds: Co
     low = [value for values in exposures.values() for value in values if value <= CHANCE]
     shown = ", ".join(f"{name}: {'≥ ' if value in bounds else ''}{value:.1f}" for name, value in least.items())
     evidence = f"least {shown} bits; chance exceeds {CHANCE:.1f} in 5 %"
-    return Claim(words, told(bool(least) and not low, any(value not in bounds for value in low)), evidence)
+    return Claim(words, decide(bool(least) and not low, any(value not in bounds for value in low)), evidence)
 
 
 def alike(words: str, groups: Mapping[str, Sequence[float]]) -> Claim:
@@ -75,7 +75,7 @@ def as_a_rule(words: str, outcomes: Sequence[bool], evidence: str) -> Claim:
         return Claim(words, None, "not measured")
     hits = sum(outcomes)
     low, high = clopper_pearson(hits, len(outcomes))
-    holds = told(hits == len(outcomes) or low > 0.5, hits == 0 or high < 0.5)
+    holds = decide(hits == len(outcomes) or low > 0.5, hits == 0 or high < 0.5)
     return Claim(words, holds, f"{hits} of {len(outcomes)} [{low:.2f}, {high:.2f}]; {evidence}")
 
 
@@ -87,8 +87,8 @@ def unknown(words: str, exposures: Sequence[float]) -> Claim:
     from scipy import stats
 
     over = sum(value > CHANCE for value in exposures)
-    p = float(stats.binomtest(over, len(exposures), LEAST_P, alternative="greater").pvalue)
+    p = float(stats.binomtest(over, len(exposures), SIGNIFICANCE, alternative="greater").pvalue)
     evidence = f"{over} of {len(exposures)} above {CHANCE:.1f} bits, which chance exceeds in 5 %; "
     evidence += f"most exposed {max(exposures):.1f} bits"
-    fails = over > 0 and p < LEAST_P
-    return Claim(words, told(over == 0, fails), f"{evidence}, p = {p:.2g}" if fails else evidence, p if fails else None)
+    fails = over > 0 and p < SIGNIFICANCE
+    return Claim(words, decide(over == 0, fails), f"{evidence}, p = {p:.2g}" if fails else evidence, p if fails else None)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from leakage_tasks.research.framework.group_tests import LEAST_P, combined
+from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, combined
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer import plots
@@ -73,9 +73,9 @@ def _fits(rejected: Sequence[bool]) -> Claim:
     from scipy import stats
 
     words = "a skew-normal fits (Kolmogorov and Smirnov reject it for no more than 5 % of canaries)"
-    p = float(stats.binomtest(sum(rejected), len(rejected), LEAST_P, alternative="greater").pvalue)
+    p = float(stats.binomtest(sum(rejected), len(rejected), SIGNIFICANCE, alternative="greater").pvalue)
     shown = f"rejected for {sum(rejected)} of {len(rejected)} canaries; p = {p:.2g}, n = {len(rejected)}"
-    return Claim(words, p > LEAST_P, shown, None if p > LEAST_P else p)
+    return Claim(words, p > SIGNIFICANCE, shown, None if p > SIGNIFICANCE else p)
 
 
 def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from leakage_tasks.research.framework.gains import cells_apart, mean_error
+from leakage_tasks.research.framework.gains import cell_difference, mean_error
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
     Paper,
@@ -175,25 +175,25 @@ PAPER = register_paper(
                 "a search that stops when its answer is certain, against beam search of the least width",
                 "extraction",
                 "share of secrets of rank 1 found first, more is better",
-                cells_apart({"algorithm": _CERTAIN}, "found first", {"algorithm": "beam search, width 1"}),
+                cell_difference({"algorithm": _CERTAIN}, "found first", {"algorithm": "beam search, width 1"}),
             ),
             BeyondItem(
                 "the same, against beam search of the greatest width",
                 "extraction",
                 "share of secrets of rank 1 found first, more is better",
-                cells_apart({"algorithm": _CERTAIN}, "found first", {"algorithm": f"beam search, width {max(WIDTHS)}"}),
+                cell_difference({"algorithm": _CERTAIN}, "found first", {"algorithm": f"beam search, width {max(WIDTHS)}"}),
             ),
             BeyondItem(
                 "copies of a secret that differ ranked as one sample (`leakage sanitize --near`)",
                 "near-copies",
                 "places by which the last copy is nearer the top than ranked one by one, more is better",
-                cells_apart({"training text": "one by one"}, "last copy's place", {"training text": "grouped"}),
+                cell_difference({"training text": "one by one"}, "last copy's place", {"training text": "grouped"}),
             ),
             BeyondItem(
                 "the same, with the first 50 samples dropped",
                 "near-copies",
                 "bits of exposure less than where samples are ranked one by one, more is better",
-                cells_apart({"training text": "one by one"}, "exposure", {"training text": "grouped"}),
+                cell_difference({"training text": "one by one"}, "exposure", {"training text": "grouped"}),
             ),
         ),
     )

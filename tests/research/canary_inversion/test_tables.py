@@ -43,7 +43,7 @@ from leakage_tasks.research.canary_inversion.experiment import (
     vectors_of,
 )
 from leakage_tasks.research.canary_inversion.trials import PATTERNS, run, split, victims
-from leakage_tasks.research.framework.jobs import trials_run
+from leakage_tasks.research.framework.jobs import run_trials
 from leakage_tasks.research.framework.registry import STUDIES, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 from leakage_tasks.research.framework.trials import TrialStore
@@ -313,7 +313,7 @@ def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
     study, plan, found = STUDIES["nlu/table-2"], StudyPlan("smoke", trials=2), []
     for jobs in (1, 2):
         store = TrialStore(tmp_path / str(jobs))
-        trials = trials_run(store, study, study.trials(plan)[:2], jobs)  # type: ignore[index]
+        trials = run_trials(store, study, study.trials(plan)[:2], jobs)  # type: ignore[index]
         found.append({json.dumps(trial.config): trial.result for trial in trials})
     assert found[0] == found[1]
 
