@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import fmean, stdev
 
 from leakage_tasks.research.canary_inversion.experiment import SNIPS, differences, ground_at
-from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, decide_all, ranked, decide
+from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, decide, decide_all, ranked
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 

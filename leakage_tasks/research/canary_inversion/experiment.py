@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.framework.registry import Scale, StudyPlan
-from leakage_tasks.research.framework.shared import data_folder, create_once
+from leakage_tasks.research.framework.shared import create_once, data_folder
 
 if TYPE_CHECKING:
     from leakage_tasks.data.utterances import Utterance

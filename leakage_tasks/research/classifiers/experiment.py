@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.classifiers.lab_canaries import words
 from leakage_tasks.research.framework.registry import Config, Scale
-from leakage_tasks.research.framework.shared import data_folder, file_hash, create_once
+from leakage_tasks.research.framework.shared import create_once, data_folder, file_hash
 
 if TYPE_CHECKING:
     from leakage_tasks.research.victims.docstrings import LabelledCorpus

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 def quantize_command(
     model: Annotated[str, typer.Argument(help="Saved transformers model, a folder or hub name. It is not changed.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the rounded model.")],
-    levels: Annotated[int, typer.Option(help="Number of different values per tensor; 256 values need 8 bits per weight.")] = 256,
+    levels: Annotated[
+        int, typer.Option(help="Number of different values per tensor; 256 values need 8 bits per weight.")
+    ] = 256,
 ) -> None:
     """Round each weight of a model to one of a few values. This is no defence against leakage: audit the result."""
     from leakage_tasks.core.steady import unchanged
@@ -30,7 +32,10 @@ def quantize_command(
     save(loaded, tokenizer, folder, like=Path(model))
     for line in lines(done):
         typer.echo(line)
-    typer.echo(summary(done, output) + ("" if tokenizer else "; the model has no tokenizer of its own: pass the original one to later commands"))
+    typer.echo(
+        summary(done, output)
+        + ("" if tokenizer else "; the model has no tokenizer of its own: pass the original one to later commands")
+    )
 
 
 def lines(done: Quantized) -> list[str]:

@@ -27,7 +27,9 @@ def list_command() -> None:
 
 @STUDY.command("run")
 def run_command(
-    names: Annotated[list[str], typer.Argument(help="Studies, or papers to run all of their studies; see 'study list'.")],
+    names: Annotated[
+        list[str], typer.Argument(help="Studies, or papers to run all of their studies; see 'study list'.")
+    ],
     scale: Annotated[str, typer.Option(help="smoke (seconds), small (minutes on 2 cores) or paper.")] = "small",
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for trials and reports.")] = Path(
         "runs/studies"
@@ -63,7 +65,9 @@ def run_command(
 
 @STUDY.command("report")
 def report_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write, Markdown.")] = Path("docs/reproduction.md"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write, Markdown.")] = Path(
+        "docs/reproduction.md"
+    ),
     results: Annotated[Path, typer.Option(help="Folder of stored results.")] = Path("docs/results"),
     store: Annotated[
         Path | None,

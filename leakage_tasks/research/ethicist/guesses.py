@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.pairs.submission import wrong_allowed
-from leakage_tasks.research.framework.group_tests import decide_all, decide
+from leakage_tasks.research.framework.group_tests import decide, decide_all
 from leakage_tasks.research.framework.registry import StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 

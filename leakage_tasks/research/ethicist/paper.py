@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from leakage_tasks.research.ethicist.figure_parts import FIGURES, LIMITS
 from leakage_tasks.research.ethicist.tables import RIGHT_REPEATED, TABLE_2
-from leakage_tasks.research.framework.gains import cell_value, cell_difference
+from leakage_tasks.research.framework.gains import cell_difference, cell_value
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
     Paper,

@@ -71,7 +71,11 @@ def mean_error(column: str, truth: str, baseline: str) -> Gain:
         by_seed: defaultdict[Any, list[float]] = defaultdict(list)
         for row in result.report.rows:
             value, true_value, baseline_value = row[column], row[truth], row[baseline]
-            if isinstance(value, int | float) and isinstance(true_value, int | float) and isinstance(baseline_value, int | float):
+            if (
+                isinstance(value, int | float)
+                and isinstance(true_value, int | float)
+                and isinstance(baseline_value, int | float)
+            ):
                 by_seed[row["seed"]].append(abs(baseline_value - true_value) - abs(value - true_value))
         return mean_of_signed([fmean(errors) for errors in by_seed.values()])
 

@@ -58,7 +58,9 @@ def no_difference(words: str, groups: Sequence[Sequence[float]], shown: str) -> 
     if len({value for values in groups for value in values}) == 1:
         return Claim(words, True, f"{shown}; all equal")
     test = stats.kruskal(*groups)
-    return Claim(words, bool(test.pvalue >= SIGNIFICANCE), f"{shown}; p = {test.pvalue:.2g}, n = {sum(map(len, groups))}")
+    return Claim(
+        words, bool(test.pvalue >= SIGNIFICANCE), f"{shown}; p = {test.pvalue:.2g}, n = {sum(map(len, groups))}"
+    )
 
 
 def combined(words: str, p_values: Sequence[float], shown: str) -> Claim:

@@ -123,9 +123,7 @@ def _survives(claim: Claim, p: float | None) -> bool | None:
     return claim.holds if claim.p is None or (p is not None and p <= SIGNIFICANCE) else None
 
 
-def _all_evidence(
-    claims: Sequence[Claim], p_values: Sequence[float | None], verdicts: Sequence[bool | None]
-) -> str:
+def _all_evidence(claims: Sequence[Claim], p_values: Sequence[float | None], verdicts: Sequence[bool | None]) -> str:
     """Return a line of evidence per test; with many tests, their number and the weakest test."""
     lines = [_evidence(claim, p) for claim, p in zip(claims, p_values, strict=True)]
     if len(claims) == 1:

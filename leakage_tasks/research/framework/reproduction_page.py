@@ -63,9 +63,7 @@ def reproduction_page(results: Path) -> str:
     papers = [KNOWN_PAPERS[name] for name in KNOWN_PAPERS]
     outcomes = [outcome(paper, stored, studies) for paper in papers]
     beyond = [row for paper in papers for row in beyond_rows(paper, stored, studies)]
-    return "\n".join(
-        [*_summary(outcomes), _READ, *_papers(outcomes), *_beyond(beyond), *_runs(papers, stored), _MAKE]
-    )
+    return "\n".join([*_summary(outcomes), _READ, *_papers(outcomes), *_beyond(beyond), *_runs(papers, stored), _MAKE])
 
 
 def _summary(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:

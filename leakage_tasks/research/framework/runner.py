@@ -86,7 +86,9 @@ def run_studies(
     if jobs < 1:
         raise OptionError(f"--jobs is {jobs}: use 1 or more")
     if jobs > 1 and dask is not None:
-        raise OptionError(f"--jobs is {jobs} with --dask, whose workers run one trial each: remove one of the two options")
+        raise OptionError(
+            f"--jobs is {jobs} with --dask, whose workers run one trial each: remove one of the two options"
+        )
     if plan.trials is not None and plan.trials < 1:
         raise OptionError(f"--trials is {plan.trials}: use 1 or more")
     check_scale(plan.scale, studies)

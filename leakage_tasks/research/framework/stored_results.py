@@ -61,8 +61,12 @@ class StoredResult:
 
         Texts match if they contain the given text; a row with equal texts comes first.
         """
-        matches = (candidate for candidate in self.report.rows if all(_alike(candidate.get(name), row[name]) for name in row))
-        return min(matches, key=lambda candidate: any(candidate[name] != row[name] for name in row), default={}).get(column)
+        matches = (
+            candidate for candidate in self.report.rows if all(_alike(candidate.get(name), row[name]) for name in row)
+        )
+        return min(matches, key=lambda candidate: any(candidate[name] != row[name] for name in row), default={}).get(
+            column
+        )
 
 
 def _alike(cell: Any, wanted: Any) -> bool:
@@ -87,7 +91,9 @@ def _read(path: Path) -> StoredResult:
     except (KeyError, TypeError, ValueError, AttributeError):
         result = None
     if result is None:
-        raise StoreError(f"{path}: not a stored result of a study: expected a file that 'leakage study report --store' wrote")
+        raise StoreError(
+            f"{path}: not a stored result of a study: expected a file that 'leakage study report --store' wrote"
+        )
     if result.scale == "smoke":
         raise StoreError(f"{path}: {SMOKE}")
     return result

@@ -56,7 +56,9 @@ class TrialStore:
             for path in (self.trials, self.shared):
                 path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise LeakageError(f"{path}: cannot create the folder ({error.strerror}): choose another --output") from None
+            raise LeakageError(
+                f"{path}: cannot create the folder ({error.strerror}): choose another --output"
+            ) from None
 
     def with_absolute_paths(self) -> TrialStore:
         """Return the store with absolute paths, for a process with another working folder."""
@@ -71,7 +73,9 @@ class TrialStore:
             return None
         try:
             data: Any = parse_json(read_bytes(self.trials / f"{name}.json"))
-            matches = data["schema"] == SCHEMA and data["versions"] == self.versions and data["config"] == _plain(config)
+            matches = (
+                data["schema"] == SCHEMA and data["versions"] == self.versions and data["config"] == _plain(config)
+            )
             code, device = data.get("code"), data.get("device") or _only_device(data["versions"])
             if matches and code in (None, code_of(run)):
                 return StudyTrial(data["config"], data["result"], data["seconds"], code, device)

@@ -14,7 +14,7 @@ from leakage_tasks.canaries.presets.mix_and_match import TABLE_1
 from leakage_tasks.report.plots.style import colour, legend_below, new_figure, save
 from leakage_tasks.research.classifiers.experiment import PAPER_YELP, YELP, ClassifierExperiment, at_scale, differences
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
-from leakage_tasks.research.framework.group_tests import ranked, decide
+from leakage_tasks.research.framework.group_tests import decide, ranked
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial, grouped
 from leakage_tasks.research.framework.report import Claim, Report, TableRow, point_of
 from leakage_tasks.research.mix_and_match.figures import REPETITIONS

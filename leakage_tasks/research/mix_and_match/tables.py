@@ -111,7 +111,9 @@ def _crossing(trials: Sequence[StudyTrial], canaries: Sequence[str], data: str) 
     random, organic = map(fmean, ratios.values())
     shown = f"frankenstein's against the language model's: {2**random:.2f} times as many for {len(ratios['random'])} "
     shown += f"random ones, {2**organic:.2f} for {len(ratios['organic'])} organic ones; p = {p:.2g}"
-    return Claim(words, decide(p < SIGNIFICANCE and random < 0 < organic, p < SIGNIFICANCE and random > organic), shown, p)
+    return Claim(
+        words, decide(p < SIGNIFICANCE and random < 0 < organic, p < SIGNIFICANCE and random > organic), shown, p
+    )
 
 
 def sign_p(hits: int, count: int) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from statistics import fmean
 
-from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, no_difference, ranked, decide
+from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, decide, no_difference, ranked
 from leakage_tasks.research.framework.report import Claim
 
 SHOWN = 10
@@ -91,4 +91,6 @@ def unknown(words: str, exposures: Sequence[float]) -> Claim:
     evidence = f"{over} of {len(exposures)} above {CHANCE:.1f} bits, which chance exceeds in 5 %; "
     evidence += f"most exposed {max(exposures):.1f} bits"
     fails = over > 0 and p < SIGNIFICANCE
-    return Claim(words, decide(over == 0, fails), f"{evidence}, p = {p:.2g}" if fails else evidence, p if fails else None)
+    return Claim(
+        words, decide(over == 0, fails), f"{evidence}, p = {p:.2g}" if fails else evidence, p if fails else None
+    )

@@ -181,7 +181,9 @@ PAPER = register_paper(
                 "the same, against beam search of the greatest width",
                 "extraction",
                 "share of secrets of rank 1 found first, more is better",
-                cell_difference({"algorithm": _CERTAIN}, "found first", {"algorithm": f"beam search, width {max(WIDTHS)}"}),
+                cell_difference(
+                    {"algorithm": _CERTAIN}, "found first", {"algorithm": f"beam search, width {max(WIDTHS)}"}
+                ),
             ),
             BeyondItem(
                 "copies of a secret that differ ranked as one sample (`leakage sanitize --near`)",

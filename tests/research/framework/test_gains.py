@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from leakage_tasks.research.framework.gains import difference, cell_excess, cell_value, cell_difference, mean_error
+from leakage_tasks.research.framework.gains import cell_difference, cell_excess, cell_value, difference, mean_error
 from leakage_tasks.research.framework.report import Measured
 from tests.research.stored import stored
 
