@@ -74,7 +74,7 @@ PAPER = register_paper(
                     ),
                     PaperClaim(
                         "a supporting canary in another class helps greatly",
-                        ("a supporting canary in one class beats none",),
+                        ("a supporting canary in one class beats having no supporting canary",),
                         "0.5 vs 0.1",
                     ),
                     PaperClaim(
@@ -92,7 +92,7 @@ PAPER = register_paper(
                 (
                     PaperClaim(
                         "supporting canaries in all other classes raise success greatly",
-                        ("a supporting canary in all other classes beats none",),
+                        ("a supporting canary in all other classes beats having no supporting canary",),
                         "0.8 vs 0.1",
                     ),
                 ),

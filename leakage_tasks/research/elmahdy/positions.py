@@ -1,4 +1,4 @@
-"""A study of unknown tokens at any position of a canary with a real encoder's vocabulary; in the paper they are last."""
+"""A study of unknown tokens at any position of a canary, with a real encoder's vocabulary."""
 
 from __future__ import annotations
 
@@ -88,8 +88,9 @@ def _set_up(trials: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
         f"accuracy is {100 * accuracy:.1f} % on validation rows.",
         "Canaries have ten random words; one or two of them are unknown, from the first, the fifth or at the end. In "
         "the paper the last tokens are unknown, and other classes have supporting canaries, which are omitted here.",
-        f"The shortlist has {config['shortlist']} values per slot by the gradient at 64 points, or at one point after each "
-        f"of the {config['beam']} best first tokens. All values are scored only for one unknown token, as the reference.",
+        f"The shortlist has {config['shortlist']} values per slot by the gradient at 64 points, or at one point after "
+        f"each of the {config['beam']} best first tokens. All values are scored only for one unknown token, as the "
+        "reference.",
         "Canaries of one victim are treated as independent.",
     ]
 

@@ -155,8 +155,8 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     one, none, all_others = (SearchOutcome.of(group, 100, 0.0) for group in (by_support[25], by_support[0], in_all))
     claims = [
         leaks_more(all_others, one, "a supporting canary in all other classes beats one in a single class"),
-        leaks_more(one, none, "a supporting canary in one class beats none"),
-        leaks_more(all_others, none, "a supporting canary in all other classes beats none"),
+        leaks_more(one, none, "a supporting canary in one class beats having no supporting canary"),
+        leaks_more(all_others, none, "a supporting canary in all other classes beats having no supporting canary"),
         against_guess(success(by_support[0], 100, 0.0), 100 / size, "even without one, extraction is possible"),
         leak_alike(
             {r: SearchOutcome.of(by_support[r], 100, 0.0) for r in (99, 50, 25)},

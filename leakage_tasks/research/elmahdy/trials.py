@@ -20,7 +20,7 @@ SMALL = ClassifierExperiment(epochs=5)
 PAPER = PAPER_REDDIT
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds",
-    "small": "5 to 15 minutes on 2 cores, less for what another study of the paper has run",
+    "small": "5 to 15 minutes on 2 cores, less if another study of the paper has run before",
     "paper": "a GPU for hours, bert-base-cased, Reddit posts as $LEAKAGE_DATA/reddit.jsonl",
 }
 CANARIES = {"smoke": 2, "small": 4, "paper": 1}
@@ -132,13 +132,7 @@ def _sentences(rows: Any, words: Any, seed: int, count: int) -> list[str]:
     from leakage_tasks.canaries.presets.sentences import words_of
 
     starts = [words_of(text)[:10] for text, _ in rows.validation]
-    sentences = sorted(
-        {
-            " ".join(words_of_start)
-            for words_of_start in starts
-            if len(words_of_start) == 10 and words_of_start[-1] in words
-        }
-    )
+    sentences = sorted({" ".join(start) for start in starts if len(start) == 10 and start[-1] in words})
     if len(sentences) < count:
         raise LeakageError(
             f"{len(sentences)} sentences of ten words are held out, {count} are needed: hold out more rows"

@@ -141,7 +141,6 @@ _TRAINING = (
 _CERTAIN = "shortest path, certain"
 IN_TREEBANK = ("figure-2", "figure-4", "table-1")
 """Studies that have a twin in the Penn Treebank's small parts."""
-SMALL_PARTS = "The training part of the Penn Treebank is in no package: its test and validation parts are used."
 
 
 def _with_twins(parts: Iterable[PaperPart]) -> Iterator[PaperPart]:
@@ -150,7 +149,7 @@ def _with_twins(parts: Iterable[PaperPart]) -> Iterator[PaperPart]:
         yield part
         if part.study in IN_TREEBANK:
             where, shows = f"{part.where}: Penn Treebank", f"{part.shows}; in the Penn Treebank's small parts"
-            yield replace(part, where=where, shows=shows, study=f"{part.study}-treebank", lacks=SMALL_PARTS)
+            yield replace(part, where=where, shows=shows, study=f"{part.study}-treebank")
 
 
 PAPER = register_paper(

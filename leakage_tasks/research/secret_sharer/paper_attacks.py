@@ -44,7 +44,6 @@ EXTRACTING = (
             PaperClaim("all are heavily memorized", ("all are memorized",), "exposure 10 to 52"),
             PaperClaim("some can be extracted", ("shortest-path search extracts some of them",), "3 of 10"),
         ),
-        lacks="The paper's mails, Enron's, are in no package: `small` takes invented ones.",
     ),
     PaperPart(
         "Table 5: chats",
@@ -55,7 +54,6 @@ EXTRACTING = (
             PaperClaim("some can be extracted", ("shortest-path search extracts some of them",), "3 of 10"),
         ),
         without="needs chitchat-dataset",
-        lacks="No package was found with mails or forum text in the public domain; chitchat-dataset has chats (MIT).",
     ),
     PaperPart(
         "Section 7.3",
