@@ -200,8 +200,8 @@ PAPER = register_paper(
                 without="Opacus: pip install '.[private]'",
             ),
         ),
-        setup="Our set-up: docstrings and a small BERT, as for elmahdy; fourteen canaries of similar kinds with words that "
-        "the encoder has read; section 6.3 uses bridges and a GPT-2 trained here. Ranks are by class loss; ranks "
-        "from 0 follow the paper. Tests compare canaries, not models.",
+        setup="Our set-up: docstrings and a small BERT, as for elmahdy; fourteen canaries of similar kinds with words "
+        "that the encoder has read; section 6.3 uses bridges and a GPT-2 trained here. Ranks are by class loss; "
+        "ranks from 0 follow the paper. Tests compare canaries, not models.",
     )
 )

@@ -201,8 +201,9 @@ PAPER = register_paper(
                 cell_difference({"training text": "one by one"}, "exposure", {"training text": "grouped"}),
             ),
         ),
-        setup="Our set-up: 100,000 characters of Python's help text, or the Penn Treebank's test and validation parts; a secret "
-        "is planted 5 times in the former; batches of 16 to 32; 3 to 5 models per setting instead of 10. Mails, "
-        "chats and translations use invented secrets. Exposure is in bits; `τ` is Kendall's rank correlation.",
+        setup="Our set-up: 100,000 characters of Python's help text, or the Penn Treebank's test and validation parts; "
+        "a secret is planted 5 times in the former; batches of 16 to 32; 3 to 5 models per setting instead of 10. "
+        "Mails, chats and translations use invented secrets. Exposure is in bits; `τ` is Kendall's rank "
+        "correlation.",
     )
 )
