@@ -144,5 +144,5 @@ def _evidence(claim: Claim, p: float | None) -> str:
         evidence = "; ".join([parts[0], "…", parts[-1]])
     if p is None:
         return evidence
-    shown = "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"
+    shown = "p ≤ 0.0001" if p <= 1e-4 else f"p = {p:.2g}"
     return _P.sub(shown, evidence) if _P.search(evidence) else f"{evidence}; {shown}"

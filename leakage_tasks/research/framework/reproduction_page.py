@@ -33,7 +33,8 @@ _READ = f"""## How to read it
   all tests of the paper.
 - **Verdict**: a claim with a test needs p ≤ 0.05. Other claims are judged by an interval, by agreement of all runs, or
   by the values shown. A reproduced claim that two things are equal means that no difference was found. Results with
-  fewer than {FEWEST_SEEDS} seeds, from another version or from edited code get no verdict.
+  fewer than {FEWEST_SEEDS} seeds, from another version or from edited code get no verdict. A list below each table
+  says what inconclusive claims require.
 - **Scale**: results are at `small`, with smaller models and data than the paper, unless another scale is named. They
   do not replace the paper's values.
 
@@ -153,7 +154,7 @@ def _runs(papers: Sequence[Paper], stored: Sequence[StoredResult]) -> Iterator[s
             if result.study.partition("/")[0] == paper.name:
                 minutes = f"{result.seconds / 60:,.0f}" if result.seconds >= 60 else "under 1"
                 rows.append(
-                    {"command": f"`{result.command}`", "parts": ", ".join(parts) or "beyond", "minutes": minutes}
+                    {"command": f"`{result.command}`", "parts": ", ".join(parts) or "beyond the paper", "minutes": minutes}
                 )
     yield _table(["command", "parts", "minutes"], rows)
 

@@ -87,7 +87,7 @@ def generator_claims(trials: Sequence[StudyTrial], canaries: Sequence[str], data
             Claim(
                 f"{data}: {generator} halves the pruned rank of exhaustive search, or better, for most",
                 2 * better > len(canaries),
-                f"for {better} of {len(canaries)} canaries (never worse, by construction); mean from 0 "
+                f"for {better} of {len(canaries)} canaries (never worse, by construction); mean rank from 0: "
                 f"{fmean(own_ranks) - 1:.0f} against {fmean(exhaustive_ranks) - 1:.0f}",
                 sign_p(better, len(canaries)),
             ),
@@ -108,13 +108,13 @@ def _crossing(trials: Sequence[StudyTrial], canaries: Sequence[str], data: str) 
             fmean(values(trials, generator, 0, name)) for generator in ("frankenstein", "pretrained")
         )
         ratios[KINDS[name]].append(math.log2(grafted / pretrained))
-    words = f"{data}: frankenstein needs fewer candidates for random canaries, the language model for organic ones"
+    words = f"{data}: frankenstein needs fewer candidates for random canaries, the language model for organic canaries"
     if not all(ratios.values()):
         return Claim(words, None, "canaries of one kind only")
     p = float(stats.mannwhitneyu(*ratios.values()).pvalue)
     random, organic = map(fmean, ratios.values())
-    shown = f"frankenstein's against the language model's: {2**random:.2f} times as many for {len(ratios['random'])} "
-    shown += f"random ones, {2**organic:.2f} for {len(ratios['organic'])} organic ones; p = {p:.2g}"
+    shown = f"Frankenstein's candidates over the language model's: {2**random:.2f} for {len(ratios['random'])} "
+    shown += f"random canaries, {2**organic:.2f} for {len(ratios['organic'])} organic canaries; p = {p:.2g}"
     return Claim(
         words, decide(p < SIGNIFICANCE and random < 0 < organic, p < SIGNIFICANCE and random > organic), shown, p
     )

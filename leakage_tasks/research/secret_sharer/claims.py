@@ -52,7 +52,7 @@ def still_leaks(words: str, exposures: Mapping[str, Sequence[float]], bounds: Co
     least = {name: min(values) for name, values in exposures.items() if values}
     low = [value for values in exposures.values() for value in values if value <= CHANCE]
     shown = ", ".join(f"{name}: {'≥ ' if value in bounds else ''}{value:.1f}" for name, value in least.items())
-    evidence = f"least {shown} bits; chance exceeds {CHANCE:.1f} in 5 %"
+    evidence = f"lowest {shown} bits; chance exceeds {CHANCE:.1f} bits in 5 % of cases"
     return Claim(words, decide(bool(least) and not low, any(value not in bounds for value in low)), evidence)
 
 
@@ -88,7 +88,7 @@ def unknown(words: str, exposures: Sequence[float]) -> Claim:
 
     over = sum(value > CHANCE for value in exposures)
     p = float(stats.binomtest(over, len(exposures), SIGNIFICANCE, alternative="greater").pvalue)
-    evidence = f"{over} of {len(exposures)} above {CHANCE:.1f} bits, which chance exceeds in 5 %; "
+    evidence = f"{over} of {len(exposures)} above {CHANCE:.1f} bits, which chance exceeds in 5 % of cases; "
     evidence += f"most exposed {max(exposures):.1f} bits"
     fails = over > 0 and p < SIGNIFICANCE
     return Claim(

@@ -22,7 +22,7 @@ def near_copies(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     losses = [Measured.mean(_of(ways[way], "loss")).value for way in (WAYS[2], WAYS[0])]
     rise = losses[0] / losses[1] - 1
     claims = [
-        all_of("ranked one by one, copies that differ stay in the text", [n > 0 for n in left[WAYS[1]]],
+        all_of("ranked one by one, differing copies stay in the text", [n > 0 for n in left[WAYS[1]]],
                f"{_listed(left[WAYS[1]])} of {trials[0].result['copies']} stay"),
         all_of("with groups all copies are dropped", [n == 0 for n in left[WAYS[2]]],
                f"{_listed(left[WAYS[2]])} of {trials[0].result['copies']} stay"),

@@ -136,7 +136,7 @@ DEFENCES = (
         (
             PaperClaim(
                 "the algorithm works only for secrets with one copy",
-                ("ranked one by one, copies that differ stay in the text",),
+                ("ranked one by one, differing copies stay in the text",),
             ),
         ),
     ),
