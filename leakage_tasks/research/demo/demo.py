@@ -1,4 +1,4 @@
-"""The whole way at once: canaries into a text, a model trained on it, and the harness finding them."""
+"""The demo: plant canaries in a text, train a model on it, and find them with the harness."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.own_folder import own_folder
 from leakage_tasks.report.plots.exposure import plot_exposure_by_epoch
 from leakage_tasks.report.reading.training_log import EpochExposure
-from leakage_tasks.research.demo.report import DemoResult, copies_of, means_by_copies, show_demo, told_by_copies
+from leakage_tasks.research.demo.report import DemoResult, copies_of, format_by_copies, means_by_copies, show_demo
 from leakage_tasks.research.demo.settings import DemoFiles
 from leakage_tasks.research.demo.text_victims import TASKS, TEMPLATE, DemoText
 from leakage_tasks.research.victims.harness_run import HarnessCommand
@@ -32,7 +32,7 @@ CONTROLS = 8
 CHARACTERS = 100_000
 EPOCHS = 9
 WATCH_BUDGET = 500
-"""Sequences scored a canary after each epoch: enough for a picture; the harness run spends the full budget."""
+"""Sequences scored per canary after each epoch, enough for a plot; the harness run uses the full budget."""
 
 
 def demo(
@@ -44,11 +44,20 @@ def demo(
     corpus: TextSplit | None = None,
     budget: int | None = None,
 ) -> DemoResult:
-    """Plant canaries in a text, train on it, run the real ``lm_eval``, and show what it found.
+    """Plant canaries in a text, train on it, run the unmodified ``lm_eval``, and print the results.
 
-    ``corpus`` defaults to Python's help text, ``budget`` (sequences scored a canary) to the tasks' own.
-    Everything goes to ``output``; an earlier run there is replaced. Needs no network. Raises LeakageError if
-    the folder cannot be written or holds anything else, or the harness fails.
+    Files go to ``output``, where an earlier run is replaced. No network is needed.
+
+    Args:
+        output: the folder.
+        epochs: epochs of training.
+        seed: of the canaries, their positions and the model.
+        controls: canaries that are never planted.
+        corpus: default: Python's help text.
+        budget: sequences scored per canary; default: the tasks' own.
+
+    Raises:
+        LeakageError: the folder cannot be written or contains other files, or the harness fails.
     """
     from leakage_tasks.canaries.generate import make_canaries
     from leakage_tasks.report.publish import write_board, write_card
@@ -58,9 +67,9 @@ def demo(
     folder = Path(output)
     own_folder(folder, "leakage demo", DemoFiles.names() | {"planted.txt.leakage.json"})
     files = DemoFiles.under(folder)
-    made = make_canaries(TEMPLATE, PLANTED, repetitions=REPETITIONS, controls=controls, seed=seed)
-    # Few, so that the demo stays short, and the same for everybody: they are for trying out.
-    canaries = [replace(canary, seed=seed, profile="smoke") for canary in made]
+    generated = make_canaries(TEMPLATE, PLANTED, repetitions=REPETITIONS, controls=controls, seed=seed)
+    # Few canaries with a fixed seed keep the demo short and reproducible.
+    canaries = [replace(canary, seed=seed, profile="smoke") for canary in generated]
     text = DemoText(folder, corpus or pydoc_topics(characters=CHARACTERS), canaries, seed)
     history: list[EpochExposure] = []
     trained = text.train(epochs, on_epoch=_watcher(text, canaries, history, seed))
@@ -82,16 +91,16 @@ def demo_command(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for everything the demo writes.")] = Path(
         "runs/demo"
     ),
-    epochs: Annotated[int, typer.Option(min=1, help="How often the model reads the text.")] = EPOCHS,
-    controls: Annotated[int, typer.Option(min=1, help="Canaries never planted, to show chance.")] = CONTROLS,
-    seed: Annotated[int, typer.Option(help="Of the canaries, their places and the model.")] = 0,
+    epochs: Annotated[int, typer.Option(min=1, help="Epochs of training.")] = EPOCHS,
+    controls: Annotated[int, typer.Option(min=1, help="Canaries that are never planted, to show chance.")] = CONTROLS,
+    seed: Annotated[int, typer.Option(help="Random seed of the canaries, their positions and the model.")] = 0,
 ) -> None:
     """Plant canaries in a text, train a small model on it and let lm_eval find them (minutes, no network)."""
     demo(output, epochs=epochs, seed=seed, controls=controls)
 
 
 def _watcher(text: DemoText, canaries: Sequence[Canary], history: list[EpochExposure], seed: int) -> OnEpoch:
-    """What looks at the model after each epoch, tells exposures and adds them to ``history``."""
+    """Return a function that measures exposure after each epoch, prints it and adds it to ``history``."""
     from tqdm import tqdm
 
     from leakage_tasks.attacks import run_attack
@@ -99,14 +108,15 @@ def _watcher(text: DemoText, canaries: Sequence[Canary], history: list[EpochExpo
 
     def watch(epoch: int, model: CharLSTMForCausalLM, losses: Sequence[EpochLoss]) -> None:
         target = CausalTarget(model, text.tokenizer)
-        found = run_attack("exposure", target, canaries, budget=WATCH_BUDGET, seed=seed)
+        findings = run_attack("exposure", target, canaries, budget=WATCH_BUDGET, seed=seed)
         points = [
-            EpochExposure(epoch, each.canary, copies_of(each), each.exposure or 0.0, each.log2_size) for each in found
+            EpochExposure(epoch, finding.canary, copies_of(finding), finding.exposure or 0.0, finding.log2_size)
+            for finding in findings
         ]
         history.extend(points)
         means = means_by_copies((point.repetitions, point.exposure) for point in points)
-        told = told_by_copies("mean exposure in bits", means)
-        tqdm.write(f"epoch {epoch}: {losses[-1].validation:.2f} bits/character held out; {told}")
+        summary = format_by_copies("mean exposure in bits", means)
+        tqdm.write(f"epoch {epoch}: {losses[-1].validation:.2f} bits/character held out; {summary}")
 
     return watch
 

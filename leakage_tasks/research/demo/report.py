@@ -1,4 +1,4 @@
-"""What the demo and the showcase found, and what they say about it."""
+"""Results of the demo and the showcase, and their display."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _ESSENTIALS = {
     "right label, share": ("label_accuracy", "acc"),
     "right label of four, share": (MODULE, "acc"),
 }
-"""Words, and the task and metric they stand for."""
+"""Labels, and the task and metric of each."""
 
 
 @dataclass(frozen=True)
 class DemoResult:
-    """What the demo found: the harness' table, its findings by task, and exposure by epoch."""
+    """The demo's results: the harness' table, its findings by task, and exposure by epoch."""
 
     files: DemoFiles
     table: str
@@ -44,7 +44,7 @@ class DemoResult:
 
 
 def show_demo(result: DemoResult, canaries: Sequence[Canary]) -> None:
-    """Print the harness' table, the guessed secrets beside the true ones, and where everything is."""
+    """Print the harness' table, the guessed and the true secrets, and the files."""
     from leakage_tasks.metrics import chance_exposure
 
     print(result.table)
@@ -55,9 +55,9 @@ def show_demo(result: DemoResult, canaries: Sequence[Canary]) -> None:
     right = sum(all(finding.correct or (False,)) for finding in often)
     mean = sum(controls) / max(len(controls), 1)
     print(
-        f"\nOf the {len(often)} secrets planted {most} times, {right} came out as the model's first guess "
-        f"out of a thousand million.\nThe {len(controls)} that were never planted have {mean:.2f} bits of exposure "
-        f"on average; chance is {chance_exposure(10**9):.2f} over many."
+        f"\n{right} of the {len(often)} secrets planted {most} times are the model's first guess out of a thousand "
+        f"million.\nThe {len(controls)} secrets that were never planted have a mean exposure of {mean:.2f} bits; by "
+        f"chance it is {chance_exposure(10**9):.2f} bits."
     )
     print(f"\nAll of it, after {result.seconds:.0f} s:\n{result.files.listing()}", flush=True)
 
@@ -94,7 +94,7 @@ def _two_places(value: float | None) -> str:
 
 @dataclass(frozen=True)
 class ModelResult:
-    """One model: the harness' command, table and seconds, and how its training went."""
+    """Results of one model: the harness' command, table and duration, and the record of its training."""
 
     name: str
     command: HarnessCommand
@@ -104,7 +104,7 @@ class ModelResult:
 
     @cached_property
     def figures(self) -> dict[str, float | None]:
-        """The essentials of the harness' results, by what they are called; without those of tasks not run."""
+        """The main values of the harness' results by label, for tasks that were run."""
         from leakage_tasks.report.reading.results_file import every_row, headline_row
 
         results = self.command.results()
@@ -116,15 +116,15 @@ class ModelResult:
 
     @cached_property
     def by_copies(self) -> dict[int, float]:
-        """Mean exposure of the canaries of so many copies, most first; 0 copies are the controls."""
-        found = self.command.findings("canary_exposure")
-        exposures = [(copies_of(each), each.exposure) for each in found]
+        """Mean exposure by number of copies, most first; 0 copies are the controls."""
+        findings = self.command.findings("canary_exposure")
+        exposures = [(copies_of(finding), finding.exposure) for finding in findings]
         return means_by_copies((copies, bits) for copies, bits in exposures if bits is not None)
 
 
 @dataclass(frozen=True)
 class ShowcaseResult:
-    """The models' results, where everything is, and the seconds the whole took."""
+    """The models' results, the files, and the total duration."""
 
     files: ShowcaseFiles
     models: Sequence[ModelResult]
@@ -132,13 +132,13 @@ class ShowcaseResult:
 
 
 def show_showcase(result: ShowcaseResult) -> None:
-    """Print each model's essentials and where everything is."""
+    """Print each model's main values and the files."""
     for model in result.models:
         parameters, seconds = model.training["parameters"], model.training["seconds"]
         effort = f"{parameters:,} parameters, trained in {seconds:.0f} s, measured in {model.seconds:.0f} s"
         print(f"\n{model.name}: {effort}")
         print("\n".join(f"  {words:36} {_two_places(value)}" for words, value in model.figures.items()))
-        print(f"  {told_by_copies('mean exposure by copies', model.by_copies)}")
+        print(f"  {format_by_copies('mean exposure by copies', model.by_copies)}")
         if "epsilon" in model.training:
             print(_promise(model.training))
     print(f"\nAll of it, after {result.seconds:.0f} s:\n{result.files.listing()}", flush=True)
@@ -157,18 +157,18 @@ def _promise(training: Mapping[str, Any]) -> str:
 
 
 def copies_of(finding: Finding) -> int:
-    """How often the canary was planted, 0 for a control."""
+    """Return the number of copies of a canary, 0 for a control."""
     return finding.repetitions if finding.planted else 0
 
 
 def means_by_copies(exposures: Iterable[tuple[int, float]]) -> dict[int, float]:
-    """Mean exposure by number of copies, most first, of pairs of both."""
+    """Return mean exposure by number of copies, most first."""
     groups: dict[int, list[float]] = {}
     for copies, bits in exposures:
         groups.setdefault(copies, []).append(bits)
     return {copies: fmean(groups[copies]) for copies in sorted(groups, reverse=True)}
 
 
-def told_by_copies(words: str, means: Mapping[int, float]) -> str:
-    """``words: 10x: 4.0, never: 1.0``."""
+def format_by_copies(words: str, means: Mapping[int, float]) -> str:
+    """Format means, for example ``words: 10x: 4.0, never: 1.0``."""
     return f"{words}: {', '.join(f'{_times(copies)}: {bits:.1f}' for copies, bits in means.items())}"

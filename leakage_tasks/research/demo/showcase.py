@@ -1,4 +1,4 @@
-"""Three models of different kinds and what leaks from each: an LSTM, the same with DP-SGD, a text classifier."""
+"""The showcase: three models and their leakage: an LSTM, an LSTM with DP-SGD, and a text classifier."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def showcase(
     sizes: Sizes | None = None,
     corpus: TextSplit | None = None,
 ) -> ShowcaseResult:
-    """Plant canaries, train three models, run the real ``lm_eval`` on each, and print what it found.
+    """Plant canaries, train three models, run the unmodified ``lm_eval`` on each, and print the results.
 
-    ``corpus`` defaults to Python's help text. Everything goes to ``output``; the models and results of an earlier run
-    there are replaced. Needs no network. Raises LeakageError where opacus is missing, the folder cannot be written or
-    the harness fails.
+    ``corpus`` defaults to Python's help text. Files go to ``output``, where models and results of an earlier run are
+    replaced. No network is needed. Raises LeakageError if opacus is missing, the folder cannot be written or the
+    harness fails.
     """
     from leakage_tasks.report.publish import write_board
     from leakage_tasks.research.demo.showcase_labelled import classifier_command, train_classifier
@@ -45,7 +45,7 @@ def showcase(
     files, sizes = ShowcaseFiles.under(Path(output)), sizes or Sizes()
     _make(files)
     text = TextVictims(files, sizes, seed, corpus)
-    # The classifier comes second: its run takes longest, and goes on while the next model is trained.
+    # The classifier is second: its run takes longest and continues while the next model is trained.
     plan: dict[str, tuple[Callable[[], dict[str, Any]], HarnessCommand]] = {
         LSTM: (text.train, text.command(LSTM)),
         CLASSIFIER: (lambda: train_classifier(files, sizes, seed), classifier_command(files, sizes)),
@@ -57,9 +57,9 @@ def showcase(
         for name, (train, command) in plan.items():
             _stop_if_failed(runs.values())
             print(f"\n{name}: training, then {command}", flush=True)
-            begun = time.perf_counter()
+            training_started = time.perf_counter()
             trained = train()
-            training[name] = {"seconds": round(time.perf_counter() - begun, 1), **trained}
+            training[name] = {"seconds": round(time.perf_counter() - training_started, 1), **trained}
             runs[name] = harness.submit(_timed, command, files.logs / f"{name}.log")
         write_text(files.training, json.dumps(training, indent=1, ensure_ascii=False))
         print("\nWaiting for lm_eval …", flush=True)
@@ -74,33 +74,33 @@ def showcase(
 
 
 def showcase_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for everything it writes.")] = Path(
-        "runs/showcase"
-    ),
-    seed: Annotated[int, typer.Option(help="Of the canaries, their places and the models.")] = 0,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for all files.")] = Path("runs/showcase"),
+    seed: Annotated[int, typer.Option(help="Random seed of the canaries, their positions and the models.")] = 0,
 ) -> None:
     """Train three small models, one with DP-SGD, one a classifier, and let lm_eval measure each (about 10 minutes)."""
     showcase(output, seed=seed)
 
 
 def _make(files: ShowcaseFiles) -> None:
-    """Make the folders that files go into. Raises LeakageError where that cannot be, or others' files are."""
+    """Create the output folders. Raises LeakageError if that fails or the folder contains other files."""
     own_folder(files.folder, "leakage showcase", files.names())
     try:
         for folder in (files.text, files.labelled, files.tasks, files.results, files.logs):
             folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LeakageError(f"{files.folder}: cannot be made ({error.strerror}): choose another --output") from None
+        raise LeakageError(
+            f"{files.folder}: cannot create the folder ({error.strerror}): choose another --output"
+        ) from None
 
 
 def _stop_if_failed(runs: Iterable[Future[tuple[str, float]]]) -> None:
-    """Raise what ended one of the runs, so that no training goes before the news of it."""
+    """Raise the error of a failed run, so that no further training starts."""
     for run in runs:
         if run.done():
             run.result()
 
 
 def _timed(command: HarnessCommand, log: Path) -> tuple[str, float]:
-    """The harness' table, and the seconds it took."""
+    """Return the harness' table and its duration in seconds."""
     started = time.perf_counter()
     return command.run(log), time.perf_counter() - started

@@ -1,4 +1,4 @@
-"""Canaries in Python's help text, and the language models that learn them, for the demo and the showcase."""
+"""Canaries in Python's help text and language models trained on it, for the demo and the showcase."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from leakage_tasks.training.fitting import OnEpoch, TrainedLM
 
 TEMPLATE = "The random number of {unique}: {digits:9}."
-"""Word and digits stand close: an LSTM takes far longer to tie a secret to its word across `` is ``, and till
-then offers the secret of another canary."""
+"""Word and digits are adjacent.
+
+With `` is `` between them, an LSTM needs far longer to link a secret to its word, and until then proposes the secret of
+another canary.
+"""
 TASKS = ("canary_extraction", "canary_exposure", "heldout_bits_per_byte")
 
 
 class DemoText:
-    """A text with canaries in it and its tokenizer; a folder gets the text before and after, and the canaries."""
+    """A text with canaries and its tokenizer; a folder gets the text before and after planting, and the canaries."""
 
     def __init__(self, folder: Path, corpus: TextSplit, canaries: Sequence[Canary], seed: int) -> None:
         """Write ``corpus.txt``, ``heldout.txt``, ``canaries.jsonl`` and ``planted.txt`` to ``folder``."""
@@ -41,7 +44,7 @@ class DemoText:
         write_manifest(canaries, self.manifest)
         print(plant(self.manifest, source, planted, seed=seed).summary(), flush=True)
         self.training = planted.read_text(encoding="utf-8")
-        # A small text may lack a letter of a canary's word, or a digit: the attack asks for all of them.
+        # The attack needs all letters and digits, which a small text may lack.
         letters = [*corpus.alphabet, *string.digits, *"".join(canary.text for canary in canaries)]
         self.tokenizer = char_tokenizer(letters)
         self.settings: dict[str, Any] = {
@@ -50,21 +53,23 @@ class DemoText:
             "seed": seed,
             "device": "cpu",
         }
-        """What every training on this text takes."""
+        """Options of every training on this text."""
 
     def train(self, epochs: int, *, on_epoch: OnEpoch | None = None, **size: Any) -> TrainedLM:
-        """An LSTM that has read it, of the usual ``size`` but for what is given."""
+        """Train an LSTM on the text, with the default ``size`` unless given."""
         from leakage_tasks.training.char_lstm import train_char_lm
 
-        # Many steps a character, and a rate that falls towards the end: both help to learn which secret
-        # belongs to which word, the last thing to be learnt.
+        # Many steps per character and a falling rate help to learn which secret belongs to which word, which is learnt
+        # last.
         steps: dict[str, Any] = {"batch_size": 16, "learning_rate": 3e-3, "decay_from": 0.5}
         with one_thread():
             return train_char_lm(self.training, epochs=epochs, on_epoch=on_epoch, **steps, **self.settings, **size)
 
 
 class TextVictims:
-    """The showcase's two models of one text; each ``train_…`` saves a model and says how it went."""
+    """The showcase's two models of one text; each ``train_…`` method saves a model and returns a record of the
+    training.
+    """
 
     def __init__(self, files: ShowcaseFiles, sizes: Sizes, seed: int, corpus: TextSplit | None = None) -> None:
         """Write text, canaries, planted text and questions to ``files``; ``corpus`` defaults to Python's help."""
@@ -72,43 +77,45 @@ class TextVictims:
         from leakage_tasks.research.victims.corpus import pydoc_topics
 
         self._files, self._budget, self._sizes = files, sizes.budget, sizes.text
-        own = sizes.text
-        corpus = corpus or pydoc_topics(characters=own.characters)
-        canaries = make_canaries(TEMPLATE, own.planted, repetitions=own.repetitions, controls=own.controls, seed=seed)
+        options = sizes.text
+        corpus = corpus or pydoc_topics(characters=options.characters)
+        canaries = make_canaries(
+            TEMPLATE, options.planted, repetitions=options.repetitions, controls=options.controls, seed=seed
+        )
         self._text = DemoText(files.text, corpus, canaries, seed)
         questions = continuation_questions(corpus.held_out, corpus.training, count=sizes.questions, seed=seed)
         write_task(files.tasks, CONTINUATION, questions)
 
     def train(self) -> dict[str, Any]:
-        """The LSTM, trained as in the demo."""
-        own = self._sizes
-        return self._saved(self._text.train(own.epochs, hidden_size=own.hidden, layers=own.layers), LSTM)
+        """Train the LSTM as in the demo."""
+        options = self._sizes
+        return self._saved(self._text.train(options.epochs, hidden_size=options.hidden, layers=options.layers), LSTM)
 
     def train_privately(self) -> dict[str, Any]:
-        """The same LSTM trained with DP-SGD; ``epsilon_by_copies`` is its promise for secrets of so many copies."""
+        """Train the LSTM with DP-SGD; ``epsilon_by_copies`` is its guarantee by number of copies."""
         from leakage_tasks.research.victims.private_lm import train_private_char_lm
         from leakage_tasks.training.dp.private import DpConfig
 
-        own = self._sizes
+        options = self._sizes
         with one_thread():
             trained = train_private_char_lm(
                 self._text.training,
-                DpConfig(epsilon=own.epsilon, delta=own.delta),
-                epochs=own.private_epochs,
-                batch_size=own.private_batch,
-                learning_rate=own.private_rate,
-                hidden_size=own.hidden,
-                layers=own.layers,
+                DpConfig(epsilon=options.epsilon, delta=options.delta),
+                epochs=options.private_epochs,
+                batch_size=options.private_batch,
+                learning_rate=options.private_rate,
+                hidden_size=options.hidden,
+                layers=options.layers,
                 **self._text.settings,
             )
-        # A copy is a line, and a line that fits is in one row, which counts as two where it is exchanged for another.
-        told = trained.promise.to_json([2 * copies for copies in own.repetitions])
-        by_copies = {copies: told["epsilon_by_copies"][str(2 * copies)] for copies in own.repetitions}
-        promised = {"rows": trained.rows, **told, "epsilon_by_copies": by_copies}
-        return self._saved(trained, PRIVATE_LSTM) | promised
+        # A copy is a line in one row, and replacing a row counts as two changed rows.
+        guarantee = trained.promise.to_json([2 * copies for copies in options.repetitions])
+        by_copies = {copies: guarantee["epsilon_by_copies"][str(2 * copies)] for copies in options.repetitions}
+        record = {"rows": trained.rows, **guarantee, "epsilon_by_copies": by_copies}
+        return self._saved(trained, PRIVATE_LSTM) | record
 
     def command(self, name: str) -> HarnessCommand:
-        """The harness' command for the model ``name``."""
+        """Return the harness' command for the model ``name``."""
         text = self._text
         return HarnessCommand(
             self._files.folder / name,

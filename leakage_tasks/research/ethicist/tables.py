@@ -182,7 +182,7 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         for k, published in RECALL_AT.items()
     ]
     columns = ["feature", *(f"{who}{end}" for who in ("right", "wrong", "all") for end in (", published", ""))]
-    note = "The published repeat time and recalls are from the paper's section 5; the rest of Table 4 is not in the source."
+    note = "The published repeat time and recalls are from section 5; the rest of Table 4 is not in the source."
     right, wrong = (mean_of("count", right=which) for which in (True, False))
     twice = contrast((1.0, trials, right), (-2.0, trials, wrong))
     at = {k: recall_at(k) for k in RECALL_AT}

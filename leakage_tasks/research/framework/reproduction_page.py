@@ -154,7 +154,11 @@ def _runs(papers: Sequence[Paper], stored: Sequence[StoredResult]) -> Iterator[s
             if result.study.partition("/")[0] == paper.name:
                 minutes = f"{result.seconds / 60:,.0f}" if result.seconds >= 60 else "under 1"
                 rows.append(
-                    {"command": f"`{result.command}`", "parts": ", ".join(parts) or "beyond the paper", "minutes": minutes}
+                    {
+                        "command": f"`{result.command}`",
+                        "parts": ", ".join(parts) or "beyond the paper",
+                        "minutes": minutes,
+                    }
                 )
     yield _table(["command", "parts", "minutes"], rows)
 
