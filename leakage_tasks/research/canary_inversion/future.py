@@ -184,10 +184,10 @@ TITLES = {
 
 def _register(sweep: Sweep, data: str) -> None:
     """Register a study of a data set. For Snips the name has no suffix."""
-    place = f", on {data}" if data != SNIPS else ""
+    suffix = f", on {data}" if data != SNIPS else ""
     register_future_study(
         sweep.name if data == SNIPS else f"{sweep.name}-{data}",
-        f"{TITLES[sweep.name]}{place}",
+        f"{TITLES[sweep.name]}{suffix}",
         "left to the future in section 7",
         partial(sweep.trials, data=data),
         partial(sweep.report, data=data),

@@ -23,7 +23,7 @@ TASKS = ("canary_extraction", "canary_exposure", "label_accuracy", MODULE)
 def train_classifier(files: ShowcaseFiles, sizes: Sizes, seed: int) -> dict[str, Any]:
     """Train an encoder, make canaries from its words, plant them, fine-tune and save; return a record of the training.
 
-    The encoder reads docstrings outside the labelled data. The canaries are those of Elmahdy et al.: ten random words,
+    The encoder reads docstrings outside the labelled data. The canaries follow Elmahdy et al.: ten random words,
     the last one unknown, in the rarest class, with one supporting canary in each other class.
     """
     from leakage_tasks.canaries.planting import plant

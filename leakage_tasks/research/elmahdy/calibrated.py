@@ -61,13 +61,13 @@ def canary_gains(trials: Iterable[StudyTrial], what: str) -> Iterable[float]:
     return map(fmean, gains.values())
 
 
-def _row(name: str, trials: Sequence[StudyTrial], what: str) -> TableRow:
+def _row(name: str, trials: Sequence[StudyTrial], entry: str) -> TableRow:
     row: TableRow = {"copies": name}
     for signal in SIGNALS:
-        places = [place for trial in trials for place in trial.result[what][signal]]
-        row |= {f"success@{k}, {signal}": Measured.rate(sum(p <= k for p in places), len(places)) for k in WITHIN}
-        row[f"mean place, {signal}"] = round(2 ** fmean(map(log2, places)), 1)
-    return row | {GAIN: mean_of_signed(list(canary_gains(trials, what)))}
+        ranks = [rank for trial in trials for rank in trial.result[entry][signal]]
+        row |= {f"success@{k}, {signal}": Measured.rate(sum(p <= k for p in ranks), len(ranks)) for k in WITHIN}
+        row[f"mean place, {signal}"] = round(2 ** fmean(map(log2, ranks)), 1)
+    return row | {GAIN: mean_of_signed(list(canary_gains(trials, entry)))}
 
 
 def _gained(words: str, gains: Sequence[float]) -> Claim:

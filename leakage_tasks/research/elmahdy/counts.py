@@ -22,15 +22,15 @@ def success(trials: Iterable[StudyTrial], k: int, penalty: float) -> Measured | 
 
 def control_success(trials: Iterable[StudyTrial], k: int) -> Measured | None:
     """Return the share of controls, canaries that were never planted, found within ``k`` guesses."""
-    return _share([place for trial in trials for place in trial.result["controls"]], k)
+    return _share([rank for trial in trials for rank in trial.result["controls"]], k)
 
 
 def _places(trials: Iterable[StudyTrial], penalty: float) -> list[int | None]:
-    return [place for trial in trials for place in trial.result["places"][str(penalty)]]
+    return [rank for trial in trials for rank in trial.result["places"][str(penalty)]]
 
 
-def _share(places: list[int | None], k: int) -> Measured | None:
-    return Measured.rate(sum(place is not None and place <= k for place in places), len(places)) if places else None
+def _share(ranks: list[int | None], k: int) -> Measured | None:
+    return Measured.rate(sum(rank is not None and rank <= k for rank in ranks), len(ranks)) if ranks else None
 
 
 def select(trials: Iterable[StudyTrial], **wanted: Any) -> list[StudyTrial]:
@@ -69,11 +69,11 @@ class SearchOutcome:
     @staticmethod
     def of(trials: Sequence[StudyTrial], k: int, penalty: float) -> SearchOutcome | None:
         """Return the outcome of trials, or None without trials. The mean rank is None if a secret was not found."""
-        places = _places(trials, penalty)
-        rate = _share(places, k)
-        known = [math.log(place) for place in places if place is not None]
-        mean = math.exp(fmean(known)) if known and len(known) == len(places) else None
-        ranks = [math.inf if place is None else place for place in places]
+        ranks_or_none = _places(trials, penalty)
+        rate = _share(ranks_or_none, k)
+        known = [math.log(rank) for rank in ranks_or_none if rank is not None]
+        mean = math.exp(fmean(known)) if known and len(known) == len(ranks_or_none) else None
+        ranks = [math.inf if rank is None else rank for rank in ranks_or_none]
         return None if rate is None else SearchOutcome(rate, mean, ranks)
 
     def __str__(self) -> str:

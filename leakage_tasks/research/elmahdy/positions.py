@@ -40,13 +40,13 @@ def positions_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     rows += [_row(NEVER, n, [entry for entry in never if entry["unknown"] == n], chance) for n in UNKNOWN]
     single = [entry for entry in planted if entry["unknown"] == 1]
     leading = [entry for entry in single if entry["exact"] <= 10]
-    kept = [entry["place"] is not None for entry in leading]
+    on_shortlist = [entry["place"] is not None for entry in leading]
     claims = [
         _most("the shortlist's ten best are mostly the ten best of all values", single),
         Claim(
             "a secret among the ten best of all values is on the shortlist at every position",
-            all(kept) if kept else None,
-            f"{sum(kept)} of {len(kept)}",
+            all(on_shortlist) if on_shortlist else None,
+            f"{sum(on_shortlist)} of {len(on_shortlist)}",
         ),
     ]
     return Report(list(rows[0]), rows, claims, _set_up(trials, plan))
@@ -72,10 +72,10 @@ def _row(where: str, unknown: int, entries: Sequence[Config], chance: float) -> 
 
 def _most(words: str, entries: Sequence[Config]) -> Claim:
     """Claim that the interval of the share of the ten best values on the shortlist is above a half."""
-    kept = Measured.mean([entry["kept"] for entry in entries], 1.0)
-    if kept.low is None or kept.high is None:
-        return Claim(words, None, show(kept))
-    return Claim(words, decide(kept.low > MOST, kept.high < MOST), show(kept))
+    share = Measured.mean([entry["kept"] for entry in entries], 1.0)
+    if share.low is None or share.high is None:
+        return Claim(words, None, show(share))
+    return Claim(words, decide(share.low > MOST, share.high < MOST), show(share))
 
 
 def _set_up(trials: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:

@@ -66,16 +66,16 @@ class SweepCurves:
     places: Sequence[Any]
     at: Callable[[Any], tuple[Mapping[str, Sequence[StudyTrial]], str]]
 
-    def side(self, method: str, what: str, place: Any) -> Side:
+    def side(self, method: str, what: str, position: Any) -> Side:
         """Return the trials and the measure of a method, for ``recall`` or ``early stop``, at a position."""
-        (setting, confidence), (settings, view) = METHODS[method], self.at(place)
+        (setting, confidence), (settings, view) = METHODS[method], self.at(position)
         return settings[setting], MEASURES[what](confidence, view)
 
     def slope(self, method: str, what: str, sign: float = 1.0) -> list[Term]:
         """Return the terms of the least-squares slope of a value over the positions."""
         middle = fmean(self.places)
-        spread = sum((place - middle) ** 2 for place in self.places)
-        return [(sign * (place - middle) / spread, *self.side(method, what, place)) for place in self.places]
+        spread = sum((position - middle) ** 2 for position in self.places)
+        return [(sign * (position - middle) / spread, *self.side(method, what, position)) for position in self.places]
 
     def steeper(self) -> dict[str, MeasureContrast]:
         """Return by how much recall_early_stop rises more steeply with Ethicist than with each other method."""
@@ -88,8 +88,10 @@ class SweepCurves:
             every(
                 f"Ethicist does best everywhere on {what}",
                 {
-                    f"{place}, {other}": difference(self.side(ETHICIST, what, place), self.side(other, what, place))
-                    for place in self.places
+                    f"{position}, {other}": difference(
+                        self.side(ETHICIST, what, position), self.side(other, what, position)
+                    )
+                    for position in self.places
                     for other in OTHERS
                 },
             )
@@ -101,12 +103,12 @@ class SweepCurves:
         rows: list[TableRow] = [
             {
                 "method": method,
-                self.axis: place,
+                self.axis: position,
                 "published": Published(None),
-                **{what: measured(*self.side(method, what, place)) for what in MEASURES},
+                **{what: measured(*self.side(method, what, position)) for what in MEASURES},
             }
             for method in METHODS
-            for place in self.places
+            for position in self.places
         ]
         return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
 

@@ -51,8 +51,8 @@ def recall_at(k: int, confidence: str = "calibrated", view: str = HEADLINE) -> M
     """Measure the share of suffixes among the ``k`` surest guesses of a confidence."""
 
     def measure(trial: StudyTrial, weights: FloatArray) -> FloatArray:
-        places = columns(trial, confidence, view)["place"]
-        return _share(weights, [place is not None and place <= k for place in places])
+        ranks = columns(trial, confidence, view)["place"]
+        return _share(weights, [rank is not None and rank <= k for rank in ranks])
 
     return measure
 

@@ -46,7 +46,7 @@ FALL = "fall"
 
 
 def independently_resampled(measure: Measure) -> Measure:
-    """Return a measure for other pairs than those it is compared with, which are resampled independently."""
+    """Return a measure for a comparison with other pairs: it resamples its pairs independently."""
 
     def shifted(trial: StudyTrial, weights: FloatArray) -> FloatArray:
         import numpy as np

@@ -43,7 +43,7 @@ class Judgement:
     only_uncorrected: bool = False
     """True if there would be a verdict without the correction for many tests."""
     requires: str = ""
-    """For an inconclusive claim: what a verdict requires."""
+    """For an inconclusive claim: the requirements of a verdict."""
 
     def __str__(self) -> str:
         return VERDICTS[self.holds] + (f": {self.reason}" if self.reason else "")

@@ -1,4 +1,4 @@
-"""Rows of the page of results: dictionaries of texts, none of which is empty."""
+"""Rows of the page of results: dictionaries of non-empty texts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class PaperOutcome:
     judgements: list[Judgement | None]
     """The judgement on each claim at the largest scale with a verdict; None if it was not run."""
     required: dict[str, list[str]]
-    """What inconclusive claims require, each with the claims' parts."""
+    """The claims that need each kind of further evidence."""
     absent: dict[str, list[str]]
     """Reasons why parts have no result, each with the parts."""
 
@@ -50,22 +50,22 @@ def outcome(paper: Paper, results: Sequence[StoredResult], studies: Mapping[str,
     """Judge all claims of a paper by its stored results."""
     paper_results = [result for result in results if result.study.partition("/")[0] == paper.name]
     p_values = corrected(paper, paper_results, studies)
-    found = PaperOutcome(paper, [], [], {}, {})
+    paper_outcome = PaperOutcome(paper, [], [], {}, {})
     for part in paper.parts:
         name = study_name(paper, part.study)
         study, stored = studies.get(name), [result for result in paper_results if result.study == name]
         if not stored:
-            found.absent.setdefault(_absence(name, part, study), []).append(part.where)
-            found.rows.extend(_absent_rows(part))
+            paper_outcome.absent.setdefault(_absence(name, part, study), []).append(part.where)
+            paper_outcome.rows.extend(_absent_rows(part))
         for result in stored:
-            found.rows.extend(_value_rows(part, result))
+            paper_outcome.rows.extend(_value_rows(part, result))
             for number, claim in enumerate(part.claims, 1):
                 judgement, label = judge(claim, result, study, p_values), _label(part, number, result)
-                found.rows.append(_claim_row(label, claim, judgement))
+                paper_outcome.rows.append(_claim_row(label, claim, judgement))
                 if judgement.requires:
-                    found.required.setdefault(judgement.requires, []).append(label)
-        found.judgements.extend(_best_judgements(part, stored, study, p_values))
-    return found
+                    paper_outcome.required.setdefault(judgement.requires, []).append(label)
+        paper_outcome.judgements.extend(_best_judgements(part, stored, study, p_values))
+    return paper_outcome
 
 
 def _best_judgements(
@@ -127,9 +127,9 @@ def _to_run(name: str, study: Study | None, item: PaperPart | BeyondItem) -> str
     return f"`{shlex.join(words)}` ({costs}{more})"
 
 
-def nothing_to_measure(found: PaperOutcome) -> list[str]:
+def nothing_to_measure(paper_outcome: PaperOutcome) -> list[str]:
     """Return the parts of a paper without values and claims."""
-    return found.absent.get(NOTHING, [])
+    return paper_outcome.absent.get(NOTHING, [])
 
 
 def beyond_rows(paper: Paper, results: Sequence[StoredResult], studies: Mapping[str, Study]) -> Iterator[PageRow]:

@@ -70,7 +70,7 @@ def reproduction_page(results: Path) -> str:
 def _summary(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
     """Yield the title, the counts of verdicts and a table of them by paper."""
     yield "# Results of the papers' studies\n"
-    counts = [_counts(found.judgements) for found in outcomes]
+    counts = [_counts(paper_outcome.judgements) for paper_outcome in outcomes]
     total = {column: sum(count[column] for count in counts) for column in counts[0]}
     not_run = f"; {total[NOT_RUN]} not run" if total[NOT_RUN] else ""
     yield (
@@ -80,8 +80,9 @@ def _summary(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
     )
     columns = [column for column in total if column != NOT_RUN or not_run]
     rows = [
-        {"paper": f"[{found.paper.name}](#{found.paper.name})"} | {column: str(count[column]) for column in columns}
-        for found, count in zip(outcomes, counts, strict=True)
+        {"paper": f"[{paper_outcome.paper.name}](#{paper_outcome.paper.name})"}
+        | {column: str(count[column]) for column in columns}
+        for paper_outcome, count in zip(outcomes, counts, strict=True)
     ]
     yield _table(["paper", *columns], rows)
 
@@ -99,19 +100,19 @@ def _counts(judgements: Sequence[Judgement | None]) -> dict[str, int]:
 
 def _papers(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
     """Yield a section per paper: set-up, claims, and what inconclusive claims require."""
-    for found in outcomes:
-        yield f"## {found.paper.name}\n"
-        yield f"{found.paper.title}. {found.paper.setup}".strip() + "\n"
-        if found.rows:
-            yield _table(COLUMNS, found.rows)
-        if found.required:
+    for paper_outcome in outcomes:
+        yield f"## {paper_outcome.paper.name}\n"
+        yield f"{paper_outcome.paper.title}. {paper_outcome.paper.setup}".strip() + "\n"
+        if paper_outcome.rows:
+            yield _table(COLUMNS, paper_outcome.rows)
+        if paper_outcome.required:
             yield "Inconclusive claims require:\n"
-            yield _list({text: _numbers(labels) for text, labels in found.required.items()})
-        missing = {text: ", ".join(parts) for text, parts in found.absent.items() if text != NOTHING}
+            yield _list({text: _numbers(labels) for text, labels in paper_outcome.required.items()})
+        missing = {text: ", ".join(parts) for text, parts in paper_outcome.absent.items() if text != NOTHING}
         if missing:
             yield "Without a result:\n"
             yield _list(missing)
-        if nothing := nothing_to_measure(found):
+        if nothing := nothing_to_measure(paper_outcome):
             yield f"Nothing to measure: {', '.join(nothing)}.\n"
 
 

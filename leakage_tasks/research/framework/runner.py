@@ -132,14 +132,14 @@ def _trials(
 def _write(done: StudyRun, output: Path, trials: Mapping[str, StudyTrial], seconds: float) -> None:
     study, report = done.study, done.report
     about = {"study": study.name, "title": study.title, "source": study.source, "scale": done.plan.scale}
-    with replacing(done.folder, private=done.plan.reveal) as beside:
-        beside.mkdir()
-        _dump({**about, "seed": done.plan.seed, **report.to_json(), "trials": list(trials)}, beside / "report.json")
-        _dump(_how(done, output, seconds) | made_by(trials.values()), beside / "how.json")
-        (beside / "table.txt").write_text(plain_text(done.shown), encoding="utf-8")
-        (beside / "table.md").write_text(markdown(done.shown, f"{study.title} ({study.source})"), encoding="utf-8")
+    with replacing(done.folder, private=done.plan.reveal) as temporary:
+        temporary.mkdir()
+        _dump({**about, "seed": done.plan.seed, **report.to_json(), "trials": list(trials)}, temporary / "report.json")
+        _dump(_how(done, output, seconds) | made_by(trials.values()), temporary / "how.json")
+        (temporary / "table.txt").write_text(plain_text(done.shown), encoding="utf-8")
+        (temporary / "table.md").write_text(markdown(done.shown, f"{study.title} ({study.source})"), encoding="utf-8")
         if study.plot is not None:
-            study.plot(report, beside / "figure.png")
+            study.plot(report, temporary / "figure.png")
 
 
 def _how(done: StudyRun, output: Path, seconds: float) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def _result(report: dict[str, Any], how: dict[str, Any], command: str, seconds: 
 
 
 def store_runs(runs: Path, store: Path) -> list[Path]:
-    """Store all finished studies under ``runs`` except those of scale smoke; return the files written.
+    """Store all finished studies under ``runs``, without scale smoke; return the files written.
 
     Raises StoreError if there is no such study, or if a run has no hash of its code.
     """
@@ -134,8 +134,8 @@ def store_runs(runs: Path, store: Path) -> list[Path]:
         raise StoreError(f"{runs}: {SMOKE}")
     for path, result in taken:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as beside:
-            beside.write_text(json.dumps(result.to_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(result.to_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return [path for path, _ in taken]
 
 

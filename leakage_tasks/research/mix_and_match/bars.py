@@ -108,9 +108,7 @@ def _alike(trials: Sequence[StudyTrial], names: Sequence[str], data: str) -> Cla
 
 
 def plot_bars(report: Report, path: Path) -> None:
-    """Plot a panel per panel of the figure, a group of bars per canary and a colour per repetitions; lines are
-    intervals.
-    """
+    """Plot the figure's panels, with a group of bars per canary and a colour per repetitions; lines are intervals."""
     figure = new_figure(11.0, 8.0)
     targets = list(dict.fromkeys(str(row["target"]) for row in report.rows))
     for position, (title, column) in enumerate(PANELS.items(), 1):

@@ -105,7 +105,7 @@ def length_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         rank_row({"copies": copies, "length": "doubled" if doubled else "single"}, group)
         for (copies, doubled), group in groups
     ]
-    means = {group: fmean(values(group, "frankenstein", 1)) for group, group in groups}
+    means = {setting: fmean(values(group, "frankenstein", 1)) for setting, group in groups}
     ratios = [means[copies, True] / means[copies, False] for copies, doubled in means if doubled]
     claim = Claim(
         "doubling a canary's length leaves the attack much as it was (within a factor of two)",

@@ -83,7 +83,7 @@ def quantization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         rows.append(
             {
                 "values a weight": name,
-                **_figures(trials, place=index),
+                **_figures(trials, index=index),
                 "kilobytes": round(size["packed"] / 1000),
                 "by zlib": round(size["zlib"] / 1000) if index else None,
             }
@@ -123,7 +123,7 @@ def sanitization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         },
     ]
     dropped = [trial.result["places"]["character"] <= trial.result["drop"] for trial in defended]
-    clean, usual = (Measured.mean(_of(own, "loss")).value for own in (defended, plain))
+    clean, usual = (Measured.mean(_of(group, "loss")).value for group in (defended, plain))
     rise = clean / usual - 1
     claims = [
         all_of("the secret is among the dropped samples", dropped, "ranked by character"),

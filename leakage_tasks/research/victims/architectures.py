@@ -1,4 +1,4 @@
-"""Networks of about 620,000 parameters each: those of The Secret Sharer's Table 1, and a transformer."""
+"""Networks of about 620,000 parameters each: the nine of The Secret Sharer's Table 1, and a transformer."""
 
 from __future__ import annotations
 
