@@ -364,7 +364,7 @@ def test_made_vectors_are_written_once(tmp_path: Path) -> None:
 
 
 def test_published_vectors_that_are_not_there_are_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(LeakageError, match=r"x\.vec: not there"):
+    with pytest.raises(LeakageError, match=r"x\.vec: no such file"):
         vectors_of(TaggerExperiment(vectors="x.vec"), [], [], tmp_path)
 
 
@@ -435,4 +435,4 @@ def test_table_5_tells_whether_r_1000_leaks_most() -> None:
 def test_what_no_run_at_a_scale_tells_says_what_it_takes() -> None:
     fewer, more = _most_leaked(SMALL, {1000: 1})
     assert (fewer.holds, fewer.takes) == (True, "")
-    assert (more.holds, more.takes) == (None, "this scale does not try that many copies: run it at --scale paper")
+    assert (more.holds, more.takes) == (None, "this scale has fewer copies: run it at `--scale paper`")

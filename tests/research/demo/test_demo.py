@@ -11,7 +11,7 @@ from leakage_tasks.attacks import Finding, Guess
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.demo.demo import demo
-from leakage_tasks.research.demo.report import DemoResult, means_by_copies, show_demo, told_by_copies
+from leakage_tasks.research.demo.report import DemoResult, means_by_copies, show_demo, format_by_copies
 from leakage_tasks.research.demo.settings import DemoFiles
 from leakage_tasks.research.victims.corpus import TextSplit
 
@@ -42,14 +42,14 @@ def test_it_shows_each_guess_beside_the_secret(tmp_path, capsys):
     assert rows["canary-1"] == ["canary-1", "1x", "07", "42", "about", "20", "2.29"]
     assert rows["control-0"] == ["control-0", "never", "33", "42", "50", "1.00"]
     assert "|a table|" in text
-    assert "Of the 1 secrets planted 10 times, 1 came out" in text
-    assert "have 1.00 bits of exposure on average" in text
+    assert "1 of the 1 secrets planted 10 times are the model's first guess" in text
+    assert "have a mean exposure of 1.00 bits" in text
     assert all(str(path) in text for path in vars(DemoFiles.under(tmp_path)).values())
 
 
 def test_an_epoch_is_summed_up_by_repetitions():
     means = means_by_copies([(10, 3), (10, 5), (0, 1)])
-    assert told_by_copies("mean exposure in bits", means) == "mean exposure in bits: 10x: 4.0, never: 1.0"
+    assert format_by_copies("mean exposure in bits", means) == "mean exposure in bits: 10x: 4.0, never: 1.0"
 
 
 def test_a_place_it_cannot_write_to_is_refused(tmp_path):

@@ -192,7 +192,7 @@ def test_no_process_outlives_the_first(tmp_path: Path, told: signal.Signals) -> 
 
 
 def test_no_jobs_are_refused(study: Study, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="^--jobs is 0: give 1 or more$"):
+    with pytest.raises(OptionError, match="^--jobs is 0: use 1 or more$"):
         next(run_studies([study], SMOKE, tmp_path, jobs=0))
 
 

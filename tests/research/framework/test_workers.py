@@ -18,7 +18,7 @@ import pytest
 
 from leakage_tasks.core import workers
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.research.framework.jobs import TrialFailed, _answer, run_trials
+from leakage_tasks.research.framework.jobs import TrialFailed, _run_in_worker, run_trials
 from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan
 from leakage_tasks.research.framework.runner import run_studies
 from leakage_tasks.research.framework.trials import TrialStore, versions
@@ -198,7 +198,7 @@ def test_without_dask_is_one_line(study: Study, tmp_path: Path, monkeypatch: pyt
 
 
 def test_jobs_beside_a_cluster_are_refused(study: Study, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="^--jobs is 2 with --dask, whose workers run one trial each: leave one"):
+    with pytest.raises(OptionError, match="^--jobs is 2 with --dask, whose workers run one trial each: remove one"):
         next(run_studies([study], SMOKE, tmp_path, jobs=2, dask="tcp://127.0.0.1:1"))
 
 
@@ -207,7 +207,7 @@ def test_threads_of_a_worker_run_one_at_once(tmp_path: Path) -> None:
     store, drawn = TrialStore(tmp_path), dict[int, Any]()
 
     def ask(seed: int) -> None:
-        drawn[seed] = _answer(store, "coins/table-1", flip, {"coin": "fair", "seed": seed}).result["drawn"]
+        drawn[seed] = _run_in_worker(store, "coins/table-1", flip, {"coin": "fair", "seed": seed}).result["drawn"]
 
     threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(4)]
     for thread in threads:
@@ -222,4 +222,4 @@ def test_an_exit_within_a_trial_is_told(tmp_path: Path) -> None:
         raise SystemExit(3)
 
     with pytest.raises(TrialFailed, match=r"(?s)in another process:.*SystemExit: 3"):
-        _answer(TrialStore(tmp_path), "coins/table-1", leave, {})
+        _run_in_worker(TrialStore(tmp_path), "coins/table-1", leave, {})
