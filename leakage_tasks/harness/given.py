@@ -78,7 +78,7 @@ def _names(arguments: Any) -> list[str]:
 
 
 def _words(text: str) -> dict[str, str]:
-    """Return the values of ``name=value,…`` by name; lists in brackets are cut at commas, as they are no single words."""
+    """Return the values of ``name=value,…`` by name; a list in brackets is cut at its commas."""
     parts = (part.partition("=") for part in text.split(",") if "=" in part)
     return {name.strip(): value for name, _, value in parts}
 

@@ -164,7 +164,7 @@ class HarnessHooks:
         sys.excepthook = excepthook
 
     def introduce_tasks(self, manager_class: Any) -> None:
-        """Pass the names of a run's other tasks to our tasks once all are loaded, if the harness loads them by ``load``."""
+        """Pass the names of a run's other tasks to our tasks once all are loaded."""
         original = getattr(manager_class, "load", None)
         if original is None:
             return
@@ -211,7 +211,7 @@ class HarnessHooks:
         module.EvaluatorConfig._configure = _configure
 
     def note_arguments(self, module: ModuleType) -> None:
-        """Record the model arguments of a call from Python, unless it passes a ``TaskManager``, which has merged them."""
+        """Record the model arguments of a call from Python, unless a ``TaskManager`` has merged them."""
         original: Any = vars(module)["simple_evaluate"]
 
         @functools.wraps(original)

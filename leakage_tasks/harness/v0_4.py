@@ -1,4 +1,4 @@
-"""The harness' generation 0.4: a task has filters; the evaluator computes the values of documents and aggregates them."""
+"""The harness' generation 0.4: a task has filters; the evaluator computes and aggregates the values of documents."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class HarnessTask(Task):
         return super().get_config(key)
 
     def set_config(self, key: str, value: Any, update: bool = False) -> None:
-        """Set an option, or report one that such tasks ignore."""
+        """Set an option, or report that such tasks ignore it."""
         if key not in ("num_fewshot", "generation_kwargs"):
             super().set_config(key, value, update)
         elif value:

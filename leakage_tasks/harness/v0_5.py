@@ -40,7 +40,7 @@ class HarnessTask(Task):
         return "generate_until" if key == "output_type" else super().get_config(key)
 
     def set_config(self, key: str, value: Any, update: bool = False) -> None:
-        """Set an option, or report one that such tasks ignore."""
+        """Set an option, or report that such tasks ignore it."""
         if key != "generation_kwargs":
             super().set_config(key, value, update)
         elif value:
@@ -107,5 +107,5 @@ def index_of(manager: Any) -> dict[str, Any]:
 
 
 def rolling(values: Sequence[float]) -> list[Any]:
-    """Return log-likelihoods of whole texts in the form of ``loglikelihood_rolling``, with False for greedy decoding."""
+    """Return log-likelihoods of whole texts as pairs, the form of ``loglikelihood_rolling``."""
     return [(value, False) for value in values]
