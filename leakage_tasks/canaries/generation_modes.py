@@ -109,7 +109,8 @@ def _way(request: CanaryOptions) -> tuple[str, set[str]]:
     asked = [way for way, value in ways.items() if value is not None]
     if len(asked) != 1:
         raise OptionError(
-            f"give one of --template, --preset ({known}), --family ({', '.join(FAMILIES)}) and --from-text"
+            f"give one of --template, --preset ({known}), --family ({', '.join(FAMILIES)}) and --from-text, such as "
+            "--template 'Pin of {unique}: {digits:6}.'"
         )
     if request.preset is None:
         return asked[0], _OWN[asked[0]]

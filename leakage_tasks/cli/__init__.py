@@ -54,8 +54,8 @@ def main() -> None:
         raise SystemExit(130) from None
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         from leakage_tasks.core.version import __version__
 
         print(f"lm-eval-leakage {__version__}")

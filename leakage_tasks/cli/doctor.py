@@ -217,15 +217,15 @@ def _lines(check: Callable[[], Iterator[DoctorLine]]) -> Iterator[DoctorLine]:
 def _version(requirement: Any) -> Iterator[DoctorLine]:
     from importlib.metadata import PackageNotFoundError, version
 
-    wanted = f"{requirement.name}{requirement.specifier}"
+    package = f"{requirement.name}{requirement.specifier}"
     try:
         installed = version(requirement.name)
     except PackageNotFoundError:
-        yield DoctorLine(f"{requirement.name} is not installed", f"pip install '{wanted}'")
+        yield DoctorLine(f"{requirement.name} is not installed", f"pip install '{package}'")
         return
     if not requirement.specifier.contains(installed, prereleases=True):
         yield DoctorLine(
-            f"{requirement.name} {installed} is outside {requirement.specifier}", f"pip install '{wanted}'"
+            f"{requirement.name} {installed} is outside {requirement.specifier}", f"pip install '{package}'"
         )
     elif requirement.name in SHOWN:
         tested = "tested range" if requirement.name == "lm-eval" else "range"

@@ -89,7 +89,8 @@ class LeakageCommand(TyperCommand):
             if record is None:
                 continue
             usual = "Arguments" if parameter.param_type_name == "argument" else "Options"
-            panel = list(panels)[-1] if parameter.name == "help" else _text(parameter, "rich_help_panel")
+            is_help = not set(ctx.help_option_names).isdisjoint(parameter.opts)
+            panel = list(panels)[-1] if is_help else _text(parameter, "rich_help_panel")
             panels.setdefault(panel or usual, []).append(record)
         _write_sections(formatter, panels.items())
 
@@ -179,5 +180,6 @@ def _improve(error: Any) -> None:
 
 def _example(command: Any) -> str | None:
     """Return a command's example; for a group the first example among its commands."""
-    examples = [declared_help(each.callback).example for each in (command, *getattr(command, "commands", {}).values())]
+    candidates = (command, *getattr(command, "commands", {}).values())
+    examples = [declared_help(candidate.callback).example for candidate in candidates]
     return next((example for example in examples if example), None)

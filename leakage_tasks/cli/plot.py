@@ -49,7 +49,10 @@ def epochs_command(sources: Sources, output: Output) -> None:
 
 @command_help(example="leakage plot repetitions results -o repetitions.png")
 def repetitions_command(sources: Sources, output: Output) -> None:
-    """Draw exposure and extraction against repetition counts, for one or several runs."""
+    """Draw exposure and extraction against repetition counts.
+
+    Several runs are drawn side by side.
+    """
     paths = _checked(output)
     from leakage_tasks.report.plots.findings import repetitions_of
     from leakage_tasks.report.plots.repetitions import draw_repetitions
@@ -101,7 +104,10 @@ def training_command(
     output: Output,
     steps: Annotated[bool, typer.Option("--steps", help="Show steps on the horizontal axis, not epochs.")] = False,
 ) -> None:
-    """Draw losses and exposure over one training run with an ExposureCallback."""
+    """Draw losses and exposure over one training run.
+
+    The run is one of the demo, or of a Trainer with an ExposureCallback.
+    """
     paths = _checked(output)
     from leakage_tasks.report.load.training_log import read_curves
     from leakage_tasks.report.plots.training import draw_training

@@ -45,13 +45,15 @@ def test_the_help_lists_commands_by_stage(leakage: Leakage, monkeypatch: pytest.
 
 def test_each_command_has_one_whole_line(leakage: Leakage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    names = APP.commands  # type: ignore[attr-defined]
-    lines = leakage("--help")[1].splitlines()
-    for name in names:
-        (line,) = [line for line in lines if line.startswith(f"  {name} ")]
-        assert line.endswith(".")
-        assert len(line) <= 80
-    assert sum(line.startswith("   ") for line in lines) == 0
+    groups = [(words, command) for words, command in commands() if hasattr(command, "commands")]
+    assert len(groups) == 3
+    for words, group in groups:
+        lines = leakage(*words[1:], "--help")[1].splitlines()
+        for name in group.commands:
+            (line,) = [line for line in lines if line.startswith(f"  {name} ")]
+            assert line.endswith(".")
+            assert len(line) <= 80
+        assert sum(line.startswith("   ") for line in lines) == 0
 
 
 def test_the_common_options_of_canaries_come_first_and_are_six() -> None:
@@ -87,12 +89,12 @@ def test_each_command_has_an_example_that_it_accepts(words: tuple[str, ...], com
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (("canaries",), "Missing option '--output' / '-o'."),
-        (("canaries", "-o", "x", "--count", "z"), "Invalid value for '--count'"),
-        (("canaries", "-o", "x", "--nope"), "No such option: --nope"),
-        (("plant", "-o", "x"), "Invalid value for MANIFEST SOURCE: give the manifest and the data"),
-        (("study", "run"), "Missing argument 'names'."),
-        (("plot", "nope"), "No such command 'nope'."),
+        (("canaries",), "missing option '--output' / '-o'"),
+        (("canaries", "-o", "x", "--count", "z"), "invalid value for '--count'"),
+        (("canaries", "-o", "x", "--nope"), "--nope"),
+        (("plant", "-o", "x"), "manifest source: give the manifest and the data"),
+        (("study", "run"), "missing argument 'names"),
+        (("plot", "nope"), "no such command 'nope'"),
     ],
 )
 def test_a_usage_error_names_the_option_and_gives_an_example(
@@ -101,7 +103,7 @@ def test_a_usage_error_names_the_option_and_gives_an_example(
     code, _, err = leakage(*words)
     *_, error, example = err.splitlines()
     assert code == 2
-    assert named in error.replace("'MANIFEST SOURCE'", "MANIFEST SOURCE").replace("NAMES", "names")
+    assert named in error.lower().replace("'manifest source'", "manifest source")
     assert example.startswith(f"Example: leakage {words[0]}")
     assert err.count("Example: ") == 1
 
@@ -135,7 +137,7 @@ def test_the_old_spelling_of_an_option_is_accepted_but_not_shown(
     assert f"{new} " in text
     assert f"{old} " not in text
     err = leakage(*words[1:], f"{old}x")[2]
-    assert f"Possible options: {old}" not in err
+    assert f"{old} " not in f"{err.splitlines()[-2]} ".replace(f"{old}x", "")
 
 
 def test_near_copies_by_the_old_spelling(leakage: Leakage, tmp_path: Path) -> None:

@@ -85,13 +85,11 @@ def _summary(result: DemoResult) -> str:
         "Does extraction show a leak?": result.verdicts.get("canary_extraction"),
     }
     rows = [(question, _verdict(verdict)) for question, verdict in verdicts.items() if verdict is not None]
-    chances = {round(2**finding.log2_size): finding.log2_size for finding in result.exposure}
-    limits = {
-        True: "".join(f"; the maximum is {bits:.1f}" for bits in list(chances.values())[:1]),
-        False: "".join(f"; chance is {chance_exposure(size):.2f}" for size in list(chances)[:1]),
-    }
+    maximum = max((finding.log2_size for finding in result.exposure), default=0.0)
     for copies, mean in mean_exposures(result.exposure).items():
-        rows.append((f"exposure, {_planted(copies)}", f"{mean} bits on average{limits[copies > 0]}"))
+        chance = chance_exposure(round(2**maximum))
+        limit = f"the maximum is {maximum:.1f}" if copies else f"chance is {chance:.2f}"
+        rows.append((f"exposure, {_planted(copies)}", f"{mean} bits on average; {limit}"))
     for copies, findings in _by_copies(result.extraction).items():
         hits = sum(all(finding.correct or (False,)) for finding in findings)
         rows.append((f"extracted, {_planted(copies)}", f"{hits} of {len(findings)} secrets, as the model's best guess"))
