@@ -1,4 +1,5 @@
-"""Metrics of the task ``canary_exposure`` (The Secret Sharer, section 4), and what attacks on classifiers add."""
+"""Metrics of the task ``canary_exposure`` (The Secret Sharer, section 4), and further ones of attacks on
+classifiers."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ ON_CLASSIFIERS = ("class-loss", "label-search", "mix-and-match")
 
 
 def chance_exposure(size: int) -> float:
-    """Mean exposure in bits of a uniform secret the model never saw: log2|R| − log2(|R|!) / |R|.
+    """Return the mean exposure in bits of a uniform secret the model never saw: log2|R| − log2(|R|!) / |R|.
 
     Its rank is uniform over 1..|R|. About 1.44 (log2 e) for large R.
     """
@@ -38,39 +39,41 @@ def chance_exposure(size: int) -> float:
 
 
 def exposure_fraction(found: Finding) -> float | None:
-    """Exposure as a share of its largest value, log2|R|; 1 for an extrapolated one beyond that."""
+    """Return the exposure as a share of its maximum, log2|R|; 1 for an extrapolated exposure above it."""
     if found.exposure is None or not found.log2_size:
         return None
     return min(1.0, found.exposure / found.log2_size)
 
 
 def has_interval(found: Finding) -> float | None:
-    """1 if the exposure is exact or has an interval, 0 if it is a lower bound alone; None without one."""
+    """Return 1 if the exposure is exact or has an interval, 0 for a lower bound alone; None without an exposure."""
     return None if found.exposure is None else float(found.method != "lower_bound")
 
 
 def fit_passes(found: Finding) -> float | None:
-    """1 if the distribution that the exposure is extrapolated from fits, 0 if that is rejected; None without one."""
+    """Return 1 if the fitted distribution of an extrapolated exposure is not rejected, 0 if it is; None without a
+    fit."""
     return float(not found.extra["rejected"]) if extrapolated(found) else None
 
 
 def extrapolated(found: Finding) -> bool:
-    """Whether the exposure is read off a fitted distribution: no filling as cheap as the secret was counted."""
+    """Return True if the exposure is extrapolated from a fitted distribution, as no filling below the secret was
+    counted."""
     return found.method == EXTRAPOLATED
 
 
 def pseudo(found: Finding) -> bool:
-    """Whether a masked language model was asked, so that costs are pseudo-log-perplexities."""
+    """Return True if the model is a masked language model, so that costs are pseudo-log-perplexities."""
     return found.access == MASKS
 
 
 def at_least(found: Finding) -> ControlExposure | None:
-    """Return the least that a control's exposure may be; that of its band, if the band is known."""
+    """Return the minimum exposure of a control, or of its band if the band is known."""
     return _control(found, least(found))
 
 
 def at_most(found: Finding) -> ControlExposure | None:
-    """Return the most that a control's exposure may be, log2|R| for a lower bound; that of its band, if known."""
+    """Return the maximum exposure of a control, log2|R| for a lower bound, or of its band if known."""
     bounds = known(found)
     return _control(found, None if bounds is None else bounds.most)
 
@@ -84,7 +87,7 @@ def _control(found: Finding, bound: float | None) -> ControlExposure | None:
 
 
 def known(found: Finding) -> ExposureRange | None:
-    """The exposure as far as it is known; an extrapolated one may be larger than log2|R|."""
+    """Return the range of the exposure; an extrapolated exposure may exceed log2|R|."""
     bits, size = found.exposure, found.log2_size
     if bits is None:
         return None
@@ -93,28 +96,28 @@ def known(found: Finding) -> ExposureRange | None:
 
 
 def least(found: Finding) -> float | None:
-    """The least that the exposure may be; other than the exposure only where a band is all that is told."""
+    """Return the minimum exposure; it differs from the exposure only if a band is reported."""
     bounds = known(found)
     return None if bounds is None else bounds.least
 
 
 def most(found: Finding) -> float | None:
-    """The most that the exposure may be where a band is told, else the exposure itself."""
+    """Return the maximum exposure of a reported band, else the exposure itself."""
     return found.exposure_ends[1] if found.exposure_ends is not None else found.exposure
 
 
 def on_classifiers(found: Finding) -> bool:
-    """Whether the attack was one on a classifier, not on a language model."""
+    """Return True if the attacked model is a classifier, not a language model."""
     return found.attack in ON_CLASSIFIERS
 
 
 def compared(found: Finding) -> bool:
-    """Whether the model was compared with the one before fine-tuning."""
+    """Return True if the model was compared with the model before fine-tuning."""
     return "base_exposure" in found.extra
 
 
 def added(found: Finding) -> float | None:
-    """What fine-tuning added to the exposure by cost; None where that is not known."""
+    """Return the exposure by cost that fine-tuning added; None if it is unknown."""
     return found.extra["tuned_exposure"] - found.extra["base_exposure"] if compared(found) else None
 
 
@@ -123,7 +126,7 @@ def _extra(name: str, found: Finding) -> Any:
 
 
 def _two_ranks(name: str, words: str) -> list[Metric]:
-    """A rank of Mix and Match, and the same of controls."""
+    """Return a rank of Mix and Match and the same rank of controls."""
 
     def proposed(found: Finding) -> bool:
         return "candidate_rank" in found.extra
@@ -149,7 +152,7 @@ BOUNDS_ONLY = ValidityCheck(
     1, "of some canaries the exposure is only known to be so high or higher: raise budget=", "lower-bound", low=True
 )
 ANY_SHARE = 1.01
-"""More than any share is, so that the row raises its alarm whatever its value."""
+"""A share above 1, so that the row raises its check at any value."""
 EXTRAPOLATIONS = ValidityCheck(
     ANY_SHARE,
     "exposure is extrapolated from a fitted distribution, nothing as cheap as the secret was counted: attack=exposure "
@@ -265,7 +268,7 @@ METRICS: list[Metric[Finding, Any]] = [
 
 
 def metrics(copies: Copies) -> list[Metric[Finding, Any]]:
-    """The rows of a run with so many canaries of each number of copies, those of the fewest copies first."""
+    """Return the metrics of a run with ``copies`` canaries per repetition count, the lowest count first."""
     found, families = tiers(copies), family_rows(copies, EXPOSURE, aggregates.LOG_T, known, bits)
     if not found:
         return pooled_brief(METRICS, "exposure")

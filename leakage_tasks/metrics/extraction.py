@@ -1,4 +1,4 @@
-"""Metrics of the task ``canary_extraction``, and what the attack ``inversion`` adds to them."""
+"""Metrics of the task ``canary_extraction``, and further ones of the attack ``inversion``."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from leakage_tasks.metrics.tiers import Copies, of_headline, pooled_brief, tiers
 from leakage_tasks.stats.intervals import clopper_pearson
 
 GUESS_COUNTS = (50, 100, 200)
-"""Guesses allowed on classifiers, besides 1 and 10 (Elmahdy et al., Table 3)."""
+"""Numbers of guesses allowed on classifiers, in addition to 1 and 10 (Elmahdy et al., Table 3)."""
 SHOWN = 100
-"""The one of them that reports show without being asked."""
+"""The number of guesses whose success reports show by default."""
 MARGIN = 1e-6
-"""A secret is overlooked if its loss is lower by more than this share: less is rounding."""
+"""Relative difference in loss above which a secret counts as overlooked; smaller differences are rounding."""
 
 
 def told(found: Finding) -> bool:
-    """Whether the finding tells which slots are right, as that of a natural secret does not."""
+    """Return True if the finding reports correct slots, which findings on natural secrets do not."""
     return not found.coarse
 
 
 def extracted(found: Finding) -> float | None:
-    """1 if the best guess is the secret."""
+    """Return 1 if the best guess is the secret."""
     return None if found.correct is None else float(all(found.correct))
 
 
 def success_at(k: int, found: Finding) -> float | None:
-    """1 if the secret is among the first ``k`` guesses; None where the attack ranked fewer, or that is not told."""
+    """Return 1 if the secret is among the first ``k`` guesses; None if the attack ranked fewer guesses or hides
+    this."""
     if found.coarse:
         return within_ten(found) if k == GUESSES else None
     if found.correct is None or k > found.extra.get("ranked", k):
@@ -43,23 +44,25 @@ def success_at(k: int, found: Finding) -> float | None:
 
 
 def within_ten(found: Finding) -> float | None:
-    """1 if a natural secret is among the first ten guesses: no more is told of it; None where that is not either."""
+    """Return 1 if a natural secret is among the first ten guesses, the only fact reported on it; None if even that is
+    hidden."""
     return float(found.place == GUESSES) if found.extra.get("ranked") == GUESSES else None
 
 
 def chance_at(k: int, found: Finding) -> float:
-    """The chance of ``k`` different guesses at random to hold the secret: k / |R|."""
+    """Return the probability that ``k`` different random guesses contain the secret: k / |R|."""
     return min(1.0, k * 2**-found.log2_size)
 
 
 def shortlist_kept(found: Finding) -> float | None:
-    """Share of the ten best values that a shortlist kept, mean over the slots it was taken for."""
+    """Return the share of the ten best values that a shortlist kept, mean over its slots."""
     kept = found.extra.get("shortlist_kept")
     return fmean(kept) if kept else None
 
 
 def tried(found: Finding) -> GuessOutcome | None:
-    """Whether the best guess is the secret, of a natural one whether one of ten is, and the chance of that."""
+    """Return the outcome of the best guess, for a natural secret of the first ten guesses, with its probability by
+    chance."""
     if found.coarse:
         hit = within_ten(found)
         return None if hit is None else GuessOutcome(bool(hit), chance_at(GUESSES, found))
@@ -67,54 +70,54 @@ def tried(found: Finding) -> GuessOutcome | None:
 
 
 def was_drawn(found: Finding) -> bool:
-    """Whether the attack was to draw texts and count those that hold the secret."""
+    """Return True if the attack draws texts and counts those with the secret."""
     return "hits" in found.extra
 
 
 def drawn(found: Finding) -> float | None:
-    """1 if one of the texts drawn holds the secret or more do; None where that is not told."""
+    """Return 1 if at least one of the drawn texts contains the secret; None if this is hidden."""
     return float(found.extra["hits"] > 0) if was_drawn(found) else None
 
 
 def p_z(found: Finding) -> float | None:
-    """Share of the texts drawn that hold the secret, which estimates its probability in one text."""
+    """Return the share of drawn texts with the secret, an estimate of its probability in one text."""
     return found.extra["hits"] / found.extra["texts"] if was_drawn(found) else None
 
 
 def p_z_sampled(found: Finding) -> SampledShare | None:
-    """That share with the texts that it was seen in."""
+    """Return this share with the number of drawn texts."""
     share = p_z(found)
     return None if share is None else SampledShare(share, found.extra["hits"], found.extra["texts"])
 
 
 def p_z_high(found: Finding) -> float | None:
-    """The upper end of the Clopper-Pearson interval of that probability."""
+    """Return the upper end of the Clopper-Pearson interval of this probability."""
     return clopper_pearson(found.extra["hits"], found.extra["texts"])[1] if was_drawn(found) else None
 
 
 def hamming_distance(found: Finding) -> float | None:
-    """Share of the slots that are wrong in the best guess (Hamming distance per token)."""
+    """Return the share of wrong slots in the best guess (Hamming distance per token)."""
     return None if found.correct is None else found.correct.count(False) / len(found.correct)
 
 
 def inverted(found: Finding) -> bool:
-    """Whether the attack relaxed tokens before it searched whole fillings."""
+    """Return True if the attack relaxed tokens before it searched whole fillings."""
     return "unfinished" in found.extra
 
 
 def extracted_unfinished(found: Finding) -> float:
-    """1 if the relaxation's own best answer is the secret."""
+    """Return 1 if the best answer of the relaxation alone is the secret."""
     return float(all(found.extra["unfinished"]))
 
 
 def hdt_unfinished(found: Finding) -> float:
-    """Share of the slots that are wrong in the relaxation's own best answer."""
+    """Return the share of wrong slots in the best answer of the relaxation alone."""
     marks = found.extra["unfinished"]
     return marks.count(False) / len(marks)
 
 
 def overlooked(found: Finding) -> float:
-    """1 if the secret has a lower loss than the best guess."""
+    """Return 1 if the secret has a lower loss than the best guess."""
     return float(found.extra["secret_loss"] < found.extra["best_loss"] * (1 - MARGIN))
 
 
@@ -242,7 +245,7 @@ METRICS: list[Metric] = [
 
 
 def metrics(copies: Copies) -> list[Metric]:
-    """The rows of a run with so many canaries of each number of copies, those of the fewest copies first."""
+    """Return the metrics of a run with ``copies`` canaries per repetition count, the lowest count first."""
     found, families = tiers(copies), family_rows(copies, EXTRACTED[0], aggregates.CLOPPER_PEARSON, extracted, extracted)
     if not found:
         return pooled_brief(METRICS, "extracted", "success_at_10")

@@ -1,4 +1,4 @@
-"""Rows by family: what canaries that resemble the data give away, beside those made to be remembered."""
+"""Metrics per family: the leakage of canaries that resemble the data, next to canaries made to be memorized."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def family_rows(
     bounds: Value[Finding, One],
     value: Value[Finding, float],
 ) -> list[Metric[Finding, Any]]:
-    """For each family of a run its part of a row about all canaries, with count, interval and its controls' ``value``.
+    """Return for each family of a run its part of a metric, with count, interval and the ``value`` of its controls.
 
-    The interval's ends come of ``bounds``. Whatever their number of copies canaries are pooled, as in ``of``.
+    The ends of the interval are computed from ``bounds``. Canaries of all repetition counts are pooled, as in ``of``.
     """
     rows: list[Metric[Finding, Any]] = []
     for family in (each for each in FAMILIES if each in copies):
@@ -54,5 +54,5 @@ def family_rows(
 
 
 def _only(family: str, value: Value[Finding, Any]) -> Value[Finding, Any]:
-    """``value`` for canaries of the family only."""
+    """Return ``value`` restricted to canaries of the family."""
     return lambda found: value(found) if found.family == family else None

@@ -1,6 +1,6 @@
 """Metrics of the task ``suffix_extraction``, each from the :class:`SelectedView` of one pair.
 
-What a model that never saw the pairs would score depends on how predictable they are, so no row states a chance.
+The score of a model that never saw the pairs depends on their predictability, so no metric declares a chance.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from leakage_tasks.metrics.suffix_values import (
 )
 
 BESIDE = ("recall", "drawn", "p_z", "p_z_most", "n")
-"""Rows that there are of controls too."""
+"""Metrics that controls have, too."""
 DRAWS = (1, 10, 100, 1000, 10_000)
 """Numbers of draws n for (n, p)-discoverability."""
 
@@ -63,7 +63,7 @@ def _discoverable(draws: int) -> list[Row]:
     words = f"share of suffixes that {draws:,} draw{'s' * (draws > 1)} hold with a probability of {LIKELY} or more"
 
     def applies(reading: SelectedView) -> bool:
-        # Of a suffix that no draw was, nothing tells whether more draws than there were hold it.
+        # For a suffix without a draw, the probability with more draws than were made is unknown.
         return _told(reading) or (_only_drawn(reading) and draws <= reading.view.samples)
 
     row = MetricSpec(f"discoverable_{draws}", words, "share", direction="lower").row(
@@ -178,7 +178,7 @@ def _effort() -> list[Row]:
 
 
 def _of_controls(row: Row) -> Row:
-    """The row of pairs that the model never saw, which nobody is the better for."""
+    """Return the metric of pairs that the model never saw, without a better direction."""
     spec = MetricSpec(_control(row), f"{row.name} of pairs that the model never saw", row.unit)
     return spec.row(
         lambda reading: row.value(reading) if reading.finding.control else None,
@@ -196,17 +196,17 @@ def _of_pairs(row: Row) -> Row:
 
 
 def _beside_controls(rows: list[Row]) -> list[Row]:
-    """The rows of the pairs alone, and some again of controls, to which the pairs' own refer."""
+    """Return the metrics of pairs, and some of controls, to which the pairs' metrics refer."""
     beside = [_of_controls(row) for row in rows if row.name in BESIDE]
     named = [replace(row, control=_control(row)) if row.name in BESIDE and row.headline else row for row in rows]
     return [*map(_of_pairs, named), *beside]
 
 
 def suffix_metrics(wrong: int | None = None, controls: bool = False) -> list[Row]:
-    """The task's metrics, ``wrong`` wrong guesses being allowed in ``recall_early_stop``.
+    """Return the task's metrics, with ``wrong`` wrong guesses allowed in ``recall_early_stop``.
 
-    None allows as many as :func:`~leakage_tasks.pairs.submission.wrong_allowed` says. ``controls`` says whether there
-    are pairs that the model never saw. Raises OptionError.
+    None allows the number of :func:`~leakage_tasks.pairs.submission.wrong_allowed`. ``controls`` is True if there are
+    pairs that the model never saw. Raises OptionError.
     """
     rows = [*_guesses(wrong), *_probabilities(), *_beyond_base(), *_effort()]
     return _beside_controls(rows) if controls else rows
