@@ -232,7 +232,7 @@ def early_stop_interval(wrong: int | None = None) -> Interval:
 
 def _right(guesses: list[Guessed]) -> list[bool]:
     """Return the correctness of each guess, by falling confidence."""
-    return [bool(each[0]) for each in sorted(guesses, key=lambda guess: surest_first(guess[1], guess[2], guess[3]))]
+    return [bool(guess_[0]) for guess_ in sorted(guesses, key=lambda guess: surest_first(guess[1], guess[2], guess[3]))]
 
 
 def check_wrong(wrong: int | None) -> None:

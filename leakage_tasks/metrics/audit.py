@@ -38,7 +38,7 @@ class Matched:
     def words(self) -> str:
         """The data on which a bound on ε is based, in words."""
         tied = self.pairs - self.guesses
-        return f"{self.right} of {self.guesses} pairs guessed right" + (f", {tied} tied" if tied else "")
+        return f"{self.right} of {self.guesses} pairs guessed correctly" + (f", {tied} tied" if tied else "")
 
 
 def match(findings: Iterable[Finding]) -> Matched:
@@ -107,15 +107,18 @@ def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
     # A metric of one family does not describe the run.
     figures = [_without(figure) if figure.name in ("auc", "tpr_at_1_fpr") else figure for figure in figures]
     for family in (each for each in FAMILIES if each in named):
-        own, ending = _figures([found for found in ranked if found.family == family], delta), family.replace("-", "_")
+        of_family, ending = (
+            _figures([found for found in ranked if found.family == family], delta),
+            family.replace("-", "_"),
+        )
         figures += [
-            replace(each, name=f"{each.name}_{ending}", title=f"{each.title}, {family}", words="") for each in own
+            replace(each, name=f"{each.name}_{ending}", title=f"{each.title}, {family}", words="") for each in of_family
         ]
     return figures
 
 
 def _without(figure: AuditFigure) -> AuditFigure:
-    why = "there are canaries of several families, which are told apart below"
+    why = "there are canaries of several families, which are listed separately below"
     return replace(figure, value=None, low=None, high=None, best=None, refused=why)
 
 
@@ -123,13 +126,13 @@ def _figures(ranked: Sequence[Finding], delta: float) -> list[AuditFigure]:
     members, others = _comparable(ranked)
     matched = match(ranked)
     rows = 2 * matched.copies
-    other = "" if delta else "; DP-SGD promises with a δ above 0, so score with its own before you compare"
+    other = "" if delta else "; DP-SGD guarantees have δ above 0, so score with that δ before you compare"
     swap = AuditFigure(
         "epsilon",
         "ε, one canary swapped",
-        f"with 95 % confidence the training is not (ε, {delta:g})-differentially private for any smaller ε, neighbours "
-        "differing by one canary, with all its copies and supporting canaries, in the place of another; 0 shows "
-        "nothing, privacy least of all",
+        f"with 95 % confidence the training is not (ε, {delta:g})-differentially private for any smaller ε, for "
+        "neighbours that differ in one canary, with all its copies and supporting canaries, replaced by another; 0 "
+        "shows nothing and is no evidence of privacy",
         0.0,
         matched.words,
         lower_bound=True,
@@ -137,10 +140,10 @@ def _figures(ranked: Sequence[Finding], delta: float) -> list[AuditFigure]:
     row = AuditFigure(
         "epsilon_row",
         "ε, one training row",
-        f"the same for one training row added or removed, the neighbour of DP-SGD: a swap changes up to {rows} rows, "
-        f"if each copy is a row of its own; many copies make it small, whatever leaked{other}",
+        "the bound for one training row added or removed, the neighbour relation of DP-SGD: a swap changes up to "
+        f"{rows} rows if each copy is one row; with many copies it is small at any leakage{other}",
         0.0,
-        f"{matched.words}, up to {rows} rows a swap",
+        f"{matched.words}, up to {rows} rows per swap",
         lower_bound=True,
     )
     return [
@@ -165,22 +168,22 @@ def _comparable(findings: Sequence[Finding]) -> tuple[list[float], list[float]]:
 
 def _auc(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
     words = (
-        "probability that a planted canary is more exposed than a control, equal ones counting half; 0.5 if the model "
-        "treats them alike; it speaks of canaries planted as often as these, not of other training text"
+        "probability that a planted canary is more exposed than a control, ties counting half; 0.5 if the model "
+        "treats both equally; valid for canaries with these repetition counts, not for other training text"
     )
     basis = f"{len(members)} planted, {len(others)} controls"
     figure = AuditFigure("auc", "Membership AUC", words, 0.5, basis)
     if min(len(members), len(others)) < FEWEST:
         return replace(
-            figure, refused=f"takes {FEWEST} planted canaries and {FEWEST} controls of like kind and |R|: {basis}"
+            figure, refused=f"takes {FEWEST} planted canaries and {FEWEST} controls of equal kind and |R|: {basis}"
         )
     return replace(figure, **auc(members, others)._asdict(), best=1.0)
 
 
 def _tpr(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
     words = (
-        "share of planted canaries more exposed than all but 1 % of the controls: those a cautious attacker finds; the "
-        "interval takes the threshold, which the controls set, as given"
+        "share of planted canaries more exposed than all but 1 % of the controls; the interval treats the "
+        "threshold, which the controls determine, as fixed"
     )
     basis = f"{len(members)} planted, {len(others)} controls"
     figure = AuditFigure("tpr_at_1_fpr", "TPR at 1 % FPR", words, 0.01, basis)
@@ -204,15 +207,16 @@ def _too_few(matched: Matched, delta: float, rows: int) -> str:
     if fewest is None:
         return f"no number of pairs can show any ε at δ = {delta:g}: give a smaller δ"
     return (
-        f"takes {fewest} pairs of a planted canary and a control, kind 'random' and of one |R|, at δ = {delta:g}: "
-        f"there are {matched.pairs}"
+        f"needs {fewest} pairs of a planted canary and a control, kind 'random' and of one |R|, at δ = {delta:g}: "
+        f"found {matched.pairs}"
     )
 
 
 def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
     words = (
-        "with 95 % confidence the training is not ε-differentially private (δ = 0) for any smaller ε, neighbours "
-        "differing by one canary's secret in all its copies: about what the secret is, not whether it was there"
+        "with 95 % confidence the training is not ε-differentially private (δ = 0) for any smaller ε, for "
+        "neighbours that differ in one canary's secret in all its copies: a bound on the value of the secret, not on "
+        "its membership"
     )
     random = [finding for finding in findings if finding.kind == "random"]
     sizes = Counter(each.log2_size for each in random if each.planted)
@@ -221,14 +225,14 @@ def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
     drawn = [each for each in random if each.log2_size == size]
     planted = [each for each in drawn if each.planted]
     first = sum(each.method == "exact" and each.rank == 1 for each in planted)
-    basis = f"{first} of {len(planted)} secrets proven likeliest"
+    basis = f"{first} of {len(planted)} secrets proven to have rank 1"
     figure = AuditFigure("epsilon_secret", "ε, one secret changed", words, 0.0, basis, lower_bound=True)
     if size is None or not any(each.method == "exact" for each in planted):
-        return replace(figure, refused="takes an exact rank of a planted canary of kind 'random': there is none")
+        return replace(figure, refused="needs an exact rank of a planted canary of kind 'random': no canary has it")
     log_others = _log_others(size, len(drawn))
     best = secret_bound(len(planted), len(planted), log_others)
     if not best:
-        return replace(figure, refused=f"takes more canaries or a larger |R|: {len(planted)} of 2^{size:.3g} fillings")
+        return replace(figure, refused=f"needs more canaries or a larger |R|: {len(planted)} of 2^{size:.3g} fillings")
     return replace(figure, value=secret_bound(first, len(planted), log_others), best=best)
 
 

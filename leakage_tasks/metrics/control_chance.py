@@ -54,21 +54,21 @@ def _drawn_totals(values: list[ControlExposure]) -> NDArray[np.float64]:
 
 
 @of_defined
-def sheltered_by_chance(places: list[ControlExposure]) -> float:
+def sheltered_by_chance(controls: list[ControlExposure]) -> float:
     """Return the probability that secrets no model saw have this mean exposure or a lower one.
 
     A rank r of R counts as the middle of its share, (r − ½) / R: the negative logarithm is close to an exponential
     variable, and the sum to a Gamma variable. If some R is small, or only bands of ranks are known, 20,000 draws of
     ranks or bands are used instead.
     """
-    if any(place.banded for place in places):
-        total = sum(place.exposure for place in places)
-        return float((1 + (_drawn_totals(places) <= total + 1e-9).sum()) / (1 + DRAWN))
-    halves = [(2.0**-place.exposure, 2.0 ** -(place.log2_size + 1)) for place in places]
+    if any(place.banded for place in controls):
+        total = sum(place.exposure for place in controls)
+        return float((1 + (_drawn_totals(controls) <= total + 1e-9).sum()) / (1 + DRAWN))
+    halves = [(2.0**-place.exposure, 2.0 ** -(place.log2_size + 1)) for place in controls]
     total = -sum(math.log(max(share - half, share / 2, sys.float_info.min)) for share, half in halves)
-    sizes = Counter(round(2.0 ** min(log2_size, SMALL)) for _, log2_size, _ in places)
+    sizes = Counter(round(2.0 ** min(log2_size, SMALL)) for _, log2_size, _ in controls)
     if min(sizes) >= 2**SMALL:
-        return float(stats.gamma.cdf(total, len(places)))
+        return float(stats.gamma.cdf(total, len(controls)))
     stream = np.random.default_rng(0)
     drawn = np.zeros(DRAWN)
     for size, number in sorted(sizes.items()):

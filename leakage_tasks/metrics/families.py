@@ -28,7 +28,7 @@ def family_rows(
     rows: list[Metric[Finding, Any]] = []
     for family in (each for each in FAMILIES if each in copies):
         ending = family.replace("-", "_")
-        own: Callable[[Value[Finding, Any]], Value[Finding, Any]] = partial(_only, family)
+        restricted: Callable[[Value[Finding, Any]], Value[Finding, Any]] = partial(_only, family)
         figure = dataclasses.replace(
             of,
             name=f"{of.name}_{ending}",
@@ -38,16 +38,16 @@ def family_rows(
             count=f"n_{ending}",
             interval=None,
             interval_kind="",
-            value=own(of.value),
+            value=restricted(of.value),
             in_table=True,
         )
-        rows += figure.with_ends(interval, own(planted(bounds)))
+        rows += figure.with_ends(interval, restricted(planted(bounds)))
         rows += [
             MetricSpec(f"control_{of.name}_{ending}", f"the same of {family} controls", of.unit, of.chance).row(
-                own(controls(value)), mean, of.applies, in_table=True
+                restricted(controls(value)), mean, of.applies, in_table=True
             ),
             MetricSpec(f"n_{ending}", f"{family} canaries planted").row(
-                own(planted(lambda found: None if value(found) is None else 1.0)), count, of.applies
+                restricted(planted(lambda finding: None if value(finding) is None else 1.0)), count, of.applies
             ),
         ]
     return rows
@@ -55,4 +55,4 @@ def family_rows(
 
 def _only(family: str, value: Value[Finding, Any]) -> Value[Finding, Any]:
     """Return ``value`` restricted to canaries of the family."""
-    return lambda found: value(found) if found.family == family else None
+    return lambda finding: value(finding) if finding.family == family else None

@@ -57,7 +57,7 @@ class ValidityCheck:
     low: bool = False
 
 
-def always(found: Any) -> bool:
+def always(finding: Any) -> bool:
     """Return True: the default :data:`Applies`."""
     return True
 
@@ -170,8 +170,8 @@ class Metric(MetricSpec, Generic[Found, One]):
     def declaration(self) -> dict[str, Any]:
         """The declaration by name, JSON-able, without the metric's name and without default values."""
         spec = MetricSpec(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MetricSpec)})
-        said = dataclasses.asdict(spec)
-        return {name: value for name, value in said.items() if name != "name" and value not in ("", None, False)}
+        values = dataclasses.asdict(spec)
+        return {name: value for name, value in values.items() if name != "name" and value not in ("", None, False)}
 
     def with_ends(
         self, interval: Interval, value: Value[Found, Any] | None = None, applies: Applies[Found] | None = None
@@ -204,24 +204,24 @@ def too_few(documents: str) -> ValidityCheck:
     )
 
 
-def one(found: Any) -> float:
+def one(finding: Any) -> float:
     """Return the value of a count: 1."""
     return 1.0
 
 
 NO_CONTROLS = ValidityCheck(
-    1, "no controls: nothing shows what chance is, nor a fault of the tool or of the planting", "no-controls"
+    1, "no controls: neither the level of chance nor a fault of the tool or of the planting can be seen", "no-controls"
 )
 
 
 def planted(value: Value[Finding, One]) -> Value[Finding, One]:
     """Return ``value`` restricted to planted canaries."""
-    return lambda found: value(found) if found.planted else None
+    return lambda finding: value(finding) if finding.planted else None
 
 
 def controls(value: Value[Finding, One]) -> Value[Finding, One]:
     """Return ``value`` restricted to controls."""
-    return lambda found: None if found.planted else value(found)
+    return lambda finding: None if finding.planted else value(finding)
 
 
 COUNTS: list[Metric[Finding, Any]] = [
@@ -233,5 +233,5 @@ NOISE: Metric[Finding, Any] = MetricSpec(
     "noise_bits",
     "rounding noise of a canary's log-perplexity in the model's precision, a standard deviation; mean over canaries",
     "bits",
-).row(lambda found: found.noise_bits, mean, lambda found: found.noise_bits is not None)
+).row(lambda finding: finding.noise_bits, mean, lambda finding: finding.noise_bits is not None)
 """Noise of a model that computes in 16 bits or fewer; models in float32 have no such row."""

@@ -58,12 +58,12 @@ class DamagedAnswer(ValueError):
 
 
 @contextmanager
-def reading(place: int) -> Iterator[None]:
+def reading(index: int) -> Iterator[None]:
     """Raise DamagedAnswer for any error from an answer that is not as it was written."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise DamagedAnswer(place, error) from None
+        raise DamagedAnswer(index, error) from None
 
 
 @dataclass(frozen=True)
@@ -126,36 +126,36 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
     if not answered:
         return {}
     if reason_of(answered[0].answer) is not None:
-        return {each.column: dict.fromkeys(scoring.nulls()) for each in answered}
+        return {item.column: dict.fromkeys(scoring.nulls()) for item in answered}
     read = read_answers(scoring, answered) if read is None else read
     copies = copies_among(scoring, read)
-    found: dict[str, dict[str, list[Any]]] = {}
-    for index, (each, answer) in enumerate(zip(answered, read, strict=True)):
-        rows = found.setdefault(each.column, defaultdict(list))
+    finding: dict[str, dict[str, list[Any]]] = {}
+    for index, (item, answer) in enumerate(zip(answered, read, strict=True)):
+        rows = finding.setdefault(item.column, defaultdict(list))
         with reading(index):
-            values = scoring.values(answer, each.column, each.task_settings, copies)
+            values = scoring.values(answer, item.column, item.task_settings, copies)
         for name, value in values.items():
             rows[name].append(value)
     metrics = {metric.name: metric for metric in scoring.metrics(answered[0].task_settings, copies)}
     return {
         column: {name: metrics[name].aggregate(listed) for name, listed in rows.items()}
-        for column, rows in found.items()
+        for column, rows in finding.items()
     }
 
 
 def read_answers(scoring: Scoring, answered: Sequence[Answered]) -> list[Any]:
     """Parse each answer by the task's scoring. Raises DamagedAnswer."""
-    found = []
-    for index, each in enumerate(answered):
+    parsed = []
+    for index, item in enumerate(answered):
         with reading(index):
-            found.append(scoring.read(each.answer))
-    return found
+            parsed.append(scoring.read(item.answer))
+    return parsed
 
 
 def copies_among(scoring: Scoring, read: Sequence[Any]) -> Copies:
     """Return the number of canaries per repetition count, from the result of :func:`read_answers`."""
-    found = map(scoring.copies, read)
-    return copies_of(each for each in found if each is not None)
+    groups = map(scoring.copies, read)
+    return copies_of(group for group in groups if group is not None)
 
 
 _NO_ATTACK = Finding("", "", planted=False, repetitions=0, kind="", log2_size=0.0)
@@ -178,8 +178,10 @@ def canary_scoring(task: str, goal: Goal, metrics: Callable[[Copies], Sequence[M
     def listed(task_settings: TaskSettings, copies: Copies) -> Sequence[Metric[Finding, Any]]:
         return rows(tuple(sorted(copies.items(), key=str)))
 
-    def values(found: Finding, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
-        return {metric.name: metric.value(found) for metric in listed(task_settings, copies) if metric.applies(found)}
+    def values(finding: Finding, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
+        return {
+            metric.name: metric.value(finding) for metric in listed(task_settings, copies) if metric.applies(finding)
+        }
 
     def nulls() -> list[str]:
         return [metric.name for metric in metrics({}) if metric.in_table and metric.applies(_NO_ATTACK)]
@@ -193,12 +195,12 @@ def _finding(answer: str) -> Finding:
     return coarsened(finding_from_json(answer))
 
 
-def _copies(found: Finding) -> Grouped:
-    return found.planted, found.kind, found.tier, found.family
+def _copies(finding: Finding) -> Grouped:
+    return finding.planted, finding.kind, finding.tier, finding.family
 
 
 LEFT_OUT: Metric[SelectedView, Any] = MetricSpec(
-    "left_out", "pairs that do not survive the way through text, left out"
+    "left_out", "pairs left out because their tokens change when decoded and encoded again"
 ).row(lambda reading: None, count)
 """The values need views that saved answers do not have."""
 NULLS = ("recall", "recall_early_stop", "p_z")
@@ -242,7 +244,7 @@ def _suffix_values(answer: str, column: str, task_settings: TaskSettings, copies
 
 
 def _unscored(task_settings: TaskSettings) -> Mapping[str, str]:
-    written = "it counts what the run wrote to a file, and samples do not hold the guesses"
+    written = "it counts guesses that the run wrote to a file, which are not in the samples"
     return {} if task_settings.get("guesses") is None else {"guesses_written": written}
 
 

@@ -67,12 +67,12 @@ def p_z_high(reading: SelectedView) -> float | None:
 
 def p_z_sampled(reading: SelectedView) -> SampledShare | None:
     """Return p_z with its draws; without draws if the suffix was drawn but the number of hits is unknown."""
-    found, view = p_z(reading), reading.view
-    if found is None:
+    probability, view = p_z(reading), reading.view
+    if probability is None:
         return None
     if view.hits is None:
-        return SampledShare(found, 0, 0 if drawn(reading) else view.samples)
-    return SampledShare(found, view.hits, view.samples)
+        return SampledShare(probability, 0, 0 if drawn(reading) else view.samples)
+    return SampledShare(probability, view.hits, view.samples)
 
 
 def p_z_base(reading: SelectedView) -> float | None:

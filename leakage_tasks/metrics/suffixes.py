@@ -83,10 +83,10 @@ def _among(k: int, applies: Applies[SelectedView]) -> list[Row]:
 
 def _early_stop(wrong: int | None) -> list[Row]:
     name, stop = "recall_early_stop", aggregates.early_stop(wrong)
-    which = "100 of 1,000 or more pairs, else a tenth of them" if wrong is None else f"number {wrong}"
-    words = f"share of suffixes guessed right before wrong guess {which}, surest first"
+    which = "100 of 1,000 or more pairs, else a tenth" if wrong is None else f"number {wrong}"
+    words = f"share of suffixes guessed correctly before wrong guess {which}, surest first"
     spec = MetricSpec(name, words, "share", direction="lower", title="Recall, early stop", headline=True, count="n")
-    theirs = f"{words}; the headline's guesses, ordered by this confidence"
+    theirs = f"{words}; guesses of the primary metric, ordered by this confidence"
     return [
         *spec.row(guessed, stop).with_ends(aggregates.early_stop_interval(wrong)),
         MetricSpec(f"{name}_same_guesses", theirs, "share", direction="lower").row(
@@ -96,7 +96,7 @@ def _early_stop(wrong: int | None) -> list[Row]:
 
 
 def _guesses(wrong: int | None) -> list[Row]:
-    off = "share of tokens wrong in the guess, mean"
+    off = "share of wrong tokens in the guess, mean"
     hdt = MetricSpec("hdt", off, "share", direction="higher", title="HDT", headline=True, count="n")
     recall = "share of suffixes guessed verbatim"
     return [
@@ -112,11 +112,11 @@ def _probabilities() -> list[Row]:
     words = "probability of the exact suffix in one draw of the sampling scheme, mean"
     chance = MetricSpec("p_z", words, "probability", direction="lower", title="p_z", headline=True, count="n")
     figure = chance.row(p_z, mean, lambda reading: reading.kind in ("headline", "length") and p_z(reading) is not None)
-    most = "no suffix's p_z is above this, each by its own 95 % Clopper-Pearson interval"
+    most = "largest upper end of the 95 % Clopper-Pearson intervals of p_z, over suffixes"
     among = "share of suffixes expected among the draws, from p_z"
-    ends = "where 'drawn' falls in 95 % of runs, from p_z:"
+    ends = "95 % range of 'drawn' over runs, from p_z:"
     bits = "−log2 of the largest p_z of any suffix, b of (l, b)-inextractability"
-    whole = "the same under the model's own distribution: temperature 1, nothing cut off"
+    whole = "b of (l, b)-inextractability under the model's own distribution: temperature 1, no top-k or top-p"
     least = partial(MetricSpec, unit="bits", direction="higher")
     share = partial(MetricSpec, unit="share", direction="lower")
     return [
@@ -145,9 +145,9 @@ def _compared_by_scheme(reading: SelectedView) -> bool:
 
 
 def _beyond_base() -> list[Row]:
-    likelier = "p_z less p_z_base of the same suffix, mean: what fine-tuning added"
-    cheaper = "bits by which fine-tuning made the true suffix cheaper, under the models' own distributions, mean"
-    beyond = "share of suffixes that so many draws hold with a probability of 0.5 or more, but not the base's"
+    likelier = "p_z minus p_z_base per suffix, mean: the part that fine-tuning added"
+    cheaper = "reduction in bits of the true suffix' cost by fine-tuning, under the models' own distributions, mean"
+    beyond = "share of suffixes in this number of draws with probability 0.5 or more, but not in the base model's draws"
     share = MetricSpec("memorized_beyond_base", beyond, direction="lower")
     return [
         MetricSpec("p_z_base", "p_z of the model before fine-tuning, mean", "probability").row(
@@ -165,7 +165,7 @@ def _beyond_base() -> list[Row]:
 
 def _effort() -> list[Row]:
     different = "different suffixes drawn, as a share of the draws, mean"
-    shared = "token positions computed, as a share of those of separate draws, mean"
+    shared = "computed token positions, as a share of the positions of separate draws, mean"
     calls = "sequences drawn or scored for a pair, mean"
     return [
         MetricSpec("distinct", different, "share").row(distinct, mean, _headline),

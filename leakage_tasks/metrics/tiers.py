@@ -47,9 +47,9 @@ class Tier:
     def value(self, of: Value[Finding, One]) -> Value[Finding, One]:
         """Return ``of`` restricted to the tier's canaries."""
 
-        def value(found: Finding) -> One | None:
-            own = found.planted and found.tier == self.copies and found.kind != NATURAL
-            return of(found) if own else None
+        def value(finding: Finding) -> One | None:
+            in_tier = finding.planted and finding.tier == self.copies and finding.kind != NATURAL
+            return of(finding) if in_tier else None
 
         return value
 
@@ -70,10 +70,10 @@ class Tier:
 
         The interval is computed from ``bounds``; it is omitted if there are too few canaries.
         """
-        few, own = self.number < FEWEST, self.part(of)
+        few, part = self.number < FEWEST, self.part(of)
         figure = dataclasses.replace(
-            own,
-            description=f"{own.description}{f'; fewer than {FEWEST} give no interval' if few else ''}",
+            part,
+            description=f"{part.description}{f'; fewer than {FEWEST} give no interval' if few else ''}",
             interval=None,
             interval_kind="",
             title=f"{of.title.removesuffix(', pooled')}, {self.words}",
@@ -87,7 +87,7 @@ class Tier:
         why = f"underpowered: fewer than {FEWEST} canaries {self.words}, too few for an interval"
         alarm = ValidityCheck(FEWEST, why, "underpowered") if self.first else None
         # The count explains a missing interval; with an interval it is not needed.
-        counted = self.value(lambda found: None if of.value(found) is None else 1.0)
+        counted = self.value(lambda finding: None if of.value(finding) is None else 1.0)
         return [
             *shown,
             MetricSpec(f"n_{self.ending}", f"canaries {self.words}", check=alarm).row(counted, count, in_table=few),
@@ -130,5 +130,5 @@ def copies_of(canaries: Iterable[Grouped]) -> Copies:
 def planted_words(copies: int) -> str:
     """Return the repetition count in words; for :data:`.CONTEXT` the training exposure."""
     if copies == CONTEXT:
-        return "read in the context only"
+        return "read only as context"
     return "planted once" if copies == 1 else f"planted {copies:,} times"

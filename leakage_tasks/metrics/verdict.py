@@ -80,41 +80,41 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
         return Verdict("inconclusive", open_)
     chance = _chance(tested)
     if figure == "extracted" and chance is None:
-        return Verdict("inconclusive", "the results do not say of how many values a secret is one")
+        return Verdict("inconclusive", "the results do not state the number of values of a secret")
     tiers = _tiers(values, tested, figure)
     if figure == "extracted" and not all(0 <= rate <= 1 for _, _, rate in tiers):
-        return Verdict("inconclusive", "the results give an extraction rate that is no share")
-    found = [
+        return Verdict("inconclusive", "the extraction rate in the results is not between 0 and 1")
+    tested_tiers = [
         _exposed(copies, number, value) if figure == "exposure" else _extracted(copies, number, value, chance or 0.0)
         for copies, number, value in tiers
     ]
     pooled = values.get("share_with_interval")
-    known = values.get(f"share_with_interval_x{found[0].copies}", pooled)
-    return _told(found, bounds=figure == "exposure" and (known or 0.0) < 1)
+    known = values.get(f"share_with_interval_x{tested_tiers[0].copies}", pooled)
+    return _told(tested_tiers, bounds=figure == "exposure" and (known or 0.0) < 1)
 
 
-def _told(found: Sequence[_Tested], bounds: bool) -> Verdict:
+def _told(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
     """Return the verdict on tiers, the primary one first; with ``bounds`` some exposures are only lower bounds."""
-    headline, *others = found
+    headline, *others = tested_tiers
     if headline.p <= ALPHA:
         return Verdict("above chance", f"{headline.shown} with probability {headline.p:.2g}")
     above = _holm(others)
     if above:
-        least = max(above, key=lambda each: each.p)
-        where = f"{_times([each.copies for each in above])}, not {headline.planted}"
+        least = max(above, key=lambda tier: tier.p)
+        where = f"{_times([tier.copies for tier in above])}, not {headline.planted}"
         return Verdict("above chance", f"{least.shown} with probability {least.p:.2g}; {_nothing(headline)}", where)
     if bounds:
-        return Verdict("inconclusive", "of some canaries the exposure is only known to be so high or higher")
+        return Verdict("inconclusive", "the exposure of some canaries is only a lower bound")
     return Verdict("not above chance", _nothing(headline))
 
 
-def _holm(found: Sequence[_Tested]) -> list[_Tested]:
+def _holm(tested_tiers: Sequence[_Tested]) -> list[_Tested]:
     """Return the tiers that are significant at :data:`OTHERS` together, in the order of ``found``."""
-    return [each for each, p in zip(found, holm([each.p for each in found]), strict=True) if p <= OTHERS]
+    return [tier for tier, p in zip(tested_tiers, holm([tier.p for tier in tested_tiers]), strict=True) if p <= OTHERS]
 
 
 def _nothing(headline: _Tested) -> str:
-    missed = headline.missed and f"; would have missed {headline.missed}"
+    missed = headline.missed and f"; not detectable: {headline.missed}"
     return f"p = {headline.p:.2g}{_planted(headline.copies)}{missed}"
 
 
@@ -128,11 +128,15 @@ def _tiers(values: Mapping[str, float | None], tested: Mapping[str, Any], figure
 
     Results without tiers have one, of 0 copies.
     """
-    told = tested.get("repetitions")
-    copies = sorted(int(each) for each in told if _COPIES.fullmatch(str(each))) if isinstance(told, Mapping) else []
+    repetitions = tested.get("repetitions")
+    copies = (
+        sorted(int(copies_) for copies_ in repetitions if _COPIES.fullmatch(str(copies_)))
+        if isinstance(repetitions, Mapping)
+        else []
+    )
     rows = ((copy, _number(values.get(f"n_x{copy}")), values.get(f"{figure}_x{copy}")) for copy in copies)
-    found = [(each, number, value) for each, number, value in rows if number and value is not None]
-    return found or [(0, _number(values.get("n_planted")), values[figure] or 0.0)]
+    rows_ = [(copies_, number, value) for copies_, number, value in rows if number and value is not None]
+    return rows_ or [(0, _number(values.get("n_planted")), values[figure] or 0.0)]
 
 
 def _left_open(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> str | None:
@@ -141,11 +145,11 @@ def _left_open(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     if any(p is not None and p < FAULT for p in controls):
         return "the controls are not at chance, so the measurement is at fault"
     if not values.get("n_controls"):
-        return "no controls show what chance is"
+        return "no controls show the level of chance"
     kinds = tested.get("kinds")
     # A results file of others may hold any value there.
     if isinstance(kinds, list) and "natural" in kinds:
-        return "natural secrets were not drawn at random, so without a leak they need not be at chance"
+        return "natural secrets were not drawn at random, so they need not be at chance without a leak"
     if values.get("fit_not_rejected") is not None:
         return "the exposure is extrapolated from a fitted distribution"
     return None
@@ -162,7 +166,7 @@ def _extracted(copies: int, number: int, rate: float, chance: float) -> _Tested:
     p = float(stats.binom.sf(hits - 1, number, chance))
     missed = rate_shown(least_hits(number, chance), number)
     words = "" if missed is None else f"an extraction rate below {100 * missed:.2g} %"
-    return _Tested(copies, number, f"guesses at random extract {hits} of {number}{_planted(copies)}", p, words)
+    return _Tested(copies, number, f"random guesses extract {hits} of {number}{_planted(copies)}", p, words)
 
 
 def _planted(copies: int) -> str:
