@@ -67,9 +67,7 @@ class DemoText:
 
 
 class TextVictims:
-    """The showcase's two models of one text; each ``train_…`` method saves a model and returns a record of the
-    training.
-    """
+    """The showcase's two models of one text; ``train_…`` methods save a model and return a record of its training."""
 
     def __init__(self, files: ShowcaseFiles, sizes: Sizes, seed: int, corpus: TextSplit | None = None) -> None:
         """Write text, canaries, planted text and questions to ``files``; ``corpus`` defaults to Python's help."""
