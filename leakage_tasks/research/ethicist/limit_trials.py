@@ -37,7 +37,7 @@ def prefix_trials(plan: StudyPlan) -> list[Config]:
 
 
 def transfer_trials(plan: StudyPlan) -> list[Config]:
-    """List larger models and one of the smallest model's width, without a prompt and with own or transferred prompts."""
+    """List larger models and one of the smallest model's width, without a prompt and with each kind of prompt."""
     victims = family(plan)
     source, *targets = victims
     return [

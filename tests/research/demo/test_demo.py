@@ -11,7 +11,7 @@ from leakage_tasks.attacks import Finding, Guess
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.demo.demo import demo
-from leakage_tasks.research.demo.report import DemoResult, means_by_copies, show_demo, format_by_copies
+from leakage_tasks.research.demo.report import DemoResult, format_by_copies, means_by_copies, show_demo
 from leakage_tasks.research.demo.settings import DemoFiles
 from leakage_tasks.research.victims.corpus import TextSplit
 
