@@ -57,11 +57,11 @@ def sanitize_command(
     shards = shards_for(data, wanted, output) if is_hub(data) else shards_of(data)
     if shards is not None:
         from leakage_tasks.core.errors import OptionError
-        from leakage_tasks.defences.sanitize_shards import Settings, sanitize_shards
+        from leakage_tasks.defences.sanitize_shards import SanitizeOptions, sanitize_shards
 
         if report is not None:
             raise OptionError("--report is not for shards: sanitize one file to see its samples")
-        settings = Settings(drop, wanted, repeats, by, epochs, batch_size, seed, near=near)  # type: ignore[arg-type]
+        settings = SanitizeOptions(drop, wanted, repeats, by, epochs, batch_size, seed, near=near)  # type: ignore[arg-type]
         typer.echo(sanitize_shards(shards, output, settings, jobs, dask).summary())
         return
     typer.echo(sanitize(data, **given).summary())
