@@ -74,11 +74,11 @@ def train_nlu_command(
     recipe = _recipe(given)
     place = output.resolve()
     check_output(place)
-    from leakage_tasks.models.loading import device_called
+    from leakage_tasks.models.loading import resolve_device
     from leakage_tasks.training.tagger.recipe import read_nlu_data
     from leakage_tasks.training.tagger.trainer import train_tagger
 
-    on, private = device_called(device), _privacy(given)
+    on, private = resolve_device(device), _privacy(given)
     planted, known = _to_know(canaries, words)
     read = read_nlu_data(data, validation, test)
     trained = train_tagger(read.training, read.validation, recipe, words=known, seed=seed, device=on, private=private)

@@ -149,7 +149,7 @@ def word_trials(plan: StudyPlan) -> list[Config]:
     return configs(plan, variants, watch=Watch(BOTH))
 
 
-def word_level(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+def word_level_backend(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Exposure by how a secret is written (section 7.3)."""
     groups = {name: chosen(trials, template=template) for name, (_, template) in FORMATS.items()}
     rows: list[TableRow] = [
@@ -174,4 +174,4 @@ def word_level(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 register_study("sign-test", "one epoch, a hundred times", "section 4.1", sign_trials, sign_test)
 register_study("optimizers", "optimizers, shuffling and bagging", "section 6.3", optimizer_trials, optimizers)
 register_study("regularization", "dropout and weight decay", "Appendix D", regularization_trials, regularization)
-register_study("word-level", "characters, digit words, number words", "section 7.3", word_trials, word_level)
+register_study("word-level", "characters, digit words, number words", "section 7.3", word_trials, word_level_backend)
