@@ -89,7 +89,7 @@ def train_nlu_command(
             typer.echo(_told(name, trained, rows))
     if trained.promise is not None:
         chose = "" if recipe.patience is None else "; the validation rows, which chose the epoch, are outside it"
-        typer.echo(trained.promise.told(_most_copies(planted, read.training)) + chose)
+        typer.echo(trained.promise.describe(_most_copies(planted, read.training)) + chose)
 
 
 def _recipe(given: Mapping[str, Any]) -> NLURecipe:

@@ -17,7 +17,7 @@ from leakage_tasks.core.progress import progress
 from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.research.victims.pair_corpus import PairCorpus
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
-from leakage_tasks.training.rows import check_sizes, chosen_device, linear_warmup_decay
+from leakage_tasks.training.rows import check_sizes, linear_warmup_decay, select_device
 from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def train_pair_lm(
     """
     check_sizes(epochs=how.epochs, batch_size=how.batch_size)
     _check(corpus, how)
-    place = chosen_device(device)
+    place = select_device(device)
     model = _fresh(how, corpus.tokenizer, seed)
     torch.nn.Module.to(model, place)
     half = torch.autocast(place.type, dtype=torch.bfloat16, enabled=has_bf16(place) if bf16 is None else bf16)

@@ -26,7 +26,7 @@ from leakage_tasks.report.plots.style import KINDS, save
 from leakage_tasks.report.plots.training import draw_training
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.callback.target import in_chat, live_target, undisturbed
-from leakage_tasks.training.preflight.start import look_before_training
+from leakage_tasks.training.preflight.start import check_before_training
 
 BUDGET = 2_000
 """Sequences scored a canary at each point: enough for a curve; ``lm_eval`` spends more on the trained model."""
@@ -133,7 +133,7 @@ class ExposureCallback(TrainerCallback):
         self._pace = TimeShare(self.share)
         found = self._look()
         if self._trainer is not None and self.preflight != 0:
-            look_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
+            check_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
         self._measured = state.global_step
         if not any(entry.get("step") == state.global_step and SKIPPED in entry for entry in state.log_history):
             # A run that goes on from a checkpoint has this look in the history that it was saved with.
