@@ -147,8 +147,8 @@ TWO_RANKS = {f"{whose}{kind}_rank" for whose in ("", "control_") for kind in ("c
 KEYS = {
     EXPOSURE: {
         *("exposure", "exposure_ci_low", "exposure_ci_high", "exposure_max", "exposure_fraction", "rank", "class_loss"),
-        *("exposure_x10", "exposure_known_x10"),
-        *("exposure_known", "control_exposure", "control_exposure_max", "control_p_less"),
+        *("exposure_x10", "share_with_interval_x10"),
+        *("share_with_interval", "control_exposure", "control_exposure_max", "control_p_low"),
     },
     EXTRACTION: {
         *(f"chance_at_{k}" for k in (1, 10, 50, 100, 200)),
@@ -164,7 +164,8 @@ KEYS = {
 def test_a_table_has_these_rows_and_a_figure_in_each(runs, model, task):
     row = {name: value for name, value in table(runs[model], task).items() if not name.endswith("_stderr")}
     more = TWO_RANKS if model == "frankenstein-mlm" else set()
-    assert set(row) == KEYS[task] | {"control_p", "missed_below", "n_planted", "n_controls", "n_x10"} | more
+    missed = "min_detectable_exposure" if task == EXPOSURE else "min_detectable_rate"
+    assert set(row) == KEYS[task] | {"control_p", missed, "n_planted", "n_controls", "n_x10"} | more
     assert all(isinstance(value, int | float) and math.isfinite(value) for value in row.values())
 
 

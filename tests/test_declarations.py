@@ -72,8 +72,8 @@ def test_natural_canaries_give_no_example(lm: HFLM, tmp_path: Path):
 
 def test_options_of_an_attack_are_part_of_what_was_asked(lm: HFLM, canaries: list[Canary], tmp_path: Path):
     write_manifest(canaries, tmp_path / "c.jsonl")
-    given = {"canaries": str(tmp_path / "c.jsonl"), "attack": "sampled"}
-    assert declared(evaluate(lm, ["canary_exposure"], given), "canary_exposure")["protocol"]["attack"] == "sampled"
+    given = {"canaries": str(tmp_path / "c.jsonl"), "attack": "rank-sample"}
+    assert declared(evaluate(lm, ["canary_exposure"], given), "canary_exposure")["protocol"]["attack"] == "rank-sample"
 
 
 def test_what_changes_no_figure_is_no_part_of_what_was_asked(lm: HFLM, canaries: list[Canary], tmp_path: Path):

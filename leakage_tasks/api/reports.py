@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from leakage_tasks.attacks.finding import Finding
 
-_LEFT_OUT = ("guesses", "correct", "extra", "manifest", "settings")
+_LEFT_OUT = ("guesses", "correct", "extra", "manifest", "settings_hash")
 """Fields of findings that are not a single value."""
 
 

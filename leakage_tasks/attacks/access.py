@@ -32,7 +32,7 @@ def reads_tags(target: Any) -> bool:
     return isinstance(target, protocols.RelaxesTokens) and not isinstance(target, protocols.DifferentiableInputs)
 
 
-def access_by_protocol(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+def access_by_protocol(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
     """What an attack takes that asks ``target`` by the first of its ``needs`` that this offers."""
     need = next(need for need in needs if isinstance(target, need))
     if need is protocols.ScoresSequences and isinstance(target, protocols.FillsMasks):
@@ -40,15 +40,15 @@ def access_by_protocol(needs: Sequence[type], target: Any, settings: Mapping[str
     return getattr(target, "access", None) or _TAKES.get(need, "not declared")
 
 
-def access_to_labels(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+def access_to_labels(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
     """What an attack takes that asks for labels; a shortlist needs gradients, a calibrated signal a reference."""
-    taken = GRADIENTS if settings.get("shortlist") else LABELS_AND_TAGS if reads_tags(target) else LABELS
-    return f"{taken}, {REFERENCE}" if settings.get("signal") == "calibrated" else taken
+    taken = GRADIENTS if values.get("shortlist") else LABELS_AND_TAGS if reads_tags(target) else LABELS
+    return f"{taken}, {REFERENCE}" if values.get("signal") == "calibrated" else taken
 
 
-def access_to_candidates(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+def access_to_candidates(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
     """What an attack takes that a generator proposes candidates to, and a classifier labels them."""
     of_weights = target.generator_name == "frankenstein"
     taken = f"{WEIGHTS}, for candidates" if of_weights else LABELS
     second = "" if of_weights or target.generator_name == "exhaustive" else f", {SECOND}"
-    return taken + second + (f", {REFERENCE}" if settings.get("signal") == "calibrated" else "")
+    return taken + second + (f", {REFERENCE}" if values.get("signal") == "calibrated" else "")

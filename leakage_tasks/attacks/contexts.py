@@ -88,8 +88,8 @@ def clearer_context(
     knows neither; the Mann-Whitney test holds them against each other, its level shared by the contexts. The 16
     canaries of most repetitions and 16 controls are looked at.
     """
-    planted = sorted((each for each in canaries if each.planted), key=lambda each: -each.repetitions)[:MOST]
-    controls = [each for each in canaries if not each.planted][:MOST]
+    planted = sorted((canary for canary in canaries if canary.planted), key=lambda canary: -canary.repetitions)[:MOST]
+    controls = [canary for canary in canaries if not canary.planted][:MOST]
     level = LEVEL / len(contexts)
     if not contexts or 1 / math.comb(len(planted) + len(controls), len(planted)) > level:
         return None
@@ -97,7 +97,7 @@ def clearer_context(
     usual = _in(target, Context(), looked_at)
     if usual is None:
         return None
-    found = [_compared(usual, _in(target, each, looked_at), len(planted), each) for each in contexts]
+    found = [_compared(usual, _in(target, context, looked_at), len(planted), context) for context in contexts]
     clearer = [each for each in found if each is not None and each.p_value <= level and each.gain >= CLEARLY]
     best = max(clearer, key=lambda each: each.gain, default=None)
     private = any(each.kind == NATURAL for each in looked_at)

@@ -9,7 +9,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, get_args
 
+from leakage_tasks.core.former_names import current_attack
 from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.core.old_names import accept_old_names
 
 GUESSES = 10
 """The most guesses a finding keeps."""
@@ -25,6 +27,8 @@ CONTEXT = 0
 """The tier of canaries that were read in the context only; that of others is their number of copies."""
 EXTRAPOLATED: Literal["extrapolated"] = "extrapolated"
 """The method of exposures that are read off a fitted distribution, and their name in ``Finding.extra``."""
+JSON_NAMES = {"settings_hash": "settings"}
+"""Fields of findings that have another name in JSON."""
 FIT = (EXTRAPOLATED, "ks", "p_value", "draws", "rejected")
 """What ``Finding.extra`` then says: bits, statistic, p and number of fillings of the fit; whether it is rejected."""
 
@@ -54,6 +58,7 @@ class AttackResult(TypedDict, total=False):
     extra: Extra
 
 
+@accept_old_names(settings="settings_hash")
 @dataclass(frozen=True)
 class Finding:
     """One attack on one canary.
@@ -93,7 +98,7 @@ class Finding:
     model_calls: int | None = 0
     seconds: float | None = 0.0
     manifest: str = ""
-    settings: str = ""
+    settings_hash: str = ""
     access: str = ""
     supporting: int = 0
     coarse: bool = False
@@ -127,11 +132,16 @@ class Finding:
 
     def to_json(self) -> str:
         """The finding as strict JSON, one line, with its exposure for those who read it."""
-        data = {**dataclasses.asdict(self), "exposure": self.exposure}
+        data = {**json_fields(self), "exposure": self.exposure}
         for name in ("reading", "family", "near", "noise_bits"):
             if not data[name]:
                 del data[name]
         return json.dumps(data, allow_nan=False, ensure_ascii=False)
+
+
+def json_fields(record: Any) -> dict[str, Any]:
+    """Return the fields of a finding by their names in JSON, which stay the same when a field is renamed."""
+    return {JSON_NAMES.get(name, name): value for name, value in dataclasses.asdict(record).items()}
 
 
 def finding_from_json(text: str) -> Finding:
@@ -139,6 +149,7 @@ def finding_from_json(text: str) -> Finding:
     data = parse_json(text)
     data.pop("exposure")
     _check(data)
+    data["attack"] = current_attack(data["attack"])
     data["guesses"] = tuple(Guess(tuple(guess["filling"]), guess["text"], guess["score"]) for guess in data["guesses"])
     if data["correct"] is not None:
         data["correct"] = tuple(data["correct"])

@@ -26,10 +26,11 @@ from leakage_tasks.attacks.registry import (
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.former_names import current_attack, current_option
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.noise import NO_NOISE, recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
-from leakage_tasks.targets.rounds import Read, Take, in_order, together
+from leakage_tasks.targets.scheduler import NextAttack, OnRows, in_order, run_concurrently
 
 MOST_BITS = 400
 AUTO_CONTEXT = Context()
@@ -41,8 +42,8 @@ class SharedCanaries(Protocol):
     def part(self, places: Sequence[int]) -> Sequence[int]:
         """Its part of those that one attack takes all at once."""
 
-    def take(self, under_way: int) -> int | None:
-        """The one to be begun next: see :data:`~leakage_tasks.targets.rounds.Take`."""
+    def next_attack(self, under_way: int) -> int | None:
+        """The one to be begun next: see :data:`~leakage_tasks.targets.scheduler.NextAttack`."""
 
 
 def run_attack(
@@ -53,13 +54,14 @@ def run_attack(
     budget: int | None = None,
     seed: int = 0,
     goal: Goal = "exposure",
-    settings: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
     progress: Callable[[Any], Iterable[Any]] = iter,
     context: Context = AUTO_CONTEXT,
     done: Callable[[int, Finding], None] | None = None,
-    read: Read | None = None,
+    on_rows: OnRows | None = None,
     share: SharedCanaries | None = None,
     for_others: Collection[str] = (),
+    settings: Mapping[str, Any] | None = None,
 ) -> list[Finding]:
     """Attack each canary and report what was found, in the order of ``canaries``.
 
@@ -67,17 +69,19 @@ def run_attack(
     ``budget`` is the most sequences an attack may score for one canary (default 20,000, or a target's own ``budget``
     for a canary of no more fillings); what an attack needs to see before it can choose its way comes on top, as does
     all of a classifier's first unknown token, and what is scored to measure an attack by (``audit_calls``). Each canary
-    has a random stream of its own, from ``seed`` and its id: order and company change nothing. ``settings`` are options
-    of attacks by name; with ``auto`` each attack takes those that are its own. One that the attack has not is an
-    error, unless it is ``for_others`` too, such as another task of the run. A target that ``ReadsSource`` is asked
-    after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
-    around the text of each; a target must be one that ``TakesContext`` for any other than the usual one. ``done`` is
-    told of each finding as soon as it is complete, with its canary's place; of canaries attacked together the seconds
-    may still change. ``read`` is told for the canary of which place how many rows were read. Of canaries that several
-    processes ``share`` those are attacked that this one takes.
+    has a random stream of its own, from ``seed`` and its id: order and company change nothing. ``values`` are those of
+    attacks' options, by the options' names (``settings`` is its old name); with ``auto`` each attack takes those that
+    are its own. One that the attack has not is an error, unless it is ``for_others`` too, such as another task of the
+    run. A target that ``ReadsSource`` is asked after each canary's own source sentence, one that ``ReadsTags`` about
+    each canary's own tags. ``context`` stands around the text of each; a target must be one that ``TakesContext`` for
+    any other than the usual one. ``done`` is called with each finding and its canary's place as soon as it is complete;
+    of canaries that a ``batched`` attack takes, the seconds may still change. ``on_rows`` is called with a canary's
+    place and the rows that were read for it. Of canaries that several processes ``share`` those are attacked that this
+    one takes.
     """
-    chosen = chosen_attacks(name, target, canaries, budget, seed, goal, settings, context, for_others)
-    return _findings(chosen, progress, done, read, share)
+    values = values if settings is None else settings
+    chosen = chosen_attacks(name, target, canaries, budget, seed, goal, values, context, for_others)
+    return _findings(chosen, progress, done, on_rows, share)
 
 
 def chosen_attacks(
@@ -87,51 +91,52 @@ def chosen_attacks(
     budget: int | None,
     seed: int,
     goal: Goal,
-    settings: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
     context: Context = AUTO_CONTEXT,
     for_others: Collection[str] = (),
 ) -> list[tuple[Attack, AttackRequest]]:
     """What :func:`run_attack` would run for each canary, without running it. Raises as that does."""
     if budget is not None and budget < 1:
         raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
-    given = settings or {}
+    name = current_attack(name)
+    given = {current_option(each): value for each, value in (values or {}).items()}
     own_alone = {each: value for each, value in given.items() if each not in for_others}
-    _check_settings(name, own_alone)
+    _check_values(name, own_alone)
     pairs, noise = [], recorded_noise(target)
     for own, canary in zip([_given(target, canary, context) for canary in canaries], canaries, strict=True):
-        order = AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}", noise=noise)
-        pairs.append((choose(name, goal, order), order))
+        request = AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}", noise=noise)
+        pairs.append((choose(name, goal, request), request))
     for attack, _ in pairs:
         _check_goal(attack, own_alone, f"attack={AUTO} chose" if name == AUTO else "the attack is", target)
     settled = {attack.name: attack.resolve_options(given) for attack, _ in pairs}
-    pairs = [(attack, dataclasses.replace(order, settings=settled[attack.name])) for attack, order in pairs]
-    for _, order in pairs:
-        _check(order.target, order.canary, context)
+    pairs = [(attack, dataclasses.replace(request, values=settled[attack.name])) for attack, request in pairs]
+    for _, request in pairs:
+        _check(request.target, request.canary, context)
     return pairs
 
 
-def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
+def _check_values(name: str, values: Mapping[str, Any]) -> None:
     """Raise OptionError for a setting no attack has, or that the attack asked for by name has not."""
-    own = ATTACKS[name].options if name in ATTACKS else option_names()
-    for each in settings:
-        if option_of(each, name) is None or ("." not in each and each not in own):
-            have = f"it has {', '.join(own)}{near(each, own)}" if own else "it has none"
-            raise OptionError(f"attack={name} has no option {each!r}: {have}")
+    own = ATTACKS[name].options_by_name if name in ATTACKS else option_names()
+    for value in values:
+        if option_of(value, name) is None or ("." not in value and value not in own):
+            have = f"it has {', '.join(own)}{near(value, own)}" if own else "it has none"
+            raise OptionError(f"attack={name} has no option {value!r}: {have}")
 
 
-def _check_goal(chosen: Attack, settings: Mapping[str, Any], how: str, target: Any) -> None:
+def _check_goal(chosen: Attack, values: Mapping[str, Any], how: str, target: Any) -> None:
     """Raise OptionError for a setting of another attack for the same goal, which would be left unused.
 
     One that an attack for another goal has as well is meant for that, if the other attack cannot be run on ``target``.
     """
     own = ATTACKS.own().values()
-    elsewhere = {name for attack in own if attack.goal != chosen.goal for name in attack.options}
+    elsewhere = {name for attack in own if attack.goal != chosen.goal for name in attack.options_by_name}
     for attack in own:
         if attack.goal != chosen.goal or attack.name == chosen.name:
             continue
         usable = isinstance(target, attack.needs)
-        for name in attack.options:
-            for each in ({name} - {*chosen.options} | {f"{attack.name}.{name}"}) & settings.keys():
+        for name in attack.options_by_name:
+            for each in ({name} - {*chosen.options_by_name} | {f"{attack.name}.{name}"}) & values.keys():
                 if usable or each not in elsewhere:
                     raise OptionError(
                         f"{how} {chosen.name}, which has no option {each!r}: name attack={attack.name}, "
@@ -143,40 +148,40 @@ def _findings(
     pairs: Sequence[tuple[Attack, AttackRequest]],
     progress: Callable[[Any], Iterable[Any]],
     done: Callable[[int, Finding], None] | None,
-    read: Read | None,
+    on_rows: OnRows | None,
     share: SharedCanaries | None,
 ) -> list[Finding]:
     """What each attack finds out about its canary, in the order of ``pairs``; ``done`` is told of each at once.
 
-    Attacks advance together (:func:`~leakage_tasks.targets.rounds.together`). One that is handed all of its orders
-    runs them in its own way; its time is shared equally.
+    Attacks advance together (:func:`~leakage_tasks.targets.scheduler.run_concurrently`). One that
+    takes all of its requests at once runs them in its own way; its time is shared equally.
     """
     findings: dict[int, Finding] = {}
-    own = [number for number, (attack, _) in enumerate(pairs) if attack.together]
-    others = [number for number, (attack, _) in enumerate(pairs) if not attack.together]
+    own = [number for number, (attack, _) in enumerate(pairs) if attack.batched]
+    others = [number for number, (attack, _) in enumerate(pairs) if not attack.batched]
 
     def found() -> Generator[tuple[int, AttackResult, float], None, None]:
         yield from _in_its_own_way([(number, *pairs[number]) for number in (share.part(own) if share else own)])
         attacks = [partial(_attacked, *pair) for pair in pairs]
-        take = in_order(others) if share is None else _without(own, share.take)
-        with contextlib.closing(together(attacks, take, read)) as answers:
-            for each in answers:
-                yield each.number, each.result, each.seconds
+        next_attack = in_order(others) if share is None else _without(own, share.next_attack)
+        with contextlib.closing(run_concurrently(attacks, next_attack, on_rows)) as answers:
+            for answer in answers:
+                yield answer.number, answer.result, answer.seconds
 
     with contextlib.closing(found()) as all_found:
         for _, (number, result, seconds) in zip(progress(pairs), all_found, strict=False):
-            attack, order = pairs[number]
-            findings[number] = _finding(attack, order, result, seconds)
+            attack, request = pairs[number]
+            findings[number] = _finding(attack, request, result, seconds)
             if done is not None:
                 done(number, findings[number])
     return _with_shares([findings[number] for number in sorted(findings)])
 
 
-def _without(left_out: Collection[int], take: Take) -> Take:
+def _without(left_out: Collection[int], next_attack: NextAttack) -> NextAttack:
     def taken(under_way: int) -> int | None:
-        number = take(under_way)
+        number = next_attack(under_way)
         while number is not None and number in left_out:
-            number = take(under_way)
+            number = next_attack(under_way)
         return number
 
     return taken
@@ -187,52 +192,52 @@ def _with_shares(findings: Sequence[Finding]) -> list[Finding]:
     spent: dict[str, list[float]] = {}
     for each in findings:
         spent.setdefault(each.attack, []).append(each.seconds or 0.0)
-    shares = {name: sum(seconds) / len(seconds) for name, seconds in spent.items() if ATTACKS[name].together}
-    return [dataclasses.replace(each, seconds=shares.get(each.attack, each.seconds)) for each in findings]
+    shares = {name: sum(seconds) / len(seconds) for name, seconds in spent.items() if ATTACKS[name].batched}
+    return [dataclasses.replace(finding, seconds=shares.get(finding.attack, finding.seconds)) for finding in findings]
 
 
-def _attacked(attack: Attack, order: AttackRequest) -> AttackResult:
-    with about(order.canary):
-        return next(attack.run([order]))
+def _attacked(attack: Attack, request: AttackRequest) -> AttackResult:
+    with about(request.canary):
+        return next(attack.run([request]))
 
 
 def _in_its_own_way(
     numbered: Sequence[tuple[int, Attack, AttackRequest]],
 ) -> Iterator[tuple[int, AttackResult, float]]:
-    """What attacks find that take all of a run's orders at once, as it comes, and the seconds since the last."""
+    """What attacks find that take all of a run's requests at once, as it comes, and the seconds since the last."""
     names = {attack.name: attack for _, attack, _ in numbered}
     for name, attack in names.items():
-        group = [(number, order) for number, each, order in numbered if each.name == name]
-        results = attack.run([order for _, order in group])
+        group = [(number, request) for number, each, request in numbered if each.name == name]
+        results = attack.run([request for _, request in group])
         for number, _ in group:
             started = time.perf_counter()
-            with hiding([order.canary for _, order in group]):
+            with hiding([request.canary for _, request in group]):
                 result = next(results)
             yield number, result, time.perf_counter() - started
 
 
-def _finding(attack: Attack, order: AttackRequest, found: AttackResult, seconds: float) -> Finding:
+def _finding(attack: Attack, request: AttackRequest, found: AttackResult, seconds: float) -> Finding:
     return Finding(
-        canary=order.canary.id,
+        canary=request.canary.id,
         attack=attack.name,
-        planted=order.canary.planted,
-        repetitions=order.canary.repetitions,
-        kind=order.canary.kind,
-        family=order.canary.family or "",
-        log2_size=math.log2(order.canary.space.size),
+        planted=request.canary.planted,
+        repetitions=request.canary.repetitions,
+        kind=request.canary.kind,
+        family=request.canary.family or "",
+        log2_size=math.log2(request.canary.space.size),
         seconds=seconds,
-        access=attack.access(attack.needs, order.target, order.settings),
-        noise_bits=_noise(order),
+        access=attack.access(attack.needs, request.target, request.values),
+        noise_bits=_noise(request),
         **found,
     )
 
 
-def _noise(order: AttackRequest) -> float | None:
+def _noise(request: AttackRequest) -> float | None:
     """Return the rounding noise in bits of the canary's cost, None where the precision leaves none to state."""
-    if order.noise == NO_NOISE:
+    if request.noise == NO_NOISE:
         return None
-    with about(order.canary):
-        return order.noise.of(order.tokens)
+    with about(request.canary):
+        return request.noise.of(request.tokens)
 
 
 def _given(target: Any, canary: Canary, context: Context) -> Any:

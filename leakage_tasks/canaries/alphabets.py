@@ -40,7 +40,7 @@ class Alphabet:
 
     @cached_property
     def _positions(self) -> dict[str, int]:
-        return {value: place for place, value in enumerate(self.values)}
+        return {value: index for index, value in enumerate(self.values)}
 
     @cached_property
     def lengths(self) -> frozenset[int]:

@@ -68,7 +68,7 @@ def _make(request: CanaryOptions) -> list[Canary]:
         return _of_template(request, classes, shared)
     if request.repetitions is not None:
         shared["repetitions"] = numbers("--repetitions", request.repetitions)
-    values = {each.name: getattr(request, each.name) for each in fields(request)}
+    values = {field.name: getattr(request, field.name) for field in fields(request)}
     given = {name: value for name, value in values.items() if value is not None and value is not False}
     preset = PRESETS[request.preset]
     own = resolved(preset.options, _settings(preset, request))

@@ -75,7 +75,7 @@ def read_context(value: Any) -> Context:
 
 
 def _of_fields(given: Mapping[str, Any]) -> Context:
-    names = [each.name for each in fields(Context) if each.name != "chat"]
+    names = [field.name for field in fields(Context) if field.name != "chat"]
     for name, value in given.items():
         if name not in names or not isinstance(value, str):
             raise OptionError(f"--metadata context: {name}={value!r}: expected texts by name, of {', '.join(names)}")

@@ -77,7 +77,7 @@ def find_secrets(text: str, kinds: Iterable[str] | None = None) -> list[Detected
     found = []
     for kind, detector in DETECTORS.items():
         # To see that a text has none of these is far quicker than to look for every form of what has them.
-        for form in detector.forms if any(each in text for each in detector.needs) else ():
+        for form in detector.forms if any(need in text for need in detector.needs) else ():
             for match in _matches(detector, form, text, taken):
                 start, end = match.span()
                 taken[start:end] = b"\1" * (end - start)

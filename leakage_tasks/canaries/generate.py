@@ -66,7 +66,7 @@ def make_canaries(
     maker = _Maker(template, seed, alphabets or {}, known, label, tagged, source, id_prefix, nonce)
     check_counts(count, controls, supporting, repetitions)
     _check_unique(template, maker.alphabets)
-    planted = [maker.make(f"canary-{place}", repetitions[place % len(repetitions)]) for place in range(count)]
+    planted = [maker.make(f"canary-{index}", repetitions[index % len(repetitions)]) for index in range(count)]
     families = planted
     if supporting or supporting_labels or supporting_slots is not None:
         labels = list(islice(cycle(_other_classes(label, supporting, supporting_labels)), supporting))
@@ -74,8 +74,8 @@ def make_canaries(
         families = []
         for canary in planted:
             families += [canary, *supporting_canaries(canary, labels, changed=changed, seed=seed)]
-        maker.secrets.update(each.secret for each in families if each.supports is not None)
-    twins = [maker.make(f"control-{place}", 0) for place in range(controls)]
+        maker.secrets.update(family.secret for family in families if family.supports is not None)
+    twins = [maker.make(f"control-{index}", 0) for index in range(controls)]
     _check_controls(families, twins)
     if source is None or UNIQUE not in source:
         _warn(template, families + twins)
@@ -144,8 +144,8 @@ def supporting_canaries(
     usual = replace(canary, repetitions=copies, kind="supporting", supports=canary.id)
     own: set[Filling] = {canary.secret}
     made = []
-    for place, label in enumerate(labels):
-        name = f"{canary.id}-supporting-{place}"
+    for index, label in enumerate(labels):
+        name = f"{canary.id}-supporting-{index}"
         stream = stream_of(seed, name)
         if len(own) > others:
             own = {canary.secret}
@@ -220,7 +220,7 @@ def _other_classes(label: str | None, supporting: int, labels: Sequence[str] | N
         raise OptionError("--supporting-labels and --supporting-slots go with --supporting N: say how many")
     if label is None:
         raise OptionError("--supporting needs the canaries' own class: give --label")
-    others = [each for each in dict.fromkeys(labels or ()) if each != label]
+    others = [fromkey for fromkey in dict.fromkeys(labels or ()) if fromkey != label]
     if not others:
         raise OptionError(f"--supporting needs classes other than {label!r}: name them with --supporting-labels a,b,c")
     return others

@@ -84,7 +84,7 @@ def natural_canaries(
     canaries = []
     for number, secret in enumerate(secrets, 1):
         canary = _canary(secret, f"{id_prefix}natural-{number:04}-{secret.kind}")
-        canaries += [canary, *(_control(canary, secret.kind, place, seed, taken) for place in range(controls))]
+        canaries += [canary, *(_control(canary, secret.kind, index, seed, taken) for index in range(controls))]
     return canaries
 
 
@@ -157,8 +157,9 @@ def summary(canaries: Sequence[Canary], output: Path) -> str:
     kinds = Counter(canary.id.rpartition("-")[2] for canary in secrets)
     counted = ", ".join(f"{kinds[kind]} {kind}" for kind in DETECTORS if kinds[kind])
     return (
-        f"{output}: {len(secrets)} natural secrets ({counted}) that occur {sum(each.repetitions for each in secrets)} "
-        f"times, {len(canaries) - len(secrets)} controls; only its owner may read the file, which holds them"
+        f"{output}: {len(secrets)} natural secrets ({counted}) that occur "
+        f"{sum(secret.repetitions for secret in secrets)} times, {len(canaries) - len(secrets)} controls; only its "
+        "owner may read the file, which holds them"
     )
 
 
@@ -212,7 +213,7 @@ def _way(text: str, found: DetectedSecret, context: int) -> tuple[str, Filling]:
     hidden = text[start:end]
     alphabet = _alphabet(found.kind, hidden)
     parts = re.split(rf"([{re.escape(''.join(alphabet.values))}]+)", hidden)
-    slots = [f"{{{alphabet.name}:{len(part)}}}" if place % 2 else literal(part) for place, part in enumerate(parts)]
+    slots = [f"{{{alphabet.name}:{len(part)}}}" if index % 2 else literal(part) for index, part in enumerate(parts)]
     before = _before(text, found.start, context) + text[found.start : start]
     template = literal(before) + "".join(slots) + literal(text[end : found.end])
     return template, tuple("".join(parts[1::2]))

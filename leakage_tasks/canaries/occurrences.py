@@ -63,16 +63,16 @@ class Occurrences:
 
     def to_keep(self, texts: Sequence[str]) -> dict[str, Any]:
         """As JSON holds it, each text by its place in ``texts``: some are secret."""
-        places = {text: place for place, text in enumerate(texts)}
+        places = {text: index for index, text in enumerate(texts)}
         counts = {name: [(places[text], times) for text, times in getattr(self, name).items()] for name in _COUNTS}
         return {"rows": self.rows, "sha256": self.sha256, **counts}
 
     @classmethod
     def joined(cls, files: Sequence[Self]) -> Self:
         """What is in several files together, whose hashes are apart."""
-        rows = sum(each.rows for each in files)
+        rows = sum(file.rows for file in files)
         empty: Counter[str] = Counter()
-        whole, inside, wrong, cut = (sum((getattr(each, name) for each in files), empty) for name in _COUNTS)
+        whole, inside, wrong, cut = (sum((getattr(file, name) for file in files), empty) for name in _COUNTS)
         return cls(rows, "", whole, inside, wrong, cut)
 
 

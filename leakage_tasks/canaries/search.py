@@ -134,7 +134,7 @@ def cut_by_tokens(
 
 def _edges(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
     """First and last token that cover characters ``start`` to ``end``."""
-    covering = [place for place, (left, right) in enumerate(offsets) if left < end and right > start]
+    covering = [index for index, (left, right) in enumerate(offsets) if left < end and right > start]
     return (covering[0], covering[-1]) if covering else (0, 0)
 
 

@@ -16,7 +16,7 @@ HIGH_SHARE = 0.05
 
 def small_groups(canaries: Iterable[Canary]) -> str | None:
     """Return which groups of equally often planted canaries are too small for an interval; None if none is."""
-    asked = (each for each in canaries if each.planted and each.kind not in ("natural", *BESIDE))
+    asked = (canary for canary in canaries if canary.planted and canary.kind not in ("natural", *BESIDE))
     groups = Counter(each.repetitions for each in asked)
     if not groups or min(groups.values()) >= FEWEST_OF_A_TIER:
         return None
@@ -47,7 +47,7 @@ def high_share(record: Sidecar, canaries: Iterable[Canary]) -> str | None:
     rows = record.input_rows if record.turn in ("last", "random") else record.output_rows
     share = copies / rows if rows else 0.0
     if record.before == "line break" and record.characters:
-        lengths = {each.id: len(each.text) for each in canaries}
+        lengths = {canary.id: len(canary.text) for canary in canaries}
         written = sum(lengths.get(name, 0) * times for name, times in record.copies.items())
         share = min(share, written / record.characters)
     if share < HIGH_SHARE:

@@ -105,13 +105,13 @@ def check_place(path: str | Path, error: type[LeakageError] = LeakageError) -> P
 def leftovers(folder: Path, deep: int = 8) -> Iterator[Path]:
     """What killed runs left in a folder, or so many levels below it: as deep as studies write."""
     with suppress(OSError):
-        for each in sorted(folder.iterdir()):
-            if each.is_symlink() or not each.is_dir():
+        for path in sorted(folder.iterdir()):
+            if path.is_symlink() or not path.is_dir():
                 continue
-            if is_leftover(each.name):
-                yield each
-            elif deep and each.name not in _OF_TOOLS:
-                yield from leftovers(each, deep - 1)
+            if is_leftover(path.name):
+                yield path
+            elif deep and path.name not in _OF_TOOLS:
+                yield from leftovers(path, deep - 1)
 
 
 def is_leftover(name: str) -> bool:

@@ -119,7 +119,7 @@ def _is_new(folder: Path) -> bool:
     """Whether a folder is empty. Raises LeakageError for one that is not ours, and OSError."""
     if folder.stat().st_uid != os.geteuid():
         raise LeakageError(f"resume={folder}: belongs to another user, whose records are not taken: choose your own")
-    there = sorted(each.name for each in folder.iterdir() if not each.name.startswith(PREFIX))
+    there = sorted(path.name for path in folder.iterdir() if not path.name.startswith(PREFIX))
     if MARKER not in there:
         if there:
             raise LeakageError(

@@ -124,13 +124,13 @@ def declared(default: Any, help: str, **rest: Any) -> Any:
 def options_of(record: type) -> dict[str, Option]:
     """The options that the fields of a dataclass are, by name; their types and choices are those of the fields."""
     hints = get_type_hints(record)
-    found = [each for each in dataclasses.fields(record) if "option" in each.metadata]
+    found = [field for field in dataclasses.fields(record) if "option" in field.metadata]
     return by_name(_option(each.name, hints[each.name], each.default, each.metadata["option"]) for each in found)
 
 
 def by_name(options: Iterable[Option]) -> dict[str, Option]:
     """Options by their names."""
-    return {each.name: each for each in options}
+    return {option.name: option for option in options}
 
 
 def resolved(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def resolved(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, A
 
     Raises OptionError for one that it cannot have, MissingOption for one that is required and missing.
     """
-    found = {each.name: each.checked(each.read(given.get(each.name, each.default))) for each in options}
+    found = {option.name: option.checked(option.read(given.get(option.name, option.default))) for option in options}
     for each in options:
         if each.required and found[each.name] is None:
             raise MissingOption(f"{each.name}=… is missing: it is {each.help}")
@@ -157,7 +157,7 @@ def near(name: Any, names: Iterable[str]) -> str:
 
 
 def _option(name: str, hint: Any, default: Any, rest: Mapping[str, Any]) -> Option:
-    parts = [each for each in get_args(hint) if each is not NoneType]
+    parts = [arg for arg in get_args(hint) if arg is not NoneType]
     kind = parts[0] if get_origin(hint) in (Union, UnionType) else hint
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     kind = str if choices else list if get_origin(kind) is tuple else kind

@@ -20,7 +20,7 @@ def own_folder(folder: Path, command: str, names: Collection[str]) -> None:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        there = {each.name for each in folder.iterdir()}
+        there = {path.name for path in folder.iterdir()}
         marker = folder / MARKER
         marked = marker.is_file() and marker.read_text(encoding="utf-8", errors="replace").strip() == command
     except OSError as error:

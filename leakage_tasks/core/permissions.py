@@ -49,12 +49,12 @@ def _all(written: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> list[Path]:
-    return [each for each in sorted(folder.rglob("*")) if each.is_file()]
+    return [path for path in sorted(folder.rglob("*")) if path.is_file()]
 
 
 def _least_open(files: Iterable[Path], default: Path) -> Path:
     """The file that the fewest others have a right to; ``default`` where there is none."""
-    return min(files, key=lambda each: (_mode(each) & _OTHERS).bit_count(), default=default)
+    return min(files, key=lambda file: (_mode(file) & _OTHERS).bit_count(), default=default)
 
 
 def _as_open_as(written: Path, like: Path, within: Path | None = None) -> None:

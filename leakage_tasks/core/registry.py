@@ -53,14 +53,22 @@ class Registry(Mapping[str, Item]):
 
     ``kind`` is what messages call one of them. ``rooms`` are modules, and packages whose modules, register ours; they
     are imported when the first is asked for. ``group`` are the entry points by which other packages name theirs. With
-    ``words`` all names match :data:`WORD`, since users give them as options.
+    ``words`` all names match :data:`WORD`, since users give them as options. ``former`` are former names and the names
+    that replaced them: looking one up finds the new one, listing shows it nowhere.
 
     Looking one up raises OptionError for a name that is unknown, PluginError for one that two packages lay claim to
     and for one whose package cannot be used. Listing all of them warns of those instead, and leaves them out.
     """
 
-    def __init__(self, kind: str, *rooms: str, group: str | None = None, words: bool = False) -> None:
-        self.kind, self.rooms, self.group, self.words = kind, rooms, group, words
+    def __init__(
+        self,
+        kind: str,
+        *rooms: str,
+        group: str | None = None,
+        words: bool = False,
+        former: Mapping[str, str] | None = None,
+    ) -> None:
+        self.kind, self.rooms, self.group, self.words, self.former = kind, rooms, group, words, former or {}
         self._items: dict[str, _Registered[Item]] = {}
         self._loading: EntryPoint | None = None
         self._searched = False
@@ -104,10 +112,10 @@ class Registry(Mapping[str, Item]):
     def package_of(self, name: str) -> str:
         """The package that brings it. Raises as looking it up does."""
         self[name]
-        return self._items[name].package
+        return self._items[self._current(name)].package
 
     def __getitem__(self, name: str) -> Item:
-        self._search()
+        name = self._current(name)
         claims = [entry for entry in self._entries() if entry.name == name]
         if name in self._items and not claims:
             return self._items[name].item
@@ -124,7 +132,8 @@ class Registry(Mapping[str, Item]):
         return self._load(claims[0])
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names()
+        names = self.names()
+        return name in names or self.former.get(str(name)) in names
 
     def __iter__(self) -> Iterator[str]:
         return iter([name for name in self.names() if self._usable(name)])
@@ -154,6 +163,10 @@ class Registry(Mapping[str, Item]):
             warn_once(f"lm-eval-leakage: {error}")
             return False
         return True
+
+    def _current(self, name: str) -> str:
+        """Return the name that replaced a former one; a package that uses the former name has it for itself."""
+        return name if name in self.names() else self.former.get(name, name)
 
     def _built_in(self, name: str) -> bool:
         return name in self._items and self._items[name].package == DISTRIBUTION
@@ -195,8 +208,8 @@ class Registry(Mapping[str, Item]):
             self._searched = True
             for room in self.rooms:
                 package = import_module(room)
-                for found in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{room}."):
-                    import_module(found.name)
+                for module in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{room}."):
+                    import_module(module.name)
 
 
 @functools.cache

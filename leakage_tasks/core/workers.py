@@ -94,8 +94,8 @@ def workers(
 
 
 def _each_on(pool: Executor, jobs: int, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    found = dict(answers(pool, jobs, _answer, [(function, place, task) for place, task in enumerate(tasks)]))
-    return [found[place] for place in range(len(tasks))]
+    found = dict(answers(pool, jobs, _answer, [(function, index, task) for index, task in enumerate(tasks)]))
+    return [found[index] for index in range(len(tasks))]
 
 
 def _answer(function: Callable[[Any], Any], place: int, task: Any) -> tuple[int, Any]:

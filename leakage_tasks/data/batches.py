@@ -114,9 +114,11 @@ def _is_binary(kind: Any) -> bool:
 def _strings(table: Any) -> list[str]:
     """The columns, nested ones too, whose dictionaries can be kept."""
     schema = table.schema
-    columns = (schema.column(place) for place in range(len(schema)))
+    columns = (schema.column(index) for index in range(len(schema)))
     kept = {"STRING", "NONE"}
-    return [each.path for each in columns if each.physical_type == "BYTE_ARRAY" and each.logical_type.type in kept]
+    return [
+        column.path for column in columns if column.physical_type == "BYTE_ARRAY" and column.logical_type.type in kept
+    ]
 
 
 def _can_unpack(source: Path, leaves: list[str], schema: Any) -> bool:

@@ -18,11 +18,11 @@ def with_room(schema: Any, layout: Layout) -> Any:
 
     A category of pandas has 8-bit indices up to 128 values, and readers refuse a file with more.
     """
-    for place, field in enumerate(schema):
+    for index, field in enumerate(schema):
         new_values = field.name in (layout.text, layout.source) or not field.nullable
         if pa.types.is_dictionary(field.type) and new_values and field.type.index_type.bit_width < _NARROW:
             wider = pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered)
-            schema = schema.set(place, field.with_type(wider))
+            schema = schema.set(index, field.with_type(wider))
     return schema
 
 
@@ -31,14 +31,14 @@ def without_unused(batch: Any, layout: Layout) -> Any:
 
     A file keeps such entries, so the text of a row that was dropped would still stand in it.
     """
-    for place, field in enumerate(batch.schema):
+    for index, field in enumerate(batch.schema):
         if pa.types.is_dictionary(field.type) and field.name in (layout.text, layout.source):
-            array = batch.column(place)
+            array = batch.column(index)
             used = pc.unique(array.indices.drop_null()).sort()
             indices = pc.index_in(array.indices, used).cast(field.type.index_type)
             entries = array.dictionary.take(used)
             fewer = pa.DictionaryArray.from_arrays(indices, entries, ordered=field.type.ordered)
-            batch = batch.set_column(place, field, fewer)
+            batch = batch.set_column(index, field, fewer)
     return batch
 
 
@@ -46,7 +46,7 @@ def in_dictionaries_of(batch: Any, row: Any) -> Any:
     """A record batch of one row with the dictionaries of another; its own where a value is in none of those."""
     if not any(_has_dictionary(field.type) for field in row.schema):
         return row
-    columns = [_as_beside(own, there) for own, there in zip(row.columns, batch.columns, strict=True)]
+    columns = [_as_beside(column, there) for column, there in zip(row.columns, batch.columns, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=row.schema)
 
 

@@ -77,8 +77,8 @@ def hub_shards(source: Path, wanted: Columns, folder: Path) -> HubShards:
         features = features_of(stream)
         layout_of(source, features.arrow_schema, 0, wanted)
     many = stream.num_shards
-    told = [Pointer(name, subset, wanted.split, commit, features.to_dict(), place, many) for place in range(many)]
-    names = [f"{wanted.split}-{place:05}-of-{many:05}.parquet" for place in range(many)]
+    told = [Pointer(name, subset, wanted.split, commit, features.to_dict(), index, many) for index in range(many)]
+    names = [f"{wanted.split}-{index:05}-of-{many:05}.parquet" for index in range(many)]
     shards = HubShards(keeping_folder(keeping_folder(folder) / "hub"), tuple(names), told[0])
     for file, pointer in zip(names, told, strict=True):
         write_text(shards.path(file), json.dumps(asdict(pointer)) + "\n", private=True)

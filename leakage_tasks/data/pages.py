@@ -84,7 +84,7 @@ def _typed(struct: dict[int, Any], number: int, kind: type[_Value]) -> _Value:
 def _list_of(struct: dict[int, Any], number: int, kind: type[_Value]) -> list[_Value]:
     """The field of this number. Raises ValueError if it is no list of values of that type."""
     values = _typed(struct, number, list)
-    if not all(isinstance(each, kind) for each in values):
+    if not all(isinstance(value, kind) for value in values):
         raise ValueError("damaged footer")
     return values
 

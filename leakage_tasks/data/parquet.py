@@ -123,7 +123,7 @@ def with_additions(batches: Iterator[Any], layout: Layout, additions: Additions)
     for batch in batches:
         start, at = 0, batch.schema.get_field_index(layout.text)
         kind = batch.schema.field(at).type
-        for place in sorted(each - row for each in additions if row <= each < row + len(batch)):
+        for place in sorted(addition - row for addition in additions if row <= addition < row + len(batch)):
             yield batch.slice(start, place - start)
             one = batch.slice(place, 1)
             turns = with_addition(one.column(at)[0].as_py(), *additions[row + place])
@@ -139,7 +139,7 @@ def without_rows(batches: Iterator[Any], dropped: Places, layout: Layout) -> Ite
     """Record batches without the rows ``dropped``, whose texts stay in no dictionary either."""
     row = 0
     for batch in batches:
-        kept = [place for place in range(len(batch)) if row + place not in dropped]
+        kept = [index for index in range(len(batch)) if row + index not in dropped]
         yield without_unused(batch.take(pa.array(kept, pa.int64())), layout)
         row += len(batch)
 

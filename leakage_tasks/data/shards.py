@@ -59,13 +59,13 @@ def shards_of(source: Path) -> Shards | None:
         root, found = source, [path for path in source.rglob("*") if path.is_file()]
     elif glob.has_magic(str(source)) and not source.exists():
         parts = source.parts
-        first = next(place for place, part in enumerate(parts) if glob.has_magic(part))
+        first = next(index for index, part in enumerate(parts) if glob.has_magic(part))
         root = Path(*parts[:first])
         found = [Path(path) for path in glob.glob(str(source), recursive=True) if os.path.isfile(path)]
     else:
         return None
     names = (path.relative_to(root) for path in found if file_kind(path) is not None)
-    shards = sorted((each.as_posix() for each in names if not _hidden(each)), key=PurePosixPath)
+    shards = sorted((name.as_posix() for name in names if not _hidden(name)), key=PurePosixPath)
     if not shards:
         if source.is_dir():
             return None

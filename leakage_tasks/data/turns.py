@@ -94,12 +94,12 @@ def texts_in(turn: Mapping[str, Any]) -> Turns:
 
 def turns_by(value: Any, role: Role) -> list[int]:
     """Return the places of the turns of ``role`` that a text can be added to: calls of tools alone have no text."""
-    return [place for place, turn in enumerate(value or ()) if role_in(turn) == role and _takes_text(turn)]
+    return [index for index, turn in enumerate(value or ()) if role_in(turn) == role and _takes_text(turn)]
 
 
 def text_part(parts: list[Any]) -> int | None:
     """Return the place of the last part of a content that is a text; None if no part is."""
-    places = (place for place in reversed(range(len(parts))) if _is_text_part(parts[place]))
+    places = (index for index in reversed(range(len(parts))) if _is_text_part(parts[index]))
     return next(places, None)
 
 

@@ -186,7 +186,7 @@ BY_CHANCE = _interval("", _chance_ends)
 @of_defined
 def hit_by_chance(trials: list[GuessOutcome]) -> float:
     """Probability that guesses at random are right as often as these, or more often; exact."""
-    return intervals.share_at_least(sum(each[0] for each in trials), [each[1] for each in trials])
+    return intervals.share_at_least(sum(trial[0] for trial in trials), [trial[1] for trial in trials])
 
 
 @of_defined
@@ -231,7 +231,7 @@ def early_stop_interval(wrong: int | None = None) -> Interval:
 
 def _right(guesses: list[Guessed]) -> list[bool]:
     """Whether each guess is right, the surest first."""
-    return [bool(each[0]) for each in sorted(guesses, key=lambda each: surest_first(each[1], each[2], each[3]))]
+    return [bool(each[0]) for each in sorted(guesses, key=lambda guess: surest_first(guess[1], guess[2], guess[3]))]
 
 
 def check_wrong(wrong: int | None) -> None:

@@ -44,9 +44,9 @@ class Matched:
 def match(findings: Iterable[Finding]) -> Matched:
     """Planted canaries and controls of kind ``random``, one family and |R| in pairs, at random by their ids alone."""
     groups: dict[tuple[str, float], tuple[list[Finding], list[Finding]]] = defaultdict(lambda: ([], []))
-    for found in findings:
-        if found.kind == "random" and found.exposure is not None:
-            groups[found.family, found.log2_size][not found.planted].append(found)
+    for finding in findings:
+        if finding.kind == "random" and finding.exposure is not None:
+            groups[finding.family, finding.log2_size][not finding.planted].append(finding)
     pairs = [
         (planted, control)
         for both in groups.values()
@@ -98,13 +98,13 @@ def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
     """
     if not 0 <= delta < 1:
         raise ValueError(f"δ is {delta}: give a number from 0 up to, not including, 1")
-    ranked = [found for found in findings if found.exposure is not None and found.kind != "supporting"]
+    ranked = [finding for finding in findings if finding.exposure is not None and finding.kind != "supporting"]
     figures = _figures(ranked, delta)
     named = {found.family for found in ranked}
     if len(named) < 2:
         return figures
     # What one family gives away is no figure of all.
-    figures = [_without(each) if each.name in ("auc", "tpr_at_1_fpr") else each for each in figures]
+    figures = [_without(figure) if figure.name in ("auc", "tpr_at_1_fpr") else figure for figure in figures]
     for family in (each for each in FAMILIES if each in named):
         own, ending = _figures([found for found in ranked if found.family == family], delta), family.replace("-", "_")
         figures += [
@@ -157,8 +157,8 @@ def _comparable(findings: Sequence[Finding]) -> tuple[list[float], list[float]]:
     Several kinds or sizes in one pool would be told apart by what they are, not by what the model saw.
     """
     alike: dict[tuple[str, str, float], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
-    for each in findings:
-        alike[each.kind, each.family, each.log2_size][not each.planted].append(bits_of(each))
+    for finding in findings:
+        alike[finding.kind, finding.family, finding.log2_size][not finding.planted].append(bits_of(finding))
     return max(alike.values(), key=lambda sides: len(sides[0]) * len(sides[1]), default=([], []))
 
 
@@ -212,7 +212,7 @@ def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
         "with 95 % confidence the training is not ε-differentially private (δ = 0) for any smaller ε, neighbours "
         "differing by one canary's secret in all its copies: about what the secret is, not whether it was there"
     )
-    random = [each for each in findings if each.kind == "random"]
+    random = [finding for finding in findings if finding.kind == "random"]
     sizes = Counter(each.log2_size for each in random if each.planted)
     # Of the |R| that most planted canaries have, of equals the largest.
     size = max(sizes, key=lambda size: (sizes[size], size), default=None)

@@ -44,12 +44,12 @@ def exposure_fraction(found: Finding) -> float | None:
     return min(1.0, found.exposure / found.log2_size)
 
 
-def exposure_known(found: Finding) -> float | None:
+def has_interval(found: Finding) -> float | None:
     """1 if the exposure is exact or has an interval, 0 if it is a lower bound alone; None without one."""
     return None if found.exposure is None else float(found.method != "lower_bound")
 
 
-def fit_kept(found: Finding) -> float | None:
+def fit_passes(found: Finding) -> float | None:
     """1 if the distribution that the exposure is extrapolated from fits, 0 if that is rejected; None without one."""
     return float(not found.extra["rejected"]) if extrapolated(found) else None
 
@@ -130,7 +130,7 @@ def _two_ranks(name: str, words: str) -> list[Metric]:
 
     theirs = f"the same for controls, whose secret no model saw: what {name} is without a leak"
     return [
-        MetricSpec(name, words, better="higher").row(planted(partial(_extra, name)), median, proposed),
+        MetricSpec(name, words, direction="higher").row(planted(partial(_extra, name)), median, proposed),
         MetricSpec(f"control_{name}", theirs).row(controls(partial(_extra, name)), median, proposed),
     ]
 
@@ -153,7 +153,7 @@ ANY_SHARE = 1.01
 EXTRAPOLATIONS = ValidityCheck(
     ANY_SHARE,
     "exposure is extrapolated from a fitted distribution, nothing as cheap as the secret was counted: attack=exposure "
-    "or sampled does",
+    "or rank-sample does",
     "extrapolated",
     low=True,
 )
@@ -170,17 +170,17 @@ EXPOSURE, LOW, HIGH = HEADLINE(
     "bits of the secret the model gives away: log2 of how far up its rank is among all fillings, mean",
     "bits",
     CHANCE,
-    better="lower",
+    direction="lower",
     title="Exposure, pooled",
     control="control_exposure",
 ).average(planted(bits))
 KNOWN = MetricSpec(
-    "exposure_known",
+    "share_with_interval",
     "share of canaries whose exposure is more than a lower bound",
     "share",
-    better="higher",
-    alarm=BOUNDS_ONLY,
-).row(planted(exposure_known), mean, lambda found: not extrapolated(found))
+    direction="higher",
+    check=BOUNDS_ONLY,
+).row(planted(has_interval), mean, lambda found: not extrapolated(found))
 METRICS: list[Metric[Finding, Any]] = [
     EXPOSURE,
     dataclasses.replace(LOW, value=planted(least)),
@@ -189,39 +189,39 @@ METRICS: list[Metric[Finding, Any]] = [
         "exposure_max",
         "exposure of the most exposed canary; by chance alone it grows with their number",
         "bits",
-        better="lower",
+        direction="lower",
         title="Exposure, maximum",
     ).row(planted(bits), maximum),
     KNOWN,
     MetricSpec(
-        "fit_kept",
+        "fit_not_rejected",
         "share of canaries whose costs the Kolmogorov-Smirnov test lets pass as skew-normal; it says nothing of the "
         "tail, from which the exposure is extrapolated without an upper bound",
         "share",
-        alarm=EXTRAPOLATIONS,
-    ).row(planted(fit_kept), mean, extrapolated),
-    MetricSpec("exposure_fraction", "exposure as a share of its largest possible value", "share", better="lower").row(
-        planted(exposure_fraction), mean
-    ),
+        check=EXTRAPOLATIONS,
+    ).row(planted(fit_passes), mean, extrapolated),
+    MetricSpec(
+        "exposure_fraction", "exposure as a share of its largest possible value", "share", direction="lower"
+    ).row(planted(exposure_fraction), mean),
     MetricSpec(
         "rank",
         "place of the secret among all fillings, cheapest first, from 1; median",
         chance="half the number of fillings",
     ).row(planted(lambda found: found.rank), median),
-    MetricSpec("log_perplexity", "cost of the whole canary to the model, mean", "bits", better="higher").row(
+    MetricSpec("log_perplexity", "cost of the whole canary to the model, mean", "bits", direction="higher").row(
         planted(log_perplexity), mean, lambda found: not on_classifiers(found) and not pseudo(found)
     ),
     MetricSpec(
         "pseudo_log_perplexity",
         "sum over the canary's tokens of −log2 P(token | all others), that token masked, mean",
         "bits",
-        better="higher",
+        direction="higher",
     ).row(planted(log_perplexity), mean, pseudo),
     MetricSpec(
         "class_loss",
         "−log2 of the probability of the canary's label (on taggers label and tags), mean",
         "bits",
-        better="higher",
+        direction="higher",
     ).row(planted(partial(_extra, "class_loss")), mean, on_classifiers),
     *TWO_RANKS,
     MetricSpec(
@@ -233,32 +233,32 @@ METRICS: list[Metric[Finding, Any]] = [
     *MetricSpec(
         "exposure_added", "exposure_tuned less exposure_base of the same canary: what fine-tuning added", "bits"
     )
-    .row(planted(added), mean, compared, brief=True)
+    .row(planted(added), mean, compared, in_table=True)
     .with_ends(aggregates.BOOTSTRAP),
     MetricSpec("control_exposure_added", "the same of controls; away from 0 it shows a fault", "bits").row(
-        controls(added), mean, compared, brief=True
+        controls(added), mean, compared, in_table=True
     ),
     MetricSpec(
         "control_exposure", "mean exposure of controls; away from chance it shows a fault, not a leak", "bits", CHANCE
-    ).row(controls(bits), mean, brief=True),
+    ).row(controls(bits), mean, in_table=True),
     MetricSpec("control_exposure_max", "exposure of the most exposed control", "bits").row(controls(bits), maximum),
     MetricSpec(
         "control_p",
         "probability that chance alone exposes controls as much; a small one shows a fault",
         "probability",
-        alarm=NOT_AT_CHANCE,
-    ).row(controls(at_least), exposed_by_chance, brief=True),
+        check=NOT_AT_CHANCE,
+    ).row(controls(at_least), exposed_by_chance, in_table=True),
     MetricSpec(
-        "control_p_less",
+        "control_p_low",
         "probability that chance alone exposes controls as little; a small one shows a fault",
         "probability",
-        alarm=BELOW_CHANCE,
+        check=BELOW_CHANCE,
     ).row(controls(at_most), sheltered_by_chance),
     MetricSpec(
-        "missed_below",
+        "min_detectable_exposure",
         "a mean exposure below this could go unnoticed beside chance: so many canaries show it in 8 of 10 runs",
         "bits",
-    ).row(planted(bits), aggregates.exposure_shown_by, brief=True),
+    ).row(planted(bits), aggregates.exposure_shown_by, in_table=True),
     NOISE,
     *COUNTS,
 ]
@@ -270,4 +270,4 @@ def metrics(copies: Copies) -> list[Metric[Finding, Any]]:
     if not found:
         return pooled_brief(METRICS, "exposure")
     own = [row for tier in found for row in (*tier.rows(EXPOSURE, aggregates.LOG_T, known), tier.part(KNOWN))]
-    return [*own, *families, *of_headline(METRICS, "missed_below", found[0])]
+    return [*own, *families, *of_headline(METRICS, "min_detectable_exposure", found[0])]

@@ -120,7 +120,7 @@ def overlooked(found: Finding) -> float:
 
 def _among(k: int) -> list[Metric]:
     words = f"share of canaries with the secret among the {k} best guesses"
-    spec = MetricSpec(f"success_at_{k}", words, chance=f"{k}/|R|", better="lower")
+    spec = MetricSpec(f"success_at_{k}", words, chance=f"{k}/|R|", direction="lower")
     if k == SHOWN:
         spec = dataclasses.replace(spec, title=f"Success@{k}", headline=True, count="n_planted")
     return spec.rate(planted(partial(success_at, k)), on_classifiers)
@@ -141,7 +141,7 @@ EXTRACTED = HEADLINE(
     "extracted",
     "share of canaries whose best guess is the secret",
     chance="1/|R|",
-    better="lower",
+    direction="lower",
     title="Extraction rate, pooled",
     control="control_extracted",
 ).rate(planted(extracted), told)
@@ -154,7 +154,7 @@ METRICS: list[Metric] = [
         "success_at_10",
         "share of canaries with the secret among the guesses offered, the ten best at most",
         chance="10/|R|",
-        better="lower",
+        direction="lower",
         title="Success@10",
     ).rate(planted(partial(success_at, 10))),
     *(metric for k in GUESS_COUNTS for metric in _among(k)),
@@ -164,59 +164,61 @@ METRICS: list[Metric] = [
         "share of slots wrong in the best guess (Hamming distance per token)",
         "share",
         "1 − 1/|alphabet|",
-        better="higher",
+        direction="higher",
         title="HDT",
     ).average(planted(hamming_distance), told, between=(0, 1)),
     *MetricSpec(
         "extracted_unfinished",
         "share of canaries that the relaxation alone gets out, before whole fillings are searched",
         chance="1/|R|",
-        better="lower",
+        direction="lower",
     ).rate(planted(extracted_unfinished), inverted),
     *MetricSpec(
         "hdt_unfinished",
         "share of slots wrong in the relaxation's own answer (Hamming distance per token)",
         "share",
         "1 − 1/|alphabet|",
-        better="higher",
+        direction="higher",
     ).average(planted(hdt_unfinished), inverted, between=(0, 1)),
     *MetricSpec(
         "overlooked",
         "share of canaries whose secret has a lower loss than the best guess: the search missed it, not the model",
     ).rate(planted(overlooked), inverted),
-    dataclasses.replace(CONTROLS[0], brief=True),
+    dataclasses.replace(CONTROLS[0], in_table=True),
     *CONTROLS[1:],
     MetricSpec(
         "control_p",
         "probability that guesses at random extract as many controls; a small one shows a fault",
         "probability",
-        alarm=NOT_AT_CHANCE,
-    ).row(controls(tried), aggregates.hit_by_chance, brief=True),
+        check=NOT_AT_CHANCE,
+    ).row(controls(tried), aggregates.hit_by_chance, in_table=True),
     *HEADLINE(
         "drawn",
         "share of canaries whose secret is in one of the texts drawn or more",
-        better="lower",
+        direction="lower",
         title="Drawn",
         control="control_drawn",
     ).rate(planted(drawn), was_drawn),
     MetricSpec("control_drawn", "the same of controls; above chance it shows a fault", "share").row(
-        controls(drawn), mean, was_drawn, brief=True
+        controls(drawn), mean, was_drawn, in_table=True
     ),
     *MetricSpec(
         "p_z",
         "probability that a text drawn holds the secret: the share that did, mean over canaries",
         "share",
-        better="lower",
+        direction="lower",
     )
-    .row(planted(p_z), mean, was_drawn, brief=True)
+    .row(planted(p_z), mean, was_drawn, in_table=True)
     .with_ends(aggregates.SAMPLED_SHARE, planted(p_z_sampled)),
     MetricSpec(
         "p_z_most",
         "no canary's probability to be in a text drawn is above this, each by its own 95 % Clopper-Pearson interval",
         "share",
-        better="lower",
-    ).row(planted(p_z_high), maximum, was_drawn, brief=True),
-    MetricSpec("control_p_z", "the same as p_z for controls", "share").row(controls(p_z), mean, was_drawn, brief=True),
+        direction="lower",
+    ).row(planted(p_z_high), maximum, was_drawn, in_table=True),
+    MetricSpec("control_p_z", "the same as p_z for controls", "share").row(
+        controls(p_z), mean, was_drawn, in_table=True
+    ),
     *TWO_RANKS,
     MetricSpec(
         "shortlist_kept",
@@ -230,10 +232,10 @@ METRICS: list[Metric] = [
         planted(lambda found: float(found.extra["nodes"])), mean, lambda found: "nodes" in found.extra
     ),
     MetricSpec(
-        "missed_below",
+        "min_detectable_rate",
         "an extraction rate below this could go unnoticed: so many canaries show it in 8 of 10 runs",
         "share",
-    ).row(planted(tried), aggregates.rate_shown_by, brief=True),
+    ).row(planted(tried), aggregates.rate_shown_by, in_table=True),
     NOISE,
     *COUNTS,
 ]
@@ -245,4 +247,4 @@ def metrics(copies: Copies) -> list[Metric]:
     if not found:
         return pooled_brief(METRICS, "extracted", "success_at_10")
     own = [row for tier in found for row in tier.rows(EXTRACTED[0], aggregates.CLOPPER_PEARSON, extracted)]
-    return [*own, *families, *of_headline(METRICS, "missed_below", found[0])]
+    return [*own, *families, *of_headline(METRICS, "min_detectable_rate", found[0])]

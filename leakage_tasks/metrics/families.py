@@ -32,19 +32,19 @@ def family_rows(
         figure = dataclasses.replace(
             of,
             name=f"{of.name}_{ending}",
-            words=f"{of.words}; of {family} canaries",
+            description=f"{of.description}; of {family} canaries",
             title=f"{of.title.removesuffix(', pooled')}, {family}",
             control=f"control_{of.name}_{ending}",
             count=f"n_{ending}",
             interval=None,
             interval_kind="",
             value=own(of.value),
-            brief=True,
+            in_table=True,
         )
         rows += figure.with_ends(interval, own(planted(bounds)))
         rows += [
             MetricSpec(f"control_{of.name}_{ending}", f"the same of {family} controls", of.unit, of.chance).row(
-                own(controls(value)), mean, of.applies, brief=True
+                own(controls(value)), mean, of.applies, in_table=True
             ),
             MetricSpec(f"n_{ending}", f"{family} canaries planted").row(
                 own(planted(lambda found: None if value(found) is None else 1.0)), count, of.applies

@@ -7,12 +7,14 @@ and an aggregate over nothing is None.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.core.former_names import FIELDS, current_fields
 from leakage_tasks.metrics.aggregates import (
     BOOTSTRAP,
     CLOPPER_PEARSON,
@@ -24,6 +26,8 @@ from leakage_tasks.metrics.aggregates import (
     mean,
 )
 
+P = ParamSpec("P")
+Result = TypeVar("Result")
 Found = TypeVar("Found")
 """What a metric is computed from for one document, most often a :class:`Finding`."""
 Value = Callable[[Found], One | None]
@@ -31,7 +35,7 @@ Applies = Callable[[Found], bool]
 """Whether a finding has the metric at all: one attack's all do, but for what natural secrets do not tell."""
 Direction = Literal["lower", "higher"] | None
 """What is better for the defender; None for controls and counts."""
-MORE = "more_rows"
+MORE = "hidden_metrics"
 """The row that stands for those which the harness' table does without: how many they are."""
 FEW = 17
 """Fewer documents than this are too few for a rate: were none of them a hit, its 95 % interval would reach 20 %."""
@@ -57,17 +61,34 @@ def always(found: Any) -> bool:
     return True
 
 
+class _FormerArguments(type):
+    """The class of classes that take keyword arguments by their former names, too."""
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        return super().__call__(*arguments, **current_fields(named))
+
+
+def _former_arguments(method: Callable[P, Result]) -> Callable[P, Result]:
+    """Return ``method`` so that it takes keyword arguments by their former names, too."""
+
+    @functools.wraps(method)
+    def taking_both(*arguments: Any, **named: Any) -> Result:
+        return method(*arguments, **current_fields(named))
+
+    return taking_both
+
+
 @dataclass(frozen=True)
-class MetricSpec:
+class MetricSpec(metaclass=_FormerArguments):
     """What a metric declares about itself, which results files hold and reports go by."""
 
     name: str
-    words: str = ""
+    description: str = ""
     """What the number is."""
     unit: str = ""
     chance: str | None = None
     """What it is for a model that never saw the canaries; None where that depends on the model."""
-    better: Direction = None
+    direction: Direction = None
     interval: tuple[str, str] | None = None
     """The names of the metrics with its 95 % limits."""
     interval_kind: str = ""
@@ -80,17 +101,30 @@ class MetricSpec:
     """The row of its controls, beside a headline."""
     count: str | None = None
     """The row of the number of documents that it rests on, beside a headline."""
-    of: str = ""
+    parent: str = ""
     """The row about all canaries, of which this one about those planted ``copies`` times is part."""
     copies: int | None = None
-    alarm: ValidityCheck | None = None
+    check: ValidityCheck | None = None
     """What flags a run."""
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Return the value of a field by its former name."""
+            if name in FIELDS:
+                return getattr(self, FIELDS[name])
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    @_former_arguments
     def row(
-        self, value: Value[Found, One], aggregate: Aggregate[One], applies: Applies[Found] = always, brief: bool = False
+        self,
+        value: Value[Found, One],
+        aggregate: Aggregate[One],
+        applies: Applies[Found] = always,
+        in_table: bool = False,
     ) -> Metric[Found, One]:
         """The row of a results table that is declared so."""
-        return Metric(**vars(self), value=value, aggregate=aggregate, applies=applies, brief=brief)
+        return Metric(**vars(self), value=value, aggregate=aggregate, applies=applies, in_table=in_table)
 
     def rate(self, value: Value[Found, float], applies: Applies[Found] = always) -> list[Metric[Found, Any]]:
         """A share of documents with its Clopper-Pearson interval: three rows."""
@@ -118,23 +152,23 @@ class MetricSpec:
 class Metric(MetricSpec, Generic[Found, One]):
     """One row of a results table: what it declares, and how its value comes from what was found.
 
-    ``applies`` says which attacks' results have the row. The harness' table has the ``brief`` ones; a task without any
-    has them all there.
+    ``applies`` says which attacks' results have the row. The harness' table has those that are ``in_table``; a task
+    without any has them all there.
     """
 
     value: Value[Found, One]
     aggregate: Aggregate[One]
     applies: Applies[Found]
-    brief: bool
+    in_table: bool
 
     @property
     def higher_is_better(self) -> bool | None:
-        """The harness' form of ``better``."""
-        return None if self.better is None else self.better == "higher"
+        """The harness' form of ``direction``."""
+        return None if self.direction is None else self.direction == "higher"
 
     def declaration(self) -> dict[str, Any]:
         """What it declares by name, JSON-able and without its name and what is as usual."""
-        spec = MetricSpec(**{each.name: getattr(self, each.name) for each in dataclasses.fields(MetricSpec)})
+        spec = MetricSpec(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MetricSpec)})
         said = dataclasses.asdict(spec)
         return {name: value for name, value in said.items() if name != "name" and value not in ("", None, False)}
 
@@ -145,8 +179,8 @@ class Metric(MetricSpec, Generic[Found, One]):
         names = (f"{self.name}_ci_low", f"{self.name}_ci_high")
         words = f"95 % {interval.kind} interval of {self.name}"
         ends = [
-            MetricSpec(name, f"{words}, {end} end", self.unit, better=self.better).row(
-                value or self.value, aggregate, applies or self.applies, self.brief
+            MetricSpec(name, f"{words}, {end} end", self.unit, direction=self.direction).row(
+                value or self.value, aggregate, applies or self.applies, self.in_table
             )
             for name, end, aggregate in zip(names, ("lower", "upper"), (interval.low, interval.high), strict=True)
         ]
@@ -190,8 +224,8 @@ def controls(value: Value[Finding, One]) -> Value[Finding, One]:
 
 
 COUNTS: list[Metric[Finding, Any]] = [
-    MetricSpec("n_planted", "canaries planted", alarm=too_few("canaries")).row(planted(one), count, brief=True),
-    MetricSpec("n_controls", "controls, never planted", alarm=NO_CONTROLS).row(controls(one), count, brief=True),
+    MetricSpec("n_planted", "canaries planted", check=too_few("canaries")).row(planted(one), count, in_table=True),
+    MetricSpec("n_controls", "controls, never planted", check=NO_CONTROLS).row(controls(one), count, in_table=True),
 ]
 """How many canaries and controls a result rests on."""
 NOISE: Metric[Finding, Any] = MetricSpec(

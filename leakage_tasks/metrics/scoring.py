@@ -29,7 +29,7 @@ from leakage_tasks.metrics.tiers import Copies, Grouped, copies_of
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
 
 Goal = Literal["exposure", "extraction"]
-Order = Mapping[str, Any]
+TaskSettings = Mapping[str, Any]
 """What was asked of the attack, as a request carries it."""
 Values = dict[str, Any]
 """By metric, what one document gives it; None where it gives nothing."""
@@ -38,11 +38,11 @@ Scores = dict[str, dict[str, float | None]]
 
 
 class Answered(NamedTuple):
-    """One document's answer (a finding as JSON, or why there is none), its column of results and its order."""
+    """One document's answer (a finding as JSON, or why there is none), its column of results, the task's settings."""
 
     answer: str
     column: str
-    order: Order
+    task_settings: TaskSettings
 
 
 class DamagedAnswer(ValueError):
@@ -76,12 +76,12 @@ class Scoring:
     """
 
     task: str
-    metrics: Callable[[Order, Copies], Sequence[Metric[Any, Any]]]
-    values: Callable[[Any, str, Order, Copies], Values]
+    metrics: Callable[[TaskSettings, Copies], Sequence[Metric[Any, Any]]]
+    values: Callable[[Any, str, TaskSettings, Copies], Values]
     nulls: Callable[[], Iterable[str]]
     read: Callable[[str], Any] = lambda answer: answer
     copies: Callable[[Any], Grouped | None] = lambda answer: None
-    unscored: Callable[[Order], Mapping[str, str]] = lambda order: {}
+    unscored: Callable[[TaskSettings], Mapping[str, str]] = lambda task_settings: {}
     goal: str = ""
     """What the task's attacks are for: ``exposure``, by which reports bound ε too, ``extraction``, ``suffixes``."""
 
@@ -102,17 +102,17 @@ def inherited(scoring: Scoring, task: str) -> dict[str, str]:
     return {} if scoring.task == task else {INHERITED: scoring.task}
 
 
-def scoring_name(task: str, order: Order) -> str | None:
+def scoring_name(task: str, task_settings: TaskSettings) -> str | None:
     """Return the name of the scoring of a task's answers, None for a task without one.
 
     Args:
         task: The task's name.
-        order: The attack's settings in one of its requests, empty for a task without such requests. Older requests
-            name no scoring, but the goal of their attack.
+        task_settings: The task's settings in one of its requests, empty for a task without such requests. Older
+            requests name no scoring, but the goal of their attack.
     """
-    goal = order.get("goal")
+    goal = task_settings.get("goal")
     usual = task if task in SCORINGS else None if goal is None else f"canary_{goal}"
-    name = order.get(INHERITED, usual)
+    name = task_settings.get(INHERITED, usual)
     return name if isinstance(name, str) else None
 
 
@@ -129,13 +129,13 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
     read = read_answers(scoring, answered) if read is None else read
     copies = copies_among(scoring, read)
     found: dict[str, dict[str, list[Any]]] = {}
-    for place, (each, answer) in enumerate(zip(answered, read, strict=True)):
+    for index, (each, answer) in enumerate(zip(answered, read, strict=True)):
         rows = found.setdefault(each.column, defaultdict(list))
-        with reading(place):
-            values = scoring.values(answer, each.column, each.order, copies)
+        with reading(index):
+            values = scoring.values(answer, each.column, each.task_settings, copies)
         for name, value in values.items():
             rows[name].append(value)
-    metrics = {metric.name: metric for metric in scoring.metrics(answered[0].order, copies)}
+    metrics = {metric.name: metric for metric in scoring.metrics(answered[0].task_settings, copies)}
     return {
         column: {name: metrics[name].aggregate(listed) for name, listed in rows.items()}
         for column, rows in found.items()
@@ -145,8 +145,8 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
 def read_answers(scoring: Scoring, answered: Sequence[Answered]) -> list[Any]:
     """What the task's scoring makes of each answer. Raises DamagedAnswer."""
     found = []
-    for place, each in enumerate(answered):
-        with reading(place):
+    for index, each in enumerate(answered):
+        with reading(index):
             found.append(scoring.read(each.answer))
     return found
 
@@ -174,14 +174,14 @@ def canary_scoring(task: str, goal: Goal, metrics: Callable[[Copies], Sequence[M
     """
     rows = lru_cache(lambda copies: metrics(dict(copies)))
 
-    def listed(order: Order, copies: Copies) -> Sequence[Metric[Finding, Any]]:
+    def listed(task_settings: TaskSettings, copies: Copies) -> Sequence[Metric[Finding, Any]]:
         return rows(tuple(sorted(copies.items(), key=str)))
 
-    def values(found: Finding, column: str, order: Order, copies: Copies) -> Values:
-        return {metric.name: metric.value(found) for metric in listed(order, copies) if metric.applies(found)}
+    def values(found: Finding, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
+        return {metric.name: metric.value(found) for metric in listed(task_settings, copies) if metric.applies(found)}
 
     def nulls() -> list[str]:
-        return [metric.name for metric in metrics({}) if metric.brief and metric.applies(_NO_ATTACK)]
+        return [metric.name for metric in metrics({}) if metric.in_table and metric.applies(_NO_ATTACK)]
 
     scoring = Scoring(task, listed, values, nulls, _finding, _copies, goal=goal)
     return SCORINGS.register(task, scoring, metrics)
@@ -204,44 +204,45 @@ NULLS = ("recall", "recall_early_stop", "p_z")
 """Rows of ``suffix_extraction`` where it stayed unanswered: more would fill the table with nothing."""
 
 
-def selection_of(column: str, order: Order) -> Selection:
+def selection_of(column: str, task_settings: TaskSettings) -> Selection:
     """What a column of ``suffix_extraction`` is read off, by its name."""
     known = [*CONFIDENCES, TRAINED]
     views = [] if column in (suffix_finding.HEADLINE, *known) else [column]
     named = {
-        each.name: each for each in suffix_finding.selections(order.get("confidence", DEFAULT_CONFIDENCE), known, views)
+        selection.name: selection
+        for selection in suffix_finding.selections(task_settings.get("confidence", DEFAULT_CONFIDENCE), known, views)
     }
     return named[column]
 
 
-def reading_of(answer: str, column: str, order: Order) -> SelectedView | None:
+def reading_of(answer: str, column: str, task_settings: TaskSettings) -> SelectedView | None:
     """What a column reads off one answer; None for a pair that was left out."""
-    return selection_of(column, order).select(suffix_finding.suffix_finding_from_json(answer))
+    return selection_of(column, task_settings).select(suffix_finding.suffix_finding_from_json(answer))
 
 
 _suffix_rows = lru_cache(suffix_metrics)
 
 
-def _rows_asked(order: Order) -> Sequence[Metric[SelectedView, Any]]:
-    return _suffix_rows(order.get("wrong"), order.get("controls") is not None)
+def _rows_asked(task_settings: TaskSettings) -> Sequence[Metric[SelectedView, Any]]:
+    return _suffix_rows(task_settings.get("wrong"), task_settings.get("controls") is not None)
 
 
-def _suffix_values(answer: str, column: str, order: Order, copies: Copies) -> Values:
+def _suffix_values(answer: str, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
     """The values of one column for one pair; all None where the pair was left out."""
-    selection, finding = selection_of(column, order), suffix_finding.suffix_finding_from_json(answer)
+    selection, finding = selection_of(column, task_settings), suffix_finding.suffix_finding_from_json(answer)
     reading = selection.select(finding)
-    scheme = DecodingConfig(**{name: order[name] for name in DECODING_OPTIONS if name in order})
+    scheme = DecodingConfig(**{name: task_settings[name] for name in DECODING_OPTIONS if name in task_settings})
     like = reading or suffix_finding.left_out_view(finding, selection, scheme)
-    rows = [metric for metric in _rows_asked(order) if metric.applies(like)]
+    rows = [metric for metric in _rows_asked(task_settings) if metric.applies(like)]
     values = {row.name: None if reading is None else row.value(reading) for row in rows}
     if selection.kind == "headline" and finding.nodes == 0:
         values[LEFT_OUT.name] = 1.0 if reading is None and not finding.control else None
     return values
 
 
-def _unscored(order: Order) -> Mapping[str, str]:
+def _unscored(task_settings: TaskSettings) -> Mapping[str, str]:
     written = "it counts what the run wrote to a file, and samples do not hold the guesses"
-    return {} if order.get("guesses") is None else {"guesses_written": written}
+    return {} if task_settings.get("guesses") is None else {"guesses_written": written}
 
 
 CANARY_EXPOSURE = canary_scoring("canary_exposure", "exposure", exposure.metrics)
@@ -249,7 +250,7 @@ CANARY_EXTRACTION = canary_scoring("canary_extraction", "extraction", extraction
 SUFFIX_EXTRACTION = register_scoring(
     Scoring(
         "suffix_extraction",
-        lambda order, copies: [*_rows_asked(order), LEFT_OUT],
+        lambda task_settings, copies: [*_rows_asked(task_settings), LEFT_OUT],
         _suffix_values,
         partial(list, NULLS),
         unscored=_unscored,

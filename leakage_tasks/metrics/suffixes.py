@@ -66,7 +66,7 @@ def _discoverable(draws: int) -> list[Row]:
         # Of a suffix that no draw was, nothing tells whether more draws than there were hold it.
         return _told(reading) or (_only_drawn(reading) and draws <= reading.view.samples)
 
-    row = MetricSpec(f"discoverable_{draws}", words, "share", better="lower").row(
+    row = MetricSpec(f"discoverable_{draws}", words, "share", direction="lower").row(
         partial(discoverable, draws), mean, applies
     )
     return row.with_ends(aggregates.SHARE_ENDS, partial(discoverable_ends, draws))
@@ -77,7 +77,7 @@ def _hundred(reading: SelectedView) -> bool:
 
 
 def _among(k: int, applies: Applies[SelectedView]) -> list[Row]:
-    spec = MetricSpec(f"recall_at_{k}", f"share of suffixes among the {k} surest drawn", better="lower")
+    spec = MetricSpec(f"recall_at_{k}", f"share of suffixes among the {k} surest drawn", direction="lower")
     return spec.rate(partial(recalled_among, k), applies)
 
 
@@ -85,11 +85,11 @@ def _early_stop(wrong: int | None) -> list[Row]:
     name, stop = "recall_early_stop", aggregates.early_stop(wrong)
     which = "100 of 1,000 or more pairs, else a tenth of them" if wrong is None else f"number {wrong}"
     words = f"share of suffixes guessed right before wrong guess {which}, surest first"
-    spec = MetricSpec(name, words, "share", better="lower", title="Recall, early stop", headline=True, count="n")
+    spec = MetricSpec(name, words, "share", direction="lower", title="Recall, early stop", headline=True, count="n")
     theirs = f"{words}; the headline's guesses, ordered by this confidence"
     return [
         *spec.row(guessed, stop).with_ends(aggregates.early_stop_interval(wrong)),
-        MetricSpec(f"{name}_same_guesses", theirs, "share", better="lower").row(
+        MetricSpec(f"{name}_same_guesses", theirs, "share", direction="lower").row(
             guessed_by_headline, stop, lambda reading: reading.kind == "confidence"
         ),
     ]
@@ -97,10 +97,10 @@ def _early_stop(wrong: int | None) -> list[Row]:
 
 def _guesses(wrong: int | None) -> list[Row]:
     off = "share of tokens wrong in the guess, mean"
-    hdt = MetricSpec("hdt", off, "share", better="higher", title="HDT", headline=True, count="n")
+    hdt = MetricSpec("hdt", off, "share", direction="higher", title="HDT", headline=True, count="n")
     recall = "share of suffixes guessed verbatim"
     return [
-        *MetricSpec("recall", recall, better="lower", title="Recall", headline=True, count="n").rate(recalled),
+        *MetricSpec("recall", recall, direction="lower", title="Recall", headline=True, count="n").rate(recalled),
         *_early_stop(wrong),
         *_among(3, _headline),
         *_among(100, _hundred),
@@ -110,20 +110,20 @@ def _guesses(wrong: int | None) -> list[Row]:
 
 def _probabilities() -> list[Row]:
     words = "probability of the exact suffix in one draw of the sampling scheme, mean"
-    chance = MetricSpec("p_z", words, "probability", better="lower", title="p_z", headline=True, count="n")
+    chance = MetricSpec("p_z", words, "probability", direction="lower", title="p_z", headline=True, count="n")
     figure = chance.row(p_z, mean, lambda reading: reading.kind in ("headline", "length") and p_z(reading) is not None)
     most = "no suffix's p_z is above this, each by its own 95 % Clopper-Pearson interval"
     among = "share of suffixes expected among the draws, from p_z"
     ends = "where 'drawn' falls in 95 % of runs, from p_z:"
     bits = "−log2 of the largest p_z of any suffix, b of (l, b)-inextractability"
     whole = "the same under the model's own distribution: temperature 1, nothing cut off"
-    least = partial(MetricSpec, unit="bits", better="higher")
-    share = partial(MetricSpec, unit="share", better="lower")
+    least = partial(MetricSpec, unit="bits", direction="higher")
+    share = partial(MetricSpec, unit="share", direction="lower")
     return [
         *figure.with_ends(
             aggregates.SAMPLED_SHARE, p_z_sampled, lambda reading: _told(reading) or _only_drawn(reading)
         ),
-        MetricSpec("p_z_most", most, "probability", better="lower").row(p_z_high, aggregates.maximum, _only_drawn),
+        MetricSpec("p_z_most", most, "probability", direction="lower").row(p_z_high, aggregates.maximum, _only_drawn),
         *(row for draws in DRAWS for row in _discoverable(draws)),
         share("expected_recall", among).row(expected, mean, _told),
         share("drawn_range_low", f"{ends} lower end").row(expected, aggregates.BY_CHANCE.low, _told),
@@ -148,15 +148,15 @@ def _beyond_base() -> list[Row]:
     likelier = "p_z less p_z_base of the same suffix, mean: what fine-tuning added"
     cheaper = "bits by which fine-tuning made the true suffix cheaper, under the models' own distributions, mean"
     beyond = "share of suffixes that so many draws hold with a probability of 0.5 or more, but not the base's"
-    share = MetricSpec("memorized_beyond_base", beyond, better="lower")
+    share = MetricSpec("memorized_beyond_base", beyond, direction="lower")
     return [
         MetricSpec("p_z_base", "p_z of the model before fine-tuning, mean", "probability").row(
             p_z_base, mean, _compared_by_scheme
         ),
-        *MetricSpec("p_z_added", likelier, "probability", better="lower").average(
+        *MetricSpec("p_z_added", likelier, "probability", direction="lower").average(
             p_z_added, _compared_by_scheme, between=(-1, 1)
         ),
-        *MetricSpec("bits_added", cheaper, "bits", better="lower")
+        *MetricSpec("bits_added", cheaper, "bits", direction="lower")
         .row(bits_added, mean, _compared)
         .with_ends(aggregates.BOOTSTRAP),
         *share.rate(beyond_reference, _compared_by_scheme),
@@ -173,7 +173,7 @@ def _effort() -> list[Row]:
             node_share, mean, lambda reading: _headline(reading) and reading.finding.nodes > 0
         ),
         MetricSpec("model_calls", calls).row(lambda reading: float(reading.finding.model_calls), mean, _headline),
-        MetricSpec("n", "pairs", alarm=too_few("pairs")).row(one, count, _headline),
+        MetricSpec("n", "pairs", check=too_few("pairs")).row(one, count, _headline),
     ]
 
 

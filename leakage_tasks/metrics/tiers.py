@@ -55,11 +55,13 @@ class Tier:
 
     def only(self, row: Metric[Finding, Any]) -> Metric[Finding, Any]:
         """A row about the tier's canaries only, under the name that it has."""
-        return dataclasses.replace(row, value=self.value(row.value), words=f"{row.words}; of canaries {self.words}")
+        return dataclasses.replace(
+            row, value=self.value(row.value), description=f"{row.description}; of canaries {self.words}"
+        )
 
     def part(self, row: Metric[Finding, Any]) -> Metric[Finding, Any]:
         """The same under a name of its own, without an alarm."""
-        return dataclasses.replace(self.only(row), name=f"{row.name}_{self.ending}", alarm=None)
+        return dataclasses.replace(self.only(row), name=f"{row.name}_{self.ending}", check=None)
 
     def rows(
         self, of: Metric[Finding, float], interval: Interval, bounds: Value[Finding, Any]
@@ -71,15 +73,15 @@ class Tier:
         few, own = self.number < FEWEST, self.part(of)
         figure = dataclasses.replace(
             own,
-            words=f"{own.words}{f'; fewer than {FEWEST} give no interval' if few else ''}",
+            description=f"{own.description}{f'; fewer than {FEWEST} give no interval' if few else ''}",
             interval=None,
             interval_kind="",
             title=f"{of.title.removesuffix(', pooled')}, {self.words}",
             headline=self.first,
             count=f"n_{self.ending}",
-            of=of.name,
+            parent=of.name,
             copies=self.copies,
-            brief=True,
+            in_table=True,
         )
         shown = [figure] if few else figure.with_ends(interval, self.value(bounds), always)
         why = f"underpowered: fewer than {FEWEST} canaries {self.words}, too few for an interval"
@@ -88,14 +90,14 @@ class Tier:
         counted = self.value(lambda found: None if of.value(found) is None else 1.0)
         return [
             *shown,
-            MetricSpec(f"n_{self.ending}", f"canaries {self.words}", alarm=alarm).row(counted, count, brief=few),
+            MetricSpec(f"n_{self.ending}", f"canaries {self.words}", check=alarm).row(counted, count, in_table=few),
         ]
 
 
 def tiers(copies: Copies) -> list[Tier]:
     """The tiers, the fewest copies first, that of the context last."""
     numbers = [(times, number) for times, number in copies.items() if isinstance(times, int)]
-    listed = sorted(numbers, key=lambda each: (each[0] == CONTEXT, each[0]))
+    listed = sorted(numbers, key=lambda number: (number[0] == CONTEXT, number[0]))
     return [Tier(times, number, not at and times != CONTEXT) for at, (times, number) in enumerate(listed)]
 
 
@@ -107,7 +109,7 @@ def of_headline(rows: Iterable[Metric[Finding, Any]], name: str, first: Tier) ->
 def pooled_brief(rows: Sequence[Metric[Finding, Any]], *names: str) -> list[Metric[Finding, Any]]:
     """``rows`` for a run without tiers: those of these names, of all canaries, stand in the table with their ends."""
     shown = {*names, *(end for row in rows if row.name in names for end in row.interval or ())}
-    return [dataclasses.replace(row, brief=row.brief or row.name in shown) for row in rows]
+    return [dataclasses.replace(row, in_table=row.in_table or row.name in shown) for row in rows]
 
 
 Grouped = tuple[bool, str, int | None, str]

@@ -19,7 +19,7 @@ from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.stats.multiple import holm
 from leakage_tasks.stats.power import ALPHA, least_exposure, least_hits, rate_shown
 
-Short = Literal["above chance", "not above chance", "cannot be told"]
+Short = Literal["above chance", "not above chance", "inconclusive"]
 _COPIES, _MOST = re.compile(r"[1-9][0-9]{0,8}"), 1e9
 """A number of copies as results write it, and the most canaries that can be meant."""
 FAULT = 0.01
@@ -70,26 +70,26 @@ class _Tested(NamedTuple):
 def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> Verdict | None:
     """The verdict on a canary task, from its rows and what they rest on; None for another task and one without figures.
 
-    What the controls or the kind of secrets leave open cannot be told.
+    What the controls or the kind of secrets leave open is inconclusive.
     """
     figure = next((name for name in ("exposure", "extracted") if values.get(name) is not None), None)
     if figure is None or not _number(values.get("n_planted")):
         return None
     open_ = _left_open(values, tested)
     if open_ is not None:
-        return Verdict("cannot be told", open_)
+        return Verdict("inconclusive", open_)
     chance = _chance(tested)
     if figure == "extracted" and chance is None:
-        return Verdict("cannot be told", "the results do not say of how many values a secret is one")
+        return Verdict("inconclusive", "the results do not say of how many values a secret is one")
     tiers = _tiers(values, tested, figure)
     if figure == "extracted" and not all(0 <= rate <= 1 for _, _, rate in tiers):
-        return Verdict("cannot be told", "the results give an extraction rate that is no share")
+        return Verdict("inconclusive", "the results give an extraction rate that is no share")
     found = [
         _exposed(copies, number, value) if figure == "exposure" else _extracted(copies, number, value, chance or 0.0)
         for copies, number, value in tiers
     ]
-    pooled = values.get("exposure_known")
-    known = values.get(f"exposure_known_x{found[0].copies}", pooled)
+    pooled = values.get("share_with_interval")
+    known = values.get(f"share_with_interval_x{found[0].copies}", pooled)
     return _told(found, bounds=figure == "exposure" and (known or 0.0) < 1)
 
 
@@ -104,7 +104,7 @@ def _told(found: Sequence[_Tested], bounds: bool) -> Verdict:
         where = f"{_times([each.copies for each in above])}, not {headline.planted}"
         return Verdict("above chance", f"{least.shown} with probability {least.p:.2g}; {_nothing(headline)}", where)
     if bounds:
-        return Verdict("cannot be told", "of some canaries the exposure is only known to be so high or higher")
+        return Verdict("inconclusive", "of some canaries the exposure is only known to be so high or higher")
     return Verdict("not above chance", _nothing(headline))
 
 
@@ -119,7 +119,7 @@ def _nothing(headline: _Tested) -> str:
 
 
 def _times(copies: Sequence[int]) -> str:
-    *most, last = (f"{each:,}" for each in copies)
+    *most, last = (f"{copy:,}" for copy in copies)
     return f"planted {' and '.join([*([', '.join(most)] if most else []), last])} times"
 
 
@@ -130,14 +130,14 @@ def _tiers(values: Mapping[str, float | None], tested: Mapping[str, Any], figure
     """
     told = tested.get("repetitions")
     copies = sorted(int(each) for each in told if _COPIES.fullmatch(str(each))) if isinstance(told, Mapping) else []
-    rows = ((each, _number(values.get(f"n_x{each}")), values.get(f"{figure}_x{each}")) for each in copies)
+    rows = ((copy, _number(values.get(f"n_x{copy}")), values.get(f"{figure}_x{copy}")) for copy in copies)
     found = [(each, number, value) for each, number, value in rows if number and value is not None]
     return found or [(0, _number(values.get("n_planted")), values[figure] or 0.0)]
 
 
 def _left_open(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> str | None:
     """Why figures can be held against no chance."""
-    controls = (values.get(name) for name in ("control_p", "control_p_less"))
+    controls = (values.get(name) for name in ("control_p", "control_p_low"))
     if any(p is not None and p < FAULT for p in controls):
         return "the controls are not at chance, so the measurement is at fault"
     if not values.get("n_controls"):
@@ -146,7 +146,7 @@ def _left_open(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     # A results file that others wrote may hold anything there.
     if isinstance(kinds, list) and "natural" in kinds:
         return "natural secrets were not drawn at random, so without a leak they need not be at chance"
-    if values.get("fit_kept") is not None:
+    if values.get("fit_not_rejected") is not None:
         return "the exposure is extrapolated from a fitted distribution"
     return None
 

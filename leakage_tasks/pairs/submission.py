@@ -67,11 +67,11 @@ def write_submission(path: str | Path, guesses: Iterable[SuffixGuess], *, like: 
     An example's id is the guess's ``pair``; the challenge counts them from 0 within its own test set. Guesses may be
     the training text, so the file is as open as ``like``, the data it was guessed from.
     """
-    rows = sorted(guesses, key=lambda each: surest_first(each.confidence, each.bits, each.pair))
+    rows = sorted(guesses, key=lambda guess: surest_first(guess.confidence, guess.bits, guess.pair))
     with replacing(path, like=like) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
-        writer.writerows((each.pair, json.dumps(each.tokens, separators=(",", ":"))) for each in rows)
+        writer.writerows((row.pair, json.dumps(row.tokens, separators=(",", ":"))) for row in rows)
 
 
 def read_submission(path: str | Path) -> list[tuple[int, tuple[int, ...]]]:
@@ -98,14 +98,14 @@ def judged_guesses(
     """
     if not suffixes:
         raise OptionError("there are no pairs to score guesses by: give one or more")
-    for place, (pair, tokens) in enumerate(guesses, 1):
+    for index, (pair, tokens) in enumerate(guesses, 1):
         if pair not in suffixes:
             raise OptionError(
-                f"guess {place} is for example {pair}, which is not among the {len(suffixes)} pairs: check the split"
+                f"guess {index} is for example {pair}, which is not among the {len(suffixes)} pairs: check the split"
             )
         if len(tokens) != len(suffixes[pair]):
             raise OptionError(
-                f"guess {place}, for example {pair}, has {len(tokens)} tokens, expected {len(suffixes[pair])}: "
+                f"guess {index}, for example {pair}, has {len(tokens)} tokens, expected {len(suffixes[pair])}: "
                 "score it against suffixes of its own length"
             )
     return [(pair, tuple(tokens) == tuple(suffixes[pair])) for pair, tokens in guesses]

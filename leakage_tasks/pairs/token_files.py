@@ -142,10 +142,10 @@ def _ids(where: str, field: str, row: dict[str, Any]) -> TokenIds:
     value = row[field]
     if not isinstance(value, list) or not value:
         raise OptionError(f"{where}: field {field!r} is {_shown(value)}, expected a list of one token id or more")
-    for place, token in enumerate(value):
+    for index, token in enumerate(value):
         if type(token) is not int or not 0 <= token <= MOST:
             raise OptionError(
-                f"{where}: field {field!r} holds {_shown(token)} in place {place} (from 0), expected whole numbers "
+                f"{where}: field {field!r} holds {_shown(token)} in place {index} (from 0), expected whole numbers "
                 "from 0: correct it"
             )
     return np.array(value, dtype=np.int64)

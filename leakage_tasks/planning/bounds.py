@@ -91,7 +91,7 @@ def _tokens_of_texts(case: Case, texts: float) -> float:
 
 
 def _exposure(case: Case) -> Bounds:
-    if case.settings.get("signal") == "calibrated":
+    if case.values.get("signal") == "calibrated":
         return _twice(_unknown_tree(case))
     if not case.next_token:
         return _sampled(case)
@@ -124,7 +124,7 @@ def _twice(bounds: Bounds) -> Bounds:
 
 def _asked(case: Case) -> int:
     """Random fillings that are scored for a histogram."""
-    return min(int(case.settings.get("histogram") or 0), case.size)
+    return min(int(case.values.get("histogram") or 0), case.size)
 
 
 def _sampled(case: Case) -> Bounds:
@@ -134,7 +134,7 @@ def _sampled(case: Case) -> Bounds:
 
 
 def _skew_normal(case: Case) -> Bounds:
-    number = min(case.size, int(case.settings["draws"]) + 1)
+    number = min(case.size, int(case.values["draws"]) + 1)
     return _texts(case, Range(max(1, number * 0.5), number + _asked(case)))
 
 
@@ -148,7 +148,7 @@ def _shortest_path(case: Case) -> Bounds:
 
 
 def _beam(case: Case) -> Bounds:
-    width = int(case.settings["width"])
+    width = int(case.values["width"])
     return _stepped(
         case, Range(1 + case.least_steps, min(case.budget, width * case.most_steps) + 1), 1, case.least_steps
     )
@@ -163,14 +163,14 @@ def _greedy(case: Case) -> Bounds:
 
 
 def _sampling(case: Case) -> Bounds:
-    draws = case.budget if case.settings["until"] == "found" else int(case.settings["draws"])
+    draws = case.budget if case.values["until"] == "found" else int(case.values["draws"])
     most = min(case.budget, draws * max(case.most_steps, 1)) + 1
     # What draws share leaves budget for more of them, again and again.
     return _stepped(case, Range(1 + case.least_steps, most), ROUNDS, case.least_steps)
 
 
 def _text_sampling(case: Case) -> Bounds:
-    texts = min(int(case.settings["texts"]), case.budget)
+    texts = min(int(case.values["texts"]), case.budget)
     return Bounds(Range(1, texts * case.length), Range(1, texts * case.length), Range(texts, texts * case.length**2))
 
 
@@ -183,7 +183,7 @@ def _class_loss(case: Case) -> Bounds:
 
 
 def _label_search(case: Case) -> Bounds:
-    width, limit = int(case.settings["beam"]), case.settings.get("shortlist")
+    width, limit = int(case.values["beam"]), case.values.get("shortlist")
     heads, least, most = 1, 0, 0
     for slot, values in enumerate(case.slots):
         tried = min(values, int(limit)) if limit else values
@@ -191,7 +191,7 @@ def _label_search(case: Case) -> Bounds:
         paid = each if slot == 0 else min(each, max(case.budget, heads))
         least, most = least + min(tried, 10) * (slot > 0) + (each if slot == 0 else 0), most + paid + 2 * heads
         heads = min(heads * values, width)
-    if case.settings.get("audit"):
+    if case.values.get("audit"):
         most += case.size if len(case.slots) == 1 else sum(case.slots) * width
     return _texts(case, Range(max(least, 1), most))
 
@@ -209,7 +209,7 @@ def _written(case: Case, bounds: Bounds) -> Bounds:
 
 
 def _inversion(case: Case) -> Bounds:
-    restarts, steps = int(case.settings["restarts"]), int(case.settings["steps"])
+    restarts, steps = int(case.values["restarts"]), int(case.values["steps"])
     # The model's own rows: one read back is not read again.
     least, most = restarts * (steps + 1), max(case.budget, restarts * (2 * steps + 1)) + 1
     passes = Range(steps + 1, 2 * (steps + 2) + most)
@@ -218,15 +218,15 @@ def _inversion(case: Case) -> Bounds:
 
 MODELS: dict[str, Callable[[Case], Bounds]] = {
     "exposure": _exposure,
-    "sampled": _sampled,
+    "rank-sample": _sampled,
     "skew-normal": _skew_normal,
     "brute-force": _brute_force,
     "shortest-path": _shortest_path,
     "beam": _beam,
     "contrastive-beam": lambda case: _twice(_beam(case)),
     "greedy": _greedy,
-    "sampling": _sampling,
-    "text-sampling": _text_sampling,
+    "sample-tokens": _sampling,
+    "sample-text": _text_sampling,
     "class-loss": _class_loss,
     "label-search": _label_search,
     "mix-and-match": _mix_and_match,

@@ -18,7 +18,7 @@ WALKED = 4096
 
 CHUNK = 1024
 """Whole texts that are handed to a target at once."""
-WHOLE_TEXTS = frozenset({"sampled", "skew-normal", "brute-force"})
+WHOLE_TEXTS = frozenset({"rank-sample", "skew-normal", "brute-force"})
 """Attacks that score whole texts, whatever the target."""
 
 
@@ -42,7 +42,7 @@ class Case:
     step: int
     own: int
     at_once: int
-    settings: dict[str, Any]
+    values: dict[str, Any]
     next_token: bool = False
     proposes: bool = False
     masked: bool = False
@@ -61,36 +61,36 @@ class Case:
         return max(self.longest - 1, 0)
 
 
-def case_of(attack: Attack, order: AttackRequest) -> Case:
+def case_of(attack: Attack, request: AttackRequest) -> Case:
     """The numbers of one attack on one canary."""
-    target, space = order.target, order.canary.attack_space
-    length = (target.length(space.fill(order.canary.secret)) or len(space.fill(order.canary.secret))) + 1
+    target, space = request.target, request.canary.attack_space
+    length = (target.length(space.fill(request.canary.secret)) or len(space.fill(request.canary.secret))) + 1
     shortest = longest = length
     tree = None
     following = isinstance(target, PredictsNextToken)
     if following:
         paths = target.paths(space)
-        shortest, longest, tree = shortest_path(paths), paths.longest, paths.inner_nodes(order.budget)
+        shortest, longest, tree = shortest_path(paths), paths.longest, paths.inner_nodes(request.budget)
     own, by_token = length, 0
     if hasattr(target, "tokens_read"):
-        texts = min(space.size, order.budget, CHUNK)
+        texts = min(space.size, request.budget, CHUNK)
         own, by_token = target.tokens_read(length, longest, texts), target.fewest_by_token(length, longest, texts)
     return Case(
         size=space.size,
         slots=tuple(len(slot) for slot in space.slots),
-        budget=order.budget,
+        budget=request.budget,
         length=length,
         shortest=shortest,
         longest=longest,
         step=1 if following and getattr(target, "cached", True) else length,
         own=own,
         at_once=rows_at_once(target, length, own if attack.name in WHOLE_TEXTS and not by_token else None),
-        settings=dict(order.settings),
+        values=dict(request.values),
         next_token=following,
         proposes=isinstance(target, ProposesValues),
         masked=isinstance(target, FillsMasks),
         by_token=by_token,
-        written=written(getattr(target, "generator", None), space, int(order.settings.get("beam", 0))),
+        written=written(getattr(target, "generator", None), space, int(request.values.get("beam", 0))),
         tree=tree,
     )
 

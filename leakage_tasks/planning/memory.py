@@ -32,21 +32,21 @@ class Memory:
         return Memory(*(max(pair) for pair in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
-def memory_of(order: AttackRequest, lm: Any, at_once: int, canaries: int = 1) -> Memory:
+def memory_of(request: AttackRequest, lm: Any, at_once: int, canaries: int = 1) -> Memory:
     """What an attack's search takes at most, on so many canaries together; of weights that cannot be seen nothing."""
-    weights = {id(each): each for module in modules_of(lm) for each in module.parameters()}
-    size = sum(each.numel() * each.element_size() for each in weights.values())
-    target, config = order.target, getattr(getattr(order.target, "model", None), "config", None)
+    weights = {id(parameter): parameter for module in modules_of(lm) for parameter in module.parameters()}
+    size = sum(weight.numel() * weight.element_size() for weight in weights.values())
+    target, config = request.target, getattr(getattr(request.target, "model", None), "config", None)
     width = int(getattr(config, "vocab_size", None) or 0)
     if not isinstance(target, PredictsNextToken):
-        length = target.length(order.canary.attack_space.fill(order.canary.secret)) or 1
+        length = target.length(request.canary.attack_space.fill(request.canary.secret)) or 1
         row = target.row_bytes(length) if hasattr(target, "row_bytes") else LOGIT_BYTES * width * length
         return Memory(size, row * at_once, 0)
-    paths = target.paths(order.canary.attack_space)
+    paths = target.paths(request.canary.attack_space)
     state, _, _ = target.start(paths.prefix, paths.columns)
     row = _largest_row(target, state, paths)
     allowed = getattr(target, "states", None) or MemoryBudget(getattr(target, "device", None))
-    rows, own = order.budget * canaries, row + LOGIT_BYTES * width
+    rows, own = request.budget * canaries, row + LOGIT_BYTES * width
     # A pass copies what its rows share, and of a translation what they look at, beside what they keep of their own.
     source = getattr(getattr(target, "source", None), "nbytes", 0)
     batch = at_once * (own + target.state_bytes(state) + source)

@@ -43,14 +43,14 @@ class Pace:
         return self.a_pass * passes + self.a_token * tokens
 
 
-def pace_of(order: AttackRequest, modules: Sequence[nn.Module]) -> Pace:
+def pace_of(request: AttackRequest, modules: Sequence[nn.Module]) -> Pace:
     """Time the target on fillings of the canary's space: one row, a quarter of a full pass, a full pass."""
-    target, space = order.target, order.canary.attack_space
-    text = space.fill(order.canary.secret)
+    target, space = request.target, request.canary.attack_space
+    text = space.fill(request.canary.secret)
     at_once = rows_at_once(target, target.length(text) or len(text))
-    fillings = space.sample(at_once, "plan") if space.slots else [order.canary.secret]
-    texts = [space.fill(each) for each in fillings] or [text]
-    ask = _steps(order) if isinstance(target, PredictsNextToken) else _whole_texts(order, texts)
+    fillings = space.sample(at_once, "plan") if space.slots else [request.canary.secret]
+    texts = [space.fill(filling) for filling in fillings] or [text]
+    ask = _steps(request) if isinstance(target, PredictsNextToken) else _whole_texts(request, texts)
     ask(1)
     sizes = sorted({1, max(1, at_once // 4), at_once})
     timed = tuple(_timed(ask, size, modules, len(text)) for size in sizes)
@@ -77,10 +77,10 @@ def _timed(ask: Any, size: int, modules: Sequence[nn.Module], length: int) -> Ti
     return Timed(count.passes or 1, count.tokens or size * length, float(best))
 
 
-def _steps(order: AttackRequest) -> Any:
+def _steps(request: AttackRequest) -> Any:
     """A token more after the shared beginning, for so many rows."""
-    target = order.target
-    paths = target.paths(order.canary.attack_space)
+    target = request.target
+    paths = target.paths(request.canary.attack_space)
     state, _, _ = target.start(paths.prefix, paths.columns)
 
     def ask(rows: int) -> None:
@@ -90,11 +90,11 @@ def _steps(order: AttackRequest) -> Any:
     return ask
 
 
-def _whole_texts(order: AttackRequest, texts: Sequence[str]) -> Any:
-    target = order.target
+def _whole_texts(request: AttackRequest, texts: Sequence[str]) -> Any:
+    target = request.target
 
     def ask(rows: int) -> None:
-        chosen = [texts[place % len(texts)] for place in range(rows)]
+        chosen = [texts[index % len(texts)] for index in range(rows)]
         if isinstance(target, ScoresLabels):
             target.label_costs(target.encode(chosen))
         else:

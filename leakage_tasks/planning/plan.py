@@ -25,7 +25,7 @@ from leakage_tasks.planning.pilot import Taken, check_number, chosen, merges, pi
 from leakage_tasks.planning.watch import PilotWatch
 from leakage_tasks.stats.totals import Stratum
 from leakage_tasks.targets.memory_budget import memory_within
-from leakage_tasks.tasks.answer_attacks import prepared
+from leakage_tasks.tasks.attack_handler import prepared
 from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction
 
 TASKS = {"canary_exposure": CanaryExposure, "canary_extraction": CanaryExtraction}
@@ -67,10 +67,10 @@ def make_plan(
     found: list[KindPlan] = []
     memory, spent, watch = Memory(0, 0, 0), 0.0, watch or PilotWatch()
     names = list(dict.fromkeys(tasks))
-    for place, task in enumerate(names):
+    for index, task in enumerate(names):
         watch.say(f"{task}: checking the model's fast ways and timing its passes")
         planner = Planner(lm, task, manifest, metadata, pilot, chat)
-        found += planner.kinds(watch, len(names) - place)
+        found += planner.kinds(watch, len(names) - index)
         memory, spent = memory.larger(planner.memory()), spent + planner.spent
     return Plan(found, memory, spent)
 
@@ -91,11 +91,19 @@ class Planner:
         self._watch = PilotWatch()
         made = TASKS[task]({"task": task, "metadata": {**metadata, "canaries": manifest}})
         made.take_chat(chat or {})
-        self.order, canaries, self.target = prepared(lm, made.order, made.test_docs())
-        self.context = Context(**self.order["context"])
-        order = self.order
+        self.task_settings, canaries, self.target = prepared(lm, made.task_settings, made.test_docs())
+        self.context = Context(**self.task_settings["context"])
+        task_settings = self.task_settings
         self.pairs = chosen_attacks(
-            *(order["attack"], self.target, canaries, order["budget"], order["seed"], order["goal"], order["settings"]),
+            *(
+                task_settings["attack"],
+                self.target,
+                canaries,
+                task_settings["budget"],
+                task_settings["seed"],
+                task_settings["goal"],
+                task_settings["settings"],
+            ),
             self.context,
         )
         self.modules = modules_of(lm)
@@ -105,11 +113,11 @@ class Planner:
 
     def _allowed(self) -> AbstractContextManager[None]:
         """The memory that the run is given."""
-        return memory_within(self.order.get("memory"))
+        return memory_within(self.task_settings.get("memory"))
 
     def memory(self) -> Memory:
         """What the task's searches take."""
-        with self._allowed(), hiding([order.canary for _, order in self.pairs]):
+        with self._allowed(), hiding([request.canary for _, request in self.pairs]):
             return memory_of(_open_first(self.pairs), self.lm, self.pace.at_once, len(self.pairs))
 
     def kinds(self, watch: PilotWatch | None = None, tasks: int = 1) -> list[KindPlan]:
@@ -118,16 +126,16 @@ class Planner:
         The pilot's time is shared with ``tasks`` - 1 tasks that come after this one.
         """
         grouped: dict[tuple[str, str], list[tuple[Attack, AttackRequest]]] = {}
-        for attack, order in self.pairs:
-            grouped.setdefault((attack.name, kind_of(order.canary)), []).append((attack, order))
+        for attack, request in self.pairs:
+            grouped.setdefault((attack.name, kind_of(request.canary)), []).append((attack, request))
         self._watch = watch or PilotWatch()
         samples = {key: self._sample(pairs) for key, pairs in grouped.items()}
         self._watch.begin(sum(map(len, samples.values())), f"pilot of {self.task}")
         found = []
         try:
             with self._allowed():
-                for place, (key, pairs) in enumerate(grouped.items()):
-                    self._watch.open_share(tasks * len(grouped) - place)
+                for index, (key, pairs) in enumerate(grouped.items()):
+                    self._watch.open_share(tasks * len(grouped) - index)
                     found.append(self._kind(*key, pairs, samples[key]))
                     self._watch.planned(found[-1])
         finally:
@@ -135,7 +143,7 @@ class Planner:
         return found
 
     def _sample(self, pairs: Sequence[tuple[Attack, AttackRequest]]) -> list[Canary]:
-        return chosen([order.canary for _, order in pairs], self.pilot, int(self.order["seed"]))
+        return chosen([request.canary for _, request in pairs], self.pilot, int(self.task_settings["seed"]))
 
     def _kind(
         self, attack: str, kind: str, pairs: Sequence[tuple[Attack, AttackRequest]], sample: Sequence[Canary]
@@ -158,10 +166,10 @@ class Planner:
 
     def attacked(self, canaries: Sequence[Canary]) -> list[Finding]:
         """What the task's attack finds out about some of its canaries, none of them natural."""
-        order = self.order
-        given = {"budget": order["budget"], "seed": order["seed"], "goal": order["goal"]}
-        asked = {"settings": order["settings"], "context": self.context}
-        return run_attack(order["attack"], self.target, canaries, **given, **asked, read=self._watch.read)
+        task_settings = self.task_settings
+        given = {"budget": task_settings["budget"], "seed": task_settings["seed"], "goal": task_settings["goal"]}
+        asked = {"values": task_settings["settings"], "context": self.context}
+        return run_attack(task_settings["attack"], self.target, canaries, **given, **asked, on_rows=self._watch.read)
 
 
 def kind_of(canary: Canary) -> str:
@@ -170,15 +178,15 @@ def kind_of(canary: Canary) -> str:
 
 
 def _open_first(pairs: Sequence[tuple[Attack, AttackRequest]]) -> AttackRequest:
-    """The order that the model is timed with: a natural canary's only where there is no other."""
-    return min((order for _, order in pairs), key=lambda order: order.canary.kind == NATURAL)
+    """The request that the model is timed with: a natural canary's only where there is no other."""
+    return min((request for _, request in pairs), key=lambda request: request.canary.kind == NATURAL)
 
 
 def _bounds(pairs: Sequence[tuple[Attack, AttackRequest]], kind: str) -> Bounds:
     """The least and the most of a kind's canaries; of natural ones no more than their budget lets be known."""
     every = pairs[:: -(-len(pairs) // SPREAD)]
-    with hiding([order.canary for _, order in pairs]):
-        found = [bounds_of(attack.name, case_of(attack, order)) for attack, order in every]
+    with hiding([request.canary for _, request in pairs]):
+        found = [bounds_of(attack.name, case_of(attack, request)) for attack, request in every]
     ends = {
         name: Range(min(getattr(each, name).least for each in found), max(getattr(each, name).most for each in found))
         for name in ("rows", "passes", "tokens")

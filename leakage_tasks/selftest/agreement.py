@@ -40,8 +40,8 @@ def check(subject: Subject) -> SelfTestRow:
     )
     misses, number = sides[LOW] + sides[HIGH], len(estimates)
     p = misses_p(sides[LOW], sides[HIGH], number)
-    bounds = sum(found.method == "lower_bound" for found in estimates)
-    draws = max(found.extra.get("draws", 0) for found in references)
+    bounds = sum(estimate.method == "lower_bound" for estimate in estimates)
+    draws = max(reference.extra.get("draws", 0) for reference in references)
     against = f"a uniform sample of {draws} whole texts each" if draws else "the exact rank"
     words = (
         f"{number - misses} of {number} estimates agree with {against} ({sides[LOW]} too low, {sides[HIGH]} too high); "
@@ -57,21 +57,21 @@ def check(subject: Subject) -> SelfTestRow:
         "level": LEVEL,
         "samples": draws,
         "bounds": bounds,
-        "ranks": [found.rank for found in estimates],
-        "intervals": [[found.rank_low, found.rank_high] for found in estimates],
-        "hits": [found.extra.get("hits") for found in references],
+        "ranks": [estimate.rank for estimate in estimates],
+        "intervals": [[estimate.rank_low, estimate.rank_high] for estimate in estimates],
+        "hits": [reference.extra.get("hits") for reference in references],
     }
-    return judged(NAME, p >= LEVEL, words, figures, "rank by attack=sampled on this model")
+    return judged(NAME, p >= LEVEL, words, figures, "rank by attack=rank-sample on this model")
 
 
 def _estimates(subject: Subject, findings: Sequence[Finding]) -> list[Finding]:
     """The findings, with an estimate in the place of each exact count."""
-    counted = [canary for canary, found in zip(subject.canaries, findings, strict=True) if found.method == "exact"]
+    counted = [canary for canary, finding in zip(subject.canaries, findings, strict=True) if finding.method == "exact"]
     again = subject.attack(
         "exposure", subject.target, counted, "estimates", subject.settings.budget, {"method": "estimated"}
     )
     estimated = {found.canary: found for found in again}
-    return [estimated.get(found.canary, found) for found in findings]
+    return [estimated.get(finding.canary, finding) for finding in findings]
 
 
 def misses_p(low: int, high: int, number: int) -> float:

@@ -51,4 +51,4 @@ def one_by_one(target: Any) -> Any:
 
 def _each(ask: Callable[[Any], FloatArray], items: Any) -> FloatArray:
     """What ``ask`` answers to each of ``items`` by itself."""
-    return np.concatenate([ask(items[place : place + 1]) for place in range(len(items))]) if len(items) else ask(items)
+    return np.concatenate([ask(items[index : index + 1]) for index in range(len(items))]) if len(items) else ask(items)

@@ -54,12 +54,12 @@ def check(subject: Subject) -> SelfTestRow:
         why = "so that ranks say nothing: give a --template of values that the model knows"
         return skipped(NAME, f"{tied:.0%} of the fillings cost the same, {why}")
     findings, size = subject.ranked.findings, subject.canaries[0].space.size
-    shares = [share_of(found, size, tied) for found in findings]
+    shares = [share_of(finding, size, tied) for finding in findings]
     bounds = sum(share.bound for share in shares)
     if 2 * bounds > len(shares):
         return skipped(NAME, f"of {bounds} of {len(shares)} canaries no more than a bound is known: raise --budget")
     far, p = uniform_p(shares, subject.settings.seed)
-    exposures = [float(found.exposure or 0.0) for found in findings]
+    exposures = [float(finding.exposure or 0.0) for finding in findings]
     mean, expected = fmean(exposures), chance_exposure(size)
     words = (
         f"{len(shares)} never planted secrets, mean exposure {mean:.2f} bits (chance: {expected:.2f}); their ranks' "
@@ -76,7 +76,7 @@ def check(subject: Subject) -> SelfTestRow:
         "chance_exposure": expected,
         "bounds": bounds,
         "tied": tied,
-        "methods": sorted({str(found.method) for found in findings}),
+        "methods": sorted({str(finding.method) for finding in findings}),
         "exposures": exposures,
     }
     remedy = "the exposures of this model show a fault, not a leak; see what else did not hold"
@@ -151,7 +151,7 @@ def uniform_p(shares: Sequence[Share], seed: int) -> tuple[float, float]:
     for the whole of ((r − 1) / |R|, r / |R|], which holds a uniform number even where |R| is small. Shares with noise
     are held against simulated ones that have the same noise and, as estimates of a rank, end at 1.
     """
-    low, high, noise = np.array([(each.low, each.high, each.noise) for each in shares]).T
+    low, high, noise = np.array([(share.low, share.high, share.noise) for share in shares]).T
     found = float(distance(low, high))
     if not noise.any():
         return found, float(stats.kstwo.sf(found, len(shares)))

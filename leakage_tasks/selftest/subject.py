@@ -161,7 +161,7 @@ class Subject:
         """What probes, beginnings and the small canaries cost by ``target``; the last as attacks found them."""
         canary = self.canaries[0]
         beginnings = self.text_costs(target, canary, self.beginnings) if self.beginnings else np.zeros(0)
-        own = [found.extra["class_loss"] if self.labelled else found.log_perplexity for found in findings]
+        own = [finding.extra["class_loss"] if self.labelled else finding.log_perplexity for finding in findings]
         return np.concatenate([probes, beginnings, np.array(own, dtype=np.float64)])
 
     @cached_property
@@ -206,14 +206,14 @@ class Subject:
 
     @property
     def _by_texts(self) -> str:
-        return "class-loss" if self.labelled else "sampled"
+        return "class-loss" if self.labelled else "rank-sample"
 
     def attack(
         self, name: str, target: Any, canaries: Sequence[Canary], what: str, budget: int, settings: Any = None
     ) -> list[Finding]:
         """Run an attack for exposure, with a progress bar that says ``what`` is attacked."""
         bar, seed = partial(tqdm, desc=f"selftest: {what}", file=self.screen, leave=False), self.settings.seed
-        return run_attack(name, target, canaries, budget=budget, seed=seed, settings=settings, progress=bar)
+        return run_attack(name, target, canaries, budget=budget, seed=seed, values=settings, progress=bar)
 
 
 def fresh_canaries(
@@ -244,12 +244,12 @@ def narrowed(canary: Canary, most: int = SMALL) -> Canary:
 def others_of(canary: Canary, number: int, seed: int) -> list[Canary]:
     """Canaries of one space, with ``number`` secrets that differ as far as there are so many."""
     fillings = dict.fromkeys(canary.space.sample(4 * number, f"{seed}:{canary.id}:others"))
-    return [replace(canary, id=f"{canary.id}-{n}", secret=each) for n, each in enumerate(list(fillings)[:number])]
+    return [replace(canary, id=f"{canary.id}-{n}", secret=filling) for n, filling in enumerate(list(fillings)[:number])]
 
 
 def _template(space: Space, secret: Filling, fixed: int) -> str:
     """A template in which the first ``fixed`` slots hold the secret's values and the others are open."""
     parts = [literal(space.pieces[0])]
-    for place, (slot, piece) in enumerate(zip(space.slots, space.pieces[1:], strict=True)):
-        parts += (literal(secret[place]) if place < fixed else f"{{{slot.name}}}", literal(piece))
+    for index, (slot, piece) in enumerate(zip(space.slots, space.pieces[1:], strict=True)):
+        parts += (literal(secret[index]) if index < fixed else f"{{{slot.name}}}", literal(piece))
     return "".join(parts)

@@ -13,7 +13,7 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets import rounds
+from leakage_tasks.targets import scheduler
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit, least_padding
 from leakage_tasks.targets.memory_budget import MemoryBudget, check_one_row
@@ -103,18 +103,20 @@ class RowModel:
             more = [_stacked(column) for column in zip(*(own for _, own in asked), strict=True)]
             return np.split(self._read_rows(joined(each), width, ask, more), np.cumsum(list(map(len, each)))[:-1])
 
-        return rounds.ask((ask, width, len(beside)), many, (rows, beside), self.share(len(rows), longest), len(rows))
+        return scheduler.submit(
+            (ask, width, len(beside)), many, (rows, beside), self.share(len(rows), longest), len(rows)
+        )
 
     def share(self, rows: int, length: int) -> float:
         """What a question of so many rows is of those that attacks ask together."""
-        return rounds.share_of_whole_texts(rows, self.batch(length))
+        return scheduler.share_of_whole_texts(rows, self.batch(length))
 
     def _read_rows(self, rows: Rows, width: int, ask: Ask, beside: Sequence[IntArray]) -> FloatArray:
         more = [torch.from_numpy(np.ascontiguousarray(each)) for each in beside]
         if isinstance(rows, np.ndarray):
             return self._equally_long(rows, width, ask, more)
         found = np.zeros((len(rows), width))
-        left = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        left = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         known: list[int] = []
         while left:
             chosen = self._next(rows, left, bool(known))

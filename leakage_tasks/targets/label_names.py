@@ -26,7 +26,7 @@ def some_of(names: Sequence[str]) -> str:
 
 def config_names(config: Any) -> list[str]:
     """The classes' names in a model's config, in order."""
-    return [str(config.id2label[place]) for place in range(config.num_labels)]
+    return [str(config.id2label[index]) for index in range(config.num_labels)]
 
 
 class LabelNames:
@@ -40,7 +40,7 @@ class LabelNames:
         exact = {name: place for spelt in (labels, _bare(labels)) for name, place in _single(spelt).items()}
         folded = _single([label.casefold() for label in _bare(labels)])
         numbered = not any(label.isdecimal() for label in _bare(labels))
-        numbers = {str(place): place for place in range(len(labels))} if numbered else {}
+        numbers = {str(index): index for index in range(len(labels))} if numbered else {}
         self._tables = (exact, folded, numbers)
 
     def find(self, continuation: str) -> int | None:
@@ -76,7 +76,7 @@ def _bare(labels: Sequence[str]) -> list[str]:
 def _single(names: Sequence[str]) -> dict[str, int]:
     """Places of the names that occur once."""
     seen = Counter(names)
-    return {name: place for place, name in enumerate(names) if seen[name] == 1}
+    return {name: index for index, name in enumerate(names) if seen[name] == 1}
 
 
 def read_labels(labels: Labels, number: int) -> list[str]:

@@ -116,7 +116,7 @@ class RowLimit:
         A batch has ``at_once`` texts of its longest one's length, and no more padding than ``most_padding`` times its
         tokens. ``ask`` is given of each sequence ``beside`` what belongs to the batch's texts.
         """
-        order = sorted(range(len(lengths)), key=lambda place: lengths[place])
+        order = sorted(range(len(lengths)), key=lambda index: lengths[index])
         found = np.zeros(len(lengths))
         first = 0
         while first < len(order):

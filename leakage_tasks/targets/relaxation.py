@@ -81,11 +81,11 @@ class Relaxation:
         self.sizes: IntArray = np.zeros(shape, dtype=np.int64)
         columns, alphabets = torch.zeros(shape, dtype=torch.long), torch.full(shape, -1)
         tables: dict[bytes, int] = {}
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             own = slice(len(row.values))
-            self.sizes[place, own] = [len(values) for values in row.values]
-            columns[place, own] = torch.tensor(row.columns)
-            alphabets[place, own] = torch.tensor([tables.setdefault(v.tobytes(), len(tables)) for v in row.values])
+            self.sizes[index, own] = [len(values) for values in row.values]
+            columns[index, own] = torch.tensor(row.columns)
+            alphabets[index, own] = torch.tensor([tables.setdefault(v.tobytes(), len(tables)) for v in row.values])
         ids, mask = padded([row.tokens for row in rows], reader.padding)
         self._ids, self._mask, self._columns, self._alphabets = (
             part.to(self.device) for part in (ids, mask, columns, alphabets)
@@ -168,12 +168,12 @@ def _single(canary: Canary, rows: TokenRows, slot: int, known: Callable[[int], b
     """The one token of each of a slot's values."""
     values, tokens = canary.attack_space.slots[slot].values, rows.tokens(slot)
     of_all = f"of the {len(values)} values of slot {slot + 1} are"
-    if several := [repr(value) for value, own in zip(values, tokens, strict=True) if len(own) != 1]:
+    if several := [repr(value) for value, token in zip(values, tokens, strict=True) if len(token) != 1]:
         raise TargetError(
             f"{len(several)} {of_all} not one token each ({some_of(several)}), and only single ones can be mixed: use "
             "attack=label-search"
         )
-    if unknown := [repr(value) for value, own in zip(values, tokens, strict=True) if not known(own[0])]:
+    if unknown := [repr(value) for value, token in zip(values, tokens, strict=True) if not known(token[0])]:
         raise TargetError(f"{len(unknown)} {of_all} unknown to the model ({some_of(unknown)}): {remedy}")
     return np.array(tokens, dtype=np.int64)[:, 0]
 

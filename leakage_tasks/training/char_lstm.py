@@ -30,6 +30,7 @@ def train_char_lm(
     device: str | torch.device | None = None,
     dtype: torch.dtype = torch.float32,
     on_epoch: OnEpoch | None = None,
+    show_progress: bool = True,
 ) -> TrainedLM:
     """Train an LSTM on ``text``, by default the 2×200 LSTM of The Secret Sharer.
 
@@ -53,6 +54,7 @@ def train_char_lm(
         device: By default the first GPU, or the CPU.
         dtype: Dtype of the weights.
         on_epoch: Called after each epoch.
+        show_progress: Show a progress bar.
 
     Returns:
         The model, its tokenizer and its losses.
@@ -71,7 +73,7 @@ def train_char_lm(
         None if validation is None else Windows(validation, tokenizer, batch_size, length, target_device)
     )
     optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate)
-    config = TrainingConfig(epochs, clip, decay_from, seed=seed)
+    config = TrainingConfig(epochs, clip, decay_from, seed=seed, show_progress=show_progress)
     return fit(model, tokenizer, batches, optimiser, config, validation_batches=validation_batches, on_epoch=on_epoch)
 
 

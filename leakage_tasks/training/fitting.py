@@ -71,6 +71,7 @@ class TrainingConfig:
     patience: int | None = None
     autocast: torch.dtype | None = None
     seed: int = 0
+    show_progress: bool = True
 
 
 def fit(
@@ -128,10 +129,10 @@ def fit(
         epochs=config.epochs,
         rates=schedule(optimiser, config.epochs * len(batches), config.decay_from),
         dropout_seed=config.seed,
-        running=lambda so_far: f"{to_bits(float(so_far.last.mean)):.2f} bits/character",
+        running=lambda so_far: f"{to_bits(float(so_far.last.mean.detach())):.2f} bits/character",
         on_epoch=on_epoch,
         stop=None if stopping is None else stopping.update,
-    ).run(progress(config.epochs * len(batches), "training"))
+    ).run(progress(config.epochs * len(batches), "training", shown=config.show_progress))
     return TrainedLM(model, tokenizer, losses, best=None if stopping is None else stopping.restore(model))
 
 

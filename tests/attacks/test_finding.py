@@ -17,6 +17,12 @@ def test_a_finding_survives_json():
     assert json.loads(finding.to_json())["exposure"] == finding.exposure
 
 
+def test_the_hash_of_settings_keeps_its_old_name():
+    finding = Finding("c", "x", True, 1, "random", 6.6, settings_hash="abc")
+    assert json.loads(finding.to_json())["settings"] == finding.settings == "abc"
+    assert finding_from_json(finding.to_json()).settings_hash == "abc"
+
+
 def test_json_is_strict():
     with pytest.raises(ValueError, match="not JSON compliant"):
         Finding("c", "x", True, 1, "random", 6.6, rank=math.nan).to_json()

@@ -50,7 +50,7 @@ def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
     """Rows, passes and tokens of the run itself, counted on the model; and the ranges of 200 other pilots of five."""
     planner = Planner(lm, TASK, manifest, METADATA, 5)
     for kind in planner.kinds():
-        own = [order.canary for _, order in planner.pairs if order.canary.planted == (kind.kind == "planted")]
+        own = [request.canary for _, request in planner.pairs if request.canary.planted == (kind.kind == "planted")]
         findings, took = taken_together(own, planner.attacked, planner.modules, 1)
         for name in ("rows", "passes", "tokens"):
             found = kind.estimate(name)
@@ -66,10 +66,10 @@ def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
 
 def test_whole_texts_of_many_canaries_share_passes_as_planned(lm: Any, tmp_path: Path) -> None:
     made = make_canaries("the pin of whom it was told is {digits:4}.", 12, controls=0, seed=3, id_prefix="p")
-    planner = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "sampled"}, 5)
+    planner = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "rank-sample"}, 5)
     (kind,) = planner.kinds()
     # A run of its own, which proves what the pilot has proven.
-    run = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "sampled"}, 0)
+    run = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "rank-sample"}, 0)
     _, took = taken_together(made, run.attacked, run.modules, 1)
     found = kind.estimate("passes")
     assert kind.merged
@@ -186,7 +186,7 @@ def test_searches_after_different_sources_are_planned_as_they_run(tmp_path: Path
     translator = HFLM(pretrained=tiny("t5"), tokenizer=ending(), backend="seq2seq", batch_size=8)
     planner = Planner(translator, TASK, manifest_of(tmp_path, canaries), METADATA, 5)
     (kind,) = planner.kinds()
-    _, took = taken_together([order.canary for _, order in planner.pairs], planner.attacked, planner.modules, 1)
+    _, took = taken_together([request.canary for _, request in planner.pairs], planner.attacked, planner.modules, 1)
     found = kind.estimate("passes")
     assert kind.merged
     assert found.low <= took.passes <= found.high

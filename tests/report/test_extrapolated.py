@@ -53,7 +53,7 @@ def test_a_limit_that_it_keeps_to_is_no_pass(leakage: Callable[..., tuple[int, s
 def test_the_leaderboard_flags_it_with_the_share_of_fits_that_hold(run: Path):
     text = " ".join(as_text(board(run), width=200).split())
     assert "exposure is extrapolated from a fitted distribution" in text
-    assert "(fit_kept = 0.500)" in text
+    assert "(fit_not_rejected = 0.500)" in text
     assert "lower bound" not in text
     assert "so high or higher" not in text
 
@@ -83,8 +83,8 @@ def test_it_is_no_bound_among_the_spreads(run: Path):
 def test_scores_and_audit_take_it_for_no_exact_rank(run: Path):
     scored = score_file(run / "run-0" / f"samples_canary_exposure_{STAMP}.jsonl")
     assert scored.scores["none"]["exposure"] == BITS
-    assert scored.scores["none"]["fit_kept"] == 0.5
-    assert "exposure_known" not in scored.scores["none"]
+    assert scored.scores["none"]["fit_not_rejected"] == 0.5
+    assert "share_with_interval" not in scored.scores["none"]
     (secret,) = (each for each in scored.audit if each.name == "epsilon_secret")
     assert "takes an exact rank" in str(secret.refused)
 

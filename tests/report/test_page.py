@@ -79,7 +79,7 @@ def test_explains_every_column(folder: Path):
     made = board(folder)
     parsed = Parsed(page(made))
     text = " ".join(parsed.text)
-    assert all(column.words in text for column in made.columns)
+    assert all(column.description in text for column in made.columns)
     links = [each["href"] for each in parsed.of("a") if each.get("class") == "about"]
     places = {each.get("id") for _, each in parsed.elements}
     assert len(links) == len(made.columns)

@@ -64,7 +64,7 @@ def masked() -> Any:
 
 
 def scores(attack: str, target: Any, canary: Canary, **settings: Any) -> ArrayLike:
-    (found,) = run_attack(attack, target, [canary], budget=200, settings=settings)
+    (found,) = run_attack(attack, target, [canary], budget=200, values=settings)
     return [float(found.rank or 0), *(guess.score for guess in found.guesses)]
 
 

@@ -17,7 +17,7 @@ from leakage_tasks.core.sizes import read_size
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.memory import LOGIT_BYTES
 from leakage_tasks.targets.memory_budget import COPIES, SHARE, MemoryBudget, memory_within
-from leakage_tasks.targets.rounds import together
+from leakage_tasks.targets.scheduler import run_concurrently
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.target import CausalSuffixes
 from tests.oracles import letters, tiny_gpt2
@@ -56,7 +56,7 @@ def test_what_is_allowed_holds_inside_and_no_longer():
 
 def test_the_threads_of_attacks_keep_to_it_too():
     with memory_within(1500):
-        (found,) = together([lambda: MemoryBudget().rows])
+        (found,) = run_concurrently([lambda: MemoryBudget().rows])
     assert found.result == 337
 
 

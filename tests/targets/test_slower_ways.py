@@ -62,6 +62,38 @@ def test_beginnings_that_cannot_be_gone_on_from_name_the_tokens_that_are_read_in
     assert "texts cannot be read after what they begin with, so these passes take up to 22 times" in said()[0]
 
 
+def raises(*given, **named):
+    raise RuntimeError("an attention of its own")
+
+
+def test_a_shared_pass_that_raises_is_warned_of_like_a_wrong_one(said, monkeypatch):
+    monkeypatch.setattr(SharedBatch, "positions", raises)
+    step(CausalTarget(tiny_gpt2(letters()), letters()))
+    assert ["every row needs its own copy of what it begins with" in message for message in said()] == [True]
+
+
+def test_beginnings_that_raise_are_warned_of_like_wrong_ones(said, monkeypatch):
+    from leakage_tasks.targets.causal import beginnings
+
+    monkeypatch.setattr(beginnings, "costs_at_once", raises)
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    target.log_perplexity(["the pin of the long box by the door is " + number for number in map(str, range(100, 160))])
+    assert ["texts cannot be read after what they begin with" in message for message in said()] == [True]
+
+
+def test_prefixes_of_several_lengths_that_cannot_be_read_together_name_how_many_passes_there_are(said, monkeypatch):
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    together = target.read_together
+    monkeypatch.setattr(
+        target, "read_together", lambda rows, *rest: raises() if len(set(map(len, rows))) > 1 else together(rows, *rest)
+    )
+    for _ in range(2):
+        target.read_first([[5, 6, 7], [5, 6], [8, 9, 10, 11]])
+    assert [
+        "texts of several lengths cannot share a pass, so these passes take up to 3" in each for each in said()
+    ] == [True]
+
+
 def test_a_factor_is_never_below_one(said):
     warn_of_slower(object(), "it cannot", 0.2)
     assert "up to 1 times as long" in said()[0]

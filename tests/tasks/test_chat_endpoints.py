@@ -99,7 +99,7 @@ def test_rows_and_declaration_of_a_run(tmp_path: Any) -> None:
     assert row["p_z_most,none"] == pytest.approx(stats.binomtest(max(planted), 10).proportion_ci(method="exact").high)
     assert (row["control_p_z,none"], row["drawn,none"]) == (0, 0.5)
     assert declared["attacks"] == [
-        {"attack": "text-sampling", "access": "black box: answers the model writes to messages"}
+        {"attack": "sample-text", "access": "black box: answers the model writes to messages"}
     ]
     assert (declared["protocol"]["chat"], declared["protocol"]["system_instruction"]) == ("assistant", "Be kind.")
 

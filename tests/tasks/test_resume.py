@@ -17,7 +17,7 @@ from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.journal import FILES, Journal, open_journal
-from leakage_tasks.tasks import answer_attacks
+from leakage_tasks.tasks import attack_handler
 from leakage_tasks.tasks import resume as resuming
 from leakage_tasks.tasks.label_accuracy import LABEL_OPTIONS
 from leakage_tasks.tasks.options import typed_options
@@ -50,8 +50,8 @@ def attacked(monkeypatch):
         seen.append([canary.id for canary in canaries])
         return attack(name, target, canaries, **settings)
 
-    attack = answer_attacks.run_attack
-    monkeypatch.setattr(answer_attacks, "run_attack", noting)
+    attack = attack_handler.run_attack
+    monkeypatch.setattr(attack_handler, "run_attack", noting)
     return seen
 
 
@@ -171,7 +171,7 @@ OPTIONS = {
     "budget": {"budget": 19_000},
     "known": {"known": "before"},
     "context": {"context": "Dear all, "},
-    "attack": {"attack": "sampled"},
+    "attack": {"attack": "rank-sample"},
     "option": {"precision": 0.2},
 }
 

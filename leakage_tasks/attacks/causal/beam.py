@@ -16,17 +16,17 @@ BEAM = 16
 WIDTH = Option("width", int, BEAM, "how many partial fillings of each length a beam search goes on with", minimum=1)
 
 
-@register("beam", "extraction", PredictsNextToken, auto=5, remedy=NO_LOGITS, settings=(WIDTH,))
-def beam(order: AttackRequest) -> AttackResult:
+@register("beam", "extraction", PredictsNextToken, auto=5, remedy=NO_LOGITS, options=(WIDTH,))
+def beam(request: AttackRequest) -> AttackResult:
     """Up to ten fillings by beam search, none of them certain (The Secret Sharer, section 5.3).
 
     A secret is lost once its beginning is not among the ``width`` cheapest of its length. When ``budget`` sequences
     are spent, the best fillings so far are returned.
     """
-    explorer = SearchTree(order.target, order.canary.attack_space)
-    explorer.path_of(order.canary.secret)
-    best = beam_search(explorer, order.settings[WIDTH.name], explorer.calls + order.budget)
-    return explorer.result(order.canary.secret, best)
+    explorer = SearchTree(request.target, request.canary.attack_space)
+    explorer.path_of(request.canary.secret)
+    best = beam_search(explorer, request.values[WIDTH.name], explorer.calls + request.budget)
+    return explorer.result(request.canary.secret, best)
 
 
 def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
@@ -86,34 +86,34 @@ NO_TEXT = "choose a model that generates text or has logits"
 
 
 @register("greedy", "extraction", PredictsNextToken, CompletesText, auto=4, remedy=NO_TEXT)
-def greedy(order: AttackRequest) -> AttackResult:
+def greedy(request: AttackRequest) -> AttackResult:
     """The likeliest allowed token each time, or what the model writes where only that can be asked."""
-    if not isinstance(order.target, PredictsNextToken):
-        return _written(order)
-    explorer = SearchTree(order.target, order.canary.attack_space)
-    limit, width = explorer.calls + order.budget, 1
+    if not isinstance(request.target, PredictsNextToken):
+        return _written(request)
+    explorer = SearchTree(request.target, request.canary.attack_space)
+    limit, width = explorer.calls + request.budget, 1
     best: list[Guess] = []
     # Where the likeliest tokens spell no filling (they are not its canonical ones), look a little wider.
     while not best and width <= BEAM:
         best = beam_search(explorer, width, limit)[:1]
         width *= 4
-    return explorer.result(order.canary.secret, best)
+    return explorer.result(request.canary.secret, best)
 
 
-def _written(order: AttackRequest) -> AttackResult:
+def _written(request: AttackRequest) -> AttackResult:
     """The model's own continuation of the text before the first slot, read slot by slot.
 
     A slot the continuation leaves out or fills with what its alphabet lacks is wrong.
     """
-    space, secret = order.canary.attack_space, order.canary.secret
-    values = read_slots(space, order.target.complete(opening(space, "greedy"), longest(space)))
+    space, secret = request.canary.attack_space, request.canary.secret
+    values = read_slots(space, request.target.complete(opening(space, "greedy"), longest(space)))
     right = tuple(left == true for left, true in zip(values, secret, strict=True))
     written: AttackResult = {"correct": right, "place": 1 if all(right) else None, "model_calls": 1}
     written["extra"] = {"nodes": 0, "written": list(values)}
     if not all(values):
         return written
     try:
-        score = float(order.target.log_perplexity([space.fill(values)])[0])
+        score = float(request.target.log_perplexity([space.fill(values)])[0])
     except TargetError:
         # A model that only writes: its guess has no score.
         return written

@@ -30,12 +30,12 @@ Rank = Callable[[AttackRequest], AttackResult]
 Count = Callable[[SearchTree, Sequence[int], float, int, float], Any]
 
 
-def access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+def access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
     """What the attack takes of the models."""
     return f"{NEXT_TOKEN}, and the same of the model before fine-tuning"
 
 
-def calibrated_rank(order: AttackRequest, by_cost: Rank, count: Count) -> AttackResult:
+def calibrated_rank(request: AttackRequest, by_cost: Rank, count: Count) -> AttackResult:
     """The rank of the secret by log P before fine-tuning minus log P after it, lowest first.
 
     Subtracting a reference model's cost is the calibration of Carlini et al. 2021 ("Extracting Training Data from Large
@@ -47,24 +47,24 @@ def calibrated_rank(order: AttackRequest, by_cost: Rank, count: Count) -> Attack
     ``extra`` has the exposures by cost alone, after fine-tuning and before it (``tuned_exposure``, ``base_exposure``,
     bits), each by ``by_cost`` with a budget of its own. Raises OptionError where there is no model to compare with.
     """
-    space = order.canary.attack_space
-    reference = _reference(order)
-    tree = SearchTree(cast(PredictsNextToken, Contrast(order.target, reference)), space)
-    secret = tree.path_of(order.canary.secret)
+    space = request.canary.attack_space
+    reference = _reference(request)
+    tree = SearchTree(cast(PredictsNextToken, Contrast(request.target, reference)), space)
+    secret = tree.path_of(request.canary.secret)
     bound = within(tree.follow(secret))
-    ranked = _ranked(tree, secret, bound, order, count)
-    plain = {**order.settings, SIGNAL.name: LOSS}
-    found = [by_cost(replace(order, target=each, settings=plain)) for each in (order.target, reference)]
+    ranked = _ranked(tree, secret, bound, request, count)
+    plain = {**request.values, SIGNAL.name: LOSS}
+    found = [by_cost(replace(request, target=each, values=plain)) for each in (request.target, reference)]
     tuned, base = (math.log2(space.size / each["rank"]) for each in found)
     extra = {**ranked["extra"], "tuned_exposure": tuned, "base_exposure": base}
     calls = tree.calls + sum(each["model_calls"] for each in found)
     return {**ranked, "log_perplexity": found[0]["log_perplexity"], "model_calls": calls, "extra": extra}
 
 
-def _reference(order: AttackRequest) -> Any:
-    name, target = order.settings[UNTUNED.name], order.target
+def _reference(request: AttackRequest) -> Any:
+    name, target = request.values[UNTUNED.name], request.target
     if name is not None:
-        return reference_named(name, target, order.canary.attack_space, UNTUNED.name)
+        return reference_named(name, target, request.canary.attack_space, UNTUNED.name)
     take_off = getattr(target, "before_fine_tuning", None)
     found = None if take_off is None else take_off()
     if found is None:
@@ -75,14 +75,16 @@ def _reference(order: AttackRequest) -> Any:
     return found
 
 
-def _ranked(tree: SearchTree, secret: Sequence[int], bound: float, order: AttackRequest, count: Count) -> AttackResult:
+def _ranked(
+    tree: SearchTree, secret: Sequence[int], bound: float, request: AttackRequest, count: Count
+) -> AttackResult:
     """The rank's fields: exact where the budget pays for all fillings, else estimated."""
-    size, longest = order.canary.attack_space.size, max(1, tree.paths.longest - 1)
+    size, longest = request.canary.attack_space.size, max(1, tree.paths.longest - 1)
     # The noise of both models' costs is in their difference.
-    margin = order.noise.path_margin(2 * tree.paths.longest)
-    if size <= order.budget:
+    margin = request.noise.path_margin(2 * tree.paths.longest)
+    if size <= request.budget:
         # Each filling is one sequence, however many tokens of it are read one by one.
         found = count(tree, secret, bound, size * (longest + 1), margin)
         return {**found.fields(), "extra": {"nodes": tree.nodes}}
-    number = max(LEAST, min(MOST, (order.budget - tree.calls) // longest)) // TURN * TURN
-    return summary(draw(tree, secret, bound, number, order.seed, EXPLORING, margin=margin), LEVELS[0], size)
+    number = max(LEAST, min(MOST, (request.budget - tree.calls) // longest)) // TURN * TURN
+    return summary(draw(tree, secret, bound, number, request.seed, EXPLORING, margin=margin), LEVELS[0], size)

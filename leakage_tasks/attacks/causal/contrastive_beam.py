@@ -23,7 +23,7 @@ CONTRAST = Option(
 )
 
 
-def _access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+def _access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
     return f"{NEXT_TOKEN}, and the same of a reference model"
 
 
@@ -32,7 +32,7 @@ def _access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> 
     "extraction",
     PredictsNextToken,
     remedy=NO_LOGITS,
-    settings=(WIDTH, CONTRAST),
+    options=(WIDTH, CONTRAST),
     access=_access,
 )
 def contrastive_beam(request: AttackRequest) -> AttackResult:
@@ -44,9 +44,9 @@ def contrastive_beam(request: AttackRequest) -> AttackResult:
     ``model_calls`` counts the sequences that each of the two models scored. Raises TargetError for a model that cannot
     be loaded, and for one that reads the canary as other tokens.
     """
-    space, settings = request.canary.attack_space, request.settings
-    pair = Contrast(request.target, reference_named(settings["contrast"], request.target, space, "contrast"))
+    space, values = request.canary.attack_space, request.values
+    pair = Contrast(request.target, reference_named(values["contrast"], request.target, space, "contrast"))
     tree = SearchTree(cast(PredictsNextToken, pair), space)
     tree.path_of(request.canary.secret)
-    best = beam_search(tree, settings[WIDTH.name], tree.calls + request.budget)
+    best = beam_search(tree, values[WIDTH.name], tree.calls + request.budget)
     return tree.result(request.canary.secret, best)

@@ -33,17 +33,15 @@ METHOD = Option(
 
 
 EITHER = (PredictsNextToken, ScoresSequences)
-SETTINGS = (METHOD, PRECISION, whole_texts.HISTOGRAM, SIGNAL, UNTUNED)
+OPTIONS = (METHOD, PRECISION, whole_texts.HISTOGRAM, SIGNAL, UNTUNED)
 
 
-def _access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
-    return (calibrated.access if settings.get(SIGNAL.name) == CALIBRATED else access_by_protocol)(
-        needs, target, settings
-    )
+def _access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
+    return (calibrated.access if values.get(SIGNAL.name) == CALIBRATED else access_by_protocol)(needs, target, values)
 
 
-@register("exposure", "exposure", *EITHER, auto=1, remedy=whole_texts.NO_SCORES, settings=SETTINGS, access=_access)
-def exposure(order: AttackRequest) -> AttackResult:
+@register("exposure", "exposure", *EITHER, auto=1, remedy=whole_texts.NO_SCORES, options=OPTIONS, access=_access)
+def exposure(request: AttackRequest) -> AttackResult:
     """Rank of the secret by what it costs the model (The Secret Sharer, Definitions 2 and 3).
 
     If ``budget`` holds all nodes of the search tree or all texts of the space, the rank is exact. For a larger space,
@@ -53,38 +51,39 @@ def exposure(order: AttackRequest) -> AttackResult:
     thinned instead, and where that does not tell either, the rank is a bound, which holds whatever the costs are like;
     where the budget pays for hardly any draws, it goes to a uniform sample of whole texts. ``budget`` counts all
     sequences but, where it is smaller, those that read the secret itself. ``method=exact`` counts without a look,
-    ``estimated`` never does. A model that only scores whole texts gets the ``sampled`` attack. ``histogram`` is as for
-    :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`. ``signal=calibrated`` is
+    ``estimated`` never does. A model that only scores whole texts gets the ``rank-sample`` attack. ``histogram`` is as
+    for :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`. ``signal=calibrated`` is
     :func:`~leakage_tasks.attacks.causal.calibrated.calibrated_rank`. Raises OptionError where ``exact`` exceeds
     ``budget``, and TargetError for ``estimated`` on a model without next-token probabilities.
     """
-    method = order.settings[METHOD.name]
-    if order.settings[SIGNAL.name] == CALIBRATED:
-        _check_next_token(order.target)
-        return calibrated.calibrated_rank(order, exposure, count_exactly)
+    method = request.values[METHOD.name]
+    if request.values[SIGNAL.name] == CALIBRATED:
+        _check_next_token(request.target)
+        return calibrated.calibrated_rank(request, exposure, count_exactly)
     beyond_budget = OptionError(
-        f"canary {order.canary.id!r}: method=exact would score more than budget={order.budget} sequences: raise "
+        f"canary {request.canary.id!r}: method=exact would score more than budget={request.budget} sequences: raise "
         "budget=…, or leave method=auto, which estimates instead"
     )
-    if not isinstance(order.target, PredictsNextToken):
+    if not isinstance(request.target, PredictsNextToken):
         if method == "estimated":
             raise TargetError(
-                "method=estimated draws by next-token probabilities, which this model does not give: use attack=sampled"
+                "method=estimated draws by next-token probabilities, which this model does not give: use "
+                "attack=rank-sample"
             )
-        if method == "exact" and not whole_texts.affordable(order):
+        if method == "exact" and not whole_texts.affordable(request):
             raise beyond_budget
-        return whole_texts.sampled(order)
-    explorer = SearchTree(order.target, order.canary.attack_space)
-    secret = explorer.path_of(order.canary.secret)
+        return whole_texts.rank_sample(request)
+    explorer = SearchTree(request.target, request.canary.attack_space)
+    secret = explorer.path_of(request.canary.secret)
     cost = explorer.follow(secret)
     if method == "exact":
-        ranked = _counted(explorer, secret, within(cost), order, order.budget)
+        ranked = _counted(explorer, secret, within(cost), request, request.budget)
         if ranked is None:
             raise beyond_budget
     else:
-        ranked = _counted_or_drawn(explorer, secret, within(cost), order, count=method == "auto")
+        ranked = _counted_or_drawn(explorer, secret, within(cost), request, count=method == "auto")
     found: AttackResult = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
-    return whole_texts.with_text_costs(found, order)
+    return whole_texts.with_text_costs(found, request)
 
 
 def _check_next_token(target: Any) -> None:
@@ -146,54 +145,58 @@ def count_exactly(
 
 
 def _counted(
-    explorer: SearchTree, secret: Sequence[int], bound: float, order: AttackRequest, limit: int
+    explorer: SearchTree, secret: Sequence[int], bound: float, request: AttackRequest, limit: int
 ) -> AttackResult | None:
     """The exact rank, or None where more than ``limit`` sequences in all would have to be scored."""
-    margin = order.noise.path_margin(explorer.paths.longest)
+    margin = request.noise.path_margin(explorer.paths.longest)
     count = count_exactly(explorer, secret, bound, limit - explorer.calls, margin)
     if count is None:
         return None
-    return {**grade_guesses(count.cheapest, order.canary.secret), **count.fields(), "extra": {"nodes": explorer.nodes}}
+    return {
+        **grade_guesses(count.cheapest, request.canary.secret),
+        **count.fields(),
+        "extra": {"nodes": explorer.nodes},
+    }
 
 
 def _counted_or_drawn(
-    explorer: SearchTree, secret: tuple[int, ...], bound: float, order: AttackRequest, *, count: bool
+    explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest, *, count: bool
 ) -> AttackResult:
     """Return the exact rank if it is to ``count`` and the budget pays for it, else an estimate.
 
     Where the budget pays for too few draws, it goes to a sample of whole texts.
     """
-    found = _of_whole_space(explorer, secret, bound, order) if count else None
+    found = _of_whole_space(explorer, secret, bound, request) if count else None
     if found is not None:
         return found
-    precision, margin = order.settings[PRECISION.name], order.noise.path_margin(explorer.paths.longest)
-    estimate = RankEstimate(explorer, secret, bound, order.seed, order.budget, precision, margin)
+    precision, margin = request.values[PRECISION.name], request.noise.path_margin(explorer.paths.longest)
+    estimate = RankEstimate(explorer, secret, bound, request.seed, request.budget, precision, margin)
     nodes = estimate.explore()
-    left = order.budget - explorer.calls
+    left = request.budget - explorer.calls
     if count and nodes <= left * WORTH_COUNTING:
-        counted = _counted(explorer, secret, bound, order, explorer.calls + int(left * FOR_COUNTING))
+        counted = _counted(explorer, secret, bound, request, explorer.calls + int(left * FOR_COUNTING))
         if counted is not None:
             return counted
     return estimate.result() or _of_texts(
-        whole_texts.ranked_by_sample(order, max(0, order.budget - explorer.calls - 1)), explorer
+        whole_texts.ranked_by_sample(request, max(0, request.budget - explorer.calls - 1)), explorer
     )
 
 
 def _of_whole_space(
-    explorer: SearchTree, secret: tuple[int, ...], bound: float, order: AttackRequest
+    explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest
 ) -> AttackResult | None:
     """Return the exact rank if the budget holds the whole tree or all whole texts, else None.
 
     A text has many nodes if much text follows the last slot. Then a pruned count may take at most as many sequences
     as reading every whole text afterwards, and leaves the budget for that.
     """
-    size, left = order.canary.attack_space.size, order.budget - explorer.calls
+    size, left = request.canary.attack_space.size, request.budget - explorer.calls
     if explorer.paths.inner_nodes(left) is not None:
-        return _counted(explorer, secret, bound, order, order.budget)
+        return _counted(explorer, secret, bound, request, request.budget)
     if size > left:
         return None
-    counted = _counted(explorer, secret, bound, order, explorer.calls + min(left - size, size))
-    return counted or _of_texts(whole_texts.ranked_by_all(order), explorer)
+    counted = _counted(explorer, secret, bound, request, explorer.calls + min(left - size, size))
+    return counted or _of_texts(whole_texts.ranked_by_all(request), explorer)
 
 
 def _of_texts(found: AttackResult, explorer: SearchTree) -> AttackResult:

@@ -41,7 +41,7 @@ class Steps(ArrayRecord):
 
 
 class Lookahead:
-    """A leaning in proportion to how many cheap completions are expected below each child.
+    """A proposal in proportion to how many cheap completions are expected below each child.
 
     Nodes are of one kind if as much may come after them (``Paths.to_come``). What is expected changes continuously
     with the costs it was learnt from, so that their last digits change no draw.
@@ -88,7 +88,7 @@ class Lookahead:
         return self._explorer.columns_of(nodes.paths[:, -1])
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
-        """See :class:`~leakage_tasks.attacks.causal.random_descents.DrawPolicy`."""
+        """See :class:`~leakage_tasks.attacks.causal.random_descents.Proposal`."""
         mass = self.expected(children, bound)
         total = np.bincount(children.parents, weights=mass, minlength=len(nodes))[children.parents]
         return shares(np.where(total > 0, mass, 1.0), children.parents, len(nodes))

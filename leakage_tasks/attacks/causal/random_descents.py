@@ -22,7 +22,7 @@ from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 
-class DrawPolicy(Protocol):
+class Proposal(Protocol):
     """A way to choose among a node's children."""
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
@@ -37,7 +37,7 @@ class Power:
     power: float
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
-        """See :class:`DrawPolicy`."""
+        """See :class:`Proposal`."""
         lowest = np.full(len(nodes), np.inf)
         np.minimum.at(lowest, children.parents, children.costs)
         return shares(np.exp2(self.power * (lowest[children.parents] - children.costs)), children.parents, len(nodes))
@@ -50,32 +50,32 @@ def shares(mass: FloatArray, parents: IntArray, nodes: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class PolicyMixture:
-    """Leanings in turn: draw i has number ``pattern[i % len(pattern)]`` of ``leanings``.
+    """Proposals in turn: draw i has number ``pattern[i % len(pattern)]`` of ``proposals``.
 
-    The number after the last leaning stands for a filling chosen at random, each with the same chance 1/|R|, whose
+    The number after the last proposal stands for a filling chosen at random, each with the same chance 1/|R|, whose
     path is then followed: it bounds every weight by |R| over its share, on every tokenizer.
     """
 
-    leanings: tuple[DrawPolicy, ...]
+    proposals: tuple[Proposal, ...]
     pattern: tuple[int, ...]
 
     @property
     def uniform(self) -> int:
         """The number that stands for fillings chosen at random."""
-        return len(self.leanings)
+        return len(self.proposals)
 
     def of(self, numbers: range) -> IntArray:
-        """The leaning of each draw, ``[n]``."""
+        """The proposal of each draw, ``[n]``."""
         return np.resize(np.roll(self.pattern, -(numbers.start % len(self.pattern))), len(numbers))
 
-    def share(self, leaning: int) -> float:
-        """Share of the draws that have a leaning."""
-        return self.pattern.count(leaning) / len(self.pattern)
+    def share(self, proposal: int) -> float:
+        """Share of the draws that have a proposal."""
+        return self.pattern.count(proposal) / len(self.pattern)
 
     @cached_property
     def shares(self) -> FloatArray:
-        """Share of each leaning, that of random fillings left out, ``[K]``."""
-        return np.array([self.share(leaning) for leaning in range(self.uniform)])
+        """Share of each proposal, that of random fillings left out, ``[K]``."""
+        return np.array([self.share(proposal) for proposal in range(self.uniform)])
 
 
 AS_THE_MODEL = PolicyMixture((Power(1.0),), (0,))
@@ -87,20 +87,20 @@ EXPLORING = PolicyMixture(POWERS, (0, 1, 2, 3, 4, 5, 4, 2))
 """Before anything is known of the costs further down."""
 
 
-def aimed(leaning: DrawPolicy) -> PolicyMixture:
-    """Most draws by ``leaning``, the others spread over all that bounds or hedges it: two in sixteen are random."""
+def adaptive_mixture(proposal: Proposal) -> PolicyMixture:
+    """Most draws by ``proposal``, the others spread over all that bounds or hedges it: two in sixteen are random."""
     ahead, random = len(POWERS), len(POWERS) + 1
-    return PolicyMixture((*POWERS, leaning), _interleaved([ahead] * 9 + [0, 1, 2, 3, MODEL, random, random]))
+    return PolicyMixture((*POWERS, proposal), _interleaved([ahead] * 9 + [0, 1, 2, 3, MODEL, random, random]))
 
 
-def as_the_model() -> PolicyMixture:
+def model_mixture() -> PolicyMixture:
     """Most draws as the model has it: where none finds anything, that bounds best how much there can be."""
     return PolicyMixture(POWERS, _interleaved([MODEL] * 14 + [0, len(POWERS)]))
 
 
 def _interleaved(pattern: Sequence[int]) -> tuple[int, ...]:
     """The same numbers, those of one kind not all together, so that a part of the pattern has all kinds."""
-    return tuple(pattern[7 * place % len(pattern)] for place in range(len(pattern)))
+    return tuple(pattern[7 * index % len(pattern)] for index in range(len(pattern)))
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Visit:
     """A batch of nodes that were read, and the descents that came there.
 
     Descent ``who[i]`` stands at row ``at[i]`` of ``nodes``; ``log2_q`` ``[nodes, K]`` is log2 of the probability to
-    come to a node by each of K leanings, ``chance`` ``[children, K]`` that to go on from it to a child. ``taken`` are
+    come to a node by each of K proposals, ``chance`` ``[children, K]`` that to go on from it to a child. ``taken`` are
     those of ``children``, their ``rows``, that some descent goes on to: descent ``goers[i]`` to row ``place[i]`` of
     ``taken``. ``whole[i]`` says of a goer that it follows a random filling, which that child ends. Descents are
     numbered from 0 within the call.
@@ -132,7 +132,7 @@ def descend(
 ) -> Iterator[Visit]:
     """Every batch of nodes that the descents of these ``numbers`` come to, from the root.
 
-    Each goes by its own leaning of the ``mixture``, among children that cost no more than ``bound``, until no token
+    Each goes by its own proposal of the ``mixture``, among children that cost no more than ``bound``, until no token
     may follow; one after a random filling ends where that costs more.
     """
     draws = _Draws(explorer, numbers, seed, mixture)
@@ -141,7 +141,9 @@ def descend(
     at, who = np.zeros(len(numbers), dtype=np.int64), np.arange(len(numbers))
     while True:
         children = explorer.children(nodes, bound)
-        chance = np.stack([each.chances(explorer, nodes, children, bound) for each in mixture.leanings], axis=1)
+        chance = np.stack(
+            [proposal.chances(explorer, nodes, children, bound) for proposal in mixture.proposals], axis=1
+        )
         chosen = draws.choose(nodes, children, chance, at, who)
         goers = who[chosen >= 0]
         used, place = _used(chosen[chosen >= 0], len(children))
@@ -166,11 +168,11 @@ class _Draws:
 
     def __init__(self, explorer: SearchTree, numbers: range, seed: str, mixture: PolicyMixture) -> None:
         self._numbers, self._seed, self._random = numbers, seed, mixture.uniform
-        self._leaning = mixture.of(numbers)
+        self._proposal = mixture.of(numbers)
         self._uniform: dict[int, FloatArray] = {}
         self._width = len(explorer.paths.columns)
         earlier = int((mixture.of(range(numbers.start)) == mixture.uniform).sum())
-        self._columns, self._lengths = _random_paths(explorer, self._leaning == mixture.uniform, earlier, seed)
+        self._columns, self._lengths = _random_paths(explorer, self._proposal == mixture.uniform, earlier, seed)
 
     def choose(self, nodes: Nodes, children: Children, chance: FloatArray, at: IntArray, who: IntArray) -> IntArray:
         """The row of ``children`` that each descent goes on to, −1 for none."""
@@ -179,9 +181,9 @@ class _Draws:
             self._uniform[depth] = _uniform(f"{self._seed}:{depth}", self._numbers)
         first = np.searchsorted(children.parents, np.arange(len(nodes) + 1))
         chosen = np.full(len(who), -1, dtype=np.int64)
-        open_, leaning = first[at + 1] > first[at], self._leaning[who]
-        rows = np.flatnonzero(open_ & (leaning < self._random))
-        chosen[rows] = _take(chance, leaning[rows], first, at[rows], self._uniform[depth][who[rows]])
+        open_, proposal = first[at + 1] > first[at], self._proposal[who]
+        rows = np.flatnonzero(open_ & (proposal < self._random))
+        chosen[rows] = _take(chance, proposal[rows], first, at[rows], self._uniform[depth][who[rows]])
         rows = np.flatnonzero(open_ & (self._lengths[who] > depth))
         if len(rows):
             cell = children.parents * self._width + children.columns
@@ -211,10 +213,10 @@ def _random_paths(explorer: SearchTree, at_random: BoolArray, earlier: int, seed
     return columns, lengths
 
 
-def _take(chance: FloatArray, leaning: IntArray, first: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:
-    """The child each descent goes on to: its node's cumulative q, by its leaning, inverted at a uniform number."""
+def _take(chance: FloatArray, proposal: IntArray, first: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:
+    """The child each descent goes on to: its node's cumulative q, by its proposal, inverted at a uniform number."""
     total = np.concatenate([[0.0], np.cumsum(chance.T)])
-    before = leaning * len(chance)
+    before = proposal * len(chance)
     taken = np.searchsorted(total, total[before + first[at]] + uniform, side="right") - 1 - before
     return np.clip(taken, first[at], first[at + 1] - 1)
 

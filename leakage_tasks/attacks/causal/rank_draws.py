@@ -71,33 +71,33 @@ def draw(
     teach: Lookahead | None = None,
     margin: float = 0.0,
 ) -> RankDraws:
-    """Draw paths among those as cheap as the secret, by the leanings of a ``mixture``.
+    """Draw paths among those as cheap as the secret, by the proposals of a ``mixture``.
 
-    A filling that draws of leaning j come to with probability q_j counts 1 / Σ_j share_j·q_j when one comes to it, and
+    A filling that draws of proposal j come to with probability q_j counts 1 / Σ_j share_j·q_j when one comes to it, and
     at the last node of a path all of its fillings count with the chance that the draw had of each. Ranks from draws
     weighted by their probability are Dell'Amico and Filippone's (2015), the estimate of a tree's leaves from random
     descents is Knuth's (1975), the weights of a mixture are Veach and Guibas's (1995). Draws at one node are one node.
     Where a draw goes depends on ``seed``, its number and its depth alone. ``teach`` learns from what is read. With a
     ``margin``, paths are drawn among those up to ``bound + margin``.
     """
-    leanings, highest = mixture.of(range(number)), bound + margin
+    proposals, highest = mixture.of(range(number)), bound + margin
     bounds = [bound, bound - margin, highest] if margin else [bound]
     others, nodes, seen = np.zeros((len(bounds), number)), np.zeros(number), np.zeros(len(bounds), dtype=np.int64)
-    leans = leanings < mixture.uniform
+    by_proposal = proposals < mixture.uniform
     alone = mixture.shares / max(mixture.shares.sum(), 1e-9)
     for visit in random_descents.descend(explorer, range(number), seed, bound=explorer.cut(highest), mixture=mixture):
         found, value = _ending(explorer, visit, secret, mixture, highest)
-        for place, limit in enumerate(bounds):
+        for index, limit in enumerate(bounds):
             inside = visit.children.costs <= limit
-            seen[place] += int(found[inside].sum())
-            _add(others[place], visit, leanings, mixture, np.where(inside, value, 0.0))
+            seen[index] += int(found[inside].sum())
+            _add(others[index], visit, proposals, mixture, np.where(inside, value, 0.0))
         with np.errstate(over="ignore", divide="ignore"):
             nodes[visit.who] += (1 / (np.exp2(visit.log2_q) @ alone))[visit.at]
         if teach is not None:
             teach.learn_from(visit)
     made = [
-        RankDraws(own, nodes[leans], int(met), most_per_draw(explorer, limit, mixture))
-        for own, met, limit in zip(others, seen, bounds, strict=True)
+        RankDraws(other, nodes[by_proposal], int(met), most_per_draw(explorer, limit, mixture))
+        for other, met, limit in zip(others, seen, bounds, strict=True)
     ]
     return dataclasses.replace(made[0], ends=(made[1], made[2])) if margin else made[0]
 
@@ -121,15 +121,15 @@ def _ending(
     return found, value
 
 
-def _add(others: FloatArray, visit: Visit, leanings: IntArray, mixture: PolicyMixture, value: FloatArray) -> None:
+def _add(others: FloatArray, visit: Visit, proposals: IntArray, mixture: PolicyMixture, value: FloatArray) -> None:
     """Add what each descent meets at the nodes of a visit."""
     if not value.any():
         return
     each = np.zeros((len(visit.nodes), mixture.uniform + 1))
-    for leaning in range(mixture.uniform):
-        weights = visit.chance[:, leaning] * value
-        each[:, leaning] = np.bincount(visit.children.parents, weights=weights, minlength=len(visit.nodes))
-    others[visit.who] += each[visit.at, leanings[visit.who]]
+    for proposal in range(mixture.uniform):
+        weights = visit.chance[:, proposal] * value
+        each[:, proposal] = np.bincount(visit.children.parents, weights=weights, minlength=len(visit.nodes))
+    others[visit.who] += each[visit.at, proposals[visit.who]]
     # A random filling counts where it ends, and nowhere on its way.
     others[visit.goers[visit.whole]] += value[visit.rows[visit.place[visit.whole]]]
 
@@ -144,7 +144,7 @@ def most_per_draw(explorer: SearchTree, bound: float, mixture: PolicyMixture) ->
     fillings = {mixture.uniform: float(explorer.space.size)}
     if explorer.grows:
         fillings[MODEL] = float(np.exp2(min(bound, 1000.0)))
-    most = [number / mixture.share(leaning) for leaning, number in fillings.items() if leaning in mixture.pattern]
+    most = [number / mixture.share(proposal) for proposal, number in fillings.items() if proposal in mixture.pattern]
     return min(most, default=math.inf) * (explorer.paths.longest if explorer.space.ends_early else 1)
 
 

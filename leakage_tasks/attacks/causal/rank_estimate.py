@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 from leakage_tasks.attacks.causal import random_descents
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import PolicyMixture, aimed, as_the_model
+from leakage_tasks.attacks.causal.random_descents import PolicyMixture, adaptive_mixture, model_mixture
 from leakage_tasks.attacks.causal.rank_draws import (
     LEAST_EFFECTIVE,
     LEVELS,
@@ -147,7 +147,7 @@ class RankEstimate:
         self._lookahead.settle()
         for turn, teach in ((2, self._lookahead), (3, None)):
             before, number = self._explorer.calls, self._part()
-            self._pilots.append(self._draw(number, turn, aimed(self._lookahead), teach))
+            self._pilots.append(self._draw(number, turn, adaptive_mixture(self._lookahead), teach))
             self._calls_a_draw = (self._explorer.calls - before) / number if number else math.inf
             if teach is not None:
                 teach.settle()
@@ -161,7 +161,7 @@ class RankEstimate:
 
         ``turn`` makes them others than those of another call; ``teach`` learns from what is read.
         """
-        mixture = aimed(self._lookahead) if any(pilot.seen for pilot in self._pilots) else as_the_model()
+        mixture = adaptive_mixture(self._lookahead) if any(pilot.seen for pilot in self._pilots) else model_mixture()
         made: list[RankDraws] = []
         wanted = min(max(wanted, LEAST), MOST)
         while wanted > 0 and self._affordable >= TURN:

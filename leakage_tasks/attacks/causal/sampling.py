@@ -25,8 +25,8 @@ UNTIL = Option(
 )
 
 
-@register("sampling", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, settings=(DRAWS, UNTIL))
-def sampling(order: AttackRequest) -> AttackResult:
+@register("sample-tokens", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, options=(DRAWS, UNTIL))
+def sample_tokens(request: AttackRequest) -> AttackResult:
     """The ten cheapest of the fillings drawn from the model (The Secret Sharer, section 5.2), none of them certain.
 
     At each place a token is drawn among those the template allows, in proportion to the model's probabilities; what
@@ -36,14 +36,14 @@ def sampling(order: AttackRequest) -> AttackResult:
     Raises OptionError where ``budget`` does not pay for the longest draw there can be, and for ``until=found`` on a
     natural secret: whoever made the same draws would know by the end of them what it is.
     """
-    if order.settings[UNTIL.name] == FOUND and order.canary.kind == NATURAL:
+    if request.values[UNTIL.name] == FOUND and request.canary.kind == NATURAL:
         raise OptionError(
-            f"canary {order.canary.id!r} is natural, and until={FOUND} would tell which draw it is: leave it out"
+            f"canary {request.canary.id!r} is natural, and until={FOUND} would tell which draw it is: leave it out"
         )
-    explorer = SearchTree(order.target, order.canary.attack_space)
-    secret = explorer.path_of(order.canary.secret)
-    limit, at_once = explorer.calls + order.budget, order.settings[DRAWS.name]
-    most = MOST_DRAWS if order.settings[UNTIL.name] == FOUND else at_once
+    explorer = SearchTree(request.target, request.canary.attack_space)
+    secret = explorer.path_of(request.canary.secret)
+    limit, at_once = explorer.calls + request.budget, request.values[DRAWS.name]
+    most = MOST_DRAWS if request.values[UNTIL.name] == FOUND else at_once
     # The last token of a draw is not read.
     longest = max(1, explorer.paths.longest - 1)
     draws, found_at = 0, None
@@ -53,7 +53,7 @@ def sampling(order: AttackRequest) -> AttackResult:
         if number < 1:
             break
         drawn: list[Guess] = []
-        for visit in descend(explorer, range(draws, draws + number), order.seed):
+        for visit in descend(explorer, range(draws, draws + number), request.seed):
             drawn = explorer.cheapest(visit.nodes, visit.taken, drawn)
             hit = mask_of(explorer.child_paths(visit.nodes, visit.taken), secret)
             if hit.any():
@@ -63,6 +63,6 @@ def sampling(order: AttackRequest) -> AttackResult:
         draws += number
     if not draws:
         raise OptionError(
-            f"canary {order.canary.id!r}: budget={order.budget} does not pay for one draw: raise it to {longest}"
+            f"canary {request.canary.id!r}: budget={request.budget} does not pay for one draw: raise it to {longest}"
         )
-    return explorer.result(order.canary.secret, best, draws=draws, found_at=found_at)
+    return explorer.result(request.canary.secret, best, draws=draws, found_at=found_at)

@@ -29,8 +29,8 @@ STOPPING = Option(
 BATCH = Option("batch", int, 128, "how many nodes an iteration of best-first search takes", minimum=1)
 
 
-@register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, settings=(STOPPING, BATCH))
-def shortest_path(order: AttackRequest) -> AttackResult:
+@register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, options=(STOPPING, BATCH))
+def shortest_path(request: AttackRequest) -> AttackResult:
     """The ten cheapest fillings by best-first search over partial fillings (The Secret Sharer, section 5.4).
 
     ``batch`` nodes are taken at once, yet the answer is certain: a filling is final once it costs no more than the
@@ -39,14 +39,14 @@ def shortest_path(order: AttackRequest) -> AttackResult:
     the first whole filling is noted, as many more are made, and what they took is sorted. When ``budget`` sequences are
     spent, the best fillings so far are returned; ``proven`` says how many of them are certain.
     """
-    explorer = SearchTree(order.target, order.canary.attack_space)
-    explorer.path_of(order.canary.secret)
-    limit = explorer.calls + order.budget
-    paper, batch = order.settings[STOPPING.name] == PAPER, order.settings[BATCH.name]
+    explorer = SearchTree(request.target, request.canary.attack_space)
+    explorer.path_of(request.canary.secret)
+    limit = explorer.calls + request.budget
+    paper, batch = request.values[STOPPING.name] == PAPER, request.values[BATCH.name]
     known = [] if paper else beam_search(explorer, BEAM, limit)
     run = _search(explorer, known, limit, batch, paper)
     effort = {"iterations": run.iterations, "first_leaf_iteration": run.first_leaf}
-    return explorer.result(order.canary.secret, run.best, run.proven, **effort)
+    return explorer.result(request.canary.secret, run.best, run.proven, **effort)
 
 
 @dataclass

@@ -21,15 +21,15 @@ NO_TEXT = "choose a model that generates text, or has logits"
 
 
 @register(
-    "text-sampling",
+    "sample-text",
     "extraction",
     WritesTexts,
     auto=2,
-    affordable=lambda order: order.target.only_writes,
+    affordable=lambda request: request.target.only_writes,
     remedy=NO_TEXT,
-    settings=(TEXTS, TEMPERATURE),
+    options=(TEXTS, TEMPERATURE),
 )
-def text_sampling(order: AttackRequest) -> AttackResult:
+def sample_text(request: AttackRequest) -> AttackResult:
     """The fillings that a model writes most often, and how often it writes the secret.
 
     ``texts`` independent continuations of the text before the first slot are drawn and read slot by slot. How many of
@@ -38,13 +38,13 @@ def text_sampling(order: AttackRequest) -> AttackResult:
     A guess is scored by −log2 of its share. ``budget`` bounds ``texts``. Raises TargetError for a template that begins
     with its secret, and for a model that cannot be drawn from.
     """
-    space, secret = order.canary.attack_space, order.canary.secret
-    number = min(order.settings[TEXTS.name], order.budget)
-    scheme = DecodingConfig(temperature=order.settings[TEMPERATURE.name], top_p=1.0)
-    texts = order.target.write(opening(space, "text-sampling"), longest(space), number, scheme, order.seed)
+    space, secret = request.canary.attack_space, request.canary.secret
+    number = min(request.values[TEXTS.name], request.budget)
+    scheme = DecodingConfig(temperature=request.values[TEMPERATURE.name], top_p=1.0)
+    texts = request.target.write(opening(space, "sample-text"), longest(space), number, scheme, request.seed)
     read = [read_slots(space, text) for text in texts]
     counts = Counter(values for values in read if all(values))
-    best = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:GUESSES]
+    best = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:GUESSES]
     guesses = [Guess(values, space.fill(values), -math.log2(count / number)) for values, count in best]
     found = grade_guesses(guesses, secret)
     return {

@@ -139,10 +139,10 @@ class _Thinning:
             paths = self._explorer.child_paths(nodes, ending)
             found = self._explorer.paths.count(ending.states, paths) - mask_of(paths, self._secret)
             weights = self._weights[:, first + ending.parents]
-            for place, limit in enumerate(self._bounds):
+            for index, limit in enumerate(self._bounds):
                 inside = np.where(ending.costs <= limit, found, 0)
-                self._others[place] += weights @ inside
-                self._seen[place] += int(inside.sum())
+                self._others[index] += weights @ inside
+                self._seen[index] += int(inside.sum())
             onward.append(own[self._explorer.paths.goes_on(own.states)])
             first += len(nodes)
         return onward
@@ -155,11 +155,11 @@ class _Thinning:
         costs = np.concatenate([own.costs for own in onward])
         likely = np.exp2(costs.min() - costs)
         chosen, weights = [], []
-        for own in self._weights:
-            there = np.flatnonzero(own[parents])
-            stands = own[parents[there]]
+        for weight in self._weights:
+            there = np.flatnonzero(weight[parents])
+            stands = weight[parents[there]]
             measures = (stands * expected[there], stands * likely[there], stands)
-            matters = sum(share * _shares(each) for share, each in zip(SHARES, measures, strict=True))
+            matters = sum(share * _shares(measure) for share, measure in zip(SHARES, measures, strict=True))
             rows, chance = thin(np.asarray(matters), kept, float(self._random.random()))
             chosen.append(there[rows])
             weights.append(stands[rows] / chance)

@@ -58,36 +58,36 @@ HISTOGRAM = Option(
 )
 
 
-def affordable(order: AttackRequest) -> bool:
+def affordable(request: AttackRequest) -> bool:
     """Whether all of R may be scored within the budget."""
-    return order.canary.attack_space.size <= order.budget
+    return request.canary.attack_space.size <= request.budget
 
 
 @register("brute-force", "extraction", ScoresSequences, auto=3, remedy=NO_SCORES, affordable=affordable)
-def brute_force(order: AttackRequest) -> AttackResult:
+def brute_force(request: AttackRequest) -> AttackResult:
     """Every filling scored as a whole text (The Secret Sharer, section 5.1); R must fit ``budget``.
 
     No tree is walked and no beginning shared, so its nodes are the fillings scored.
     """
-    space = order.canary.attack_space
-    if not affordable(order):
+    space = request.canary.attack_space
+    if not affordable(request):
         raise OptionError(
-            f"canary {order.canary.id!r}: attack=brute-force would score {space.size} texts, budget={order.budget}: "
-            "raise budget=…, or use a smaller space"
+            f"canary {request.canary.id!r}: attack=brute-force would score {space.size} texts, "
+            f"budget={request.budget}: raise budget=…, or use a smaller space"
         )
     best: list[Guess] = []
     costs: list[FloatArray] = []
-    for fillings, batch in scored(order, space.enumerate(), up_to_secret(order), GUESSES):
+    for fillings, batch in scored(request, space.enumerate(), up_to_secret(request), GUESSES):
         costs.append(batch)
         places = np.argsort(batch, kind="stable")[:GUESSES]
         new = (Guess(fillings[n], space.fill(fillings[n]), float(batch[n])) for n in places)
         best = best_guesses([*best, *new])
     every = np.concatenate(costs)
     finite(float(every.sum()))
-    own = float(every[space.index(order.canary.secret)])
-    ranked = counted_rank(every, within(own), _margin(order))
+    own = float(every[space.index(request.canary.secret)])
+    ranked = counted_rank(every, within(own), _margin(request))
     found: AttackResult = {**ranked, "log_perplexity": own, "model_calls": len(every)}
-    told = grade_guesses(best, order.canary.secret)
+    told = grade_guesses(best, request.canary.secret)
     return {**found, **told, "proven": len(best), "extra": {"nodes": len(every)}}
 
 
@@ -102,15 +102,17 @@ def counted_rank(costs: FloatArray, bound: float, margin: float) -> AttackResult
     return {**found, "rank_low": float(low), "rank_high": float(high)} if margin and low != high else found
 
 
-def _margin(order: AttackRequest) -> float:
+def _margin(request: AttackRequest) -> float:
     """Return by how many bits rounding may move the cost of the secret's text."""
-    return order.noise.margin(order.tokens) if order.noise != NO_NOISE else 0.0
+    return request.noise.margin(request.tokens) if request.noise != NO_NOISE else 0.0
 
 
-def up_to_secret(order: AttackRequest) -> float:
+def up_to_secret(request: AttackRequest) -> float:
     """What a filling may cost to rank no later than the secret, where the target makes use of it; else infinity."""
-    target = order.target
-    return within(_secret_alone(target, order.canary)) + _margin(order) if isinstance(target, ScoresUpTo) else math.inf
+    target = request.target
+    return (
+        within(_secret_alone(target, request.canary)) + _margin(request) if isinstance(target, ScoresUpTo) else math.inf
+    )
 
 
 def _secret_alone(target: ScoresUpTo, canary: Canary) -> float:
@@ -118,60 +120,60 @@ def _secret_alone(target: ScoresUpTo, canary: Canary) -> float:
 
 
 def scored(
-    order: AttackRequest, fillings: Iterable[Filling], most: float = math.inf, cheapest: int = 0
+    request: AttackRequest, fillings: Iterable[Filling], most: float = math.inf, cheapest: int = 0
 ) -> Iterable[tuple[list[Filling], FloatArray]]:
     """Fillings in batches, each with its log-perplexities.
 
     Those above ``most`` bits, the ``cheapest`` of the batch excepted, need not be exact, see
     :class:`~leakage_tasks.targets.protocols.ScoresUpTo`.
     """
-    source, target = iter(fillings), order.target
+    source, target = iter(fillings), request.target
     limited = most < math.inf and isinstance(target, ScoresUpTo)
     while batch := list(islice(source, LARGER_CHUNK if limited else CHUNK)):
-        texts = [order.canary.attack_space.fill(filling) for filling in batch]
+        texts = [request.canary.attack_space.fill(filling) for filling in batch]
         yield batch, target.log_perplexity_up_to(texts, most, cheapest) if limited else target.log_perplexity(texts)
 
 
-def secret_and_others(order: AttackRequest, others: Sequence[Filling]) -> tuple[float, Iterable[FloatArray]]:
+def secret_and_others(request: AttackRequest, others: Sequence[Filling]) -> tuple[float, Iterable[FloatArray]]:
     """What the secret costs, and in batches what ``others`` do, as far as that is needed to rank it.
 
     They are asked for in one go, unless the target makes use of what the secret costs.
     """
-    if isinstance(order.target, ScoresUpTo):
-        own = _secret_alone(order.target, order.canary)
-        return own, (costs for _, costs in scored(order, others, within(own) + _margin(order)))
-    batches = (costs for _, costs in scored(order, [order.canary.secret, *others]))
+    if isinstance(request.target, ScoresUpTo):
+        own = _secret_alone(request.target, request.canary)
+        return own, (costs for _, costs in scored(request, others, within(own) + _margin(request)))
+    batches = (costs for _, costs in scored(request, [request.canary.secret, *others]))
     first = next(batches)
     return finite(float(first[0])), chain([first[1:]], batches)
 
 
-@register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, settings=(HISTOGRAM,))
-def sampled(order: AttackRequest) -> AttackResult:
+@register("rank-sample", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, options=(HISTOGRAM,))
+def rank_sample(request: AttackRequest) -> AttackResult:
     """Rank by scoring whole texts: all of R where ``budget`` allows it (exact), else a uniform sample of it.
 
     The share of the sample as cheap as the secret, times |R|, estimates the rank, with the Clopper-Pearson
     interval of the share. If no sample is as cheap, all that is known is a lower bound of the exposure.
     ``histogram`` is as for :func:`random_fillings`.
     """
-    if not affordable(order):
-        return with_text_costs(ranked_by_sample(order, order.budget - 1), order)
-    return with_text_costs(ranked_by_all(order), order)
+    if not affordable(request):
+        return with_text_costs(ranked_by_sample(request, request.budget - 1), request)
+    return with_text_costs(ranked_by_all(request), request)
 
 
-def ranked_by_all(order: AttackRequest) -> AttackResult:
+def ranked_by_all(request: AttackRequest) -> AttackResult:
     """The rank's fields of a finding from all fillings, scored as whole texts."""
-    found = brute_force(order)
+    found = brute_force(request)
     del found["proven"]
     return found
 
 
-def ranked_by_sample(order: AttackRequest, draws: int) -> AttackResult:
+def ranked_by_sample(request: AttackRequest, draws: int) -> AttackResult:
     """The rank's fields of a finding from a uniform sample of so many fillings, scored as whole texts."""
-    space = order.canary.attack_space
+    space = request.canary.attack_space
     # The secret itself is no other filling; it counts once, with certainty.
-    drawn = [filling for filling in space.sample(draws, order.seed) if filling != order.canary.secret]
-    own, others = secret_and_others(order, drawn)
-    costs, margin = np.concatenate([np.zeros(0), *others]), _margin(order)
+    drawn = [filling for filling in space.sample(draws, request.seed) if filling != request.canary.secret]
+    own, others = secret_and_others(request, drawn)
+    costs, margin = np.concatenate([np.zeros(0), *others]), _margin(request)
     hits, fewest, most = (int((costs <= within(own) + shift).sum()) for shift in (0.0, -margin, margin))
     ranked = share_of_sample(hits, len(drawn), space.size, (fewest, most))
     return {**ranked, "log_perplexity": own, "model_calls": len(drawn) + 1}
@@ -197,27 +199,27 @@ def share_of_sample(hits: int, draws: int, size: int, ends: tuple[int, int] | No
     return {"rank": 1 + others * hits / draws, "rank_low": low, "rank_high": high, "method": "sampled", "extra": extra}
 
 
-def with_text_costs(found: AttackResult, order: AttackRequest) -> AttackResult:
+def with_text_costs(found: AttackResult, request: AttackRequest) -> AttackResult:
     """:func:`with_costs` of :func:`random_fillings` by the log-perplexity of the whole texts, if any are wanted."""
-    fillings = random_fillings(order)
+    fillings = random_fillings(request)
     if not fillings:
         return found
-    costs = np.concatenate([batch for _, batch in scored(order, fillings)])
+    costs = np.concatenate([batch for _, batch in scored(request, fillings)])
     return with_costs(found, costs, len(costs), decimals=4)
 
 
-def random_fillings(order: AttackRequest) -> list[Filling]:
+def random_fillings(request: AttackRequest) -> list[Filling]:
     """``histogram`` fillings, uniform over R, or all of R once where it has no more; none unless asked for.
 
     Their random stream is their own, so that the rank stays what it is without them.
     """
-    wanted = order.settings.get(HISTOGRAM.name, 0)
-    return list(_fillings(order, wanted, f"{order.seed}:{HISTOGRAM.name}")) if wanted else []
+    wanted = request.values.get(HISTOGRAM.name, 0)
+    return list(_fillings(request, wanted, f"{request.seed}:{HISTOGRAM.name}")) if wanted else []
 
 
-def _fillings(order: AttackRequest, wanted: int, seed: str) -> Iterable[Filling]:
+def _fillings(request: AttackRequest, wanted: int, seed: str) -> Iterable[Filling]:
     """``wanted`` fillings, uniform over R, or all of R once where it has no more."""
-    space = order.canary.attack_space
+    space = request.canary.attack_space
     return space.enumerate() if space.size <= wanted else space.sample(wanted, seed)
 
 
@@ -233,8 +235,8 @@ def with_costs(found: AttackResult, costs: FloatArray, calls: int, decimals: int
     return {**found, "extra": {**extra, "audit_calls": counted, "costs": np.sort(costs).round(decimals).tolist()}}
 
 
-@register("skew-normal", "exposure", ScoresSequences, auto=9, remedy=NO_SCORES, settings=(DRAWS, HISTOGRAM))
-def skew_normal(order: AttackRequest) -> AttackResult:
+@register("skew-normal", "exposure", ScoresSequences, auto=9, remedy=NO_SCORES, options=(DRAWS, HISTOGRAM))
+def skew_normal(request: AttackRequest) -> AttackResult:
     """Exposure as −log2 of the probability that a fitted skew-normal gives to costs no higher than the secret's.
 
     It is fitted to ``draws`` random fillings and tested by Kolmogorov and Smirnov's distance; where R has no more than
@@ -242,24 +244,24 @@ def skew_normal(order: AttackRequest) -> AttackResult:
     good as the distribution's tail. ``histogram``, if above 0, keeps the costs that were fitted.
     Raises OptionError where ``draws`` exceeds ``budget``, or where too few different costs come of them.
     """
-    wanted = order.settings[DRAWS.name]
-    if wanted >= order.budget:
+    wanted = request.values[DRAWS.name]
+    if wanted >= request.budget:
         raise OptionError(
-            f"canary {order.canary.id!r}: draws={wanted} and the secret are more than budget={order.budget}: raise "
+            f"canary {request.canary.id!r}: draws={wanted} and the secret are more than budget={request.budget}: raise "
             "budget=…, or lower draws=…"
         )
-    secret = order.canary.secret
-    others = [each for each in _fillings(order, wanted, order.seed) if each != secret]
-    every = np.concatenate([batch for _, batch in scored(order, [secret, *others])])
+    secret = request.canary.secret
+    others = [filling for filling in _fillings(request, wanted, request.seed) if filling != secret]
+    every = np.concatenate([batch for _, batch in scored(request, [secret, *others])])
     finite(float(every.sum()))
     own, costs = float(every[0]), every[1:]
     try:
         fit = fit_skew_normal(costs)
     except OptionError as error:
-        raise OptionError(f"canary {order.canary.id!r}: {error}") from None
-    bits, margin = fit.exposure(own), _margin(order)
+        raise OptionError(f"canary {request.canary.id!r}: {error}") from None
+    bits, margin = fit.exposure(own), _margin(request)
     low, high = fit.exposure_interval(own + margin)[0], fit.exposure_interval(own - margin)[1]
-    rank, rank_low, rank_high = (max(1.0, order.canary.space.size * 2.0**-each) for each in (bits, high, low))
+    rank, rank_low, rank_high = (max(1.0, request.canary.space.size * 2.0**-each) for each in (bits, high, low))
     found: AttackResult = {
         "log_perplexity": own,
         "model_calls": len(costs) + 1,
@@ -277,17 +279,18 @@ def skew_normal(order: AttackRequest) -> AttackResult:
             "draws": fit.count,
         },
     }
-    return with_costs(found, costs, 0, decimals=4) if order.settings[HISTOGRAM.name] else found
+    return with_costs(found, costs, 0, decimals=4) if request.values[HISTOGRAM.name] else found
 
 
 def warn_of_rejected(findings: Sequence[Finding]) -> None:
     """Say of how many findings the fit is rejected, if of any."""
-    fitted = [each for each in findings if each.method == EXTRAPOLATED]
+    fitted = [finding for finding in findings if finding.method == EXTRAPOLATED]
     rejected = sum(each.extra["rejected"] for each in fitted)
     if rejected:
         log.warning(
             "leakage: the skew-normal fits of %d of %d canaries are rejected (Kolmogorov-Smirnov, p < %s, as is one in "
-            "20 by chance): the tail is not to be trusted, nor the exposure; attack=exposure and sampled fit nothing",
+            "20 by chance): the tail is not to be trusted, nor the exposure; attack=exposure and rank-sample fit "
+            "nothing",
             rejected,
             len(fitted),
             SIGNIFICANCE,

@@ -32,12 +32,12 @@ class ClassScores:
     Match, section 4.3.2). Calibrated, a reference classifier's loss of the same text is taken off.
     """
 
-    def __init__(self, order: AttackRequest, signal: str = LOSS) -> None:
-        self.target, self.space = order.target, order.canary.attack_space
+    def __init__(self, request: AttackRequest, signal: str = LOSS) -> None:
+        self.target, self.space = request.target, request.canary.attack_space
         self.calls = 0
         self.signal = signal
         targets = [self.target, *([_reference(self.target)] if signal == CALIBRATED else [])]
-        self._sides = [(each, each.rows(self.space), each.place_of(order.canary.label)) for each in targets]
+        self._sides = [(target, target.rows(self.space), target.place_of(request.canary.label)) for target in targets]
         _, self.rows, self.label = self._sides[0]
         self._first = np.full(len(self.space.slots[0]), np.nan)
 
@@ -65,7 +65,7 @@ class ClassScores:
 
 def places_of(space: Space, fillings: Sequence[Filling]) -> IntArray:
     """The places of fillings' values in their alphabets, shape ``[n, slots]``."""
-    rows = [[slot.position(value) for slot, value in zip(space.slots, each, strict=True)] for each in fillings]
+    rows = [[slot.position(value) for slot, value in zip(space.slots, filling, strict=True)] for filling in fillings]
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(space.slots))
 
 

@@ -45,10 +45,10 @@ COUNTS = Option("counts", str, None, "a JSON file of counts by word, instead of 
     ScoresLabels,
     auto=1,
     remedy=NO_LABELS,
-    settings=(BEAM, PENALTY, CORPUS, CORPUS_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
+    options=(BEAM, PENALTY, CORPUS, CORPUS_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
     access=access_to_labels,
 )
-def label_search(order: AttackRequest) -> AttackResult:
+def label_search(request: AttackRequest) -> AttackResult:
     """Beam search for the values with the highest P(label | x1 … xt−1, v) − λ·C(v), slot after slot.
 
     The text ends before the next open slot, so that where unknown tokens end the text this is Equation 1. The penalty
@@ -57,10 +57,10 @@ def label_search(order: AttackRequest) -> AttackResult:
     best by the gradient (``shortlist``), as many as it allows. Guesses carry their class loss; with a penalty they are
     in the order of the penalised goal.
     """
-    search = _Search(order)
-    space, secret = order.canary.attack_space, order.canary.secret
-    goal = search.goal if order.settings["lambda"] else plain
-    beam = beam_search(search.scores, secret, order.settings["beam"], search.grow, goal)
+    search = _Search(request)
+    space, secret = request.canary.attack_space, request.canary.secret
+    goal = search.goal if request.values["lambda"] else plain
+    beam = beam_search(search.scores, secret, request.values["beam"], search.grow, goal)
     extra = {"ranked": beam.ranked, **search.notes}
     return {**beam.result(space, secret), "model_calls": search.scores.calls, "extra": extra}
 
@@ -68,35 +68,35 @@ def label_search(order: AttackRequest) -> AttackResult:
 class _Search:
     """What one search tries, and by what it ranks."""
 
-    def __init__(self, order: AttackRequest) -> None:
-        self.settings, self.space = order.settings, order.canary.attack_space
-        self.scores = ClassScores(order, order.settings["signal"])
-        self.shares = _penalties(order, self.scores)
-        self.limits = [self._limit(order, slot) for slot in range(len(self.space.slots))]
-        self.notes: Extra = {"shortlist_kept": []} if order.settings["audit"] else {}
-        if order.settings["audit"] and not any(self.limits):
+    def __init__(self, request: AttackRequest) -> None:
+        self.values, self.space = request.values, request.canary.attack_space
+        self.scores = ClassScores(request, request.values["signal"])
+        self.shares = _penalties(request, self.scores)
+        self.limits = [self._limit(request, slot) for slot in range(len(self.space.slots))]
+        self.notes: Extra = {"shortlist_kept": []} if request.values["audit"] else {}
+        if request.values["audit"] and not any(self.limits):
             raise OptionError("audit=true reports on a shortlist, and none is taken: add shortlist=…, or leave it out")
         if any(self.limits):
             self.notes["shortlist"] = max(limit or 0 for limit in self.limits)
 
-    def _limit(self, order: AttackRequest, slot: int) -> int | None:
+    def _limit(self, request: AttackRequest, slot: int) -> int | None:
         """How many values of a slot are scored after each filling, None for all of them."""
-        size, asked = len(self.space.slots[slot]), self.settings["shortlist"]
+        size, asked = len(self.space.slots[slot]), self.values["shortlist"]
         if asked is not None:
             return asked if asked < size else None
-        width, values = room(self.space, slot, self.settings["beam"], order.budget)
+        width, values = room(self.space, slot, self.values["beam"], request.budget)
         if slot == 0 or size <= values:
             return None
         # Each filling that goes on is also read forward and back for its gradient, a single one at several points.
         values -= 2 * (NUMBER if width == 1 else 1)
         if values < LEAST:
             raise OptionError(
-                f"budget={order.budget} leaves {max(values, 0)} values to try after each of {width} fillings: raise "
+                f"budget={request.budget} leaves {max(values, 0)} values to try after each of {width} fillings: raise "
                 "budget=…, or lower beam=…"
             )
-        if self.scores.rows.single(slot) is None or not isinstance(order.target, DifferentiableInputs):
+        if self.scores.rows.single(slot) is None or not isinstance(request.target, DifferentiableInputs):
             raise TargetError(
-                f"budget={order.budget} does not allow all {size} values after each of {width} fillings, and the "
+                f"budget={request.budget} does not allow all {size} values after each of {width} fillings, and the "
                 "gradient that would choose needs values of one token each: raise budget=…, or lower beam=…"
             )
         return values
@@ -107,19 +107,19 @@ class _Search:
         if limit is None:
             rows, values = _everything(heads, size)
         else:
-            likely = first_order(self.scores, heads, self.settings["shortlist_at"])
+            likely = first_order(self.scores, heads, self.values["shortlist_at"])
             goals = self.goal(likely, kept[:, None] + self.shares[slot])
             values = np.argsort(goals, axis=1, kind="stable")[:, :limit].reshape(-1)
             rows = np.repeat(np.arange(len(heads)), limit)
-            if self.settings["audit"]:
+            if self.values["audit"]:
                 self._audit(heads, kept, slot, rows * size + values)
         return np.concatenate([heads[rows], values[:, None]], axis=1), kept[rows] + self.shares[slot][values]
 
     def goal(self, losses: FloatArray, penalties: FloatArray) -> FloatArray:
         """1 − P(label | text) + λ·ΣC, precise where P is close to 1; the loss itself where λ is 0."""
-        if not self.settings["lambda"]:
+        if not self.values["lambda"]:
             return losses
-        return -np.expm1(-losses * np.log(2)) + self.settings["lambda"] * penalties
+        return -np.expm1(-losses * np.log(2)) + self.values["lambda"] * penalties
 
     def _audit(self, heads: IntArray, kept: FloatArray, slot: int, tried: IntArray) -> None:
         """Score what the shortlist left out as well, and note the share of the exact ten best it kept."""
@@ -140,18 +140,18 @@ def _everything(heads: IntArray, size: int) -> tuple[IntArray, IntArray]:
     return np.repeat(np.arange(len(heads)), size), np.tile(np.arange(size), len(heads))
 
 
-def _penalties(order: AttackRequest, scores: ClassScores) -> Sequence[FloatArray]:
-    slots = order.canary.attack_space.slots
-    if not order.settings["lambda"]:
+def _penalties(request: AttackRequest, scores: ClassScores) -> Sequence[FloatArray]:
+    slots = request.canary.attack_space.slots
+    if not request.values["lambda"]:
         return [np.zeros(len(slot)) for slot in slots]
-    if order.settings["signal"] != LOSS:
+    if request.values["signal"] != LOSS:
         raise OptionError("lambda=… is taken off a probability and goes with signal=loss only: leave one of them out")
-    tokens = [scores.rows.tokens(place) for place in range(len(slots))]
-    return [value_shares(order.target, *each, order.settings) for each in zip(slots, tokens, strict=True)]
+    tokens = [scores.rows.tokens(index) for index in range(len(slots))]
+    return [value_shares(request.target, *each, request.values) for each in zip(slots, tokens, strict=True)]
 
 
 def value_shares(
-    target: Any, alphabet: Alphabet, tokens: Sequence[Sequence[int]], settings: Mapping[str, Any]
+    target: Any, alphabet: Alphabet, tokens: Sequence[Sequence[int]], option_values: Mapping[str, Any]
 ) -> FloatArray:
     """C of each value of an alphabet, shape ``[A]``, from the settings ``corpus`` or ``counts``.
 
@@ -160,17 +160,17 @@ def value_shares(
     A value of several tokens has the share of its rarest one, more than which it cannot have. Without either, Python's
     own help text stands in for the training text, as the paper suggests of public ones. Raises LeakageError.
     """
-    if settings["counts"] is not None:
-        shares = shares_given(settings["counts"])
+    if option_values["counts"] is not None:
+        shares = shares_given(option_values["counts"])
         return np.array([shares.get(value, 0.0) for value in alphabet.values])
-    if settings["corpus"] is None:
+    if option_values["corpus"] is None:
         warn_once(
-            f"lambda={settings['lambda']}: word frequencies are those of Python's help text, which may be far from "
-            "those of your training text; give them with corpus=FILE or counts=FILE"
+            f"lambda={option_values['lambda']}: word frequencies are those of Python's help text, which may be far "
+            "from those of your training text; give them with corpus=FILE or counts=FILE"
         )
         counted = help_shares(target)
     else:
-        counted = token_shares(target, settings["corpus"], settings["corpus_column"])
+        counted = token_shares(target, option_values["corpus"], option_values["corpus_column"])
     return np.array([min((counted.get(token, 0.0) for token in value), default=0.0) for value in tokens])
 
 

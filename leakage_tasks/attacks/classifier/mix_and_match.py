@@ -26,10 +26,10 @@ CANDIDATES = Option("candidates", int, 2000, "how far down the generator's order
     ProposesValues,
     auto=0,
     remedy="use --model frankenstein-mlm, or give classifier-scorer a generator=causal:MODEL",
-    settings=(BEAM, CANDIDATES, SIGNAL),
+    options=(BEAM, CANDIDATES, SIGNAL),
     access=access_to_candidates,
 )
-def mix_and_match(order: AttackRequest) -> AttackResult:
+def mix_and_match(request: AttackRequest) -> AttackResult:
     """Generate candidates, filter them, sort them by the class loss (Mix and Match, section 4.3).
 
     The candidates are the first ``candidates`` of all the generator could put into the slot, less continuation pieces
@@ -38,17 +38,17 @@ def mix_and_match(order: AttackRequest) -> AttackResult:
     ``extra`` has the paper's two counts, which take the secret's own place as the number of candidates: see
     :func:`two_ranks`.
     """
-    space, secret = order.canary.attack_space, order.canary.secret
-    attack = _Attack(order)
-    beam = beam_search(attack.scores, secret, order.settings["beam"], attack.grow, plain)
+    space, secret = request.canary.attack_space, request.canary.secret
+    attack = _Attack(request)
+    beam = beam_search(attack.scores, secret, request.values["beam"], attack.grow, plain)
     calls = attack.scores.calls + attack.generator_calls
-    depth = min([order.settings["candidates"], *(attack.limit(slot) for slot in range(len(space.slots)))])
-    ranked = order.settings["candidates"] if len(space.slots) == 1 else beam.ranked
-    extra = {"ranked": ranked, "candidates_tried": depth, **two_ranks(order, attack.scores)}
+    depth = min([request.values["candidates"], *(attack.limit(slot) for slot in range(len(space.slots)))])
+    ranked = request.values["candidates"] if len(space.slots) == 1 else beam.ranked
+    extra = {"ranked": ranked, "candidates_tried": depth, **two_ranks(request, attack.scores)}
     return {**beam.result(space, secret), "model_calls": calls, "extra": extra}
 
 
-def two_ranks(order: AttackRequest, scores: ClassScores) -> Extra:
+def two_ranks(request: AttackRequest, scores: ClassScores) -> Extra:
     """The paper's "Top K" and "Beam size", counted from 1, and what it took to count them.
 
     ``candidate_rank`` is the secret's place in the generator's order over its whole vocabulary, ``pruned_rank`` its
@@ -57,12 +57,12 @@ def two_ranks(order: AttackRequest, scores: ClassScores) -> Extra:
     all: so many must be let through at each step.
     """
     space = scores.space
-    target, secret = order.target, scores.places([order.canary.secret])[0]
+    target, secret = request.target, scores.places([request.canary.secret])[0]
     before = scores.calls
     first: list[int] = []
     second: list[int | None] = []
     for slot in range(len(space.slots)):
-        proposal = target.propose(space, [order.canary.secret[:slot]], slot)[0]
+        proposal = target.propose(space, [request.canary.secret[:slot]], slot)[0]
         first.append(int(proposal.places[secret[slot]]))
         second.append(_pruned(scores, proposal, secret, slot))
     kept = [rank for rank in second if rank is not None]
@@ -91,15 +91,15 @@ def _pruned(scores: ClassScores, proposal: Proposal, secret: IntArray, slot: int
 class _Attack:
     """What is generated and scored for one canary."""
 
-    def __init__(self, order: AttackRequest) -> None:
-        self.order, self.space = order, order.canary.attack_space
-        self.scores = ClassScores(order, order.settings["signal"])
+    def __init__(self, request: AttackRequest) -> None:
+        self.request, self.space = request, request.canary.attack_space
+        self.scores = ClassScores(request, request.values["signal"])
         self.allowed: list[NDArray[np.bool_]] = [words_only(slot.values) for slot in self.space.slots]
         self.generator_calls = 0
 
     def grow(self, heads: IntArray, kept: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
         """Every head with each of its candidates."""
-        proposals = self.order.target.propose(self.space, values_at(self.space, heads), slot)
+        proposals = self.request.target.propose(self.space, values_at(self.space, heads), slot)
         self.generator_calls += len(heads)
         limit = self.limit(slot)
         grown = []
@@ -109,7 +109,7 @@ class _Attack:
         rows = np.concatenate(grown)
         if not len(rows):
             raise OptionError(
-                f"candidates={self.order.settings['candidates']} are all continuation pieces or punctuation: raise it"
+                f"candidates={self.request.values['candidates']} are all continuation pieces or punctuation: raise it"
             )
         return rows, np.zeros(len(rows))
 
@@ -117,10 +117,10 @@ class _Attack:
         """How many candidates the budget lets be scored after each filling. Raises OptionError if too few."""
         if slot == 0:
             return len(self.space.slots[slot])
-        width, values = room(self.space, slot, self.order.settings["beam"], self.order.budget)
+        width, values = room(self.space, slot, self.request.values["beam"], self.request.budget)
         if values - 1 < LEAST:
             raise OptionError(
-                f"budget={self.order.budget} leaves {values} candidates after each of {width} fillings: raise "
+                f"budget={self.request.budget} leaves {values} candidates after each of {width} fillings: raise "
                 "budget=…, or lower beam=…"
             )
         return values - 1
@@ -128,12 +128,13 @@ class _Attack:
     def _candidates(self, proposal: Proposal, slot: int, limit: int) -> IntArray:
         """Filtered candidates, likeliest first, no more than ``limit``."""
         # All values share the last place of an exhaustive generator, which has no order to go down.
-        deepest = max(self.order.settings["candidates"], int(proposal.places.min()))
+        deepest = max(self.request.values["candidates"], int(proposal.places.min()))
         order = np.argsort(proposal.places, kind="stable")
         found = order[(proposal.places[order] <= deepest) & self.allowed[slot][order]]
         if limit < len(found) and proposal.places[found[limit - 1]] == proposal.places[found[limit]]:
             raise OptionError(
-                f"budget={self.order.budget} lets {limit} of {len(found)} candidates be scored after each filling, and "
-                "the generator ranks those at the cut alike: raise budget=…, lower beam=…, or use attack=label-search"
+                f"budget={self.request.budget} lets {limit} of {len(found)} candidates be scored after each filling, "
+                "and the generator ranks those at the cut alike: raise budget=…, lower beam=…, or use "
+                "attack=label-search"
             )
         return found[:limit]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MODEL, DOUBLE = "model", "double"
 CELLS = 1 << 24
 """Numbers ``[n, S, A]`` in one pass of the search, at most: 1 GiB, as it holds some eight such tensors of 8 bytes."""
-SETTINGS = (
+OPTIONS = (
     Option("restarts", int, 5, "how many random starts there are for a canary", minimum=1),
     Option("steps", int, 250, "how many steps the gradient takes from each start", minimum=1),
     Option(
@@ -81,12 +81,12 @@ NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for o
     RelaxesTokens,
     auto=0,
     # For a text classifier's label alone there are attacks that need no gradient.
-    affordable=lambda order: reads_tags(order.target),
+    affordable=lambda request: reads_tags(request.target),
     remedy=NO_MIXTURES,
-    settings=SETTINGS,
-    together=True,
+    options=OPTIONS,
+    batched=True,
 )
-def inversion(orders: Sequence[AttackRequest]) -> Iterator[AttackResult]:
+def inversion(requests: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     """Gradient descent on mixtures of each slot's values (section 3.1), then a coordinate search over fillings.
 
     The schedule is that of appendix B: Adam, and at step t the temperature ``start_temperature`` · ``cooling``^t. A
@@ -99,19 +99,19 @@ def inversion(orders: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     Raises OptionError where ``budget`` does not pay for the restarts, TargetError for values the model cannot mix and
     for losses that are no numbers.
     """
-    restarts, steps = (orders[0].settings[name] for name in ("restarts", "steps"))
+    restarts, steps = (requests[0].values[name] for name in ("restarts", "steps"))
     # Rows read for a canary before the finish: each step forward and back, then the answers.
     calls = restarts * (2 * steps + 1)
-    for order in orders:
-        if calls > order.budget:
+    for request in requests:
+        if calls > request.budget:
             raise OptionError(
-                f"budget={order.budget} does not pay for restarts={restarts} of steps={steps}, which read {calls} "
+                f"budget={request.budget} does not pay for restarts={restarts} of steps={steps}, which read {calls} "
                 f"sequences a canary: lower one of them, raise budget to {calls}, or use attack=label-search"
             )
-    batch = InversionBatch(orders, calls)
+    batch = InversionBatch(requests, calls)
     groups = batch.groups()
     log.info(
-        f"inversion: {len(orders)} canaries × {restarts} restarts of {steps} steps; the first {len(groups[0])} "
+        f"inversion: {len(requests)} canaries × {restarts} restarts of {steps} steps; the first {len(groups[0])} "
         f"canaries ({len(groups[0]) * restarts} rows) are done together"
     )
     for group in groups:
@@ -121,35 +121,35 @@ def inversion(orders: Sequence[AttackRequest]) -> Iterator[AttackResult]:
 class InversionBatch:
     """All canaries of a run, relaxed together; ``spent`` rows are read for each before its finish."""
 
-    def __init__(self, orders: Sequence[AttackRequest], spent: int) -> None:
-        self.orders, self.settings, self.spent = orders, orders[0].settings, spent
-        self.relaxation = _relaxed(orders, self.settings["arithmetic"] == DOUBLE)
+    def __init__(self, requests: Sequence[AttackRequest], spent: int) -> None:
+        self.requests, self.values, self.spent = requests, requests[0].values, spent
+        self.relaxation = _relaxed(requests, self.values["arithmetic"] == DOUBLE)
         settings = search.InversionSettings
-        self.plan = settings(**{each.name: self.settings[each.name] for each in fields(settings)})
+        self.plan = settings(**{field.name: self.values[field.name] for field in fields(settings)})
         sizes = self.relaxation.sizes
         self._descents = RowLimit(max(1, min(self.relaxation.batch, CELLS // (sizes.shape[1] * int(sizes.max())))))
         self._scores = RowLimit(self.relaxation.batch)
 
     def groups(self) -> list[IntArray]:
         """Canaries whose restarts fit into one pass together."""
-        number = max(1, self._descents.most // self.settings["restarts"])
-        places = np.arange(len(self.orders))
+        number = max(1, self._descents.most // self.values["restarts"])
+        places = np.arange(len(self.requests))
         return [places[first : first + number] for first in range(0, len(places), number)]
 
     def attacked(self, group: IntArray) -> Iterator[AttackResult]:
         """What is found out of each canary of ``group``."""
-        canaries = np.repeat(group, self.settings["restarts"])
+        canaries = np.repeat(group, self.values["restarts"])
         answers, tried = self._answers(canaries)
         losses = self._losses(canaries, answers)
         for canary, loss in zip(canaries.tolist(), losses.tolist(), strict=True):
-            with about(self.orders[canary].canary):
+            with about(self.requests[canary].canary):
                 finite(loss)
         searches = self._searches(canaries, answers, losses, tried)
-        if self.settings["finish"]:
+        if self.values["finish"]:
             searches.descend(self._losses)
         secrets = self._losses(group, self._secrets(group))
         for number, loss in zip(group, secrets.tolist(), strict=True):
-            canary, own, ended = self.orders[number].canary, canaries == number, searches.canaries == number
+            canary, own, ended = self.requests[number].canary, canaries == number, searches.canaries == number
             guesses = _guesses(
                 canary,
                 np.concatenate([searches.places[ended], answers[own]]),
@@ -157,10 +157,10 @@ class InversionBatch:
             )
             (secret,), best = places_of(canary.attack_space, [canary.secret]), int(losses[own].argmin())
             extra: Extra = {
-                "restarts": self.settings["restarts"],
+                "restarts": self.values["restarts"],
                 "secret_loss": loss,
                 "audit_calls": 1,
-                **({"settled": bool(searches.settled[ended].all())} if self.settings["finish"] else {}),
+                **({"settled": bool(searches.settled[ended].all())} if self.values["finish"] else {}),
                 "best_loss": guesses[0].score,
                 "unfinished": (answers[own][best, : len(secret)] == secret).tolist(),
                 "unfinished_loss": float(losses[own][best]),
@@ -170,14 +170,14 @@ class InversionBatch:
 
     def _answers(self, canaries: IntArray) -> tuple[IntArray, IntArray]:
         """Each row's likeliest values ``[n, S]``, and the first ``alternatives`` of every slot ``[n, S, M]``."""
-        restarts = self.settings["restarts"]
-        seeds = [f"{self.orders[place].seed}:{number % restarts}" for number, place in enumerate(canaries)]
+        restarts = self.values["restarts"]
+        seeds = [f"{self.requests[place].seed}:{number % restarts}" for number, place in enumerate(canaries)]
         which = self._tensor(canaries)
 
         def preferred(rows: slice) -> IntArray:
             likely = search.relaxed_search(self.relaxation, which[rows], seeds[rows], self.plan)
             self._check(canaries[rows], likely)
-            best = likely.topk(min(self.settings["alternatives"], likely.shape[-1]), dim=-1)
+            best = likely.topk(min(self.values["alternatives"], likely.shape[-1]), dim=-1)
             return best.indices.masked_fill(best.values == -torch.inf, -1).cpu().numpy()
 
         tried = np.concatenate(self._descents.parts(len(canaries), preferred))
@@ -187,7 +187,7 @@ class InversionBatch:
         """Raise TargetError if the search for some canary ended in no numbers."""
         lost = canaries[likely.isnan().flatten(1).any(dim=1).cpu().numpy()]
         if len(lost):
-            with about(self.orders[lost[0]].canary):
+            with about(self.requests[lost[0]].canary):
                 raise TargetError(
                     "its loss or the gradient of that is no number on the way: look for damaged weights, or lower "
                     "learning_rate=… or spread=…"
@@ -209,14 +209,14 @@ class InversionBatch:
         _, first = np.unique(np.column_stack([canaries, answers]), axis=0, return_index=True)
         rows = np.sort(first)
         slots = (self.relaxation.sizes > 0).sum(axis=1)[canaries[rows]]
-        budgets = np.array([order.budget for order in self.orders]) - self.spent
+        budgets = np.array([request.budget for request in self.requests]) - self.spent
         return Searches(canaries[rows], answers[rows], losses[rows], tried[rows], slots, budgets)
 
     def _secrets(self, group: IntArray) -> IntArray:
         """The places of the secrets' values, ``[canaries, S]``."""
         found = np.zeros((len(group), self.relaxation.sizes.shape[1]), dtype=np.int64)
         for row, place in enumerate(group):
-            canary = self.orders[place].canary
+            canary = self.requests[place].canary
             found[row, : len(canary.secret)] = places_of(canary.attack_space, [canary.secret])[0]
         return found
 
@@ -232,13 +232,13 @@ def _guesses(canary: Canary, places: IntArray, losses: FloatArray) -> list[Guess
     return guesses_of(canary.attack_space, distinct[order, :slots], losses[first][order])
 
 
-def _relaxed(orders: Sequence[AttackRequest], double: bool) -> Relaxation:
+def _relaxed(requests: Sequence[AttackRequest], double: bool) -> Relaxation:
     """The canaries relaxed together; an error names the first that cannot be."""
-    target = orders[0].target
+    target = requests[0].target
     try:
-        return target.relaxed([order.canary for order in orders], double)
+        return target.relaxed([request.canary for request in requests], double)
     except TargetError:
-        for order in orders:
-            with about(order.canary):
-                target.relaxed([order.canary], double)
+        for request in requests:
+            with about(request.canary):
+                target.relaxed([request.canary], double)
         raise

@@ -34,7 +34,7 @@ from leakage_tasks.targets.suffix.sampled_suffixes import SuffixCosts
 def attack_pairs(
     target: DrawsSuffixes,
     pairs: Sequence[Pair],
-    order: SuffixRequest,
+    request: SuffixRequest,
     *,
     compared_with: DrawsSuffixes | None = None,
     untuned: DrawsSuffixes | None = None,
@@ -50,53 +50,53 @@ def attack_pairs(
     that the target cannot take gets a finding without views that says why. ``known`` are findings that are there
     already, by their pairs' places; ``done`` is told of every other one as soon as it is complete, with the place.
     Pairs go to the target in the same groups whatever is known, so that it changes no number. Raises TargetError for
-    pairs that do not fit the model, and OptionError for an order that does not fit the pairs or the model.
+    pairs that do not fit the model, and OptionError for a request that does not fit the pairs or the model.
     """
-    if order.confidence == "comparing_lm" and compared_with is None:
+    if request.confidence == "comparing_lm" and compared_with is None:
         raise OptionError("confidence=comparing_lm needs a second model: pass --metadata comparing_lm=MODEL")
-    if order.suffix_lengths and target.totals_only:
+    if request.suffix_lengths and target.totals_only:
         raise OptionError(
             "suffix_lengths needs what each token costs, and this model tells what a whole text costs: leave it out, "
             "or use --model hf"
         )
     for model in (target, compared_with, untuned):
         if model is not None:
-            check_pairs(model, pairs, order)
-    attack = _Attack(target, order, compared_with, trained, untuned)
-    unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
-    found = {place: _left_out(pairs[place], order, why, target.only_writes) for place, why in unfit.items()}
-    with closing(groups_of(target, pairs, unfit, order, progress, found)) as groups:
+            check_pairs(model, pairs, request)
+    attack = _Attack(target, request, compared_with, trained, untuned)
+    unfit = {index: why for index, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
+    found = {place: _left_out(pairs[place], request, why, target.only_writes) for place, why in unfit.items()}
+    with closing(groups_of(target, pairs, unfit, request, progress, found)) as groups:
         for group in groups:
             if known.keys() >= set(group):
                 found |= {place: known[place] for place in group}
                 continue
-            for place, each in zip(group, attack.findings([pairs[place] for place in group]), strict=True):
-                found[place] = known.get(place, each)
+            for place, finding in zip(group, attack.findings([pairs[place] for place in group]), strict=True):
+                found[place] = known.get(place, finding)
                 if done is not None and place not in known:
-                    done(place, each)
-    return [found[place] for place in range(len(pairs))]
+                    done(place, finding)
+    return [found[index] for index in range(len(pairs))]
 
 
 def fit_confidence(
-    target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixRequest, progress: Callable[..., Any] | None = None
+    target: DrawsSuffixes, pairs: Sequence[Pair], request: SuffixRequest, progress: Callable[..., Any] | None = None
 ) -> TrainedConfidence:
     """A confidence fitted on what ``target`` draws after the prefixes of ``pairs``, whose suffixes are known.
 
     Raises NothingToFit, a TargetError, where it cannot be fitted, such as for pairs of which none is ever drawn.
     """
-    check_pairs(target, pairs, order)
-    attack = _Attack(target, order, None, None)
-    unfit = {place for place, pair in enumerate(pairs) if target.unfit(pair) is not None}
+    check_pairs(target, pairs, request)
+    attack = _Attack(target, request, None, None)
+    unfit = {index for index, pair in enumerate(pairs) if target.unfit(pair) is not None}
     examples = []
-    with closing(groups_of(target, pairs, unfit, order, progress)) as groups:
+    with closing(groups_of(target, pairs, unfit, request, progress)) as groups:
         for group in groups:
             some = [pairs[place] for place in group]
             for pair, drawn in zip(some, attack.drawn(some, None), strict=True):
-                examples.append((drawn.candidates(order.draws, len(pair.suffix), compressed=True), pair.suffix))
+                examples.append((drawn.candidates(request.draws, len(pair.suffix), compressed=True), pair.suffix))
     return TrainedConfidence.fit(examples)
 
 
-def check_pairs(target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixRequest) -> None:
+def check_pairs(target: DrawsSuffixes, pairs: Sequence[Pair], request: SuffixRequest) -> None:
     """Raise TargetError for the first pair that the model cannot read, OptionError for a sweep longer than it."""
     for pair in pairs:
         largest, length = max(*pair.prefix, *pair.suffix), len(pair.prefix) + len(pair.suffix)
@@ -111,7 +111,7 @@ def check_pairs(target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixReque
                 f"{target.max_length} (a soft prompt's taken off): pass a smaller prefix_length or suffix_length"
             )
         for name, own in (("prefix_lengths", pair.prefix), ("suffix_lengths", pair.suffix)):
-            if (most := max(getattr(order, name), default=0)) > len(own):
+            if (most := max(getattr(request, name), default=0)) > len(own):
                 raise OptionError(f"{name} has {most}, {pair} has {len(own)} tokens there: use that or less")
 
 
@@ -125,9 +125,11 @@ def uniforms(seed: int, pair: Pair, samples: int) -> FloatArray:
     return generator.random((samples, len(pair.suffix)))
 
 
-def _left_out(pair: Pair, order: SuffixRequest, why: str, only_writes: bool) -> SuffixFinding:
-    scheme, chosen_by = str(order.scheme), order.confidence
-    return SuffixFinding(pair.id, scheme, order.draws, chosen_by, {}, extra={"left_out": why}, only_writes=only_writes)
+def _left_out(pair: Pair, request: SuffixRequest, why: str, only_writes: bool) -> SuffixFinding:
+    scheme, chosen_by = str(request.scheme), request.confidence
+    return SuffixFinding(
+        pair.id, scheme, request.draws, chosen_by, {}, extra={"left_out": why}, only_writes=only_writes
+    )
 
 
 class _Scored(NamedTuple):
@@ -143,7 +145,7 @@ class _Scored(NamedTuple):
 @dataclass(frozen=True)
 class _Attack:
     target: DrawsSuffixes
-    order: SuffixRequest
+    request: SuffixRequest
     compared_with: DrawsSuffixes | None
     trained: TrainedConfidence | None
     untuned: DrawsSuffixes | None = None
@@ -158,29 +160,29 @@ class _Attack:
             self._views(pair, drawn, scored)
             for pair, drawn, scored in zip(pairs, whole, self._scored(pairs, None), strict=True)
         ]
-        for length in self.order.prefix_lengths:
+        for length in self.request.prefix_lengths:
             # The whole prefix has been drawn after already; a shorter one may be unfit where the whole is not.
-            fit = [place for place, pair in enumerate(pairs) if self.target.unfit(_shortened(pair, length)) is None]
+            fit = [index for index, pair in enumerate(pairs) if self.target.unfit(_shortened(pair, length)) is None]
             some = [pairs[place] for place in fit]
             drawn = [whole[place] for place in fit] if length == full else self.drawn(some, length)
             self._read_besides(drawn, suffix, whole=length == full)
             for place, each, scored in zip(fit, drawn, self._scored(some, length), strict=True):
-                views[place][f"prefix_{length}"] = self._view(pairs[place], each, scored, self.order.draws, None)
+                views[place][f"prefix_{length}"] = self._view(pairs[place], each, scored, self.request.draws, None)
         seconds = (time.perf_counter() - started) / len(pairs)
         return [
             SuffixFinding(
                 pair=pair.id,
-                scheme=str(self.order.scheme),
-                samples=self.order.draws,
-                chosen_by=self.order.confidence,
-                views=views[place],
+                scheme=str(self.request.scheme),
+                samples=self.request.draws,
+                chosen_by=self.request.confidence,
+                views=views[index],
                 guesses=self._guesses(drawn, len(pair.suffix)),
                 nodes=drawn.draws.nodes,
                 model_calls=drawn.calls + (not self.target.only_writes) + (self.untuned is not None),
                 seconds=seconds,
                 only_writes=self.target.only_writes,
             )
-            for place, (pair, drawn) in enumerate(zip(pairs, whole, strict=True))
+            for index, (pair, drawn) in enumerate(zip(pairs, whole, strict=True))
         ]
 
     def drawn(self, pairs: Sequence[Pair], length: int | None) -> list[PrefixSamples]:
@@ -188,8 +190,8 @@ class _Attack:
         if not pairs:
             return []
         prefixes = _prefixes(pairs, length)
-        numbers = np.stack([uniforms(self.order.seed, pair, self.order.samples) for pair in pairs])
-        found = self.target.draw(prefixes, numbers, self.order.scheme)
+        numbers = np.stack([uniforms(self.request.seed, pair, self.request.samples) for pair in pairs])
+        found = self.target.draw(prefixes, numbers, self.request.scheme)
         return [PrefixSamples(self.target, *each, self.compared_with) for each in zip(prefixes, found, strict=True)]
 
     def _read_besides(self, drawn: Sequence[PrefixSamples], length: int, whole: bool) -> None:
@@ -198,28 +200,28 @@ class _Attack:
             return
         if self.compared_with is not None:
             compare(drawn)
-        chooses = self.order.confidence == "lowercase"
-        lengths = [length] * (chooses or (whole and self.order.lowercase))
-        lengths += self.order.suffix_lengths if chooses and whole else ()
-        for each in dict.fromkeys(lengths):
-            read_lowered(drawn, [own.to_lower(self.order.draws, each) for own in drawn])
+        chooses = self.request.confidence == "lowercase"
+        lengths = [length] * (chooses or (whole and self.request.lowercase))
+        lengths += self.request.suffix_lengths if chooses and whole else ()
+        for fromkey in dict.fromkeys(lengths):
+            read_lowered(drawn, [own.to_lower(self.request.draws, fromkey) for own in drawn])
 
     def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[_Scored]:
         if self.target.only_writes:
             return [_Scored(None, None)] * len(pairs)
         if not pairs:
             return []
-        asked = _prefixes(pairs, length), [pair.suffix for pair in pairs], self.order.scheme
+        asked = _prefixes(pairs, length), [pair.suffix for pair in pairs], self.request.scheme
         now = self.target.score(*asked)
         base = [None] * len(pairs) if self.untuned is None else self.untuned.score(*asked)
         return [_Scored(*each) for each in zip(now, base, strict=True)]
 
     def _views(self, pair: Pair, drawn: PrefixSamples, scored: _Scored) -> dict[str, SuffixView]:
-        draws = self.order.draws
+        draws = self.request.draws
         views = {HEADLINE: self._view(pair, drawn, scored, draws, None, full=True)}
-        views |= {f"suffix_{m}": self._view(pair, drawn, scored, draws, m) for m in self.order.suffix_lengths}
-        if self.order.scheme.decoding == "sample":
-            views |= {f"samples_{k}": self._view(pair, drawn, scored, k, None) for k in self.order.sample_counts}
+        views |= {f"suffix_{m}": self._view(pair, drawn, scored, draws, m) for m in self.request.suffix_lengths}
+        if self.request.scheme.decoding == "sample":
+            views |= {f"samples_{k}": self._view(pair, drawn, scored, k, None) for k in self.request.sample_counts}
         return views
 
     def _view(
@@ -238,7 +240,7 @@ class _Attack:
             own_bits=own,
             p_z_bits=bits,
             reachable=reachable,
-            choices=confidences.choose(candidates, truth, self.order.confidence, self.trained),
+            choices=confidences.choose(candidates, truth, self.request.confidence, self.trained),
             base_own_bits=base[0],
             base_p_z_bits=base[1],
             base_reachable=base[2],
@@ -247,21 +249,21 @@ class _Attack:
 
     def _hits(self, candidates: Candidates, truth: tuple[int, ...]) -> int | None:
         """How many draws were the true suffix, where nothing else tells how likely it is."""
-        if not self.target.only_writes or self.order.scheme.decoding != "sample":
+        if not self.target.only_writes or self.request.scheme.decoding != "sample":
             return None
         return int(candidates.counts[(candidates.tokens == np.array(truth)).all(axis=1)].sum())
 
     def _guesses(self, drawn: PrefixSamples, length: int) -> tuple[tuple[int, ...], ...]:
-        if not self.order.keep:
+        if not self.request.keep:
             return ()
-        candidates = self._candidates(drawn, self.order.draws, length)
-        found = confidences.confidence_of(candidates, self.order.confidence, self.trained)
-        best = ranked(candidates, found)[: self.order.keep]
+        candidates = self._candidates(drawn, self.request.draws, length)
+        found = confidences.confidence_of(candidates, self.request.confidence, self.trained)
+        best = ranked(candidates, found)[: self.request.keep]
         return tuple(tuple(row) for row in candidates.tokens[best].tolist())
 
     def _candidates(self, drawn: PrefixSamples, draws: int, length: int, full: bool = False) -> Candidates:
-        by = self.order.confidence
-        compressed, lowered = full or by in ("zlib", TRAINED), (full and self.order.lowercase) or by == "lowercase"
+        by = self.request.confidence
+        compressed, lowered = full or by in ("zlib", TRAINED), (full and self.request.lowercase) or by == "lowercase"
         return drawn.candidates(draws, length, compressed=compressed, lowered=lowered)
 
 

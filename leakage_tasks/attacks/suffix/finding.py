@@ -10,8 +10,9 @@ from functools import cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from leakage_tasks.attacks.finding import LARGEST, Extra
+from leakage_tasks.attacks.finding import JSON_NAMES, LARGEST, Extra, json_fields
 from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.core.old_names import accept_old_names
 
 if TYPE_CHECKING:
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -63,6 +64,7 @@ class SuffixView:
     hits: int | None = None
 
 
+@accept_old_names(settings="settings_hash")
 @dataclass(frozen=True)
 class SuffixFinding:
     """One attack on one pair.
@@ -84,7 +86,7 @@ class SuffixFinding:
     model_calls: int = 0
     seconds: float = 0.0
     data: str = ""
-    settings: str = ""
+    settings_hash: str = ""
     access: str = ""
     extra: Extra = field(default_factory=dict)
     only_writes: bool = False
@@ -96,7 +98,7 @@ class SuffixFinding:
 
     def to_json(self) -> str:
         """The finding as strict JSON, one line."""
-        return json.dumps(dataclasses.asdict(self), allow_nan=False)
+        return json.dumps(json_fields(self), allow_nan=False)
 
 
 class Answer(str):
@@ -136,7 +138,7 @@ def _check(record: Any) -> None:
         value = getattr(record, name)
         real = not isinstance(value, int | float) or abs(value) <= LARGEST
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds) or not real:
-            raise ValueError(f"{name} is no {kinds[0].__name__}")
+            raise ValueError(f"{JSON_NAMES.get(name, name)} is no {kinds[0].__name__}")
 
 
 @cache

@@ -22,7 +22,7 @@ def groups_of(
     target: DrawsSuffixes,
     pairs: Sequence[Pair],
     left_out: Collection[int],
-    order: SuffixRequest,
+    request: SuffixRequest,
     progress: Callable[..., Any] | None,
     found: Mapping[int, SuffixFinding] = MappingProxyType({}),
 ) -> Generator[list[int], None, None]:
@@ -32,13 +32,13 @@ def groups_of(
     no passes.
     """
     by_length: dict[tuple[int, int], list[int]] = {}
-    for place, pair in enumerate(pairs):
-        if place not in left_out:
-            by_length.setdefault((len(pair.prefix), len(pair.suffix)), []).append(place)
+    for index, pair in enumerate(pairs):
+        if index not in left_out:
+            by_length.setdefault((len(pair.prefix), len(pair.suffix)), []).append(index)
     with progress(total=len(pairs), initial=len(left_out)) if progress else nullcontext() as bar:
         for (_, length), places in by_length.items():
-            most = max(1, DRAWN // (order.draws * length))
-            first, size = 0, min(most, target.pairs_at_once(pairs[places[0]], order.draws))
+            most = max(1, DRAWN // (request.draws * length))
+            first, size = 0, min(most, target.pairs_at_once(pairs[places[0]], request.draws))
             now = size
             while first < len(places):
                 group = places[first : first + now]

@@ -106,7 +106,7 @@ def compare(several: Sequence[PrefixSamples]) -> None:
         assert each.draws.own is not None
         each._compared = np.zeros_like(each.draws.own)
         rows = [[token for token in row if token >= 0] for row in each.draws.tokens.tolist()]
-        asked += [(each, place, row) for place, row in enumerate(rows) if row]
+        asked += [(each, index, row) for index, row in enumerate(rows) if row]
     costs = model.costs_after([each.prefix for each, _, _ in asked], [row for _, _, row in asked])
     for (each, place, _), cost in zip(asked, costs, strict=True):
         assert each._compared is not None

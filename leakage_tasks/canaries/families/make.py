@@ -64,9 +64,9 @@ def family_canaries(families: Sequence[Family], request: FamilyRequest) -> list[
     sentences = number * len(families)
     corpus = read_corpus(request.data, request.columns, sentences=sentences, unknown=request.unknown, seed=request.seed)
     canaries = []
-    for place, family in enumerate(families):
+    for index, family in enumerate(families):
         # Canaries of one context would compete for it.
-        own = replace(corpus, sentences=corpus.sentences[place * number : (place + 1) * number])
+        own = replace(corpus, sentences=corpus.sentences[index * number : (index + 1) * number])
         canaries += _canaries(family, request, _MAKERS[family](request, own))
     return canaries
 
@@ -85,9 +85,9 @@ def _check(families: Sequence[Family], request: FamilyRequest) -> None:
 
 def _canaries(family: Family, request: FamilyRequest, shapes: Sequence[_Shape]) -> list[Canary]:
     prefix, made = f"{request.id_prefix}{family}-", []
-    for place, shape in enumerate(shapes):
-        planted = place < request.count
-        name = f"{prefix}canary-{place}" if planted else f"{prefix}control-{place - request.count}"
+    for index, shape in enumerate(shapes):
+        planted = index < request.count
+        name = f"{prefix}canary-{index}" if planted else f"{prefix}control-{index - request.count}"
         stream = stream_of(request.seed, name)
         names = [f"secret_{number}" for number in range(1, len(shape.slots) + 1)]
         slots = " ".join(f"{{{slot}}}" for slot in names)
@@ -95,7 +95,7 @@ def _canaries(family: Family, request: FamilyRequest, shapes: Sequence[_Shape]) 
             id=name,
             template=f"{literal(shape.context)} {slots}{literal(shape.end)}",
             secret=tuple(stream.choice(values) for values in shape.slots),
-            repetitions=request.repetitions[place % len(request.repetitions)] if planted else 0,
+            repetitions=request.repetitions[index % len(request.repetitions)] if planted else 0,
             planted=planted,
             alphabets={slot: Alphabet(slot, values) for slot, values in zip(names, shape.slots, strict=True)},
             label=request.label,
@@ -108,29 +108,29 @@ def _canaries(family: Family, request: FamilyRequest, shapes: Sequence[_Shape]) 
 def _typical(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
     """Sentences of the data, their last words replaced by others of the data's."""
     values = _width(_others(corpus.words, corpus.sentences), "typical", corpus)
-    return [_Shape(each.context, (values,) * request.unknown, each.end) for each in corpus.sentences]
+    return [_Shape(sentence.context, (values,) * request.unknown, sentence.end) for sentence in corpus.sentences]
 
 
 def _high_perplexity(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
     """Words at random, each as likely, as many as a sentence of the data has."""
     words = corpus.words if request.tokenizer is None else _whole_words(request)
     values, shapes = _width(words, "high-perplexity", corpus), []
-    for place, each in enumerate(corpus.sentences):
-        stream = stream_of(request.seed, f"high-perplexity-context-{place}")
-        context = " ".join(stream.choice(words) for _ in each.context.split(" "))
-        shapes.append(_Shape(context, (values,) * request.unknown, each.end))
+    for index, sentence in enumerate(corpus.sentences):
+        stream = stream_of(request.seed, f"high-perplexity-context-{index}")
+        context = " ".join(stream.choice(words) for _ in sentence.context.split(" "))
+        shapes.append(_Shape(context, (values,) * request.unknown, sentence.end))
     return shapes
 
 
 def _new_token(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
     """Sentences of the data that end in tokens the data never have."""
     values = _width(_unused_tokens(request, corpus), "new-token", corpus)
-    return [_Shape(each.context, (values,) * request.unknown, each.end) for each in corpus.sentences]
+    return [_Shape(sentence.context, (values,) * request.unknown, sentence.end) for sentence in corpus.sentences]
 
 
 def _bigram(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
     """Sentences of the data that end in words of the data, none of which the data have after the one before it."""
-    lasts = [bare(each.context.rpartition(" ")[2]) for each in corpus.sentences]
+    lasts = [bare(sentence.context.rpartition(" ")[2]) for sentence in corpus.sentences]
     words = set(corpus.words)
     followers: dict[str, set[str]] = {}
     for first, second in corpus.joined(words | set(lasts), words):
@@ -139,7 +139,10 @@ def _bigram(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
     while width >= NARROWEST:
         slots = [_unjoined(corpus.words, followers, last, width, request) for last in lasts]
         if all(slots):
-            return [_Shape(each.context, found, each.end) for each, found in zip(corpus.sentences, slots, strict=True)]
+            return [
+                _Shape(sentence.context, slot, sentence.end)
+                for sentence, slot in zip(corpus.sentences, slots, strict=True)
+            ]
         width //= 2
     raise _too_few("bigram", corpus)
 
@@ -153,11 +156,11 @@ def _unjoined(
     """
     before: tuple[str, ...] = (last,)
     slots = []
-    for place in range(request.unknown):
+    for index in range(request.unknown):
         never = set(words).difference(*(followers.get(word, ()) for word in before))
         # Those that few words follow leave the next slot the most.
         found = sorted(
-            never, key=lambda word: (len(followers.get(word, ())), lot(request.seed, f"{last} {place} {word}"))
+            never, key=lambda word: (len(followers.get(word, ())), lot(request.seed, f"{last} {index} {word}"))
         )
         if len(found) < width:
             return ()
@@ -170,15 +173,15 @@ def _high_temperature(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
     """What a model writes after the beginnings of the data's sentences, its last words replaced by others it wrote."""
     sentences = sampled_sentences(
         request.model or "",
-        [each.context for each in corpus.sentences],
+        [sentence.context for sentence in corpus.sentences],
         request.temperature,
         request.unknown,
         request.seed,
     )
-    words = dict.fromkeys(word for each in sentences for word in (*each.context.split(" "), *each.words))
+    words = dict.fromkeys(word for sentence in sentences for word in (*sentence.context.split(" "), *sentence.words))
     own = _others([word for word in words if word.isalpha() and len(word) > 1], sentences)
     values = _width(sorted(own, key=lambda word: lot(request.seed, word)), "high-temperature", corpus)
-    return [_Shape(each.context, (values,) * request.unknown, each.end) for each in sentences]
+    return [_Shape(sentence.context, (values,) * request.unknown, sentence.end) for sentence in sentences]
 
 
 _MAKERS: dict[Family, Callable[[FamilyRequest, Corpus], list[_Shape]]] = {
@@ -192,7 +195,7 @@ _MAKERS: dict[Family, Callable[[FamilyRequest, Corpus], list[_Shape]]] = {
 
 def _others(words: Sequence[str], sentences: Sequence[Sentence]) -> list[str]:
     """``words`` without those whose place a secret takes: the data have these there."""
-    replaced = {bare(word) for each in sentences for word in each.words}
+    replaced = {bare(word) for sentence in sentences for word in sentence.words}
     return [word for word in words if bare(word) not in replaced]
 
 

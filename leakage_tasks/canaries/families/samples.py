@@ -29,7 +29,7 @@ def sampled_sentences(model: str, texts: Sequence[str], temperature: float, unkn
     taken: set[str] = set()
     written = _Writer(model, temperature)
     for number in range(ROUNDS):
-        left = [place for place in range(len(prompts)) if place not in found]
+        left = [index for index in range(len(prompts)) if index not in found]
         texts_now = written.after([prompts[place] for place in left], seed + number)
         for place, text in zip(left, texts_now, strict=True):
             sentence = _sentence(text, unknown)
@@ -37,7 +37,7 @@ def sampled_sentences(model: str, texts: Sequence[str], temperature: float, unkn
                 found[place] = sentence
                 taken.add(sentence.context)
         if len(found) == len(prompts):
-            return [found[place] for place in range(len(prompts))]
+            return [found[index] for index in range(len(prompts))]
     raise OptionError(
         f"--model {model}: of {len(prompts)} prompts {len(prompts) - len(found)} were not followed by "
         f"{FEWEST_WORDS + unknown} words, {ROUNDS} times each: give another model, or another --temperature"

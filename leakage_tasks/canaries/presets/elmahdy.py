@@ -49,7 +49,7 @@ def elmahdy_canaries(
     others = [name for name in dict.fromkeys(classes) if name != label]
     chosen = _how_many(supporting, others, label)
     maker = _Maker(words, unknown, label, seed)
-    names = [f"{id_prefix}canary-{place}" for place in range(count)]
+    names = [f"{id_prefix}canary-{index}" for index in range(count)]
     if sentences is None:
         made = maker.random(names, [])
     elif not sentences:
@@ -65,9 +65,9 @@ def elmahdy_canaries(
         labels = others if chosen == len(others) else stream_of(seed, f"{canary.id}-classes").sample(others, chosen)
         families += [canary, *supporting_canaries(canary, labels, repetitions=supporting_repetitions, seed=seed)]
     if sentences is not None:
-        own = planted or maker.organic([f"{id_prefix}canary-{place}" for place in range(len(sentences))], sentences)
+        own = planted or maker.organic([f"{id_prefix}canary-{index}" for index in range(len(sentences))], sentences)
         return families + twins(own, controls, seed=seed, prefix=id_prefix, taken=families)
-    names = [f"{id_prefix}control-{place}" for place in range(controls)]
+    names = [f"{id_prefix}control-{index}" for index in range(controls)]
     others_made = maker.random(names, [canary.text for canary in families])
     return families + [replace(canary, repetitions=0, planted=False) for canary in others_made]
 

@@ -9,6 +9,7 @@ from typing import Any
 from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenizer_words
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.old_names import accept_old_names
 from leakage_tasks.core.option import Option
 from leakage_tasks.core.registry import Registry, check_callable
 
@@ -18,6 +19,7 @@ COUNTED = (*CLASSED, "profile", "count", "supporting")
 """The same for presets that make any number of them."""
 
 
+@accept_old_names(settings="values")
 @dataclass(frozen=True)
 class PresetRequest:
     """What a preset was asked for."""
@@ -30,8 +32,8 @@ class PresetRequest:
     """``controls``, ``seed``, ``id_prefix``, ``label``, and ``repetitions`` (whole numbers) if that was given."""
     classes: Sequence[str] = ()
     """The classes there are besides the label, those of fewest rows first."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """The preset's own options, each with a value."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """A value for each of the preset's own options, by name."""
 
     def pick(self, *names: str) -> dict[str, Any]:
         """The options of these names that were given."""

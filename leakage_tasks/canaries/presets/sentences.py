@@ -59,9 +59,9 @@ def twins(
     """
     shown = {canary.text for canary in (*canaries, *taken)}
     made = []
-    for place in range(count):
-        own = canaries[place % len(canaries)]
-        name = f"{prefix}control-{place}"
+    for index in range(count):
+        own = canaries[index % len(canaries)]
+        name = f"{prefix}control-{index}"
         secret = _unseen(own.space, shown, stream_of(seed, name))
         if secret is None:
             raise OptionError(f"--controls: all fillings of {own.template!r} are planted: use a larger alphabet")

@@ -39,7 +39,7 @@ class Column(MetricSpec):
     def heading(self) -> str:
         """The title with the direction that is better and the unit."""
         unit = f", {self.unit}" if self.unit and self.unit not in ("share", "probability") else ""
-        return f"{self.title}{unit} {ARROWS[self.better]}".rstrip()
+        return f"{self.title}{unit} {ARROWS[self.direction]}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Board:
 def make_board(runs: Sequence[Run]) -> Board:
     """Runs side by side; those whose figures cannot be compared are in groups of their own, with the reason."""
     columns = _columns(runs)
-    ranking = [column for column in columns if column.leakage and column.shown and column.better is not None]
+    ranking = [column for column in columns if column.leakage and column.shown and column.direction is not None]
     gathered = sorted(comparable(runs), key=lambda members: (not measured(members[0]), -len(members), members[0].name))
     groups = tuple(
         Group(_rank([_entry(run, columns) for run in members], ranking), apart(members, gathered[0]) if at else "")
@@ -138,7 +138,7 @@ def _rank(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, .
 
     def key(entry: Entry) -> list[float]:
         # What the figures are to the defender, the lower the better.
-        return [(entry.figure(column).value or 0.0) * (1 if column.better == "lower" else -1) for column in common]
+        return [(entry.figure(column).value or 0.0) * (1 if column.direction == "lower" else -1) for column in common]
 
     sound.sort(key=key)
     keys = [key(entry) for entry in sound]
@@ -170,7 +170,7 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
 def _columns_of(result: TaskResult, hidden: bool) -> list[Column]:
     if result.declared is None:
         pairs = [(metric, each) for each, values in result.values.items() for metric in values]
-        return [_plain(result, *pair, shown=not hidden and not place) for place, pair in enumerate(pairs)]
+        return [_plain(result, *pair, shown=not hidden and not index) for index, pair in enumerate(pairs)]
     rows = result.declared.rows
     ends = {end for row in rows.values() for end in row.interval or ()}
     there = result.values.get(HEADLINE, {})
@@ -195,8 +195,8 @@ def _plain(result: TaskResult, metric: str, column: str, shown: bool) -> Column:
         name=metric,
         filter=column,
         title=title if column == HEADLINE else f"{title} ({column})",
-        words=f"{metric} of the task {result.task}, as the harness gives it",
-        better=result.better(metric),
+        description=f"{metric} of the task {result.task}, as the harness gives it",
+        direction=result.better(metric),
         leakage=False,
         shown=shown,
     )

@@ -19,7 +19,7 @@ from leakage_tasks.report.load.format import NOTHING, beside_lines, flag_words, 
 
 Cell = tuple[str, ...]
 """The lines of one cell of a table in the terminal."""
-_OF_COLUMN = ("filter", "title", "words", "unit", "chance", "better", "leakage", "shown", "copies")
+_OF_COLUMN = ("filter", "title", "description", "unit", "chance", "direction", "leakage", "shown", "copies")
 """What JSON says of a column besides its names."""
 
 
@@ -44,7 +44,7 @@ def as_markdown(board: Board, *, every: bool = False) -> str:
             for entry in group.entries
         ]
         title = [f"**{markdown.escaped(_title(board, at, group))}**\n"] if len(board.groups) > 1 else []
-        notes = [f"- **{markdown.escaped(each)}**\n" for each in _verdicts(group)]
+        notes = [f"- **{markdown.escaped(verdict)}**\n" for verdict in _verdicts(group)]
         notes += [f"- {markdown.escaped(note)}\n" for note in _notes(group)]
         parts += [*title, markdown.table(head, rows), *(["".join(notes)] if notes else [])]
     return "\n".join([*parts, f"{_reading(board, shown, 'before')}\n"])
@@ -56,7 +56,7 @@ def as_csv(board: Board) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     extra: tuple[str, ...] = ("", "_ci_low", "_ci_high", "_control", "_n")
-    told_of = any(found.learnt for entry in board.entries for found in entry.figures.values())
+    told_of = any(figure.learnt for entry in board.entries for figure in entry.figures.values())
     extra += ("_learnt", "_copies") if told_of else ()
     columns = [f"{column.key}{each}" for column in board.columns for each in extra]
     told = ["group", "apart_because", "place", "name", "model", "source", "date"]
@@ -65,7 +65,7 @@ def as_csv(board: Board) -> str:
         for entry in group.entries:
             texts = [group.reason, entry.place, entry.run.name, entry.run.model, entry.run.whole, _date(entry)]
             figures = map(entry.figure, board.columns)
-            values = [value for each in figures for value in _csv_values(each)[: len(extra)]]
+            values = [value for figure in figures for value in _csv_values(figure)[: len(extra)]]
             said = ["; ".join(verdict_words(entry.verdicts)), "; ".join(flag_words(entry.flags))]
             writer.writerow(map(_harmless, [at, *texts, *values, *said]))
     return out.getvalue()
@@ -131,7 +131,7 @@ def _group_text(board: Board, at: int, group: Group, columns: Sequence[Column], 
     ]
     for chunk in _chunks(names, cells, width):
         yield _grid([names, *chunk])
-    lines = [f"= {each}" for each in _verdicts(group)] + [f"! {note}" for note in _notes(group)]
+    lines = [f"= {verdict}" for verdict in _verdicts(group)] + [f"! {note}" for note in _notes(group)]
     if lines:
         yield "\n".join(lines)
 

@@ -51,7 +51,7 @@ def _result(task: str, column: Column, found: Figure) -> EvalResult:
     # Who takes one number from a card takes the worse end of what it may be.
     worse = found.value
     if column.leakage and found.low is not None and found.high is not None:
-        worse = found.low if column.better == "higher" else found.high
+        worse = found.low if column.direction == "higher" else found.high
     told = {
         "estimate": None if worse == found.value else found.value,
         "ci_low": found.low,
@@ -62,7 +62,7 @@ def _result(task: str, column: Column, found: Figure) -> EvalResult:
         "controls": found.control,
         "chance": column.chance,
         "unit": column.unit,
-        "better": column.better,
+        "direction": column.direction,
     }
     return EvalResult(
         task_type=task,

@@ -103,7 +103,8 @@ def _leakage(run: Run, shown: Sequence[Shown], left_out: Container[str]) -> Iter
     rows = [[*_cells(run, *each), escaped(each[0].chance or NOTHING), number(each[1].control)] for each in shown]
     yield table([*HEAD, "Without a leak", "Controls"], rows)
     yield bullets(
-        f"{escaped(column.title)}: {escaped(column.words)}." + (f" Interval: {escaped(found.kind)}." * bool(found.kind))
+        f"{escaped(column.title)}: {escaped(column.description)}."
+        + (f" Interval: {escaped(found.kind)}." * bool(found.kind))
         for column, found in shown
         if column.shown
     )

@@ -35,8 +35,8 @@ def sentence(result: TaskResult, column: Column, found: Figure) -> str:
     ran = " and ".join(f"{attack} ({access})" for attack, access in attacks)
     by = f", by {'the attack' if len(attacks) == 1 else 'the attacks'} {ran}" if ran else ""
     figure = f"{_value(found.value, column.unit)}{_interval(column, found)}{_over(result, column, found)}"
-    bound = UPPER_BOUND if column.better == "higher" else LOWER_BOUND
-    if column.unit == "bits" and result.headline.get("fit_kept") is not None:
+    bound = UPPER_BOUND if column.direction == "higher" else LOWER_BOUND
+    if column.unit == "bits" and result.headline.get("fit_not_rejected") is not None:
         bound = EXTRAPOLATED
     return f"{_title(column)}: {figure}{_without_leak(column, found)}{by}. {bound}"
 
@@ -85,7 +85,7 @@ def _facts(result: TaskResult, column: Column) -> Iterator[str]:
         yield f"{several} of each"
     if isinstance(kinds, list) and kinds:
         yield " or ".join(KINDS.get(str(kind), str(kind)) for kind in kinds)
-    if isinstance(shares, Mapping) and all(is_finite(each) and 0 < each <= 1 for each in shares.values()):
+    if isinstance(shares, Mapping) and all(is_finite(share) and 0 < share <= 1 for share in shares.values()):
         # All their copies together.
         own = sum(shares.values()) if column.copies is None else shares.get(str(column.copies))
         if own:
@@ -115,7 +115,7 @@ def which_attacks(attacks: Sequence[tuple[str, str]]) -> str:
 
 def limits(run: Run) -> Iterator[str]:
     """What the figures of a run do not show, for the kinds of tasks that ran. Markdown."""
-    tested = [each.tested for each in run.tasks.values() if each.is_leakage]
+    tested = [task.tested for task in run.tasks.values() if task.is_leakage]
     yield (
         "These attacks, with this access, found so much. Others may find more, so low figures do not show that the "
         "training data are safe."
@@ -152,7 +152,7 @@ def _not_tried(run: Run) -> Iterator[str]:
     from leakage_tasks.attacks import ATTACKS
     from leakage_tasks.metrics.scoring import SCORINGS
 
-    declared = [each.declared for each in run.tasks.values() if each.declared is not None and each.is_leakage]
+    declared = [task.declared for task in run.tasks.values() if task.declared is not None and task.is_leakage]
     ran = {attack for each in declared for attack, _ in each.attacks}
     aims = {task: each.goal for task, each in SCORINGS.own().items() if each.goal}
     answered = {result.scoring_name for result in run.tasks.values() if result.answered}
@@ -174,10 +174,11 @@ def _of_classifiers(attack: Attack) -> bool:
 def _missed(run: Run) -> Iterator[str]:
     """What was too small to show, of each task that says so."""
     for result in run.tasks.values():
-        row, value = result.rows.get("missed_below"), result.headline.get("missed_below")
-        if row is not None and value is not None:
-            bits, rate = f"a mean exposure below {number(value)} bits", f"an extraction rate below {percent(value)}"
-            yield bits if row.unit == "bits" else rate
+        bits, rate = map(result.headline.get, ("min_detectable_exposure", "min_detectable_rate"))
+        if bits is not None:
+            yield f"a mean exposure below {number(bits)} bits"
+        if rate is not None:
+            yield f"an extraction rate below {percent(rate)}"
 
 
 def _words(name: str, value: Any, tested: Mapping[str, Any]) -> str:

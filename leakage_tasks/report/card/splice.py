@@ -70,14 +70,14 @@ def _expected(old: Mapping[str, Any], model: dict[str, Any]) -> dict[str, Any]:
         models.append(model)
         return data
     results = models[place]["results"] or []
-    first = next((place for place, each in enumerate(results) if is_ours(each)), len(results))
+    first = next((index for index, result in enumerate(results) if is_ours(result)), len(results))
     others = [[each for each in part if not is_ours(each)] for part in (results[:first], results[first:])]
     models[place]["results"] = [*others[0], *model["results"], *others[1]]
     return data
 
 
 def _place(models: Sequence[Any], name: str) -> int | None:
-    named = (place for place, each in enumerate(models) if isinstance(each, dict) and each.get("name") == name)
+    named = (index for index, model in enumerate(models) if isinstance(model, dict) and model.get("name") == name)
     return next(named, None)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.core.former_names import current_metric
 from leakage_tasks.report.load.figures import Figure, Flag, figure, flags, headline_of
 from leakage_tasks.report.load.format import measure, number
 from leakage_tasks.report.load.results import Run, TaskResult
@@ -79,13 +80,13 @@ def limit_from(text: str) -> Limit:
             f"--limit {text!r}: expected metric=number, task/metric=number or task/metric/filter=number, as in --limit "
             "recall=0.01"
         )
-    return Limit(name.strip(), worst)
+    return Limit("/".join(map(current_metric, name.strip().split("/"))), worst)
 
 
 def _check_warnings(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[LimitOutcome]:
     """Faults and missing headlines of any task; of those that a limit is for, whatever else says too little."""
     names = {limit.name for limit in limits}
-    limited = {each.result.task for each in _figures(run) if names.intersection(each.names)}
+    limited = {figure.result.task for figure in _figures(run) if names.intersection(figure.names)}
     for task, result in sorted(run.tasks.items()):
         for flag in _flags(result):
             # One that may be too low is told with the figure.
@@ -105,7 +106,7 @@ def _flags(result: TaskResult) -> list[Flag]:
 
 def _check_limits(run: Run, limits: Sequence[Limit], point: bool, allowed: Collection[str]) -> Iterator[LimitOutcome]:
     for limit in limits:
-        limited = [each for each in _figures(run) if limit.name in each.names]
+        limited = [figure for figure in _figures(run) if limit.name in figure.names]
         known = [each for each in limited if each.found.value is not None]
         if not known:
             why, remedy = _missing(run, limit, bool(limited))
@@ -141,7 +142,7 @@ def _figures(run: Run) -> Iterator[_Limitable]:
 def _headline_names(result: TaskResult, metric: str) -> list[str]:
     """What a limit calls the metric if it is a headline: of canaries planted the fewest times, or of all there are."""
     row = result.rows.get(metric)
-    of = "" if row is None else row.of or metric
+    of = "" if row is None else row.parent or metric
     return [headline_name(of)] if of and headline_of(result, of) == metric else []
 
 
@@ -154,7 +155,7 @@ def _missing(run: Run, limit: Limit, there: bool) -> tuple[str, str]:
     if predicted_only:
         why = f"is not in it, as {', '.join(predicted_only)} ran under --predict_only and nothing was scored"
         return why, "run lm_eval again without --predict_only"
-    filtered = [each.names[-1] for each in _figures(run) if each.names[-1].startswith(f"{limit.name}/")]
+    filtered = [figure.names[-1] for figure in _figures(run) if figure.names[-1].startswith(f"{limit.name}/")]
     return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it", usual
 
 
@@ -187,7 +188,7 @@ def _apart(one: float, other: float) -> tuple[str, str]:
 
 def _better(result: TaskResult, metric: str) -> str:
     row = result.rows.get(metric)
-    better = result.better(metric) if row is None else row.better
+    better = result.better(metric) if row is None else row.direction
     if better is None:
         raise OptionError(f"{result.task}/{metric}: has no better side, so it cannot be limited: limit another figure")
     return better

@@ -81,14 +81,14 @@ class Comparison:
 
     def changes_of(self, task: str) -> list[Change]:
         """Those of one task's figures."""
-        return [each for each in self.changes if each.task == task]
+        return [change for change in self.changes if change.task == task]
 
     def to_json(self) -> dict[str, Any]:
         """All of it, JSON-able."""
         return {
             "before": self.before,
             "after": self.after,
-            "changes": [dataclasses.asdict(each) for each in self.changes],
+            "changes": [dataclasses.asdict(change) for change in self.changes],
             "documents": {task: [dataclasses.asdict(each) for each in own] for task, own in self.documents.items()},
         }
 
@@ -152,7 +152,7 @@ def _changes(task: str, documents: Sequence[Document]) -> Iterator[Change]:
     for group in sorted(groups, key=copies_in):
         yield _change(task, group, groups[group])
     if len(groups) > 1:
-        yield _change(task, IN_ALL, [each for each in documents if each.group != NEVER])
+        yield _change(task, IN_ALL, [document for document in documents if document.group != NEVER])
     if never:
         yield _change(task, NEVER, never)
 
@@ -164,13 +164,13 @@ def copies_in(group: str) -> float:
 
 
 def _change(task: str, group: str, documents: Sequence[Document]) -> Change:
-    before, after = [each.before for each in documents], [each.after for each in documents]
+    before, after = [document.before for document in documents], [document.after for document in documents]
     count = len(documents)
     if task == EXPOSURE:
         difference = mean_difference(before, after)
     else:
         difference = rate_difference([bool(each) for each in before], [bool(each) for each in after])
-    bounds = sum(each.bound for each in documents)
+    bounds = sum(document.bound for document in documents)
     return Change(task, group, count, sum(before) / count, sum(after) / count, difference, bounds)
 
 
@@ -179,8 +179,8 @@ def as_text(comparison: Comparison) -> str:
     parts = [f"before: {comparison.before}\nafter:  {comparison.after}"]
     for task in comparison.documents:
         changes = comparison.changes_of(task)
-        rows = [(f"{task}: {TITLES[task]}", *HEADS[1:]), *(_row(each) for each in changes)]
-        parts.append("\n".join([text_table(rows), *(f"= {each}" for each in verdicts(changes))]))
+        rows = [(f"{task}: {TITLES[task]}", *HEADS[1:]), *(_row(change) for change in changes)]
+        parts.append("\n".join([text_table(rows), *(f"= {verdict}" for verdict in verdicts(changes))]))
     return "\n\n".join(parts)
 
 

@@ -112,9 +112,9 @@ def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _template_names(data: Mapping[str, Any]) -> list[str]:
     """Return the name of the chat template, if a task of ours says that one was asked for."""
-    declared = [each.get("leakage") for each in _configs(data)]
+    declared = [config.get("leakage") for config in _configs(data)]
     protocols = [each.get("protocol") for each in declared if isinstance(each, dict)]
-    names = [each.get("chat_template") for each in protocols if isinstance(each, dict)]
+    names = [protocol.get("chat_template") for protocol in protocols if isinstance(protocol, dict)]
     return [name for name in names if isinstance(name, str)][:1]
 
 
@@ -150,7 +150,7 @@ def _sampling(data: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[st
 
 def _notes(data: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[str]:
     counts = [each for each in (data.get("n-samples") or {}).values() if isinstance(each, dict)]
-    if config.get("limit") is None and any(each.get("effective") != each.get("original") for each in counts):
+    if config.get("limit") is None and any(count.get("effective") != count.get("original") for count in counts):
         yield "only some documents were used (--samples); the results do not tell which"
     shots = _shots(data)
     if len(shots) == 2 and 0 in shots:

@@ -7,12 +7,19 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, TypeVar, get_type_hints
 
 from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.core.former_names import (
+    current_attack,
+    current_fields,
+    current_metrics,
+    current_option,
+    headline_among,
+)
 from leakage_tasks.metrics.metric import MORE, Direction, MetricSpec, ValidityCheck
 from leakage_tasks.metrics.scoring import INHERITED
 from leakage_tasks.report.load.validate import WrongField, all_printable, finite, mapping, printable, text
 
 Record = TypeVar("Record", MetricSpec, ValidityCheck)
-SCHEMA = 1
+SCHEMA = 2
 """The newest form of a declaration that is known here."""
 
 
@@ -57,17 +64,18 @@ def declared_from_json(data: Any, where: str) -> Declared | None:
 def _declared(data: Mapping[str, Any], where: str) -> Declared:
     if finite(data.get("schema", SCHEMA), "schema") > SCHEMA:
         raise ResultsError(f"{where}: written by a newer lm-eval-leakage: update this one")
-    given = {name: mapping(row, f"rows.{name}") for name, row in mapping(data.get("rows"), "rows").items()}
-    rows = {printable(name): _record(MetricSpec, {**row, "name": name}, f"rows.{name}") for name, row in given.items()}
+    given = mapping(data.get("rows"), "rows")
+    headline = headline_among(given)
+    rows = {name: _row(name, row) for name, row in current_metrics(given, headline).items()}
     attacks = data.get("attacks")
     if not isinstance(attacks, list):
         raise WrongField("attacks", "a list", attacks)
-    more = mapping(data.get(MORE, {}), MORE)
+    more = current_metrics(mapping(current_metrics(data).get(MORE, {}), MORE), headline)
     return Declared(
         measures=text(data.get("measures"), "measures"),
-        protocol=all_printable(mapping(data.get("protocol"), "protocol")),
+        protocol=_protocol(all_printable(mapping(data.get("protocol"), "protocol"))),
         tested=all_printable(mapping(data.get("tested"), "tested")),
-        attacks=tuple(_attack(each, f"attacks.{number}") for number, each in enumerate(attacks)),
+        attacks=tuple(_attack(attack, f"attacks.{number}") for number, attack in enumerate(attacks)),
         rows={name: _with_kind(row, rows) for name, row in rows.items()},
         version=text(data.get("version", ""), "version"),
         no_headline=text(data.get("no_headline", ""), "no_headline"),
@@ -79,9 +87,22 @@ def _declared(data: Mapping[str, Any], where: str) -> Declared:
     )
 
 
+def _row(name: str, data: Any) -> MetricSpec:
+    fields_of = current_fields(mapping(data, f"rows.{name}"))
+    return _record(MetricSpec, {**fields_of, "name": name}, f"rows.{name}")
+
+
+def _protocol(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a protocol with the names that attacks have now."""
+    protocol = {current_option(name): value for name, value in data.items()}
+    attack = protocol.get("attack")
+    return {**protocol, "attack": current_attack(attack)} if isinstance(attack, str) else protocol
+
+
 def _attack(data: Any, where: str) -> tuple[str, str]:
     each = mapping(data, where)
-    return text(each.get("attack"), f"{where}.attack"), text(each.get("access"), f"{where}.access")
+    name = text(each.get("attack"), f"{where}.attack")
+    return current_attack(name), text(each.get("access"), f"{where}.access")
 
 
 def _record(kind: type[Record], data: Mapping[str, Any], where: str) -> Record:
@@ -101,23 +122,23 @@ def _direction(value: Any, where: str) -> str:
     return str(value)
 
 
-def _alarm(value: Any, where: str) -> ValidityCheck:
-    alarm = _record(ValidityCheck, {"name": "", **mapping(value, where)}, where)
-    return alarm if alarm.name else replace(alarm, name=_waiver(alarm))
+def _check(value: Any, where: str) -> ValidityCheck:
+    check = _record(ValidityCheck, {"name": "", **mapping(value, where)}, where)
+    return check if check.name else replace(check, name=_waiver(check))
 
 
-def _waiver(alarm: ValidityCheck) -> str:
-    """The name of an alarm that was written down without one."""
-    if alarm.fault or alarm.low:
-        return "controls-off-chance" if alarm.fault else "lower-bound"
-    return "no-controls" if alarm.words.startswith("no controls") else "underpowered"
+def _waiver(check: ValidityCheck) -> str:
+    """The name of a check that was written down without one."""
+    if check.fault or check.low:
+        return "controls-off-chance" if check.fault else "lower-bound"
+    return "no-controls" if check.words.startswith("no controls") else "underpowered"
 
 
 def _with_kind(row: MetricSpec, rows: Mapping[str, MetricSpec]) -> MetricSpec:
     """A row written down without the kind of its interval, which the words of the lower end then tell."""
     if row.interval is None or row.interval_kind or row.interval[0] not in rows:
         return row
-    kind, interval, _ = rows[row.interval[0]].words.removeprefix("95 % ").partition(" interval")
+    kind, interval, _ = rows[row.interval[0]].description.removeprefix("95 % ").partition(" interval")
     return replace(row, interval_kind=kind if interval else "")
 
 
@@ -141,7 +162,7 @@ _OF_TYPE: Mapping[Any, Callable[[Any, str], Any]] = {
     int | None: _copies,
     tuple[str, str] | None: _interval,
     Direction: _direction,
-    ValidityCheck | None: _alarm,
+    ValidityCheck | None: _check,
 }
 """How a field of each type is read, given its name; None is read as none of them."""
 _TYPES = {kind: get_type_hints(kind) for kind in (MetricSpec, ValidityCheck)}

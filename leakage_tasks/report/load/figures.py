@@ -72,7 +72,7 @@ def figure(result: TaskResult, metric: str, column: str = HEADLINE) -> Figure:
         return Figure(value, *_harness_interval(result, metric, column), count=result.samples)
     ends = (None, None) if row.interval is None else (values.get(row.interval[0]), values.get(row.interval[1]))
     counted = None if row.count is None else values.get(row.count, result.headline.get(row.count))
-    told = result.tested.get("learnt_from") if row.better is not None and result.is_leakage else None
+    told = result.tested.get("learnt_from") if row.direction is not None and result.is_leakage else None
     return Figure(
         value,
         *ends,
@@ -99,7 +99,7 @@ def learnt_from(told: Any, copies: int | None = None) -> tuple[int, int] | None:
 
 def headline_of(result: TaskResult, metric: str) -> str:
     """The row of the canaries planted the fewest times that is part of ``metric``; that itself where none is."""
-    tiers = [row for row in result.rows.values() if row.of == metric and row.copies and row.name in result.headline]
+    tiers = [row for row in result.rows.values() if row.parent == metric and row.copies and row.name in result.headline]
     return min(tiers, key=lambda row: row.copies or 0).name if tiers else metric
 
 
@@ -107,7 +107,7 @@ def counted_words(result: TaskResult, metric: str) -> str:
     """What the documents are that a figure rests on."""
     row = result.rows.get(metric)
     counted = None if row is None or row.count is None else result.rows.get(row.count)
-    return counted.words if counted else "documents"
+    return counted.description if counted else "documents"
 
 
 def flags(result: TaskResult) -> list[Flag]:
@@ -119,9 +119,9 @@ def flags(result: TaskResult) -> list[Flag]:
         words = f"no headline: {result.no_headline}"
         raised.append(Flag(result.task, "", None, words, no_headline=True, waiver=NO_HEADLINE))
     for name, row in result.rows.items():
-        value, alarm = result.headline.get(name), row.alarm
-        if value is not None and alarm is not None and value < alarm.below:
-            raised.append(Flag(result.task, name, value, alarm.words, alarm.fault, alarm.low, waiver=alarm.name))
+        value, check = result.headline.get(name), row.check
+        if value is not None and check is not None and value < check.below:
+            raised.append(Flag(result.task, name, value, check.words, check.fault, check.low, waiver=check.name))
     return raised
 
 

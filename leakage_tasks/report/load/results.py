@@ -61,7 +61,7 @@ def results_files(path: str | Path) -> list[Path]:
 def files_read(paths: Iterable[str | Path]) -> list[Path]:
     """All files of results and samples that reports of ``paths`` may read. Raises ResultsError."""
     results = [file for path in paths for file in results_files(path)]
-    return sorted({*results, *(file for each in results for file in each.parent.glob("samples_*.jsonl"))})
+    return sorted({*results, *(file for result in results for file in result.parent.glob("samples_*.jsonl"))})
 
 
 def _read(file: Path) -> Run | None:
@@ -120,8 +120,8 @@ def name_runs(runs: Sequence[Run]) -> list[Run]:
     model's arguments that differ, else with the date, the time, and at last a number.
     """
     of_model: dict[tuple[str, ...], list[int]] = {}
-    for place, run in enumerate(runs):
-        of_model.setdefault(_models(run), []).append(place)
+    for index, run in enumerate(runs):
+        of_model.setdefault(_models(run), []).append(index)
     names = [""] * len(runs)
     for name, places in zip(_first_unshared(list(of_model)), of_model.values(), strict=True):
         details = _first_unshared(_details([runs[place] for place in places]))
@@ -138,7 +138,7 @@ def _first_unshared(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def _models(run: Run) -> tuple[str, ...]:
     """Names of the model, from the shortest to one that no other model has."""
-    short = " + ".join(each.rstrip("/\\").replace("\\", "/").split("/")[-1] for each in run.parts)
+    short = " + ".join(part.rstrip("/\\").replace("\\", "/").split("/")[-1] for part in run.parts)
     full = run.whole
     return short, f"{short} ({run.model})", full, f"{full} ({run.model})"
 

@@ -6,11 +6,13 @@ import dataclasses
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.core.former_names import current_metric, current_metrics, headline_among
 from leakage_tasks.core.inputs import json_fault
 from leakage_tasks.metrics.metric import MORE
 from leakage_tasks.report.load.declared import Declared, declared_from_json
@@ -107,7 +109,11 @@ def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
         values, errors = {}, {}
     given = _part(data, "configs").get(task, {}).get("leakage")
     declared = declared_from_json(given, f"{path}: field 'configs.{printable(task)}.leakage'")
+    directions = _directions(task, data)
     if declared is not None:
+        rename = partial(current_metrics, headline=headline_among(declared.rows))
+        values = {column: rename(own) for column, own in values.items()}
+        errors, directions = {column: rename(own) for column, own in errors.items()}, rename(directions)
         if declared.more:
             own = values.setdefault(HEADLINE, {})
             own.pop(MORE, None)
@@ -115,7 +121,7 @@ def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
         _check_counts(task, values, declared)
     shots = _count(_part(data, "n-shot").get(task), f"n-shot.{task}")
     return TaskResult(
-        *(printable(task), values, errors, _directions(task, data), _samples(task, row, data), declared, path, shots),
+        *(printable(task), values, errors, directions, _samples(task, row, data), declared, path, shots),
         limited=_limited(task, data),
         predicted_only=predicted_only,
     )
@@ -209,14 +215,17 @@ def every_row(results: Mapping[str, Any], task: str, column: str = HEADLINE) -> 
 
     ``column`` is the harness' filter; standard errors are left out. Raises KeyError for a task that did not run.
     """
-    told = results.get("configs", {}).get(task, {}).get("leakage", {}).get(MORE, {}) if column == HEADLINE else {}
+    declared = current_metrics(results.get("configs", {}).get(task, {}).get("leakage", {}))
+    told = declared.get(MORE, {}) if column == HEADLINE else {}
     named = ((name.rpartition(","), value) for name, value in results["results"][task].items())
     shown = {metric: value for (metric, _, of), value in named if of == column and not metric.endswith("_stderr")}
-    return {**told, **{name: value for name, value in shown.items() if name != MORE}}
+    rows = current_metrics({**told, **shown}, headline_among(shown) or headline_among(told))
+    return {name: value for name, value in rows.items() if name != MORE}
 
 
 def headline_row(rows: Mapping[str, Any], metric: str) -> Any:
     """The value of the canaries that were planted the fewest times; of a metric without such rows its own."""
+    metric = current_metric(metric, headline_among(rows))
     copies = [name.removeprefix(f"{metric}_x") for name in rows if name.startswith(f"{metric}_x")]
-    fewest = min((int(each) for each in copies if each.isdecimal()), default=None)
+    fewest = min((int(copy) for copy in copies if copy.isdecimal()), default=None)
     return rows[metric if fewest is None else f"{metric}_x{fewest}"]

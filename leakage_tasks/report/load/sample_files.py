@@ -12,7 +12,7 @@ from typing import Any
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.metrics.scoring import SCORINGS, Scoring, scoring_name
 from leakage_tasks.report.load.run import STAMP
-from leakage_tasks.report.load.sample_lines import order_of, read_objects
+from leakage_tasks.report.load.sample_lines import read_objects, task_settings_of
 
 NAME = re.compile(r"samples_(?P<task>.+)_(?P<stamp>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.jsonl")
 """How the harness names a file of samples: by its task, and by the time that the results file has as well."""
@@ -103,8 +103,8 @@ def scoring_of(file: Path) -> Scoring:
     if found is None:
         raise ResultsError(f"{file}: not named as lm_eval names samples: call it samples_TASK_TIME.jsonl")
     task = found["task"]
-    order = {} if task in SCORINGS else _first_order(file)
-    name = scoring_name(task, order)
+    task_settings = {} if task in SCORINGS else _first_task_settings(file)
+    name = scoring_name(task, task_settings)
     if name is not None and name in SCORINGS:
         return SCORINGS[name]
     if name is None:
@@ -116,7 +116,7 @@ def scoring_of(file: Path) -> Scoring:
     raise UnknownScoring(f"{file}: {problem}: {remedy}", problem=problem)
 
 
-def _first_order(file: Path) -> Mapping[str, Any]:
+def _first_task_settings(file: Path) -> Mapping[str, Any]:
     """Return the attack's settings in the first line of samples, nothing for lines of other tasks."""
     first = next(read_objects(file), None)
-    return {} if first is None else order_of(first[1]) or {}
+    return {} if first is None else task_settings_of(first[1]) or {}

@@ -65,19 +65,19 @@ def read_line(data: Mapping[str, Any], answers: dict[str, str], wrong: Wrong) ->
         raise wrong("filter", f"expected text, found {kind_of(column)}")
     if not isinstance(document, int | str):
         raise wrong("doc_id", f"expected a number, found {kind_of(document)}")
-    order = order_of(data)
-    if order is None:
+    task_settings = task_settings_of(data)
+    if task_settings is None:
         raise wrong("arguments", "no settings of an attack in it")
-    return SampleLine(document, Answered(answers.setdefault(answer, answer), printable(column), order))
+    return SampleLine(document, Answered(answers.setdefault(answer, answer), printable(column), task_settings))
 
 
-def order_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
+def task_settings_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the attack's settings in a sample, None for a sample without them."""
     try:
-        order = data["arguments"]["gen_args_0"]["arg_1"]
+        task_settings = data["arguments"]["gen_args_0"]["arg_1"]
     except (KeyError, TypeError):
         return None
-    return order if isinstance(order, dict) else None
+    return task_settings if isinstance(task_settings, dict) else None
 
 
 def _check_numbers(answer: str, wrong: Wrong) -> None:

@@ -59,7 +59,7 @@ class Samples:
     @property
     def unscored(self) -> Mapping[str, str]:
         """Rows of the run that samples do not tell, each with the reason."""
-        return self.scoring.unscored(self.answered[0].order)
+        return self.scoring.unscored(self.answered[0].task_settings)
 
     @property
     def results(self) -> Path | None:
@@ -81,11 +81,11 @@ class Samples:
         Raises ResultsError.
         """
         findings = self.findings() if self.scoring.goal == "exposure" else []
-        return audit(findings, delta) if any(found.planted for found in findings) else []
+        return audit(findings, delta) if any(finding.planted for finding in findings) else []
 
     def metrics(self) -> Sequence[Metric[Any, Any]]:
         """The rows of the run. Raises ResultsError."""
-        return self.scoring.metrics(self.answered[0].order, copies_among(self.scoring, self._read))
+        return self.scoring.metrics(self.answered[0].task_settings, copies_among(self.scoring, self._read))
 
     def scores(self) -> Scores:
         """All rows of the run, computed again. Raises ResultsError."""
@@ -115,18 +115,18 @@ def read_samples(path: str | Path) -> Samples:
     seen: dict[tuple[Any, str], int] = {}
     # The same answer stands in every column of its document.
     answers: dict[str, str] = {}
-    order: Mapping[str, Any] | None = None
+    task_settings: Mapping[str, Any] | None = None
     for number, data in read_objects(file):
         wrong = partial(wrong_line, file, number)
         line = read_line(data, answers, wrong)
         first = seen.setdefault((line.document, line.answered.column), number)
         if first != number:
             raise wrong("doc_id", f"the document of line {first} again")
-        # One order for all lines: a dict each would take more memory than the answers.
-        order = line.answered.order if order is None else order
-        if line.answered.order != order:
+        # One dict of settings for all lines: one each would take more memory than the answers.
+        task_settings = line.answered.task_settings if task_settings is None else task_settings
+        if line.answered.task_settings != task_settings:
             raise wrong("arguments", "asked otherwise than line 1: lines of several runs")
-        found[number] = line._replace(answered=line.answered._replace(order=order))
+        found[number] = line._replace(answered=line.answered._replace(task_settings=task_settings))
     if not found:
         raise ResultsError(f"{file}: holds no samples: run lm_eval again with --log_samples")
     documents = len({line.document for line in found.values()})

@@ -76,7 +76,7 @@ def printable(words: str) -> str:
     """Words as one line of characters that can be shown: blanks for white space, U+FFFD for all that cannot be."""
     if words.isprintable():
         return words
-    return "".join(each if each.isprintable() else " " if each.isspace() else "\ufffd" for each in words)
+    return "".join(word if word.isprintable() else " " if word.isspace() else "\ufffd" for word in words)
 
 
 def all_printable(value: Any) -> Any:

@@ -110,12 +110,12 @@ def _read_parts(names: tuple[str, ...]) -> str:
 
 def _explained(board: Board, column: Column) -> list[tuple[str, str]]:
     """What explains a column: pairs of a word and its text."""
-    whom = " for the defender" if column.leakage and column.better else ""
-    kinds = dict.fromkeys(found.kind for found in _figures(board, column) if found.kind)
+    whom = " for the defender" if column.leakage and column.direction else ""
+    kinds = dict.fromkeys(figure.kind for figure in _figures(board, column) if figure.kind)
     of = f", filter {column.filter}" if column.key.endswith(f"/{column.filter}") else ""
     return [
         ("Unit", column.unit or "number"),
-        ("Direction", f"{_BETTER[column.better]}{whom}"),
+        ("Direction", f"{_BETTER[column.direction]}{whom}"),
         *([("Without a leak", column.chance)] if column.chance else []),
         *([("95 % interval", ", ".join(kinds))] if kinds else []),
         ("In the results", f"{column.name} of {column.task}{of}"),
@@ -124,10 +124,10 @@ def _explained(board: Board, column: Column) -> list[tuple[str, str]]:
 
 def _below_title(column: Column) -> str:
     """Unit and direction, as they stand below a column's title."""
-    if column.better is None:
+    if column.direction is None:
         return column.unit
     unit = f"{column.unit}, " if column.unit else ""
-    return f"{unit}{_BETTER[column.better]}\N{NO-BREAK SPACE}{ARROWS[column.better]}"
+    return f"{unit}{_BETTER[column.direction]}\N{NO-BREAK SPACE}{ARROWS[column.direction]}"
 
 
 def _badges(entry: Entry) -> Sequence[tuple[str, bool]]:
@@ -137,7 +137,9 @@ def _badges(entry: Entry) -> Sequence[tuple[str, bool]]:
 
 def _scale(board: Board, column: Column) -> tuple[float, float]:
     """From the least to the greatest end in a column, and from 0 where figures are not below it; shares end at 1."""
-    ends = [end for each in _figures(board, column) for end in (each.value, each.low, each.high, each.control)]
+    ends = [
+        end for figure in _figures(board, column) for end in (figure.value, figure.low, figure.high, figure.control)
+    ]
     known = [0.0, *(end for end in ends if end is not None)]
     most = max(known)
     return min(known), 1.0 if column.unit in ("share", "probability") and most <= 1 else most

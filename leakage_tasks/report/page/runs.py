@@ -58,12 +58,12 @@ def _run(entry: Entry, details: Details, most: int) -> dict[str, Any]:
         "exposures": exposures(canaries),
         "repetitions": repetitions(canaries),
         "audit": [[each.title, audit_words(each), each.words] for each in audit_of(entry.run, 0.0)],
-        "canaries": {"total": len(canaries), "shown": [tell_canary(each) for each in canaries[:most]]},
+        "canaries": {"total": len(canaries), "shown": [tell_canary(canary) for canary in canaries[:most]]},
         "pairs": {
             "total": len(pairs),
             "left_out": details.left_out,
             "heads": PAIR_HEADS,
-            "shown": [_tell_pair(each) for each in pairs[:most]],
+            "shown": [_tell_pair(pair) for pair in pairs[:most]],
         },
     }
 
@@ -221,8 +221,8 @@ def _guesses(canary: CanaryDetail) -> list[dict[str, Any]]:
         # The mask alone: which slots of the best guess were right, not what they hold.
         return [] if not right else [_guess(["•"] * len(right), right, "")]
     return [
-        _guess(list(guess.filling), canary.right(place), f"{number(guess.score)} bits")
-        for place, guess in enumerate(found.guesses)
+        _guess(list(guess.filling), canary.right(index), f"{number(guess.score)} bits")
+        for index, guess in enumerate(found.guesses)
     ]
 
 

@@ -30,10 +30,10 @@ def scatter(board: Board) -> dict[str, Any]:
     A front holds places of the group's points: members first to last, then pairs of one outdone and one that outdoes
     it. Runs whose controls show a fault, or that have no headline, are on none.
     """
-    axes = [column for column in board.columns if column.better is not None and _has_any(board, column)]
+    axes = [column for column in board.columns if column.direction is not None and _has_any(board, column)]
     first = next((key for key in board.ranked_by if any(axis.key == key for axis in axes)), None)
     places = product(enumerate(board.groups), enumerate(axes), enumerate(axes))
-    told = ("title", "unit", "better", "leakage", "shown")
+    told = ("title", "unit", "direction", "leakage", "shown")
     return {
         "axes": [{name: getattr(axis, name) for name in told} | {"first": axis.key == first} for axis in axes],
         "groups": [
@@ -59,14 +59,14 @@ def pareto_front(points: Sequence[Point], better: tuple[str, str]) -> Front:
     ]
     members: list[int] = []
     least = math.inf
-    for place in sorted(range(len(points)), key=lambda place: (costs[place], place)):
+    for place in sorted(range(len(points)), key=lambda index: (costs[index], index)):
         if costs[place][1] < least or (members and costs[members[-1]] == costs[place]):
             members.append(place)
             least = costs[place][1]
     outdone = {
-        place: next(other for other in members if _outdoes(costs[other], costs[place]))
-        for place in range(len(points))
-        if place not in members
+        index: next(other for other in members if _outdoes(costs[other], costs[index]))
+        for index in range(len(points))
+        if index not in members
     }
     return Front(tuple(members), outdone)
 
@@ -93,16 +93,16 @@ def _place(found: Figure) -> list[Any]:
 
 def _front(group: Group, across: Column, up: Column) -> list[Any] | None:
     places, points = [], []
-    for place, entry in enumerate(group.entries):
+    for index, entry in enumerate(group.entries):
         wide, high = entry.figure(across).value, entry.figure(up).value
         if wide is not None and high is not None and not entry.unranked:
-            places.append(place)
+            places.append(index)
             points.append((wide, high))
     if not points:
         return None
-    front = pareto_front(points, (str(across.better), str(up.better)))
+    front = pareto_front(points, (str(across.direction), str(up.direction)))
     outdone = [[places[one], places[other]] for one, other in front.outdone.items()]
-    return [[places[each] for each in front.members], outdone]
+    return [[places[member] for member in front.members], outdone]
 
 
 def _has_any(board: Board, column: Column) -> bool:

@@ -31,9 +31,9 @@ def exposures(canaries: Iterable[CanaryDetail]) -> dict[str, Any] | None:
     than its dot) and ``told`` (n, least, quartiles and most, as text).
     """
     rated = [
-        (each, (each.exposure.exposure, each.exposure))
-        for each in canaries
-        if each.exposure is not None and each.exposure.exposure is not None
+        (canary, (canary.exposure.exposure, canary.exposure))
+        for canary in canaries
+        if canary.exposure is not None and canary.exposure.exposure is not None
     ]
     if not rated:
         return None
@@ -50,7 +50,7 @@ def exposures(canaries: Iterable[CanaryDetail]) -> dict[str, Any] | None:
 
 def repetitions(canaries: Iterable[CanaryDetail]) -> list[dict[str, Any]]:
     """Share extracted by repetitions, controls first, each with its Clopper-Pearson interval; empty without any."""
-    tried = [(each, each.extracted) for each in canaries if each.extracted is not None]
+    tried = [(canary, canary.extracted) for canary in canaries if canary.extracted is not None]
     rows = []
     for times, hits in _by_copies(tried):
         share, ends = sum(hits) / len(hits), clopper_pearson(sum(hits), len(hits))

@@ -45,7 +45,7 @@ def read_logged(sources: Sequence[str | Path], tasks: Sequence[str]) -> list[Run
     runs = read_runs(dict.fromkeys(file for place in given for file in place.results))
     named = [(run.name, _samples_of(run, given, tasks)) for run in sorted(runs, key=lambda run: _turn(run, given))]
     named += [(place.samples.file.stem, [place.samples]) for place in given if place.samples and not place.results]
-    found = [_logged(name, [each for each in samples if each.task in tasks]) for name, samples in named]
+    found = [_logged(name, [sample for sample in samples if sample.task in tasks]) for name, samples in named]
     return [each for each in found if each.exposure or each.extraction or each.suffixes]
 
 
@@ -66,7 +66,7 @@ def _place(path: Path) -> _Place:
 
 def _turn(run: Run, given: Sequence[_Place]) -> int:
     """The place of the first source that stands for a run."""
-    return min(place for place, each in enumerate(given) if set(each.results) & set(run.files))
+    return min(index for index, each in enumerate(given) if set(each.results) & set(run.files))
 
 
 def _samples_of(run: Run, given: Sequence[_Place], tasks: Sequence[str]) -> list[Samples]:
@@ -88,13 +88,13 @@ def _samples_of(run: Run, given: Sequence[_Place], tasks: Sequence[str]) -> list
 
 
 def _logged(name: str, samples: Iterable[Samples]) -> RunFindings:
-    by_task = {each.scoring.task: each for each in samples}
+    by_task = {sample.scoring.task: sample for sample in samples}
     exposure, extraction = (by_task[task].findings() if task in by_task else () for task in (EXPOSURE, EXTRACTION))
     run = RunFindings(name, tuple(exposure), tuple(extraction))
     suffixes = by_task.get(SUFFIXES)
     if suffixes is None or suffixes.unanswered is not None:
         return run
-    return replace(run, suffixes=_suffixes(suffixes), wrong=suffixes.answered[0].order.get("wrong"))
+    return replace(run, suffixes=_suffixes(suffixes), wrong=suffixes.answered[0].task_settings.get("wrong"))
 
 
 def _suffixes(samples: Samples) -> tuple[SuffixFinding, ...]:
@@ -112,7 +112,7 @@ def _suffixes(samples: Samples) -> tuple[SuffixFinding, ...]:
 def epochs_of(sources: Sources) -> list[EpochExposure]:
     """Exposures of several runs of ``canary_exposure``, each an epoch, in the order given. Raises LeakageError."""
     return [
-        EpochExposure(epoch, each.canary, each.repetitions, each.exposure, each.log2_size)
+        EpochExposure(epoch, each.canary, each.repetitions, each.exposure, each.log2_size, each.method == "lower_bound")
         for epoch, run in enumerate(_exposed_runs(sources), 1)
         for each in run.exposure
         if each.exposure is not None
@@ -132,18 +132,20 @@ def _exposed_runs(sources: Sources, *others: str) -> list[RunFindings]:
 
 def _canary_points(findings: Iterable[Finding]) -> list[CanaryPoint]:
     return [
-        CanaryPoint(each.canary, each.repetitions, each.exposure, each.log2_size, each.method == "lower_bound")
-        for each in findings
-        if each.exposure is not None
+        CanaryPoint(
+            finding.canary, finding.repetitions, finding.exposure, finding.log2_size, finding.method == "lower_bound"
+        )
+        for finding in findings
+        if finding.exposure is not None
     ]
 
 
 def _outcomes(findings: Iterable[Finding]) -> dict[int, list[bool]]:
     found: dict[int, list[bool]] = {}
-    for each in findings:
-        right = extracted(each)
+    for finding in findings:
+        right = extracted(finding)
         if right is not None:
-            found.setdefault(each.repetitions, []).append(right == 1)
+            found.setdefault(finding.repetitions, []).append(right == 1)
     return found
 
 
@@ -222,7 +224,7 @@ def recall_of(sources: Sources) -> list[RecallCurve]:
         return [_curve(run.name, run, run.suffixes[0].chosen_by) for run in runs]
     run = runs[0]
     own = run.suffixes[0].chosen_by
-    views = (each.views[HEADLINE] for each in run.suffixes if HEADLINE in each.views)
+    views = (suffix.views[HEADLINE] for suffix in run.suffixes if HEADLINE in suffix.views)
     others = {name for view in views for name in view.choices} - {own}
     return [_curve(f"{own} (the run's own)", run, own), *(_curve(name, run, name) for name in sorted(others))]
 

@@ -42,7 +42,7 @@ def recall_curve(guesses: Sequence[Guessed]) -> list[float]:
     Number w − 1 is :func:`~leakage_tasks.metrics.aggregates.early_stop` of w: the share of all pairs guessed right
     before the w-th wrong guess.
     """
-    ordered = sorted(guesses, key=lambda each: surest_first(each.confidence, each.bits, each.pair))
+    ordered = sorted(guesses, key=lambda guess: surest_first(guess.confidence, guess.bits, guess.pair))
     found, right = [], 0
     for guess in ordered:
         if guess.right:
@@ -57,7 +57,7 @@ def draw_recall(lines: Sequence[RecallCurve]) -> Figure:
 
     Raises OptionError without anything to draw, and for more than twelve lines.
     """
-    shown = [each for each in lines if each.guesses]
+    shown = [line for line in lines if line.guesses]
     if not shown:
         raise OptionError("no guesses to draw: all pairs were left out")
     if len(shown) > MOST:

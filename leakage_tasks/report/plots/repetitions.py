@@ -59,7 +59,7 @@ def draw_repetitions(runs: Sequence[RunByRepetitions]) -> Figure:
     if len(runs) > MOST_RUNS:
         raise OptionError(f"{len(runs)} runs are too many to tell apart: give {MOST_RUNS} or fewer")
     groups = sorted(
-        {each.repetitions for run in runs for each in run.exposures} | {n for r in runs for n in r.extracted}
+        {exposure.repetitions for run in runs for exposure in run.exposures} | {n for r in runs for n in r.extracted}
     )
     panels = 2 if any(run.extracted for run in runs) else 1
     wide = len(groups) * max(0.6, 0.32 * len(runs)) + 0.8
@@ -78,14 +78,14 @@ def _draw_exposures(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequen
     entries: list[Entry] = []
     for number, run in enumerate(runs):
         middle, width = _place(number, len(runs))
-        for place, times in enumerate(groups):
-            points = sorted(each for each in run.exposures if each.repetitions == times)
+        for index, times in enumerate(groups):
+            points = sorted(exposure for exposure in run.exposures if exposure.repetitions == times)
             if points:
-                _draw_group(axes, points, place + middle, width, number)
+                _draw_group(axes, points, index + middle, width, number)
         entries.append((axes.plot([], [], **_rimmed(number))[0], plain(run.name)))
-    every = [each for run in runs for each in run.exposures]
+    every = [exposure for run in runs for exposure in run.exposures]
     exposure_axis(axes, [each.exposure for each in every], {each.log2_size for each in every})
-    counts = [[sum(each.repetitions == times for each in run.exposures) for times in groups] for run in runs]
+    counts = [[sum(exposure.repetitions == times for exposure in run.exposures) for times in groups] for run in runs]
     _ticks(axes, groups, counts)
     return [*(entries if len(runs) > 1 else []), *_keys(axes, runs)]
 
@@ -100,12 +100,12 @@ def _draw_group(axes: Axes, points: Sequence[CanaryPoint], middle: float, width:
     """A run's canaries of one group, and their mean right of them."""
     alpha = max(0.25, min(0.75, 12 / len(points)))
     for bound in (False, True):
-        own = [(_jitter(n) * width * 0.8, each.exposure) for n, each in enumerate(points) if each.bound == bound]
+        own = [(_jitter(n) * width * 0.8, point.exposure) for n, point in enumerate(points) if point.bound == bound]
         places = [middle - width * LEFT + aside for aside, _ in own]
         look: dict[str, Any] = {"facecolors": "none"} if bound else {"edgecolors": "none"}
         look["edgecolors" if bound else "facecolors"] = colour(number)
         axes.scatter(places, [bits for _, bits in own], marker=marker(number), s=22, alpha=alpha, zorder=2, **look)
-    mean, least = fmean(each.exposure for each in points), any(each.bound for each in points)
+    mean, least = fmean(point.exposure for point in points), any(point.bound for point in points)
     _summary(axes, middle + width * RIGHT, mean, _exposure_ends(points), number, least)
 
 
@@ -113,9 +113,9 @@ def _exposure_ends(points: Sequence[CanaryPoint]) -> tuple[float, float] | None:
     """The ends of the mean's interval, as ``canary_exposure`` has them; None for too few canaries."""
     known = [
         aggregates.ExposureRange(
-            each.exposure, each.log2_size if each.bound else each.exposure, max(each.exposure, each.log2_size)
+            point.exposure, point.log2_size if point.bound else point.exposure, max(point.exposure, point.log2_size)
         )
-        for each in points
+        for point in points
     ]
     low, high = aggregates.LOG_T.low(known), aggregates.LOG_T.high(known)
     return None if low is None or high is None else (low, high)
@@ -148,7 +148,7 @@ def _keys(axes: Axes, runs: Sequence[RunByRepetitions]) -> list[Entry]:
     shares = any(run.extracted for run in runs)
     interval = "95 % interval: log-t" + ", of shares Clopper-Pearson" * shares + f"; from {FEWEST} canaries on"
     found: list[Entry] = [(mark(4.5), "one canary")]
-    if any(each.bound for run in runs for each in run.exposures):
+    if any(exposure.bound for run in runs for exposure in run.exposures):
         found.append((mark(4.5, markerfacecolor="none"), "hollow: at least so much"))
     large = axes.plot([], [], **{**_rimmed(0), "color": QUIET})[0]
     return [*found, (large, "mean" + ", or share" * shares), (bar, interval)]
@@ -157,12 +157,12 @@ def _keys(axes: Axes, runs: Sequence[RunByRepetitions]) -> list[Entry]:
 def _draw_extracted(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequence[int]) -> None:
     for number, run in enumerate(runs):
         shift, _ = _place(number, len(runs))
-        for place, times in enumerate(groups):
+        for index, times in enumerate(groups):
             tried = run.extracted.get(times, ())
             if tried:
                 share = sum(tried) / len(tried)
                 ends = clopper_pearson(sum(tried), len(tried)) if len(tried) >= FEWEST else None
-                _summary(axes, place + shift, share, ends, number)
+                _summary(axes, index + shift, share, ends, number)
     axes.set(ylim=(-0.03, 1.03), ylabel="share extracted")
     _ticks(axes, groups, [[len(run.extracted.get(times, ())) for times in groups] for run in runs])
 
@@ -175,8 +175,8 @@ def _jitter(number: int) -> float:
 def _ticks(axes: Axes, groups: Sequence[int], counts: Sequence[Sequence[int]]) -> None:
     """Name the groups, each with how many canaries it holds."""
     labels = []
-    for place, times in enumerate(groups):
-        numbers = sorted({each[place] for each in counts if each[place]})
+    for index, times in enumerate(groups):
+        numbers = sorted({count[index] for count in counts if count[index]})
         own = "" if not numbers else f"n = {numbers[0]}" if len(numbers) == 1 else f"n = {numbers[0]}–{numbers[-1]}"
         labels.append(f"{times}\n{own}" if times else f"0 (never)\n{own}")
     axes.set_xticks(range(len(groups)), labels)

@@ -94,6 +94,16 @@ def plain(name: str) -> str:
     return first + shown.replace("$", r"\$")
 
 
+def hollow(color: Any, **look: Any) -> dict[str, Any]:
+    """Return the look of a mark for a lower bound: hollow, without a line."""
+    return {**look, "color": color, "linestyle": "none", "markerfacecolor": "white", "zorder": 4}
+
+
+def bound_entry(axes: Axes) -> Entry:
+    """Return the legend's entry for hollow marks."""
+    return axes.plot([], [], **hollow(QUIET, marker="o", markersize=5))[0], "hollow: at least this value"
+
+
 def tidy(axes: Axes) -> None:
     """Take away the two sides of the frame that say nothing."""
     axes.spines[["top", "right"]].set_visible(False)
@@ -104,7 +114,7 @@ def levels(axes: Axes, named: Mapping[str, float]) -> None:
     low, high = axes.get_ylim()
     inches = axes.get_window_extent().height / axes.figure.dpi
     gap = (high - low) * SMALL * 1.4 / 72 / max(inches, 0.1)
-    ordered = sorted(named.items(), key=lambda each: each[1])
+    ordered = sorted(named.items(), key=lambda item: item[1])
     for (text, height), place in zip(ordered, spread([height for _, height in ordered], gap), strict=True):
         axes.axhline(height, color=QUIET, linewidth=1, linestyle=DASHED, zorder=1)
         where = axes.get_yaxis_transform()

@@ -54,16 +54,16 @@ def score_guesses(files: Sequence[Path], pairs: Sequence[Pair], wrong: int | Non
     Raises OptionError naming the file.
     """
     check_wrong(wrong)
-    suffixes = {place: pair.suffix for place, pair in enumerate(pairs)}
+    suffixes = {index: pair.suffix for index, pair in enumerate(pairs)}
     judged = [_judged(path, suffixes) for path in files]
     surest = [dict(reversed(each)) for each in judged]
     found = [[own.get(place, False) for place in suffixes] for own in surest]
     return [
         dataclasses.replace(
             _scored(str(path), guesses, own, wrong or wrong_allowed(len(pairs))),
-            more_than_first=rate_difference(found[0], own) if place else None,
+            more_than_first=rate_difference(found[0], own) if index else None,
         )
-        for place, (path, guesses, own) in enumerate(zip(files, judged, found, strict=True))
+        for index, (path, guesses, own) in enumerate(zip(files, judged, found, strict=True))
     ]
 
 

@@ -154,7 +154,7 @@ def _rows(scored: ScoredSamples, every: bool) -> Iterator[tuple[str, ...]]:
             for metric in (metrics[name] for name in values if name not in ends):
                 low, high = (values.get(end) for end in metric.interval or ("", ""))
                 value = number(values[metric.name])
-                yield column, metric.name, value, _interval(low, high), metric.unit, metric.words
+                yield column, metric.name, value, _interval(low, high), metric.unit, metric.description
 
 
 def number(value: float | None) -> str:

@@ -97,7 +97,7 @@ def states_after(engine: Any, rows: Sequence[Sequence[int]], shared: int) -> Fir
     longest = max(map(len, rows))
 
     def right(first: First) -> bool:
-        by_length = sorted(range(len(rows)), key=lambda place: len(rows[place]))
+        by_length = sorted(range(len(rows)), key=lambda index: len(rows[index]))
         places = {by_length[0], by_length[-1]} if engine.passes.beyond(longest) else {by_length[0]}
         alone = [engine.read_first([rows[place]])[2] for place in places]
         return bool(engine.passes.agree([first[2][place : place + 1] for place in places], alone))
@@ -135,14 +135,15 @@ def _tried(
         found = find()
         if not known and right is not None:
             way.works, way.beyond = right(found), beyond
-            if not way.works:
-                warn_of_slower(engine.model, "texts cannot be read after what they begin with", factor)
     except Exception as error:
         if known or out_of_memory(error):
             raise
         log.debug("texts cannot be read after what they share: %s", type(error).__name__)
         way.works = False
-    return None if way.works is False else found
+    if way.works is not False:
+        return found
+    warn_of_slower(engine.model, "texts cannot be read after what they begin with", factor)
+    return None
 
 
 def _begun(engine: Any, tokens: Sequence[int]) -> Beginning:
@@ -176,5 +177,5 @@ def _lead(engine: Any, tokens: Sequence[int]) -> Beginning:
 
 def _some(lengths: Sequence[int]) -> list[int]:
     """Places of a few texts, the shortest and the longest among them."""
-    order = sorted(range(len(lengths)), key=lambda place: lengths[place])
+    order = sorted(range(len(lengths)), key=lambda index: lengths[index])
     return [order[at] for at in few_places(len(order)).tolist()]

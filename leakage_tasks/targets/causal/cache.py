@@ -85,8 +85,8 @@ class RowState:
             return self.tensors
         rows = len(self.tensors[0])
         return [
-            torch.cat([shared.expand(rows, *shared.shape[1:]), own], dim=-2)
-            for shared, own in zip(self.whole_prefix(), self.tensors, strict=True)
+            torch.cat([shared.expand(rows, *shared.shape[1:]), tensor], dim=-2)
+            for shared, tensor in zip(self.whole_prefix(), self.tensors, strict=True)
         ]
 
     def whole_prefix(self) -> list[Tensor]:

@@ -39,7 +39,7 @@ class Foretold:
         """
         if state.prefix is not self.prefix or state.tensors[0].shape[-2]:
             return None
-        known = {token: place for place, token in enumerate(self.tokens)}
+        known = {token: index for index, token in enumerate(self.tokens)}
         pairs = [(row, known[token]) for row, token in enumerate(fed[:, 0].tolist()) if token in known]
         if not pairs:
             return None
@@ -77,7 +77,6 @@ def read_ahead(engine: Any, tokens: Sequence[int], ahead: Sequence[int]) -> Firs
         if out_of_memory(error):
             raise
         log.debug("a prefix cannot be read with longer texts: %s", error)
-        taking.pads = False
         return None
     taking.foretold = Foretold(states[0].prefix, ahead, logits[1:])
     return states[:1], costs[:1], logits[:1]

@@ -23,7 +23,7 @@ class PaddedBatch:
 
     def cache(self) -> Any:
         """The cache that a forward pass takes."""
-        return self._states[0].filled([self._joined(place) for place in range(len(self._states[0].tensors))])
+        return self._states[0].filled([self._joined(index) for index in range(len(self._states[0].tensors))])
 
     def _joined(self, place: int) -> Tensor:
         """One of the states' tensors, with what each state's rows share before what is their own."""
@@ -63,8 +63,8 @@ class PaddedBatch:
         """The states after the pass."""
         columns = [tensor.split(self._counts) for tensor in tensors_of(cache)]
         found = []
-        for place, (state, length) in enumerate(zip(self._states, self._lengths, strict=True)):
+        for index, (state, length) in enumerate(zip(self._states, self._lengths, strict=True)):
             skip = self._longest - length + state.length
-            own = [column[place][..., skip:, :].clone() for column in columns]
+            own = [column[index][..., skip:, :].clone() for column in columns]
             found.append(replace(state, tensors=own, read=state.read + 1))
         return found

@@ -106,17 +106,17 @@ class Passes:
             own, tokens = [states[place] for place in group], [fed[place] for place in group]
             for place, one, state in zip(group, *self._step(own, tokens), strict=True):
                 logits[place], grown[place] = one, state
-        return [logits[place] for place in range(len(states))], [grown[place] for place in range(len(states))]
+        return [logits[index] for index in range(len(states))], [grown[index] for index in range(len(states))]
 
     def _groups(self, states: Sequence[RowState]) -> list[list[int]]:
         """Which states can be read in one pass, by number."""
         groups: dict[Hashable, list[int]] = {}
-        for place, state in enumerate(states):
+        for index, state in enumerate(states):
             if state.prefix is None:
                 kind: Hashable = likeness(state), id(state.source)
             else:
                 kind = "any length" if self._ways[True] else _likeness_of_prefix(state)
-            groups.setdefault(kind, []).append(place)
+            groups.setdefault(kind, []).append(index)
         return list(groups.values())
 
     def _step(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
@@ -127,9 +127,12 @@ class Passes:
             found = self._tried(self._ways[several][0], states, fed, several)
             if found is not None:
                 return found
-            del self._ways[several][0]
+            failed = self._ways[several].pop(0)
             if several and not self._ways[several]:
                 warn_of_slower(self._stepper, "texts with several beginnings cannot share a pass", len(states))
+            elif failed == self._shared:
+                tokens = max(state.length for state in states)
+                warn_of_slower(self._stepper, "every row needs its own copy of what it begins with", 1 + tokens)
         if several and len(set(map(_likeness_of_prefix, states))) == 1:
             return self._equally_long(states, fed)
         return self.step(states, fed) if several else self._each(states, fed)
@@ -149,9 +152,6 @@ class Passes:
             return None
         if not proven:
             if not self._is_plain(found[0], states, fed):
-                if way == self._shared:
-                    tokens = max(state.length for state in states)
-                    warn_of_slower(self._stepper, "every row needs its own copy of what it begins with", 1 + tokens)
                 return None
             self._proven.append(kind)
             self.foretold = None
@@ -200,7 +200,7 @@ class Passes:
         if len(states) == 1:
             return [logits], [whole]
         columns = [tensor.split(counts) for tensor in whole.tensors]
-        grown = [replace(whole, tensors=[column[place].clone() for column in columns]) for place in range(len(states))]
+        grown = [replace(whole, tensors=[column[index].clone() for column in columns]) for index in range(len(states))]
         return list(logits.split(counts)), grown
 
     def _shared(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:

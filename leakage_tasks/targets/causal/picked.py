@@ -27,7 +27,7 @@ class PickedRows(Sequence[Tensor]):
         return parts[0] if self._back is None else rows_of(torch.cat(parts), self._back)
 
     def __iter__(self) -> Iterator[Tensor]:
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
 
 def pick(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:

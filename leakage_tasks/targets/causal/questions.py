@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.targets.batching import Splitter
 from leakage_tasks.targets.causal.asked import Start, Step, Texts
 from leakage_tasks.targets.causal.beginnings import goes_on, lead_length, shared_tokens, states_after, texts_after
 from leakage_tasks.targets.causal.foretold import read_ahead
-from leakage_tasks.targets.full_passes import InParts
 from leakage_tasks.targets.memory import SMALLER
 
 MORE_TOKENS = 1.5
@@ -80,10 +80,10 @@ def score_all(asked: Sequence[Texts]) -> list[FloatArray]:
         costs = texts_after(some[0].target, *_rows_of(some), shared)
         if costs is not None:
             found |= zip(places, np.split(costs, _ends(some)), strict=True)
-    left = [place for place in range(len(asked)) if place not in found]
+    left = [index for index in range(len(asked)) if index not in found]
     if left:
         found |= zip(left, _whole([asked[place] for place in left]), strict=True)
-    return [found[place] for place in range(len(asked))]
+    return [found[index] for index in range(len(asked))]
 
 
 def _whole(asked: Sequence[Texts]) -> list[FloatArray]:
@@ -109,7 +109,7 @@ def _that_begin_alike(asked: Sequence[Texts]) -> list[tuple[list[int], int]]:
     tokens = sum(len(row) for each in asked for row in each.rows)
     if together and tokens - together * (texts - 1) <= MORE_TOKENS * (tokens - saved):
         return [([*range(len(asked))], together)]
-    return [([place], shared) for place, shared in enumerate(apart) if shared]
+    return [([index], shared) for index, shared in enumerate(apart) if shared]
 
 
 def _shared(asked: Sequence[Texts]) -> int:
@@ -142,5 +142,5 @@ def _put_together(step: Step, parts: Sequence[Reached]) -> Reached:
     return state, np.concatenate([costs for _, costs in parts])
 
 
-STEP_IN_PARTS = InParts(Step.part, _put_together)
+STEP_SPLITTER = Splitter(Step.part, _put_together)
 """How a step is answered some rows at a time."""

@@ -46,7 +46,7 @@ def read_after(engine: Any, lead: Beginning, rows: Sequence[Sequence[int]]) -> F
         after = torch.cat([lead.logits[None].expand(len(rows), -1, -1), said[:, :-1]], dim=1)
         costs = after.log_softmax(-1).gather(-1, tokens[..., None])[..., 0].cpu().double() / -LN2
         last = said[torch.arange(len(rows)), torch.tensor(list(map(len, own))) - 1]
-        states = [_one(grown, place, len(own[place]), len(row)) for place, row in enumerate(rows)]
+        states = [_one(grown, index, len(own[index]), len(row)) for index, row in enumerate(rows)]
     return states, [torch.cat([lead.costs, row[: len(each)]]) for row, each in zip(costs, own, strict=True)], last
 
 

@@ -104,30 +104,30 @@ class CausalReader(TextModel):
         try:
             found = self.read_together(rows, sources)
             if taking.pads is None:
-                place = min(range(len(rows)), key=lambda place: len(rows[place]))
+                place = min(range(len(rows)), key=lambda index: len(rows[index]))
                 own = sources[place : place + 1] if len(sources) == len(rows) else sources
                 alone = self.read_together([rows[place]], own)
                 taking.pads = taking.agree([found[2][place : place + 1]], [alone[2]])
-                if not taking.pads:
-                    lengths = len(set(map(len, rows)))
-                    warn_of_slower(self._stepper, "texts of several lengths cannot share a pass", lengths)
         except Exception as error:
             if taking.pads or out_of_memory(error):
                 raise
             log.debug("prefixes of several lengths cannot share a pass: %s", error)
             taking.pads = False
-            return None
-        return found if taking.pads else None
+        if taking.pads:
+            return found
+        lengths = len(set(map(len, rows)))
+        warn_of_slower(self._stepper, "texts of several lengths cannot share a pass", lengths)
+        return None
 
     def _first_by_length(
         self, rows: Sequence[Sequence[int]], sources: Sequence[Any]
     ) -> tuple[list[Any], list[Tensor], Tensor]:
         found: dict[int, tuple[Any, Tensor, Tensor]] = {}
         for length in sorted(set(map(len, rows))):
-            same = [place for place, row in enumerate(rows) if len(row) == length]
+            same = [index for index, row in enumerate(rows) if len(row) == length]
             own = [sources[place] for place in same] if len(sources) == len(rows) else sources
             found |= zip(same, zip(*self.read_together([rows[place] for place in same], own), strict=True), strict=True)
-        states, costs, logits = zip(*(found[place] for place in range(len(rows))), strict=True)
+        states, costs, logits = zip(*(found[index] for index in range(len(rows))), strict=True)
         return list(states), list(costs), torch.stack(logits)
 
     def read_together(
@@ -216,12 +216,12 @@ class CausalReader(TextModel):
         grown = [torch.cat([text, more], dim=1) for text, more in zip(texts, fed, strict=True)]
         logits: dict[int, Tensor] = {}
         for length in {text.shape[1] for text in grown}:
-            same = [place for place, text in enumerate(grown) if text.shape[1] == length]
+            same = [index for index, text in enumerate(grown) if text.shape[1] == length]
             counts = [len(grown[place]) for place in same]
             beside = looked_at([sources[place] for place in same], counts)
             said, _ = self.read(torch.cat([grown[place] for place in same]), 1, remember=False, **beside)
             logits |= dict(zip(same, said[:, -1].split(counts), strict=True))
-        return [logits[place] for place in range(len(grown))], grown
+        return [logits[index] for index in range(len(grown))], grown
 
     def _costs_of_each(self, logits: Sequence[Tensor], columns: Sequence[IntArray]) -> list[FloatArray]:
         """Costs of each part's own columns; what all parts want is brought from the device at once."""
@@ -229,7 +229,7 @@ class CausalReader(TextModel):
             return [self.costs(logits[0], columns[0])]
         wanted = np.unique(np.concatenate(columns))
         costs = np.split(self.costs(torch.cat(list(logits)), wanted), np.cumsum([len(part) for part in logits])[:-1])
-        return [part[:, np.searchsorted(wanted, own)] for part, own in zip(costs, columns, strict=True)]
+        return [part[:, np.searchsorted(wanted, column)] for part, column in zip(costs, columns, strict=True)]
 
     def costs(self, logits: Tensor, columns: IntArray) -> FloatArray:
         """Costs in bits of ``columns``, shape ``[n, A]``, from logits ``[n, V]``."""

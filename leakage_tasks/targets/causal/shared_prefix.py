@@ -74,7 +74,7 @@ class SharedBatch:
         self.width, self._lead, self._windows = width, _most_common_lead(states), windows
         shapes = [state.tensors[0].shape for state in states]
         counts = [shape[0] for shape in shapes]
-        few = [place for place, state in enumerate(states) if state.lead is self._lead and counts[place] <= FEW_ROWS]
+        few = [index for index, state in enumerate(states) if state.lead is self._lead and counts[index] <= FEW_ROWS]
         if len(states) == 1 or _copied([(states[place], counts[place]) for place in few]) > copied:
             few = []
         # Those of few rows come last, to be one block.
@@ -110,7 +110,7 @@ class SharedBatch:
         """One of the rows' tensors with what a pass adds to it."""
         tensors = [state.tensors[place] for state in self._states]
         if len(tensors) > 1:
-            grown = [torch.nn.functional.pad(each, (0, 0, self._longest - each.shape[-2], 0)) for each in tensors]
+            grown = [torch.nn.functional.pad(tensor, (0, 0, self._longest - tensor.shape[-2], 0)) for tensor in tensors]
             tensors = [torch.cat(grown)]
         return torch.cat([*tensors, new], dim=-2)
 
@@ -127,7 +127,7 @@ class SharedBatch:
             layer.keys = layer.values = None
         grown = zip(self._order, self._states, pieces, strict=True)
         found = {place: replace(state, tensors=own, read=state.read + self.width) for place, state, own in grown}
-        return [found[place] for place in range(len(found))]
+        return [found[index] for index in range(len(found))]
 
     def _pieces(self, tensor: Tensor) -> list[Tensor]:
         """Each state's rows and tokens of a tensor of the batch, in memory of their own."""
@@ -139,7 +139,7 @@ class SharedBatch:
     def parts(self, rows: Tensor) -> list[Tensor]:
         """What belongs to each state of a tensor of the batch's rows, in the order they were given."""
         pieces = dict(zip(self._order, rows.split(self._counts), strict=True))
-        return [pieces[place] for place in range(len(pieces))]
+        return [pieces[index] for index in range(len(pieces))]
 
     # -- attention --------------------------------------------------------------------------------------------
 

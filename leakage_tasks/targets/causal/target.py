@@ -18,13 +18,13 @@ from leakage_tasks.targets.causal.beginnings import continues, goes_on, worth_sh
 from leakage_tasks.targets.causal.cache import RowState, looked_at
 from leakage_tasks.targets.causal.foretold import first_tokens
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
-from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, extend_all, score_all, start_all
+from leakage_tasks.targets.causal.questions import STEP_SPLITTER, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.causal.token_by_token import fewest_worth
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, activation_bytes
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.rounds import ask, share_of_whole_texts
+from leakage_tasks.targets.scheduler import share_of_whole_texts, submit
 from leakage_tasks.targets.token_ids import token_ids
 from leakage_tasks.targets.tokens.token_paths import lay_out
 from leakage_tasks.targets.tokens.tries import Tries
@@ -117,7 +117,7 @@ class CausalTarget(CausalReader):
         tokens = self._with_prefix_token(prefix)
         ahead = [] if self.passes.asked_ahead else first_tokens(self._laid_out, columns)
         asked = Start(self, tokens, columns, ahead)
-        return ask(("start", *self._engine), start_all, asked, 1 / self.read_rows(len(tokens)))
+        return submit(("start", *self._engine), start_all, asked, 1 / self.read_rows(len(tokens)))
 
     @property
     def _engine(self) -> tuple[Hashable, ...]:
@@ -142,9 +142,9 @@ class CausalTarget(CausalReader):
     ) -> tuple[Any, FloatArray]:
         """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         step = Step(self, states, which, rows, tokens, columns)
-        size, in_parts = len(tokens) / self.pass_rows(states), STEP_IN_PARTS if self._mixes_lengths(states[0]) else None
+        size, in_parts = len(tokens) / self.pass_rows(states), STEP_SPLITTER if self._mixes_lengths(states[0]) else None
         held, answer = self._memory_of(states[0], len(tokens))
-        return ask(("extend", *self._engine), extend_all, step, size, len(tokens), in_parts, held, answer)
+        return submit(("extend", *self._engine), extend_all, step, size, len(tokens), in_parts, held, answer)
 
     def _memory_of(self, state: Any, rows: int) -> tuple[float, float]:
         """The shares of the memory for states that a prefix takes, and ``rows`` a token longer than in ``state``."""
@@ -189,7 +189,7 @@ class CausalTarget(CausalReader):
         longest = max(map(len, encoded), default=1)
         check_fits(longest - 1, self.max_length)
         size = share_of_whole_texts(len(encoded), self.text_rows(longest))
-        return ask(("texts", *self._engine), score_all, Texts(self, encoded), size, len(encoded))
+        return submit(("texts", *self._engine), score_all, Texts(self, encoded), size, len(encoded))
 
     def text_rows(self, length: int, own: int | None = None) -> int:
         """Whole texts of ``length`` tokens a batch may hold: each needs logits at every token.
@@ -270,7 +270,7 @@ class CausalInContext(CausalTarget):
 
 def costs_together(targets: Sequence[CausalInContext], texts: Sequence[Sequence[str]]) -> FloatArray:
     """Log-perplexities of each target's texts, as many for each ``[n, k]``; views of one model share their batches."""
-    asked = [Texts(target, target.token_rows(own)) for target, own in zip(targets, texts, strict=True)]
+    asked = [Texts(target, target.token_rows(text)) for target, text in zip(targets, texts, strict=True)]
     for each in asked:
         check_fits(max(map(len, each.rows)) - 1, each.target.max_length)
     return np.stack(score_all(asked))

@@ -23,7 +23,7 @@ from leakage_tasks.targets.classifier.target import ClassifierTarget
 from leakage_tasks.targets.classifier.text_generator import TextGenerator
 from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
-from leakage_tasks.targets.rounds import ask
+from leakage_tasks.targets.scheduler import submit
 from leakage_tasks.targets.suffix.target import load_causal_target
 
 __all__ = [
@@ -86,7 +86,7 @@ class MaskedGenerator:
         lengths = sorted(set(map(len, rows)))
         # Rows of one length: what is padded is read differently by some models.
         kind = "propose", id(self.masked), *lengths
-        return ask(
+        return submit(
             kind, self._propose_all, (rows, columns, tokens), self.masked.share(len(rows), max(lengths)), len(rows)
         )
 

@@ -91,7 +91,7 @@ class ChatEndpoint(HarnessTarget):
         check_decoding(self._lm, scheme)
         stream, length = random.Random(f"write:{seed}"), self._tokens(text, characters)
         settings = [generation_settings(self._lm, scheme, length, stream.random()) for _ in range(number)]
-        answers = self._drawn("messages", [(self._asked(text), self._told(each)) for each in settings])
+        answers = self._drawn("messages", [(self._asked(text), self._told(setting)) for setting in settings])
         return [self._after(text, answer) for answer in answers]
 
     def _tokens(self, text: str, characters: int) -> int:
@@ -124,5 +124,5 @@ def unscored(lm: LM) -> Never:
     """Raise TargetError for what takes log-likelihoods."""
     raise TargetError(
         f"{kinds(lm)[0]} takes messages alone and gives no log-likelihoods: only canary_extraction with "
-        f"attack=text-sampling or greedy works on it; for the rest {INSTEAD}"
+        f"attack=sample-text or greedy works on it; for the rest {INSTEAD}"
     )

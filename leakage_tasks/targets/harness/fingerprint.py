@@ -125,8 +125,8 @@ def _add(digest: Any, name: str, value: Any) -> None:
         for key in sorted(value, key=str):
             _add(digest, f"{name}.{key}", value[key])
     elif isinstance(value, list | tuple):
-        for place, each in enumerate(value):
-            _add(digest, f"{name}.{place}", each)
+        for index, each in enumerate(value):
+            _add(digest, f"{name}.{index}", each)
     elif isinstance(value, bytes):
         digest.update(f"\0{name}\0".encode() + value)
     elif value is None or isinstance(value, str | int | float | torch.dtype):
@@ -173,7 +173,7 @@ def _of_tokenizer(tokenizer: Any) -> str | None:
     digest = hashlib.sha256(type(tokenizer).__qualname__.encode())
     with temporary_folder() as folder:
         tokenizer.save_pretrained(folder)
-        for file in sorted(each for each in folder.rglob("*") if each.is_file()):
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
             digest.update(f"\0{file.relative_to(folder)}\0".encode())
             digest.update(_lasting(file))
     return digest.hexdigest()

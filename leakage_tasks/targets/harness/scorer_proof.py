@@ -93,7 +93,7 @@ def _prove_costs(
     costs = _costs_or_none(scorer.log_perplexity, fillings)
     if costs is None:
         return NO_NOISE
-    fitting = [each for each in sentences if _fits(scorer, f"{each} {max(sentences, key=len)}")]
+    fitting = [sentence for sentence in sentences if _fits(scorer, f"{sentence} {max(sentences, key=len)}")]
     of_sentences, of_longer, of_shuffled = _of_sentences(scorer, fitting if len(fitting) >= LEAST else [])
     _check_figures(np.concatenate([costs, of_sentences, of_longer, of_shuffled]), "log-likelihood")
     texts, once = [*fillings, *fitting[: len(of_sentences)]], np.append(costs, of_sentences)

@@ -108,13 +108,13 @@ class HarnessSuffixes:
         texts = self._model.continuations(
             [
                 (before, generation_settings(self._lm, scheme, length, float(numbers[0])))
-                for before, own in zip(befores, uniforms, strict=True)
-                for numbers in own[:samples]
+                for before, uniform in zip(befores, uniforms, strict=True)
+                for numbers in uniform[:samples]
             ]
         )
         drawn = [
-            self._distinct(prefix, before, texts[place * samples : (place + 1) * samples], length)
-            for place, (prefix, before) in enumerate(zip(prefixes, befores, strict=True))
+            self._distinct(prefix, before, texts[index * samples : (index + 1) * samples], length)
+            for index, (prefix, before) in enumerate(zip(prefixes, befores, strict=True))
         ]
         self._check_differing(samples, [len(rows) for rows, _ in drawn])
         if self.only_writes:
@@ -130,7 +130,7 @@ class HarnessSuffixes:
         asked = list(zip(prefixes, suffixes, strict=True))
         for prefix, suffix in asked:
             _survives(self.unfit(Pair(0, tuple(prefix), tuple(suffix))))
-        return [SuffixCosts(own, own if scheme.plain else None) for own in self._costs(asked)]
+        return [SuffixCosts(cost, cost if scheme.plain else None) for cost in self._costs(asked)]
 
     def costs_after(
         self, prefixes: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]
@@ -183,7 +183,7 @@ class HarnessSuffixes:
         for text, tokens in zip(each, self.encode([before + text for text in each]), strict=True):
             after = tokens[len(prefix) :] if _begins(tokens, prefix) else self.encode([text])[0]
             rows[text] = (*after[:length], *[MISSING] * (length - len(after)))
-        places = {row: place for place, row in enumerate(dict.fromkeys(rows.values()))}
+        places = {row: index for index, row in enumerate(dict.fromkeys(rows.values()))}
         return list(places), [places[rows[text]] for text in texts]
 
     def _costs(self, asked: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[FloatArray]:
@@ -192,11 +192,11 @@ class HarnessSuffixes:
         boths = self.decode([[*prefix, *row] for prefix, row in asked])
         totals = [len(row) * self._blind for _, row in asked]
         known: dict[int, tuple[str, str]] = {}
-        for place, tokens in enumerate(self.encode(boths)):
-            (prefix, row), before, both = asked[place], befores[place], boths[place]
+        for index, tokens in enumerate(self.encode(boths)):
+            (prefix, row), before, both = asked[index], befores[index], boths[index]
             if _begins(tokens, prefix) and len(tokens) > len(prefix) and both.startswith(before):
-                known[place] = (before, both[len(before) :])
-                totals[place] = self._blind * sum(token == MISSING for token in row)
+                known[index] = (before, both[len(before) :])
+                totals[index] = self._blind * sum(token == MISSING for token in row)
         for place, bits in zip(known, self._model.bits(list(known.values())), strict=True):
             totals[place] += bits
         return [np.full(len(row), total / len(row)) for (_, row), total in zip(asked, totals, strict=True)]

@@ -74,7 +74,7 @@ class HarnessScorer:
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError if the model cannot."""
         self._embedded.check_texts(texts)
-        requests = [request("loglikelihood", {}, (self._source(text), text), place) for place, text in enumerate(texts)]
+        requests = [request("loglikelihood", {}, (self._source(text), text), index) for index, text in enumerate(texts)]
         return self._bits("texts", self._lm.loglikelihood, requests)
 
     def _bits(
@@ -87,7 +87,7 @@ class HarnessScorer:
             if not (gives_no_likelihoods(self._lm, error) and only_writes(self._lm)):
                 raise
             raise TargetError(
-                f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=text-sampling "
+                f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=sample-text "
                 "or greedy works on it; for the rest choose a model or API that gives them"
             ) from None
         return np.array([-answer[0] / LN2 for answer in answers], dtype=np.float64)
@@ -135,7 +135,7 @@ class HarnessTarget(HarnessScorer):
         self._embedded.check_texts([self.before + text])
         stream = random.Random(f"write:{seed}")
         settings = [generation_settings(self._lm, scheme, characters, stream.random()) for _ in range(number)]
-        asked = [(self.before + text, {**each, "until": ["\n\n"]}) for each in settings]
+        asked = [(self.before + text, {**setting, "until": ["\n\n"]}) for setting in settings]
         return self._drawn(self._alike("write", text), asked)
 
     def _drawn(self, kind: Hashable, asked: Sequence[tuple[Any, dict[str, Any]]]) -> list[str]:

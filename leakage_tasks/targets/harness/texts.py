@@ -14,7 +14,7 @@ from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.generation import request
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.harness.faults import forward_faults, gives_no_likelihoods, kinds
-from leakage_tasks.targets.rounds import ask, share_of_whole_texts
+from leakage_tasks.targets.scheduler import share_of_whole_texts, submit
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 Answer = TypeVar("Answer")
@@ -103,7 +103,7 @@ def asked_together(lm: Any, kind: Hashable, call: Callable[[list[Any]], Sequence
             found = iter(call([each for own in several for each in own]))
         return [list(islice(found, len(own))) for own in several]
 
-    return ask((kind, id(lm)), many, list(asked), share_of_whole_texts(len(asked), requests_at_once(lm)), len(asked))
+    return submit((kind, id(lm)), many, list(asked), share_of_whole_texts(len(asked), requests_at_once(lm)), len(asked))
 
 
 def _one_by_one(lm: Any) -> bool:
@@ -209,7 +209,7 @@ class HarnessTexts:
 
     def _ask(self, kind: Any, asked: Sequence[tuple]) -> list[Any]:
         # An API's answer to no request at all is an error.
-        requests = [request(kind, {}, arguments, place) for place, arguments in enumerate(asked)]
+        requests = [request(kind, {}, arguments, index) for index, arguments in enumerate(asked)]
         with forward_faults(self._lm):
             return list(getattr(self._lm, kind)(requests)) if requests else []
 

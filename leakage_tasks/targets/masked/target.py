@@ -15,7 +15,7 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets import rounds
+from leakage_tasks.targets import scheduler
 from leakage_tasks.targets.batches import RowModel, check_fits, padded, room_of
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.loading import ModelSource, check_max_length
@@ -81,7 +81,7 @@ class MaskedTarget(RowModel):
         anything is read, for a row too long.
         """
         check_fits(max(map(len, rows), default=0), self.max_length)
-        order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
+        order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
         first = 0
         while first < len(order):
             batch = order[first : first + self.batch(len(rows[order[first]]))]
@@ -107,12 +107,12 @@ class MaskedTarget(RowModel):
     def continuation(self, context: str, continuation: str) -> Query:
         """Both texts' tokens, asking about those of the continuation; one that both share is the continuation's."""
         ids, special, ends = self._cut(context + continuation)
-        return ids, [place for place, end in enumerate(ends) if not special[place] and end > len(context)]
+        return ids, [index for index, end in enumerate(ends) if not special[index] and end > len(context)]
 
     def pieces(self, text: str) -> Iterator[Query]:
         """A text's tokens, asking about all, in as many rows as it takes, each between the text's special tokens."""
         ids, special, _ = self._cut(text)
-        own = [place for place, is_special in enumerate(special) if not is_special]
+        own = [index for index, is_special in enumerate(special) if not is_special]
         if not own:
             return
         first, last = own[0], own[-1] + 1
@@ -155,7 +155,7 @@ class MaskedTarget(RowModel):
         check_fits(max((len(ids) for ids, _ in queries), default=0), self.max_length)
         masked = MaskedRows(queries, self.tokenizer.mask_token_id)
         size = self.share(len(masked), max((len(ids) for ids, _ in queries), default=1))
-        return masked, *rounds.ask(("masked", id(self)), self._answer_all, masked, size, len(masked))
+        return masked, *scheduler.submit(("masked", id(self)), self._answer_all, masked, size, len(masked))
 
     def _answer_all(self, several: Sequence[MaskedRows]) -> list[tuple[FloatArray, NDArray[np.bool_]]]:
         ends = np.cumsum([len(masked.query) for masked in several])

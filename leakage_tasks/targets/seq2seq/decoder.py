@@ -112,8 +112,8 @@ class Decoder:
             return
         ids, mask = (part.to(self.device) for part in padded([source.tokens for source in left], 0))
         out = self._model.get_encoder()(input_ids=ids, attention_mask=mask)
-        for place, source in enumerate(left):
-            hidden = out.last_hidden_state[place : place + 1, : source.length]
+        for index, source in enumerate(left):
+            hidden = out.last_hidden_state[index : index + 1, : source.length]
             source.read, source.output = hidden if len(left) == 1 else hidden.clone(), type(out)
 
     # -- sources of several lengths ---------------------------------------------------------------------------
@@ -157,7 +157,7 @@ class Decoder:
         rows = torch.arange(len(input_ids), device=self.device).split([count for _, count in sources])
         chosen, outs = [], []
         for length in sorted({source.length for source, _ in sources}):
-            same = [place for place, (source, _) in enumerate(sources) if source.length == length]
+            same = [index for index, (source, _) in enumerate(sources) if source.length == length]
             chosen.append(torch.cat([rows[place] for place in same]))
             outs.append(self._pass(input_ids[chosen[-1]], [sources[place] for place in same], use_cache))
         back = torch.argsort(torch.cat(chosen))

@@ -20,7 +20,7 @@ from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.noise import Noise
 from leakage_tasks.targets.rounding import SENTENCES, measure, text_rows
-from leakage_tasks.targets.rounds import ask, share_of_whole_texts
+from leakage_tasks.targets.scheduler import share_of_whole_texts, submit
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.source import SourceSentence
@@ -228,7 +228,7 @@ class FilledSource:
         longest, most = max(lengths, default=1), min(ROWS, family.texts_that_fit(max(map(len, targets), default=1)))
         size = rows_at_once(family.device, longest, family.batch_size, family.max_length, most)
         share, score = share_of_whole_texts(len(texts), size), partial(self._score_all, size)
-        return ask(("pairs", id(family), size), score, (lengths, sources, targets), share, len(texts))
+        return submit(("pairs", id(family), size), score, (lengths, sources, targets), share, len(texts))
 
     def _score_all(
         self, size: int, asked: Sequence[tuple[list[int], list[list[int]], list[list[int]]]]
@@ -282,7 +282,7 @@ class TeacherForcedScorer(FilledSource):
         """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError for a long one."""
         plain = TeacherForced(self._family)
         found = np.zeros(len(texts))
-        for place, (text, target) in enumerate(zip(texts, self._family.encode(texts), strict=True)):
+        for index, (text, target) in enumerate(zip(texts, self._family.encode(texts), strict=True)):
             check_fits(len(target), self.max_length)
-            found[place] = plain.bits(self._family.encode_source(self._source(text)), target)
+            found[index] = plain.bits(self._family.encode_source(self._source(text)), target)
         return found

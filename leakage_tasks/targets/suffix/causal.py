@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.core.log import log
 from leakage_tasks.targets.batches import TOKENS_ON_CPU
 from leakage_tasks.targets.causal.cache import attention_only, join, of_rows
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.causal.token_by_token import worth_of_a_pass
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
 from leakage_tasks.targets.memory_budget import check_one_row
+from leakage_tasks.targets.noise import warn_of_slower
 from leakage_tasks.targets.suffix.growing_attention import AttentionCache
 from leakage_tasks.targets.suffix.growing_cache import ALL, GrowingCache, MixingCache, StateChangesForm
 from leakage_tasks.targets.suffix.growing_whole import NoCache, WholeStateCache
@@ -131,15 +131,15 @@ class SuffixSampler:
         try:
             yield
         except StateChangesForm:
-            log.debug("the state of texts of several lengths is not of one form: they are read apart")
             self.mixing = False
+            warn_of_slower(self.target.model, "rows of two lengths cannot share a pass", 2)
 
     def go_on_together(self, live: MixingCache, tokens: Sequence[Tensor], parts: Sequence[slice]) -> list[Tensor]:
         """Append ``tokens`` ``[n]`` to the n rows of each part, which are of equal length, in one pass for all parts.
 
         Returns logits ``[n, V]`` after the rows of each.
         """
-        fed = [each[:, None] for each in tokens]
+        fed = [token[:, None] for token in tokens]
         logits, grown = self.target.passes.step(live.states(parts), fed)
         live.grew(parts, grown)
         return logits

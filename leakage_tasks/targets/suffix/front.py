@@ -40,13 +40,13 @@ class Chosen:
     def join(cls, parts: Sequence[Chosen]) -> Chosen:
         """All of several, those of the least step first."""
         parents, steps, tokens = (
-            np.concatenate([getattr(each, name) for each in parts]) for name in ("parents", "steps", "tokens")
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("parents", "steps", "tokens")
         )
-        offsets = np.cumsum([0, *(len(each.parents) for each in parts[:-1])])
-        which = np.concatenate([each.which + offset for each, offset in zip(parts, offsets, strict=True)])
+        offsets = np.cumsum([0, *(len(part.parents) for part in parts[:-1])])
+        which = np.concatenate([part.which + offset for part, offset in zip(parts, offsets, strict=True)])
         order = np.argsort(steps, kind="stable")
-        figures = np.concatenate([each.figures for each in parts], axis=1)
-        draws = np.concatenate([each.draws for each in parts])
+        figures = np.concatenate([part.figures for part in parts], axis=1)
+        draws = np.concatenate([part.draws for part in parts])
         return cls(draws, np.argsort(order)[which], parents[order], steps[order], tokens[order], figures[:, order])
 
 

@@ -99,8 +99,8 @@ def costs_after(
     if not continuations:
         return []
     together: dict[tuple[int, ...], list[int]] = {}
-    for place, prefix in enumerate(prefixes):
-        together.setdefault(tuple(prefix), []).append(place)
+    for index, prefix in enumerate(prefixes):
+        together.setdefault(tuple(prefix), []).append(index)
     longest = max(map(len, continuations))
     several, costs = list(together), [np.zeros(0)] * len(continuations)
     if sampler.better_whole(several, len(continuations), longest) if whole is None else whole:
@@ -135,7 +135,7 @@ def _after(
             if tokens.shape[1] > 1:
                 after = sampler.read_more(live.select(rows), tokens[:, :-1])
                 bits = np.concatenate([bits, _of_each(after, tokens[:, 1:])], axis=1)
-            return [bits[place, : len(each)] for place, each in enumerate(batch[part])]
+            return [bits[index, : len(each)] for index, each in enumerate(batch[part])]
 
         at_once = min(sampler.bound(prefixes[0], longest), _rows(sampler, longest, longest))
         return list(itertools.chain.from_iterable(sampler.limit.parts(len(batch), read, at_once)))
@@ -152,7 +152,7 @@ def _whole(
         texts = torch.cat([sampler.tensor(before[part]), tokens[:, :-1]], dim=1)
         with sampler.target.inference():
             bits = _of_each(sampler.target.read(texts, tokens.shape[1], remember=False)[0], tokens)
-        return [bits[place, : len(each)] for place, each in enumerate(batch[part])]
+        return [bits[index, : len(each)] for index, each in enumerate(batch[part])]
 
     at_once = _rows(sampler, len(before[0]) + longest, longest)
     return list(itertools.chain.from_iterable(sampler.limit.parts(len(batch), read, at_once)))

@@ -47,7 +47,7 @@ class TaggerModel(LabelModel):
         super().__init__(model, tokenizer, int(model.config.pad_token_id), tokens=WORDS_ON_CPU, **settings)
         self.labels = tuple(config_names(model.config))
         self.words = WordIds(tokenizer, model.config)
-        self._tags = {tag: place for place, tag in enumerate(model.config.tags)}
+        self._tags = {tag: index for index, tag in enumerate(model.config.tags)}
         self._values = VocabularyCheck(self.words, bool(model.config.characters))
 
     def length(self, text: str) -> int:
@@ -164,7 +164,7 @@ class _Tagging(Reader[TaggerTarget]):
             # cuDNN gives gradients in training mode alone; these layers have no dropout of their own.
             lstm.train().flatten_parameters()
         tags = [tagger.tags_of(canary) for canary in canaries]
-        self._tags = torch.tensor([own + [-1] * (longest - len(own)) for own in tags], device=tagger.device)
+        self._tags = torch.tensor([tag + [-1] * (longest - len(tag)) for tag in tags], device=tagger.device)
         self.soft = int(tagger.model.config.embedding_size)
 
     def embed(self, tokens: Tensor) -> Tensor:

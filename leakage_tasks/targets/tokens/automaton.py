@@ -22,7 +22,7 @@ from leakage_tasks.targets.tokens.vocabulary import Pieces, next_characters
 Position = tuple[int, str]
 """Place in a pattern: slot i's value so far (``2 i + 1``), or what is left of literal i (``2 i``)."""
 WHOLE_TEXTS = (
-    "canary_exposure can use attack=sampled, and canary_extraction attack=brute-force on small spaces, which score "
+    "canary_exposure can use attack=rank-sample, and canary_extraction attack=brute-force on small spaces, which score "
     "whole texts"
 )
 State = frozenset[Position]
@@ -131,7 +131,7 @@ class AutomatonPaths:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""
         if self._vocabulary.letters and self._single:
             return self.ends(states).astype(np.int64)
-        return np.array([len(found) for found in self.fillings(states, paths)], dtype=np.int64)
+        return np.array([len(filling) for filling in self.fillings(states, paths)], dtype=np.int64)
 
     def path(self, filling: Filling) -> tuple[int, ...]:
         """See :class:`~leakage_tasks.targets.protocols.Paths`."""

@@ -32,7 +32,7 @@ class Tail:
     @property
     def marks(self) -> dict[str, int]:
         """Return the tokens in their order, each with a character that represents it."""
-        return {chr(FIRST_MARK + place): token for place, token in enumerate(self.tokens)}
+        return {chr(FIRST_MARK + index): token for index, token in enumerate(self.tokens)}
 
     def taken_off(self, space: Space) -> Space:
         """Return the space without the text that the tokens replace."""
@@ -64,7 +64,7 @@ def tail_of(space: Space, probes: Sequence[Filling], encoded: Sequence[Tokens], 
     begun = texts[0].removesuffix(last)
     cuts = [tuple(tokens) for tokens in encode([begun + last[:at] for at in range(len(last) + 1)])]
     for count in counts:
-        at = next((place for place, tokens in enumerate(cuts) if tokens == encoded[0][:-count]), None)
+        at = next((index for index, tokens in enumerate(cuts) if tokens == encoded[0][:-count]), None)
         if at is not None and _same(encode([text[: len(text) - len(last) + at] for text in texts]), encoded, count):
             return Tail(encoded[0][-count:], last[at:])
     return NO_TAIL
@@ -77,7 +77,7 @@ def _same(cut: Sequence[Sequence[int]], whole: Sequence[Tokens], count: int) -> 
 
 def head_of(space: Space, shared: Tokens, encode: Encode, pieces: Pieces) -> Head:
     """Return the head of the tokens ``shared`` by all texts, an empty one if no added token is among them."""
-    count = next((place + 1 for place in reversed(range(len(shared))) if shared[place] in pieces.added), 0)
+    count = next((index + 1 for index in reversed(range(len(shared))) if shared[index] in pieces.added), 0)
     if count == 0:
         return Head()
     ends = range(len(space.prefix), -1, -1)

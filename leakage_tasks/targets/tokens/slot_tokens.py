@@ -126,12 +126,12 @@ class SpaceRows:
             return None
         tokens, spans = cut
         fixed, segments, done = [], [], 0
-        for place, (start, end) in enumerate(slot_spans(self.space, head)):
+        for index, (start, end) in enumerate(slot_spans(self.space, head)):
             if _within_a_word(text, start) or _within_a_word(text, end):
                 return None
             # Many tokenizers write a word and the space before it as one token.
             own = inside(spans, start - text[:start][-1:].isspace(), end)
-            table = self._segments(place, text[max(start - 1, 0) : start], text[end : end + 1])
+            table = self._segments(index, text[max(start - 1, 0) : start], text[end : end + 1])
             if not own or table is None:
                 return None
             fixed.append(tokens[done : own[0]])
@@ -160,7 +160,7 @@ def _within_a_word(text: str, place: int) -> bool:
 
 def inside(spans: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
     """Places of the tokens that reach into characters ``start`` to ``end``."""
-    return [place for place, (left, right) in enumerate(spans) if left < end and right > start]
+    return [index for index, (left, right) in enumerate(spans) if left < end and right > start]
 
 
 def _cut_out(first: Cut, rows: Sequence[list[int]], start: int, end: int) -> Segments | None:

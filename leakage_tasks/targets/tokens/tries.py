@@ -46,7 +46,7 @@ def probes_of(space: Space) -> list[Filling]:
     """Random fillings, and some in which every value of every slot occurs."""
     longest = max(map(len, space.slots))
     cycled = [
-        tuple(slot.values[(turn + 7 * place) % len(slot)] for place, slot in enumerate(space.slots))
+        tuple(slot.values[(turn + 7 * index) % len(slot)] for index, slot in enumerate(space.slots))
         for turn in range(longest)
     ]
     return space.sample(PROBES, "probes") + cycled

@@ -20,7 +20,7 @@ BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 """How tokenizers with byte fallback write the token of a byte."""
 _SEEN = [*range(33, 127), *range(161, 173), *range(174, 256)]
 _LETTERS = {chr(byte): chr(byte) for byte in _SEEN} | {
-    chr(256 + place): chr(byte) for place, byte in enumerate(sorted(set(range(256)).difference(_SEEN)))
+    chr(256 + index): chr(byte) for index, byte in enumerate(sorted(set(range(256)).difference(_SEEN)))
 }
 """The letter by which GPT-2's byte-level encoding writes a byte, and that byte."""
 

@@ -33,7 +33,7 @@ SECRET = Canary("c", "{digits:4}", tuple("4242"))
 
 
 def attacked(table, canary=SECRET, seed=0, **settings):
-    return run_attack("skew-normal", table, [canary], settings={"draws": 300, **settings}, seed=seed)[0]
+    return run_attack("skew-normal", table, [canary], values={"draws": 300, **settings}, seed=seed)[0]
 
 
 def references(table, canary=SECRET, draws=300, seed=0):
@@ -98,7 +98,7 @@ def test_a_histogram_keeps_the_costs_that_were_fitted_and_scores_no_more():
 
 def test_order_and_company_change_nothing_and_the_seed_does():
     table, other = Normal(), Canary("d", "{digits:4}", tuple("0007"))
-    together = run_attack("skew-normal", table, [other, SECRET], settings={"draws": 300})
+    together = run_attack("skew-normal", table, [other, SECRET], values={"draws": 300})
     assert together[1].exposure == attacked(table).exposure
     assert attacked(table, seed=1).exposure != attacked(table).exposure
 

@@ -36,7 +36,7 @@ def canary(template: str, *secret: str) -> Canary:
 
 def attacked(one: Canary, target=None, name: str = "mix-and-match", goal: str = "extraction", **settings):
     target = target or Made(tiny_bert(), wordpiece())
-    return run_attack(name, target, [one], goal=goal, settings=settings)[0]
+    return run_attack(name, target, [one], goal=goal, values=settings)[0]
 
 
 def losses(one: Canary) -> np.ndarray:
@@ -164,7 +164,7 @@ def test_a_cut_among_candidates_ranked_alike_is_refused():
     two = canary("the cat sat on {v} {v} .", "red", "mat")
     target = Every(tiny_bert(), wordpiece())
     with pytest.raises(OptionError, match="ranks those at the cut alike: raise budget"):
-        run_attack("mix-and-match", target, [two], goal="extraction", budget=240, settings={"beam": 20})
+        run_attack("mix-and-match", target, [two], goal="extraction", budget=240, values={"beam": 20})
 
 
 def test_how_many_candidates_were_tried_is_told():
@@ -175,7 +175,7 @@ def test_how_many_candidates_were_tried_is_told():
         [two],
         goal="extraction",
         budget=240,
-        settings={"beam": 20},
+        values={"beam": 20},
     )[0]
     assert found.extra["candidates_tried"] == 240 // 20 - 1
 

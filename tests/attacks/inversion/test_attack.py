@@ -39,7 +39,7 @@ def attacked(
     target: Any = None, canaries: list[Canary] = CANARIES, budget: int | None = None, **given
 ) -> list[Finding]:
     target = target or Mixtures()
-    return run_attack("inversion", target, canaries, goal="extraction", budget=budget, settings=given)
+    return run_attack("inversion", target, canaries, goal="extraction", budget=budget, values=given)
 
 
 def relaxed(double: bool = True, canaries: list[Canary] = CANARIES, **given) -> Relaxed:
@@ -314,7 +314,7 @@ def test_another_seed_starts_elsewhere():
             CANARIES,
             goal="extraction",
             seed=seed,
-            settings={"steps": 1, "spread": 1.0, "finish": False},
+            values={"steps": 1, "spread": 1.0, "finish": False},
         )
         for seed in (0, 1, 0)
     ]

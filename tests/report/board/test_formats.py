@@ -107,7 +107,7 @@ def test_json_is_strict_and_holds_intervals(leakage: Leakage, folder: Path, tmp_
     best = board["groups"][0]["runs"][0]
     assert best["name"] == "b"
     assert best["figures"]["canary_exposure/exposure"]["high"] == 10.5
-    assert [each["words"] for each in board["columns"] if each["key"] == "canary_extraction/extracted"] == [
+    assert [each["description"] for each in board["columns"] if each["key"] == "canary_extraction/extracted"] == [
         "share of canaries whose best guess is the secret"
     ]
 

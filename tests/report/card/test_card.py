@@ -82,7 +82,7 @@ def test_the_headline_is_what_was_planted_once_and_each_number_of_copies_has_its
     ]
     named = [each.metric_type for each in ModelCard(made.text).data.eval_results]
     few = tiered(n_x1=9)
-    for rows in (*few["results"].values(), *(each["leakage"]["more_rows"] for each in few["configs"].values())):
+    for rows in (*few["results"].values(), *(each["leakage"]["hidden_metrics"] for each in few["configs"].values())):
         for name in [name for name in rows if "_x1_ci" in name]:
             del rows[name]
     alone = [each.metric_type for each in ModelCard(card(tmp_path, content=few).text).data.eval_results]
@@ -257,7 +257,7 @@ def test_rude_results_break_nothing(tmp_path, where):
     declared = declaration("canary_exposure")
     task = RUDE if where == "task" else "canary_exposure"
     if where == "words":
-        declared["rows"]["exposure"] |= {"words": RUDE, "title": RUDE, "chance": RUDE, "unit": RUDE}
+        declared["rows"]["exposure"] |= {"description": RUDE, "title": RUDE, "chance": RUDE, "unit": RUDE}
     if where == "attack":
         declared["attacks"] = [{"attack": RUDE, "access": RUDE}]
     if where == "tested":
@@ -402,13 +402,13 @@ def sample(number: int, planted: bool):
         method="exact",
         log2_size=10.0,
     )
-    order = {"attack": "exposure", "budget": 10, "seed": 0, "settings": {}}
+    task_settings = {"attack": "exposure", "budget": 10, "seed": 0, "settings": {}}
     line = {
         "doc_id": number,
         "doc": {"id": f"c{number}"},
         "filter": "none",
         "resps": [[finding.to_json()]],
-        "arguments": {"gen_args_0": {"arg_0": "", "arg_1": order}},
+        "arguments": {"gen_args_0": {"arg_0": "", "arg_1": task_settings}},
     }
     return line, finding_from_json(finding.to_json())
 

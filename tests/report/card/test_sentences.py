@@ -91,7 +91,7 @@ def test_what_is_claimed_is_called_so(tmp_path: Path) -> None:
 
 def test_an_extrapolated_exposure_is_no_lower_bound(tmp_path: Path) -> None:
     content = tiered()
-    content["configs"]["canary_exposure"]["leakage"]["more_rows"]["fit_kept"] = 0.95
+    content["configs"]["canary_exposure"]["leakage"]["hidden_metrics"]["fit_not_rejected"] = 0.95
     found = sentences(tmp_path, content)
     assert found["canary_exposure/exposure_x1"].endswith(EXTRAPOLATED)
     assert found["canary_extraction/extracted_x1"].endswith(LOWER_BOUND)
@@ -99,5 +99,5 @@ def test_an_extrapolated_exposure_is_no_lower_bound(tmp_path: Path) -> None:
 
 def test_of_figures_that_are_better_when_higher_it_is_an_upper_bound(tmp_path: Path) -> None:
     content = tiered()
-    content["configs"]["canary_extraction"]["leakage"]["more_rows"]["hdt"] = 0.85
+    content["configs"]["canary_extraction"]["leakage"]["hidden_metrics"]["hdt"] = 0.85
     assert sentences(tmp_path, content)["canary_extraction/hdt"].endswith(UPPER_BOUND)

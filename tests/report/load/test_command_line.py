@@ -212,7 +212,9 @@ def test_running_it_gives_the_same_figures(tmp_path, monkeypatch, capsys, noted)
     letters().save_pretrained(tmp_path / "a model")
     write_manifest(make_canaries("pin {unique} is {digits:2}", 3, controls=2), tmp_path / "the canaries.jsonl")
     arguments = json.dumps({"pretrained": str(tmp_path / "a model"), "dtype": "float32"})
-    metadata = json.dumps({"canaries": str(tmp_path / "the canaries.jsonl"), "canary_exposure": {"attack": "sampled"}})
+    metadata = json.dumps(
+        {"canaries": str(tmp_path / "the canaries.jsonl"), "canary_exposure": {"attack": "rank-sample"}}
+    )
     options = ["--tasks", "canary_extraction,canary_exposure", "--device", "cpu", "--batch_size", "3", "--seed", "7"]
     given = ["--model_args", arguments, "--metadata", metadata, "--output_path", "results", "--log_samples"]
     first = run(["lm_eval", *options, *given])

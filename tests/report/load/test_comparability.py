@@ -37,7 +37,7 @@ def test_runs_that_were_asked_the_same_are_comparable(tmp_path: Path):
     [
         ({"protocol": {"canaries": "cd" * 32}}, "other canaries (cdcdcdcd… instead of abababab…)"),
         ({"protocol": {"canaries": "ab" * 32, "budget": 100}}, "budget 100 instead of unset"),
-        ({"attacks": [{"attack": "sampled", "access": "x"}]}, "attack sampled instead of exposure"),
+        ({"attacks": [{"attack": "rank-sample", "access": "x"}]}, "attack rank-sample instead of exposure"),
     ],
 )
 def test_what_was_asked_otherwise_sets_a_run_apart_and_is_the_reason(tmp_path: Path, changed: dict, reason: str):

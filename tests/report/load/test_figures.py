@@ -30,7 +30,7 @@ def test_results_of_version_0_1_0_say_in_words_how_an_interval_was_got(tmp_path:
     assert rows["exposure"].pop("interval_kind") == "bootstrap"
     task = read_runs([write(tmp_path, older)])[0].tasks["canary_exposure"]
     assert figure(task, "exposure").kind == "bootstrap"
-    rows["exposure_ci_low"]["words"] = "a lower end"
+    rows["exposure_ci_low"]["description"] = "a lower end"
     assert figure(read_runs([write(tmp_path, older)])[0].tasks["canary_exposure"], "exposure").kind == ""
 
 

@@ -34,4 +34,5 @@ def test_the_same_flag_of_two_tasks_is_said_once():
 
 
 def test_a_share_that_raises_an_alarm_is_not_rounded_to_a_count():
-    assert flag_words([Flag("a", "exposure_known", 0.5, "bounds", low=True)]) == ["a: bounds (exposure_known = 0.500)"]
+    flag = Flag("a", "share_with_interval", 0.5, "bounds", low=True)
+    assert flag_words([flag]) == ["a: bounds (share_with_interval = 0.500)"]

@@ -31,7 +31,7 @@ def test_reads_what_a_task_declares(tmp_path: Path):
     declared = run.tasks["canary_exposure"].declared
     assert declared is not None
     assert declared.rows["exposure"].interval == ("exposure_ci_low", "exposure_ci_high")
-    alarm = declared.rows["control_p"].alarm
+    alarm = declared.rows["control_p"].check
     assert alarm is not None
     assert alarm.fault
     assert run.tasks["canary_exposure"].is_leakage
@@ -221,7 +221,9 @@ def test_a_file_that_is_no_results_file_is_named_with_what_is_wrong(tmp_path: Pa
     assert part in str(caught.value)
 
 
-@pytest.mark.parametrize("broken", [{"rows": 3}, {"measures": None}, {"attacks": [{}]}, {"rows": {"a": {"words": 3}}}])
+@pytest.mark.parametrize(
+    "broken", [{"rows": 3}, {"measures": None}, {"attacks": [{}]}, {"rows": {"a": {"description": 3}}}]
+)
 def test_a_broken_declaration_is_named_with_its_field(tmp_path: Path, broken: dict[str, object]):
     content = results(leaking())
     content["configs"]["canary_exposure"]["leakage"].update(broken)
@@ -237,10 +239,10 @@ def test_a_broken_declaration_is_named_with_its_field(tmp_path: Path, broken: di
         ({"chance": 3}, "chance"),
         ({"control": []}, "control"),
         ({"count": {}}, "count"),
-        ({"better": "sideways"}, "better"),
-        ({"alarm": 3}, "alarm"),
-        ({"alarm": {"below": "x", "words": "w"}}, "alarm.below"),
-        ({"alarm": {"below": 1}}, "alarm.words"),
+        ({"direction": "sideways"}, "direction"),
+        ({"check": 3}, "check"),
+        ({"check": {"below": "x", "words": "w"}}, "check.below"),
+        ({"check": {"below": 1}}, "check.words"),
     ],
 )
 def test_a_row_that_declares_what_it_may_not_is_named_with_its_field(tmp_path: Path, row: dict, field: str):
@@ -252,7 +254,7 @@ def test_a_row_that_declares_what_it_may_not_is_named_with_its_field(tmp_path: P
 
 def test_a_declaration_of_a_newer_version_asks_for_an_update(tmp_path: Path):
     content = results(leaking())
-    content["configs"]["canary_exposure"]["leakage"]["schema"] = 2
+    content["configs"]["canary_exposure"]["leakage"]["schema"] = 3
     with pytest.raises(ResultsError, match="written by a newer lm-eval-leakage: update"):
         read_runs([write(tmp_path, content)])
 

@@ -10,7 +10,7 @@ from leakage_tasks.report.load.sample_files import find_samples
 from leakage_tasks.report.load.samples import read_samples
 
 NAME = "samples_canary_exposure_2026-01-02T03-04-05.678901.jsonl"
-ORDER = {"goal": "exposure", "attack": "auto", "seed": 0}
+TASK_SETTINGS = {"goal": "exposure", "attack": "auto", "seed": 0}
 
 
 def sample(place, **changed):
@@ -19,7 +19,7 @@ def sample(place, **changed):
         "doc_id": place,
         "filter": "none",
         "resps": [[found.to_json()]],
-        "arguments": {"gen_args_0": {"arg_0": "pin", "arg_1": ORDER}},
+        "arguments": {"gen_args_0": {"arg_0": "pin", "arg_1": TASK_SETTINGS}},
     }
     return {name: value for name, value in {**usual, **changed}.items() if value is not ...}
 
@@ -35,7 +35,7 @@ def test_answers_columns_and_orders_are_read(tmp_path):
     found = read_samples(write(tmp_path, lines))
     assert (found.task, found.documents, found.lines) == ("canary_exposure", 2, (1, 2, 3, 4))
     assert [each.column for each in found.answered] == ["none", "none", "zlib", "zlib"]
-    assert all(each.order == ORDER for each in found.answered)
+    assert all(each.task_settings == TASK_SETTINGS for each in found.answered)
     assert [each.canary for each in found.findings()] == ["c0", "c1", "c0", "c1"]
     assert found.unanswered is None
 
@@ -79,7 +79,7 @@ REMEDY = "give the file as lm_eval wrote it, or run lm_eval again with --log_sam
         ([sample(0, arguments={})], "jsonl:1: field 'arguments': no settings of an attack in it"),
         ([sample(0), sample(1), sample(0)], "jsonl:3: field 'doc_id': the document of line 1 again"),
         (
-            [sample(0), sample(1, arguments={"gen_args_0": {"arg_1": {**ORDER, "seed": 1}}})],
+            [sample(0), sample(1, arguments={"gen_args_0": {"arg_1": {**TASK_SETTINGS, "seed": 1}}})],
             "jsonl:2: field 'arguments': asked otherwise than line 1: lines of several runs",
         ),
     ],
@@ -145,19 +145,19 @@ def test_a_file_of_another_task_is_refused(tmp_path, name, message):
 ODD = NAME.replace("canary_exposure", "odd_task")
 
 
-def asked(**order):
-    return sample(0, arguments={"gen_args_0": {"arg_0": "pin", "arg_1": order}})
+def asked(**task_settings):
+    return sample(0, arguments={"gen_args_0": {"arg_0": "pin", "arg_1": task_settings}})
 
 
-@pytest.mark.parametrize("order", [ORDER, {**ORDER, "scoring": "canary_exposure"}])
-def test_a_task_of_another_name_is_scored_as_its_requests_say(tmp_path, order):
-    found = read_samples(write(tmp_path, [asked(**order)], ODD))
+@pytest.mark.parametrize("task_settings", [TASK_SETTINGS, {**TASK_SETTINGS, "scoring": "canary_exposure"}])
+def test_a_task_of_another_name_is_scored_as_its_requests_say(tmp_path, task_settings):
+    found = read_samples(write(tmp_path, [asked(**task_settings)], ODD))
     assert (found.task, found.scoring.task) == ("odd_task", "canary_exposure")
     assert found.scores()["none"]["exposure"] == 8.0
 
 
 def test_a_scoring_that_is_not_installed_is_named(tmp_path):
-    path = write(tmp_path, [asked(**ORDER, scoring="odd_scoring")], ODD)
+    path = write(tmp_path, [asked(**TASK_SETTINGS, scoring="odd_scoring")], ODD)
     with pytest.raises(ResultsError) as error:
         read_samples(path)
     assert str(error.value) == (

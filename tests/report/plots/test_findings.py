@@ -130,7 +130,7 @@ def test_controls_are_in_no_line(tmp_path):
 
 
 def test_one_run_has_a_line_a_confidence_its_own_first(tmp_path):
-    log(tmp_path / "a", {SUFFIXES: pairs("zlib")}, order={"wrong": 2})
+    log(tmp_path / "a", {SUFFIXES: pairs("zlib")}, task_settings={"wrong": 2})
     lines = recall_of([tmp_path])
     assert [line.name for line in lines] == ["zlib (the run's own)", "calibrated"]
     assert [guess.right for guess in lines[1].guesses] == [n % 2 == 0 for n in range(6)]

@@ -101,7 +101,7 @@ def test_a_task_that_stayed_unanswered_holds_nothing(tmp_path):
 
 def test_pairs_are_read_once_however_many_columns_there_are(tmp_path):
     pairs = [suffix(n, {"calibrated": choice(n > 0, n)}) for n in range(3)]
-    log(tmp_path / "a", {SUFFIXES: pairs}, columns=["none", "calibrated", "zlib"], order={"wrong": 7})
+    log(tmp_path / "a", {SUFFIXES: pairs}, columns=["none", "calibrated", "zlib"], task_settings={"wrong": 7})
     (run,) = read_logged([tmp_path], [SUFFIXES])
     assert run.suffixes == tuple(pairs)
     assert run.wrong == 7

@@ -126,7 +126,7 @@ def test_a_server_whose_answers_lack_probabilities_can_only_write(
     with pytest.raises(TargetError, match="LocalCompletionsAPI gives no log-likelihoods: only canary_extraction"):
         target.log_perplexity(["pin"])
     assert target.only_writes
-    assert run_attack("auto", target, [CANARY], goal="extraction", settings={"texts": 2})[0].attack == "text-sampling"
+    assert run_attack("auto", target, [CANARY], goal="extraction", values={"texts": 2})[0].attack == "sample-text"
 
 
 def test_a_server_that_cannot_be_reached_is_no_server_without_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -235,8 +235,8 @@ def test_a_whole_attack_counts_what_it_leaves_out():
     pairs = [Pair(place, ids(text)[:8], ids(text)[8:]) for place, text in enumerate(texts)]
     pairs.append(Pair(2, ids("the pin "), (*ids("is 1"), tokenizer.eos_token_id, *ids("23"))))
     lm = answering("is 1234", "is T234", "is", "")
-    order = SuffixRequest(PLAIN, samples=8, prefix_lengths=(4,), sample_counts=(2,), keep=2)
-    found = attack_pairs(HarnessSuffixes(lm), pairs, order)
+    request = SuffixRequest(PLAIN, samples=8, prefix_lengths=(4,), sample_counts=(2,), keep=2)
+    found = attack_pairs(HarnessSuffixes(lm), pairs, request)
     assert "special token" in found[2].extra["left_out"]
     assert not found[2].views
     views = found[0].views

@@ -16,7 +16,7 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.targets import CausalTarget, PredictsNextToken
 from leakage_tasks.targets.harness.target import HarnessTarget, as_target
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.tasks.suffix.answer import suffix_target
+from leakage_tasks.tasks.suffix.suffix_handler import suffix_target
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2
 from tests.targets.text_models import direct_bits
 

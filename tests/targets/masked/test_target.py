@@ -176,7 +176,7 @@ def test_ranks_and_guesses_are_those_of_brute_force(kind: Path, secret: tuple[st
 
 def test_three_digits_rank_as_brute_force_says(bert: Any) -> None:
     canary = Canary("c", "pin {digits:3}", ("3", "0", "9"))
-    (found,) = run_attack("sampled", MaskedTarget(bert, digits_wordpiece(MERGED)), [canary])
+    (found,) = run_attack("rank-sample", MaskedTarget(bert, digits_wordpiece(MERGED)), [canary])
     assert (found.rank, found.method) == (rank_among(costs(bert, canary), canary), "exact")
 
 

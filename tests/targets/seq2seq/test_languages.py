@@ -18,7 +18,7 @@ from leakage_tasks.targets import ReadsSource, Seq2SeqTarget
 from leakage_tasks.targets.harness.target import HarnessSeq2Seq, as_target
 from leakage_tasks.targets.seq2seq.languages import Languages, language_codes, speech
 from leakage_tasks.targets.seq2seq.target import TeacherForced
-from leakage_tasks.tasks.answer_attacks import _target
+from leakage_tasks.tasks.attack_handler import _target
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.seq2seq.test_target import TEXTS, ending, tiny
 from tests.targets.seq2seq.test_target import direct as unforced

@@ -104,9 +104,9 @@ def test_the_tags_are_those_of_what_the_attacker_knows(known: str, text: str, ta
     assert target.tags_of(canary) == [TAGS.index(tag) for tag in every[tags]]
     (_, found) = run_attack(
         "inversion", target, [pin("1", "2", "3", "4", "5", name="longer"), canary], goal="extraction",
-        settings={"steps": 3, "restarts": 2},
+        values={"steps": 3, "restarts": 2},
     )  # fmt: skip
-    (alone,) = run_attack("inversion", target, [canary], goal="extraction", settings={"steps": 3, "restarts": 2})
+    (alone,) = run_attack("inversion", target, [canary], goal="extraction", values={"steps": 3, "restarts": 2})
     assert found.extra["secret_loss"] == pytest.approx(
         direct_bits(target.model, target.tokenizer, text, "PinIntent", every[tags]), abs=1e-4
     )
@@ -311,7 +311,7 @@ def test_up_to_a_million_fillings_are_enumerated_unless_the_user_names_a_budget(
 
 def test_a_tagger_takes_no_reference(target: TaggerTarget) -> None:
     with pytest.raises(OptionError, match=r"a tagger takes no reference classifier: leave signal=… out$"):
-        run_attack("label-search", target, [pin("1")], goal="extraction", settings={"signal": "calibrated"})
+        run_attack("label-search", target, [pin("1")], goal="extraction", values={"signal": "calibrated"})
 
 
 # -- loading --------------------------------------------------------------------------------------------------

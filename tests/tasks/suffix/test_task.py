@@ -23,8 +23,8 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.submission import SuffixGuess, read_submission
 from leakage_tasks.report.score.guesses import score_guesses
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
-from leakage_tasks.tasks.suffix.answer import settings_hash
 from leakage_tasks.tasks.suffix.options import read_suffix_options
+from leakage_tasks.tasks.suffix.suffix_handler import settings_hash
 from leakage_tasks.tasks.suffix.task import SuffixExtraction
 from tests.conftest import ROOT
 from tests.oracles import merging, tiny_gpt2
@@ -40,7 +40,7 @@ def arrays():
     """Two of three pairs go on as the model would."""
     prefixes = prefixes_of(PAIRS, PREFIX)
     likely = draw_suffixes(
-        sampler_of(), prefixes, np.random.default_rng(1).random((PAIRS, 1, SUFFIX)), read("seed").order.scheme
+        sampler_of(), prefixes, np.random.default_rng(1).random((PAIRS, 1, SUFFIX)), read("seed").request.scheme
     )
     random = prefixes_of(PAIRS, SUFFIX, seed=4)
     suffixes = [random[n] if n % 3 == 0 else each.tokens[0].tolist() for n, each in enumerate(likely)]
@@ -358,7 +358,7 @@ def test_the_arguments_of_models_are_taken_for_no_misspelt_option():
         "beam",
         "text",
     )
-    assert read("x", **dict.fromkeys((*arguments, *others), "x")).order == read("x").order
+    assert read("x", **dict.fromkeys((*arguments, *others), "x")).request == read("x").request
 
 
 def test_text_takes_the_models_own_tokenizer_unless_told_otherwise():

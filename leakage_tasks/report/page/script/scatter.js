@@ -58,11 +58,11 @@ function offerAxes(select, places, axes) {
 /* An axis' name as far as so many letters hold it. */
 function axisWithin(axis, most) {
   const whole = axisText(axis);
-  return whole.length <= most ? whole : shortened(`${axis.title} ${axis.better === "lower" ? "↓" : "↑"}`, most);
+  return whole.length <= most ? whole : shortened(`${axis.title} ${axis.direction === "lower" ? "↓" : "↑"}`, most);
 }
 
 function axisText(axis) {
-  const better = axis.better === "lower" ? "lower is better" : "higher is better";
+  const better = axis.direction === "lower" ? "lower is better" : "higher is better";
   return `${axis.title} (${axis.unit ? `${axis.unit}, ` : ""}${better})`;
 }
 
@@ -136,7 +136,7 @@ function drawAxes(plot, x, y, sx, sy, frame) {
 /* The edge of what some run outdoes: between two neighbours it goes by the worse of each figure. */
 function drawFront(plot, members, x, y, sx, sy) {
   if (members.length < 2) return;
-  const worse = (axis, one, other) => (axis.better === "lower" ? Math.max(one, other) : Math.min(one, other));
+  const worse = (axis, one, other) => (axis.direction === "lower" ? Math.max(one, other) : Math.min(one, other));
   const parts = [`M${sx(members[0].x[0])} ${sy(members[0].y[0])}`];
   members.slice(1).forEach((point, at) => {
     const before = members[at];

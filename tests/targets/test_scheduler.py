@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.targets.full_passes import InParts
-from leakage_tasks.targets.rounds import FILLED, ask, together
+from leakage_tasks.targets.batching import Splitter
+from leakage_tasks.targets.scheduler import FILLED, run_concurrently, submit
 
 
 def squares(asked):
@@ -15,12 +15,12 @@ def squares(asked):
 
 
 def sum_of_squares(upto, many, size=0.01):
-    return lambda: sum(ask("squares", many, number, size) for number in range(upto))
+    return lambda: sum(submit("squares", many, number, size) for number in range(upto))
 
 
 @given(st.lists(st.integers(0, 12), max_size=20))
 def test_each_attack_comes_to_what_it_comes_to_alone(lengths):
-    found = {each.number: each.result for each in together([sum_of_squares(n, squares) for n in lengths])}
+    found = {each.number: each.result for each in run_concurrently([sum_of_squares(n, squares) for n in lengths])}
     assert found == {place: sum(k * k for k in range(n)) for place, n in enumerate(lengths)}
 
 
@@ -31,7 +31,7 @@ def test_questions_of_all_are_answered_at_once_in_the_order_of_the_attacks():
         seen.append(list(asked))
         return asked
 
-    list(together([lambda n=n: [ask("k", many, (n, turn), 0.1) for turn in range(3)] for n in range(4)]))
+    list(run_concurrently([lambda n=n: [submit("k", many, (n, turn), 0.1) for turn in range(3)] for n in range(4)]))
     assert seen == [[(n, turn) for n in range(4)] for turn in range(3)]
 
 
@@ -42,7 +42,7 @@ def test_kinds_are_answered_apart():
         seen.append(sorted(asked))
         return asked
 
-    list(together([lambda kind=kind: ask(kind, many, kind, 0.1) for kind in "abab"]))
+    list(run_concurrently([lambda kind=kind: submit(kind, many, kind, 0.1) for kind in "abab"]))
     assert seen == [["a", "a"], ["b", "b"]]
 
 
@@ -53,7 +53,7 @@ def test_no_more_attacks_are_begun_than_fill_passes():
         asked_at_once.append(len(asked))
         return asked
 
-    list(together([lambda: ask("k", many, 0, 1.0)] * 9))
+    list(run_concurrently([lambda: submit("k", many, 0, 1.0)] * 9))
     assert max(asked_at_once) == FILLED
     assert sum(asked_at_once) == 9
 
@@ -65,12 +65,12 @@ def test_no_more_attacks_are_begun_than_memory_holds_what_they_keep():
         asked_at_once.append(len(asked))
         return asked
 
-    list(together([lambda: ask("k", many, 0, 0.01, held=0.3)] * 9))
+    list(run_concurrently([lambda: submit("k", many, 0, 0.01, held=0.3)] * 9))
     assert max(asked_at_once) == 4
     assert sum(asked_at_once) == 9
 
 
-IN_PARTS = InParts(lambda asked, rows: (*asked, rows.stop - rows.start), lambda asked, answers: sum(answers))
+IN_PARTS = Splitter(lambda asked, rows: (*asked, rows.stop - rows.start), lambda asked, answers: sum(answers))
 
 
 def rounds_of(rows, in_parts=IN_PARTS):
@@ -82,9 +82,9 @@ def rounds_of(rows, in_parts=IN_PARTS):
         return [each for _, each in seen[-1]]
 
     def attack(n):
-        return lambda: [ask("k", many, (n, turn), size / 100, size, in_parts) for turn, size in enumerate(rows[n])]
+        return lambda: [submit("k", many, (n, turn), size / 100, size, in_parts) for turn, size in enumerate(rows[n])]
 
-    answers = {each.number: each.result for each in together([attack(n) for n in range(len(rows))])}
+    answers = {each.number: each.result for each in run_concurrently([attack(n) for n in range(len(rows))])}
     assert answers == dict(enumerate(rows))
     return seen
 
@@ -109,9 +109,9 @@ def test_rows_are_told_as_they_are_read():
     told = []
 
     def attack(rows):
-        return lambda: ask("k", lambda asked: [0] * len(asked), (), rows / 100, rows, IN_PARTS)
+        return lambda: submit("k", lambda asked: [0] * len(asked), (), rows / 100, rows, IN_PARTS)
 
-    list(together([attack(80), attack(60)], read=lambda *told_of: told.append(told_of)))
+    list(run_concurrently([attack(80), attack(60)], on_rows=lambda *told_of: told.append(told_of)))
     assert told == [(0, 80), (1, 20), (1, 40)]
 
 
@@ -125,7 +125,7 @@ def test_each_question_is_answered_once_and_in_its_turn_in_passes_that_are_full_
 
 
 def test_outside_of_attacks_a_question_is_answered_alone():
-    assert ask("squares", squares, 7, 1.0) == 49
+    assert submit("squares", squares, 7, 1.0) == 49
 
 
 def test_only_one_attack_runs_at_a_time():
@@ -136,10 +136,10 @@ def test_only_one_attack_runs_at_a_time():
             running.append(1)
             most.append(len(running))
             running.pop()
-            ask("k", squares, 1, 0.01)
+            submit("k", squares, 1, 0.01)
         return True
 
-    list(together([attack] * 8))
+    list(run_concurrently([attack] * 8))
     assert max(most) == 1
 
 
@@ -149,17 +149,17 @@ def test_an_error_of_one_is_raised_and_the_others_are_ended():
     def waits():
         try:
             while True:
-                ask("k", squares, 1, 0.01)
+                submit("k", squares, 1, 0.01)
         finally:
             ended.append(1)
 
     def fails():
-        ask("k", squares, 1, 0.01)
+        submit("k", squares, 1, 0.01)
         raise ValueError("mine")
 
     before = threading.active_count()
     with pytest.raises(ValueError, match="mine"):
-        list(together([waits, fails, waits]))
+        list(run_concurrently([waits, fails, waits]))
     assert ended == [1, 1]
     assert threading.active_count() == before
 
@@ -174,12 +174,12 @@ def test_a_question_that_cannot_be_answered_is_the_fault_of_who_asked():
 
     def bad():
         try:
-            ask("k", many, "bad", 0.1)
+            submit("k", many, "bad", 0.1)
         except ValueError as error:
             caught.append(str(error))
         return "caught"
 
-    found = {each.number: each.result for each in together([lambda: ask("k", many, "good", 0.1), bad])}
+    found = {each.number: each.result for each in run_concurrently([lambda: submit("k", many, "good", 0.1), bad])}
     assert found == {0: "good", 1: "caught"}
     assert caught == ["bad"]
 
@@ -189,9 +189,9 @@ def test_leaving_early_ends_all_attacks():
 
     def waits():
         while True:
-            ask("k", squares, 1, 0.01)
+            submit("k", squares, 1, 0.01)
 
-    answers = together([lambda: 1, waits])
+    answers = run_concurrently([lambda: 1, waits])
     assert next(answers).result == 1
     answers.close()
     assert threading.active_count() == before
@@ -204,6 +204,6 @@ def test_time_is_told_by_share_of_the_passes():
         sleep(0.06)
         return asked
 
-    found = list(together([lambda: [ask("k", many, 0, 0.2)], lambda: [ask("k", many, 0, 0.1)]]))
+    found = list(run_concurrently([lambda: [submit("k", many, 0, 0.2)], lambda: [submit("k", many, 0, 0.1)]]))
     large, small = (each.seconds for each in sorted(found, key=lambda each: each.number))
     assert large > small

@@ -1,7 +1,7 @@
 """What a model's fast way is checked on before it attacks."""
 
 from leakage_tasks.canaries import Canary
-from leakage_tasks.tasks.answer_attacks import _two_fillings
+from leakage_tasks.tasks.attack_handler import _two_fillings
 
 NATURAL = Canary("n", "the walrus pays with {digits:2}", tuple("12"), kind="natural")
 SHORT, LONG = (Canary(text, text + " {digits:2}", tuple("34")) for text in ("pin", "the pin"))

@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.targets.full_passes import InParts, QuestionPart, WaitingQuestion, answered_now
+from leakage_tasks.targets.batching import PendingRequest, QuestionPart, Splitter, rows_to_serve
 
-IN_PARTS = InParts(lambda asked, rows: asked[rows], lambda asked, answers: [row for each in answers for row in each])
+IN_PARTS = Splitter(lambda asked, rows: asked[rows], lambda asked, answers: [row for each in answers for row in each])
 PASS = 100
 """Rows of a pass."""
 QUESTIONS = st.lists(st.tuples(st.integers(1, 3 * PASS), st.integers(0, 500)), min_size=2, max_size=12)
 
 
 def question(
-    rows: int, before: int = 0, in_parts: InParts | None = IN_PARTS, answer_share: float = 0.0
-) -> WaitingQuestion:
+    rows: int, before: int = 0, in_parts: Splitter | None = IN_PARTS, answer_share: float = 0.0
+) -> PendingRequest:
     """It asks for the squares of the first numbers."""
     whole = QuestionPart(lambda asked: [[row * row for row in each] for each in asked], range(rows), rows / PASS, rows)
-    return WaitingQuestion("squares", whole, in_parts, before, answer_share=answer_share)
+    return PendingRequest("squares", whole, in_parts, before, answer_share=answer_share)
 
 
-def answer(asked: WaitingQuestion, rows: int) -> None:
+def answer(asked: PendingRequest, rows: int) -> None:
     part = asked.part(rows)
     assert part.size == pytest.approx(part.rows / PASS)
     (part.answer,) = part.many([part.asked])
@@ -35,7 +35,7 @@ def answer(asked: WaitingQuestion, rows: int) -> None:
 @given(QUESTIONS)
 def test_passes_are_full_where_there_is_enough_for_one(questions: Sequence[tuple[int, int]]) -> None:
     total = sum(rows for rows, _ in questions)
-    now = answered_now([question(*each) for each in questions])
+    now = rows_to_serve([question(*each) for each in questions])
     assert sum(now) == (total if total < PASS else total // PASS * PASS)
     assert all(0 <= chosen <= rows for chosen, (rows, _) in zip(now, questions, strict=True))
 
@@ -44,7 +44,7 @@ def test_passes_are_full_where_there_is_enough_for_one(questions: Sequence[tuple
 def test_who_had_fewest_rows_read_comes_first_and_one_alone_is_answered_in_part(
     questions: Sequence[tuple[int, int]],
 ) -> None:
-    now = answered_now([question(*each) for each in questions])
+    now = rows_to_serve([question(*each) for each in questions])
     whole = [before for (rows, before), chosen in zip(questions, now, strict=True) if chosen == rows]
     none = [before for (_, before), chosen in zip(questions, now, strict=True) if not chosen]
     assert len(whole) + len(none) >= len(questions) - 1
@@ -87,7 +87,7 @@ def test_the_answers_to_parts_are_that_to_the_whole(rows: int, parts: Sequence[i
     ],
 )
 def test_small_cases_by_hand(rows: Sequence[int], before: Sequence[int], now: list[int]) -> None:
-    assert answered_now([question(*each) for each in zip(rows, before, strict=True)]) == now
+    assert rows_to_serve([question(*each) for each in zip(rows, before, strict=True)]) == now
 
 
 @given(QUESTIONS, st.floats(0, 5))
@@ -96,9 +96,9 @@ def test_no_more_is_answered_than_memory_holds_and_a_pass_at_the_least(
 ) -> None:
     """Where the answers to the rows of a pass take ``a_pass`` of the memory."""
     asked = [question(rows, before, answer_share=a_pass * rows / PASS) for rows, before in questions]
-    total, now = sum(rows for rows, _ in questions), sum(answered_now(asked))
+    total, now = sum(rows for rows, _ in questions), sum(rows_to_serve(asked))
     if a_pass * total / PASS <= 1:
-        assert now == sum(answered_now([question(*each) for each in questions]))
+        assert now == sum(rows_to_serve([question(*each) for each in questions]))
     elif total >= PASS:
         assert now % PASS == 0
         assert now == PASS or a_pass * now / PASS <= 1 + 1e-4
@@ -106,17 +106,17 @@ def test_no_more_is_answered_than_memory_holds_and_a_pass_at_the_least(
 
 def test_where_memory_does_not_hold_all_answers_who_is_furthest_comes_first() -> None:
     asked = [question(90, before, answer_share=0.6) for before in (10, 30, 20)]
-    assert answered_now(asked) == [0, 90, 10]
+    assert rows_to_serve(asked) == [0, 90, 10]
 
 
 def test_what_was_answered_in_part_comes_first() -> None:
     first, second = question(90, before=20), question(90, before=10)
     answer(first, 20)
-    assert answered_now([first, second]) == [70, 30]
+    assert rows_to_serve([first, second]) == [70, 30]
 
 
 def test_what_cannot_be_answered_in_parts_is_answered_whole_and_with_it_all_others() -> None:
-    assert answered_now([question(100), question(20, in_parts=None)]) == [100, 20]
+    assert rows_to_serve([question(100), question(20, in_parts=None)]) == [100, 20]
 
 
 def test_an_error_of_a_part_is_that_of_the_question() -> None:

@@ -14,7 +14,7 @@ ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class InParts:
+class Splitter:
     """How some rows of a question are asked for alone, and how the answers to its parts become that to the whole."""
 
     cut: Callable[[Any, slice], Any]
@@ -34,12 +34,12 @@ class QuestionPart:
 
 
 @dataclass
-class WaitingQuestion:
+class PendingRequest:
     """What is asked, and what has come of it so far."""
 
     kind: Hashable
     whole: QuestionPart
-    in_parts: InParts | None = None
+    in_parts: Splitter | None = None
     before: int = 0
     """Rows that were read for who asks, before this question."""
     held: float = 0.0
@@ -89,7 +89,7 @@ class WaitingQuestion:
         return self.in_parts.join(self.whole.asked, self._answers)
 
 
-def answered_now(questions: Sequence[WaitingQuestion]) -> list[int]:
+def rows_to_serve(questions: Sequence[PendingRequest]) -> list[int]:
     """How many rows of each question of one kind are answered in this round.
 
     All, unless the questions are several, can all be answered in parts and fill a pass: then as many as fill whole
@@ -98,9 +98,9 @@ def answered_now(questions: Sequence[WaitingQuestion]) -> list[int]:
     answers of all, as many passes are made as it holds, one at the least, first for those for whom most rows were read:
     they are done soonest.
     """
-    total, memory = sum(each.size for each in questions), sum(each.answer_now for each in questions)
-    if len(questions) == 1 or total < 1 or not all(each.in_parts for each in questions):
-        return [each.rows for each in questions]
+    total, memory = sum(question.size for question in questions), sum(question.answer_now for question in questions)
+    if len(questions) == 1 or total < 1 or not all(question.in_parts for question in questions):
+        return [question.rows for question in questions]
     passes, now = math.floor(max(1.0, total / max(memory, 1.0)) + ROUNDING), [0] * len(questions)
     sign, room = -1 if memory > 1 else 1, passes + ROUNDING
     order = sorted(range(len(questions)), key=lambda n: (not questions[n].rows_read, sign * questions[n].before))

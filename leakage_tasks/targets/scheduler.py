@@ -16,18 +16,18 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.full_passes import InParts, QuestionPart, WaitingQuestion, answered_now
+from leakage_tasks.targets.batching import PendingRequest, QuestionPart, Splitter, rows_to_serve
 
 Asked = TypeVar("Asked")
 Answered = TypeVar("Answered")
 Result = TypeVar("Result")
-Take = Callable[[int], int | None]
+NextAttack = Callable[[int], int | None]
 """The number of the attack that is begun next, or None for none now or none any more.
 
 It is asked in every round, and told how many are under way: :data:`MOST_AT_ONCE` where what they ask fills passes.
 """
 
-Read = Callable[[int, int], None]
+OnRows = Callable[[int, int], None]
 """Hears that so many rows were read for the attack of that number."""
 
 MOST_AT_ONCE = 1024
@@ -40,13 +40,13 @@ STATELESS = 4
 _here = threading.local()
 
 
-def ask(
+def submit(
     kind: Hashable,
     many: Callable[[Sequence[Asked]], Sequence[Answered]],
     asked: Asked,
     size: float,
     rows: int = 1,
-    in_parts: InParts | None = None,
+    in_parts: Splitter | None = None,
     held: float = 0.0,
     answer_share: float = 0.0,
 ) -> Answered:
@@ -57,13 +57,14 @@ def ask(
     round and the others in the next, so that passes are full; attacks then fall out of step. ``held`` is the share of
     the memory for states that who asks keeps as long as it runs: once all of it is held, no more attacks are begun.
     ``answer_share`` is the share that the answer takes: where memory does not hold those to all questions that can be
-    answered in parts, the rest waits for the next round. Outside of :func:`together` it is answered at once, alone.
+    answered in parts, the rest waits for the next round. Outside of :func:`run_concurrently` it is answered at once,
+    alone.
     """
     attack: _Attack[Any] | None = getattr(_here, "attack", None)
     if attack is None:
         return many([asked])[0]
-    answer: Answered = attack.ask(
-        WaitingQuestion(
+    answer: Answered = attack.submit(
+        PendingRequest(
             kind,
             QuestionPart(many, asked, size, rows),
             in_parts,
@@ -101,7 +102,7 @@ class _Attack(threading.Thread, Generic[Result]):
         self.number, self._attack, self._back = number, attack, back
         self._turn = threading.Semaphore(0)
         self._context = contextvars.copy_context()
-        self.question: WaitingQuestion | None = None
+        self.question: PendingRequest | None = None
         self.result: Result | None = None
         self.error: BaseException | None = None
         self.seconds = 0.0
@@ -125,7 +126,7 @@ class _Attack(threading.Thread, Generic[Result]):
         if self.abandoned:
             raise _Abandoned
 
-    def ask(self, question: WaitingQuestion) -> Any:
+    def submit(self, question: PendingRequest) -> Any:
         """Give up the turn until the question is answered."""
         self.question = question
         self._back.release()
@@ -147,28 +148,28 @@ class _Attack(threading.Thread, Generic[Result]):
         self._turn.release()
 
 
-def in_order(numbers: Iterable[int]) -> Take:
+def in_order(numbers: Iterable[int]) -> NextAttack:
     """Takes attacks one after the other, however many are under way."""
     left = iter(numbers)
     return lambda under_way: next(left, None) if under_way < MOST_AT_ONCE else None
 
 
-def together(
-    attacks: Sequence[Callable[[], Result]], take: Take | None = None, read: Read | None = None
+def run_concurrently(
+    attacks: Sequence[Callable[[], Result]], next_attack: NextAttack | None = None, on_rows: OnRows | None = None
 ) -> Generator[Done[Result], None, None]:
     """Run attacks so that they advance together; yields what each came to as soon as it is done.
 
-    Attacks are begun in their order, or as ``take`` says, as many as it takes to fill passes. An error of one ends all
-    of them; if several fail at the same time, it is that of the first. ``read`` is told, as it comes, for which attack
-    how many rows were read.
+    Attacks are begun in their order, or as ``next_attack`` says, as many as it takes to fill passes. An error of one
+    ends all of them; if several fail at the same time, it is that of the first. ``on_rows`` is called with the number
+    of an attack and the rows that were read for it.
     """
-    take = take or in_order(range(len(attacks)))
+    next_attack = next_attack or in_order(range(len(attacks)))
     begun: list[_Attack[Result]] = []
     waiting: list[_Attack[Result]] = []
     back = threading.Semaphore(0)
     try:
         while True:
-            while (number := take(MOST_AT_ONCE if _enough(waiting) else len(waiting))) is not None:
+            while (number := next_attack(MOST_AT_ONCE if _enough(waiting) else len(waiting))) is not None:
                 attack = _Attack(number, attacks[number], back)
                 begun.append(attack)
                 attack.start()
@@ -179,8 +180,8 @@ def together(
             if not waiting:
                 return
             for number, rows in _answer(waiting):
-                if read is not None:
-                    read(number, rows)
+                if on_rows is not None:
+                    on_rows(number, rows)
             still = []
             for attack in waiting:
                 if (attack.question is not None and not attack.question.answered) or attack.go_on():
@@ -207,7 +208,7 @@ def _done(attack: _Attack[Result]) -> Done[Result]:
 def _enough(attacks: Sequence[_Attack[Any]]) -> bool:
     """Whether what attacks ask fills passes, or they keep all the memory that there is for states."""
     questions = [attack.question for attack in attacks if attack.question is not None]
-    return sum(each.size for each in questions) >= FILLED or sum(each.held for each in questions) >= 1
+    return sum(question.size for question in questions) >= FILLED or sum(question.held for question in questions) >= 1
 
 
 def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:
@@ -215,12 +216,12 @@ def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:
 
     The rest of those that can be answered in parts is left for the next round.
     """
-    kinds: dict[Hashable, list[tuple[_Attack[Any], WaitingQuestion]]] = {}
+    kinds: dict[Hashable, list[tuple[_Attack[Any], PendingRequest]]] = {}
     for attack in waiting:
         assert attack.question is not None
         kinds.setdefault(attack.question.kind, []).append((attack, attack.question))
     for asking in kinds.values():
-        started, now = time.perf_counter(), answered_now([question for _, question in asking])
+        started, now = time.perf_counter(), rows_to_serve([question for _, question in asking])
         chosen = [
             (attack, question, question.part(rows))
             for (attack, question), rows in zip(asking, now, strict=True)
