@@ -90,7 +90,7 @@ def _for_rate(wanted: AuditGoal) -> Iterator[str]:
 def _for_exposure(wanted: AuditGoal) -> Iterator[str]:
     if wanted.exposure is None:
         return
-    alone, twins = power.canaries_for_exposure(wanted.exposure), power.twins_for_exposure(wanted.exposure)
+    alone, twins = power.canaries_for_exposure(wanted.exposure), power.balanced_canaries_for_exposure(wanted.exposure)
     if alone is None or twins is None:
         why = f", as chance is {power.CHANCE_BITS:.2f} bits: give more"
         raise _not_shown(f"--exposure {wanted.exposure:g}", "canaries", why)

@@ -16,7 +16,7 @@ Leakage = Callable[..., tuple[int, str, str]]
 
 def test_what_is_wanted_in_canaries_controls_and_pairs(leakage: Leakage) -> None:
     code, out, _ = leakage("power", "--rate", "0.05", "--exposure", 3, "--epsilon", 1, "--repetitions", "4")
-    alone, twins = power.canaries_for_exposure(3), power.twins_for_exposure(3)
+    alone, twins = power.canaries_for_exposure(3), power.balanced_canaries_for_exposure(3)
     assert code == 0
     assert out.splitlines() == [
         "to show with 80 % power, at 95 % confidence:",

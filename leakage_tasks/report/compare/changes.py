@@ -189,7 +189,11 @@ def verdicts(changes: Sequence[Change]) -> Iterator[str]:
     for change in [*changes[:1], *(each for each in changes[1:] if each.group in (IN_ALL, NEVER))]:
         difference = change.difference
         if difference.p > 1 - LEVEL:
-            missed = "" if difference.missed is None else f"; would have missed one below {number(difference.missed)}"
+            missed = (
+                ""
+                if difference.min_detectable is None
+                else f"; would have missed one below {number(difference.min_detectable)}"
+            )
             words = f"no change shown (p = {difference.p:.2g}{missed})"
         else:
             way = "less" if difference.value < 0 else "more"
@@ -233,7 +237,7 @@ def _row(change: Change) -> tuple[str, ...]:
         _signed(difference.value),
         interval,
         f"{difference.p:.2g}",
-        number(difference.missed),
+        number(difference.min_detectable),
     )
 
 
