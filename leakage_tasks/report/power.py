@@ -1,4 +1,4 @@
-"""What so many canaries and controls can show, in words: wanted, planned or found in a run."""
+"""Statistical power of an audit in words: sample sizes for a goal, and effects that a plan or a run can show."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ CERTAIN = f"{100 * power.POWER:.0f} % power"
 
 @dataclass(frozen=True)
 class AuditGoal:
-    """What an audit is to show, None for what is not asked."""
+    """The effects that an audit should show; None for an effect that is not of interest."""
 
     rate: float | None = None
-    """A rate of extraction."""
+    """An extraction rate."""
     exposure: float | None = None
     """A mean exposure in bits."""
     epsilon: float | None = None
     """A lower bound on ε."""
     accuracy: float = 0.95
-    """How often a guess at which of a pair was planted is right."""
+    """The share of right guesses at which of two secrets was planted."""
     chance: float = 0.0
-    """The rate at which guesses at random extract a secret."""
+    """The rate at which random guesses extract a secret."""
     tiers: tuple[int, ...] = (1,)
-    """How many copies canaries are planted with."""
+    """The numbers of copies that canaries are planted with."""
 
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """How many canaries are planted with how many copies each, how many controls there are."""
+    """The number of canaries by number of copies, and the number of controls."""
 
     planted: Mapping[int, int]
     controls: int
 
 
 def needed(wanted: AuditGoal) -> list[str]:
-    """How many canaries, controls and copies show what is wanted, a line each. Raises OptionError where none do."""
+    """List the canaries, controls and copies needed, one line per effect. Raises OptionError if no number suffices."""
     return [*_for_rate(wanted), *_for_exposure(wanted), *_for_epsilon(wanted)]
 
 
 def shown(planned: AuditPlan) -> list[str]:
-    """What so many can show, and what they would miss, a line each."""
+    """List the smallest effects that a plan can show, one line per tier and one for the controls."""
     lines = [_tier(number, planted_words(copies)) for copies, number in sorted(planned.planted.items()) if number]
     if len(lines) != 1:
         lines.append(_tier(sum(planned.planted.values()), "planted in all"))
@@ -60,16 +60,16 @@ def shown(planned: AuditPlan) -> list[str]:
 
 
 def of_run(run: Run) -> AuditPlan | None:
-    """The canaries and controls that a run's results file tells of; None where it tells of none."""
+    """Return the plan from a run's results file, or None if it states no numbers of canaries and controls."""
     for _, result in sorted(run.tasks.items()):
         copies, controls = result.tested.get("repetitions"), result.tested.get("controls")
         if isinstance(copies, Mapping) and isinstance(controls, int):
-            return AuditPlan({int(times): int(many) for times, many in copies.items()}, controls)
+            return AuditPlan({int(times): int(count) for times, count in copies.items()}, controls)
     return None
 
 
 def of_manifest(path: Path) -> AuditPlan:
-    """The canaries and controls of a manifest, supporting ones left out. Raises ManifestError."""
+    """Return the plan of a manifest without its supporting canaries. Raises ManifestError."""
     attacked = [canary for canary in read_manifest(path) if canary.kind not in BESIDE]
     planted = Counter(canary.repetitions for canary in attacked if canary.planted)
     return AuditPlan(planted, len(attacked) - planted.total())
@@ -80,11 +80,11 @@ def _for_rate(wanted: AuditGoal) -> Iterator[str]:
         return
     if not 0 < wanted.rate <= 1:
         raise OptionError(f"--rate is {wanted.rate:g}: give a share above 0 and up to 1, such as 0.05")
-    found = power.trials_for_rate(wanted.rate, wanted.chance)
-    if found is None:
-        why = f"beside a chance of {wanted.chance:g}: give a higher rate, or canaries of more possible secrets"
+    count = power.trials_for_rate(wanted.rate, wanted.chance)
+    if count is None:
+        why = f"against a chance of {wanted.chance:g}: give a higher rate, or canaries with more possible secrets"
         raise _not_shown(f"--rate {wanted.rate:g}", "canaries", f" {why}")
-    yield f"an extraction rate of {percent(wanted.rate)}: {found:,} canaries{_each(wanted, found)}"
+    yield f"an extraction rate of {percent(wanted.rate)}: {count:,} canaries{_each(wanted, count)}"
 
 
 def _for_exposure(wanted: AuditGoal) -> Iterator[str]:
@@ -95,7 +95,8 @@ def _for_exposure(wanted: AuditGoal) -> Iterator[str]:
         why = f", as chance is {power.CHANCE_BITS:.2f} bits: give more"
         raise _not_shown(f"--exposure {wanted.exposure:g}", "canaries", why)
     yield f"a mean exposure of {wanted.exposure:g} bits, against chance: {alone:,} canaries{_each(wanted, alone)}"
-    yield f"the same by the AUC, against controls: {twins:,} canaries{_each(wanted, twins)} and {twins:,} controls"
+    goal = f"a mean exposure of {wanted.exposure:g} bits, by the AUC against controls"
+    yield f"{goal}: {twins:,} canaries{_each(wanted, twins)} and {twins:,} controls"
 
 
 def _for_epsilon(wanted: AuditGoal) -> Iterator[str]:
@@ -112,13 +113,14 @@ def _for_epsilon(wanted: AuditGoal) -> Iterator[str]:
         raise _not_shown(f"--epsilon {wanted.epsilon:g}", "pairs", why)
     yield f"an ε of {wanted.epsilon:g}, one canary swapped, {guesses}: {swapped:,} pairs of a canary and a control"
     for copies in sorted(set(wanted.tiers)):
-        found = power.pairs_for_epsilon(wanted.epsilon, wanted.accuracy, 2 * copies)
-        many = "no number of pairs shows it" if found is None else f"{found:,} pairs"
-        yield f"the same for one row, of canaries {planted_words(copies)} (a swap is {2 * copies} rows): {many}"
+        pairs = power.pairs_for_epsilon(wanted.epsilon, wanted.accuracy, 2 * copies)
+        words = "no number of pairs shows it" if pairs is None else f"{pairs:,} pairs"
+        goal = f"an ε of {wanted.epsilon:g} for one row, of canaries {planted_words(copies)}"
+        yield f"{goal} (a swap is {2 * copies} rows): {words}"
 
 
-def _not_shown(option: str, what: str, why: str) -> OptionError:
-    return OptionError(f"{option}: no number of {what} up to {power.MOST:,} shows it{why}")
+def _not_shown(option: str, unit: str, why: str) -> OptionError:
+    return OptionError(f"{option}: no number of {unit} up to {power.MOST:,} shows it{why}")
 
 
 def _each(wanted: AuditGoal, count: int) -> str:

@@ -73,7 +73,7 @@ def test_a_self_test_is_left_out_and_cannot_be_checked(tmp_path: Path, leakage: 
     for command in (("check", file, "--max-extracted", 1), card, ("leaderboard", file)):
         code, _, err = leakage(*command)
         assert code == 2
-        assert f"{file}: holds a self-test alone, which says nothing of the model: run lm_eval with" in err
+        assert f"{file}: holds only a self-test, which does not measure the model: run lm_eval with" in err
     other = run_of(tmp_path / "other", model="models/two")
     (run,) = read_runs([file, other])
     assert run.source == "models/two"

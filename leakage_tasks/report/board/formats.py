@@ -15,7 +15,7 @@ from leakage_tasks.report.board.board import Board, Column, Entry, Group
 from leakage_tasks.report.board.outputs import register_board
 from leakage_tasks.report.load import markdown
 from leakage_tasks.report.load.figures import Figure
-from leakage_tasks.report.load.format import NOTHING, beside_lines, flag_words, interval, number, verdict_words
+from leakage_tasks.report.load.format import NOTHING, context_lines, flag_words, interval, number, verdict_words
 
 Cell = tuple[str, ...]
 """The lines of one cell of a table in the terminal."""
@@ -169,7 +169,7 @@ def _head_cell(column: Column) -> Cell:
 
 
 def _cell(found: Figure) -> Cell:
-    return tuple(line for line in (number(found.value), interval(found), *beside_lines(found)) if line)
+    return tuple(line for line in (number(found.value), interval(found), *context_lines(found)) if line)
 
 
 def _chunks(names: list[Cell], columns: list[list[Cell]], width: int | None) -> Iterator[list[list[Cell]]]:
@@ -197,7 +197,7 @@ def _grid(columns: list[list[Cell]]) -> str:
 
 
 def _markdown_cell(found: Figure) -> str:
-    lines = [f"{number(found.value)} {interval(found)}".strip(), ", ".join(beside_lines(found))]
+    lines = [f"{number(found.value)} {interval(found)}".strip(), ", ".join(context_lines(found))]
     return "<br>".join(markdown.escaped(line) for line in lines if line)
 
 

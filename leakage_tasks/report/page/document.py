@@ -14,7 +14,7 @@ from leakage_tasks.core.version import __version__
 from leakage_tasks.report.board.board import Board, Column, Entry
 from leakage_tasks.report.board.outputs import register_board
 from leakage_tasks.report.load.figures import Figure
-from leakage_tasks.report.load.format import ARROWS, beside_lines, flag_words, interval, number, verdict_words
+from leakage_tasks.report.load.format import ARROWS, context_lines, flag_words, interval, number, verdict_words
 from leakage_tasks.report.page.runs import tell_runs
 from leakage_tasks.report.page.scatter import scatter
 
@@ -40,7 +40,7 @@ def page(board: Board, *, reveal: bool = False) -> str:
     script = f'"use strict";\n(() => {{\n{_read_parts(SCRIPTS)}}})();\n'
     runs = tell_runs(board, reveal=reveal)
     shared: dict[str, Any] = {
-        each.__name__: each for each in (beside_lines, flag_words, interval, number, verdict_words)
+        each.__name__: each for each in (context_lines, flag_words, interval, number, verdict_words)
     }
     titles = {column.key: column.title for column in board.columns}
     return render(
