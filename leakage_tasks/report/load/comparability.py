@@ -18,7 +18,7 @@ def measured(run: Run) -> dict[str, TaskResult]:
     return {task: result for task, result in sorted(run.tasks.items()) if result.is_leakage and result.answered}
 
 
-def comparable(runs: Sequence[Run]) -> list[list[Run]]:
+def group_comparable(runs: Sequence[Run]) -> list[list[Run]]:
     """Group runs so that every leakage task that two runs of a group share has equal protocols in both.
 
     Runs with the most tasks start the groups; runs without leakage results form a group of their own.
@@ -41,7 +41,7 @@ def comparable(runs: Sequence[Run]) -> list[list[Run]]:
     return [members for members, _ in groups]
 
 
-def apart(group: Sequence[Run], first: Sequence[Run]) -> str:
+def separation_reason(group: Sequence[Run], first: Sequence[Run]) -> str:
     """Return the reason why the runs of ``group`` are not ranked with the runs of ``first``."""
     if not measured(group[0]):
         return "no leakage was measured"
