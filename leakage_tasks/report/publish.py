@@ -31,5 +31,5 @@ def write_card(results: str | Path, path: str | Path, name: str | None = None) -
         >>> write_card("results", "README.md", name="mine")
     """
     run = read_one_run(Path(results))
-    card = make_card(read_card(Path(path)), Path(path), run, asked=name, audited=audit_of(run, 0.0))
+    card = make_card(read_card(Path(path)), Path(path), run, name=name, audited=audit_of(run, 0.0))
     save_card(Path(path), card.text)

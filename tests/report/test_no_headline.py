@@ -46,7 +46,7 @@ def test_a_card_says_it_and_publishes_no_figure(tmp_path: Path, leakage: Leakage
     code, out, _ = leakage("card", file, "--card", card)
     assert code == 0
     assert f"none of canary_exposure, canary_extraction: no headline: {WHY}" in out
-    assert "For trying out: these figures do not stand for the model." in card.read_text()
+    assert "For trial use: these values do not represent the model." in card.read_text()
     assert not ModelCard.load(card).data.eval_results
 
 

@@ -124,7 +124,7 @@ def compare(before: Run, after: Run) -> Comparison:
         shared = [(document, new[name]) for name, document in old.items() if name in new]
         if not shared:
             raise ResultsError(
-                f"{after.files[-1]}: no document of {task} has a value in both runs: compare runs over the same documents"
+                f"{after.files[-1]}: no document of {task} has a value in both runs: compare runs on equal documents"
             )
         documents[task] = [
             dataclasses.replace(document, after=other.after, bound=document.bound or other.bound)
