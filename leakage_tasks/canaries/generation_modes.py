@@ -51,8 +51,8 @@ class CanaryOptions:
     sentences: Path | None = None
     labels: str | None = None
     position: int | None = None
-    doubled: bool | None = None
-    only: str | None = None
+    conjoin: bool | None = None
+    targets: str | None = None
     from_text: Path | None = None
     detect: str | None = None
     context: int | None = None

@@ -158,8 +158,8 @@ def summary(canaries: Sequence[Canary], output: Path) -> str:
     counted = ", ".join(f"{kinds[kind]} {kind}" for kind in DETECTORS if kinds[kind])
     return (
         f"{output}: {len(secrets)} natural secrets ({counted}) that occur "
-        f"{sum(secret.repetitions for secret in secrets)} times, {len(canaries) - len(secrets)} controls; only its owner "
-        "may read the file, which holds them"
+        f"{sum(secret.repetitions for secret in secrets)} times, {len(canaries) - len(secrets)} controls; only its "
+        "owner may read the file, which holds them"
     )
 
 

@@ -93,7 +93,7 @@ def test_control_c_says_how_to_go_on(study: Study, toy: Toy, leakage: Leakage, t
     toy.stop_after = 2
     code, _, err = leakage("study", "run", "coins", "--scale", "smoke", "-o", tmp_path)
     assert code == 130
-    assert err.endswith("leakage: stopped; the same command goes on with the trials that are left\n")
+    assert err.endswith("leakage: stopped; run the command again to continue with the remaining trials\n")
 
 
 @pytest.mark.parametrize(
