@@ -20,7 +20,7 @@ from leakage_tasks.report.load.format import NOTHING, context_lines, flag_words,
 Cell = tuple[str, ...]
 """The lines of one cell of a table in the terminal."""
 _OF_COLUMN = ("filter", "title", "description", "unit", "chance", "direction", "leakage", "shown", "copies")
-"""Fields of a column in JSON, besides its names."""
+"""Fields of a column in JSON, in addition to its names."""
 
 
 def as_text(board: Board, *, every: bool = False, width: int | None = None) -> str:

@@ -160,7 +160,7 @@ def _useful(run: Run, shown: Sequence[Shown]) -> Iterator[str]:
 
 
 def _audit(audited: Sequence[AuditFigure], delta: float) -> Iterator[str]:
-    """Yield the auditing metrics with their meaning, or nothing if there are none."""
+    """Yield the auditing metrics with their meaning, or nothing without samples."""
     if not audited:
         return
     yield f"### Audit with controls, at δ = {delta:g}"

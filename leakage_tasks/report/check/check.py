@@ -34,9 +34,9 @@ class Limit:
 
 @dataclass(frozen=True)
 class LimitOutcome:
-    """The outcome for one value of one run: True in ``kept`` if it respects its limit, and a sentence in ``words``."""
+    """The outcome for one value of one run: ``passed`` if it respects its limit, and a sentence in ``words``."""
 
-    kept: bool
+    passed: bool
     words: str
 
 

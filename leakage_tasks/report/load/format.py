@@ -40,7 +40,7 @@ def interval(figure: Figure | AuditFigure) -> str:
 
 
 def context_lines(figure: Figure) -> list[str]:
-    """List the context of a value besides its interval: controls, count, and copies learnt from."""
+    """List the context of a value without its interval: controls, count, and copies learnt from."""
     control = [] if figure.control is None else [f"controls {number(figure.control)}"]
     count = [] if figure.count is None else [f"n = {figure.count:,}"]
     return [*control, *count, *([] if figure.learnt is None else [learnt_words(*figure.learnt)])]
