@@ -72,7 +72,7 @@ def test_the_table_says_what_changed(leakage: Leakage, before: Path, after: Path
     assert [line.split(": ")[1] for line in told] == ["planted once", "planted, all", "controls"]
     assert "= canary_exposure: planted, all: less than before, by " in out
     assert "= canary_exposure: controls: no change shown (p = " in out
-    assert "detectable from" in out
+    assert "smallest detectable change" in out
 
 
 def test_a_run_and_itself_show_no_change(leakage: Leakage, before: Path, tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class Card:
 
 
 def read_one_run(path: str | Path) -> Run:
-    """Return the one run with leakage results under ``path``. Raises ResultsError if there is no or another run."""
+    """Return the one run with leakage results under ``path``. Raises ResultsError for another number of runs."""
     runs = read_runs([path])
     if len(runs) > 1:
         names = ", ".join(one_line(run.name) for run in runs[:10]) + (", …" if len(runs) > 10 else "")

@@ -22,9 +22,16 @@ Shown = tuple[Column, Figure]
 
 
 def section(board: Board, name: str, audited: Sequence[AuditFigure], delta: float = 0.0) -> str:
-    """Return the section for a board of one run as Markdown; ``name`` is the model's name in the card.
+    """Write the section on leakage.
 
-    ``audited`` are the auditing metrics at ``delta``, empty if the run has no samples.
+    Args:
+        board: A board with one run.
+        name: The model's name in the card.
+        audited: The auditing metrics at ``delta``; empty if the run has no samples.
+        delta: The δ of the auditing metrics.
+
+    Returns:
+        The section as Markdown, without the marks around it.
     """
     (entry,) = board.entries
     wanted = [column for column in board.columns if column.shown or column.copies is not None]

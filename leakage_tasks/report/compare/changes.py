@@ -195,7 +195,7 @@ def verdicts(changes: Sequence[Change]) -> Iterator[str]:
     for change in [*changes[:1], *(change for change in changes[1:] if change.group in (IN_ALL, NEVER))]:
         difference = change.difference
         if difference.p > 1 - LEVEL:
-            missed = "" if difference.missed is None else f"; detectable from {number(difference.missed)}"
+            missed = "" if difference.missed is None else f"; smallest detectable change {number(difference.missed)}"
             words = f"no change shown (p = {difference.p:.2g}{missed})"
         else:
             direction = "less" if difference.value < 0 else "more"

@@ -144,7 +144,7 @@ def _with_kind(row: MetricSpec, rows: Mapping[str, MetricSpec]) -> MetricSpec:
 
 def _copies(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise WrongField(where, "how often canaries were planted", value)
+        raise WrongField(where, "a number of copies above 0", value)
     return value
 
 

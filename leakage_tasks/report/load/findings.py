@@ -78,7 +78,7 @@ class CanaryDetail:
 
     @property
     def within_ten(self) -> bool | None:
-        """True if a natural secret is among the first ten guesses; None if the finding is not coarse."""
+        """True if a natural secret is among the first ten guesses; None if the finding does not state it."""
         finding = self.extraction
         hit = None if finding is None or not finding.coarse else within_ten(finding)
         return None if hit is None else bool(hit)

@@ -101,6 +101,16 @@ def _finite(text: str) -> float:
     return finite(float(text), "resps")
 
 
-def wrong_line(file: Path, line: int, field: str, what: str) -> ResultsError:
-    """Return the error for a line of a file: the wrong field and its fault."""
-    return ResultsError(f"{file}:{line}: field {field!r}: {what}: {AGAIN}")
+def wrong_line(file: Path, line: int, field: str, fault: str) -> ResultsError:
+    """Build the error for a field in a line of a file.
+
+    Args:
+        file: The file of samples.
+        line: The line's number from 1.
+        field: The name of the field.
+        fault: A description of the fault.
+
+    Returns:
+        The error, whose message ends with the remedy.
+    """
+    return ResultsError(f"{file}:{line}: field {field!r}: {fault}: {AGAIN}")

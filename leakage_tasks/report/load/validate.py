@@ -47,7 +47,7 @@ def finite(value: Any, name: str) -> float:
     except OverflowError:
         raise WrongField(name, "a number below 1e308", value, "a larger one") from None
     if not math.isfinite(number):
-        raise WrongField(name, "a finite number", value, "none")
+        raise WrongField(name, "a finite number", value, "infinity or NaN")
     return number
 
 

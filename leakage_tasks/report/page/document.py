@@ -64,7 +64,18 @@ def page(board: Board, *, reveal: bool = False) -> str:
 
 
 def render(template: str, styles: tuple[str, ...], script: str = "", loads: Sequence[str] = (), **values: Any) -> str:
-    """Fill in a template; its policy lets the browser only apply our style, run ``script`` and load ``loads``."""
+    """Fill in a template as one document, with a policy that forbids everything else to the browser.
+
+    Args:
+        template: The name of the template's file.
+        styles: The names of the style sheets' files.
+        script: The only script that the browser may run.
+        loads: Further directives of the content security policy, such as ``img-src data:``.
+        **values: The values of the template's variables.
+
+    Returns:
+        The document's text, which can be encoded as UTF-8.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
