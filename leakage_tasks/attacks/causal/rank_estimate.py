@@ -122,7 +122,7 @@ class RankEstimate:
             return None if left > 0 and size * at_most(0, left, LEVELS[1]) < by_draws["rank_high"] else by_draws
         low, high = (min(1 + end, size) for end in count.interval(LEVELS[1]))
         rank = min(1 + float(count.others.mean()), size)
-        extra = {"repetitions": len(count.others), "kept": count.kept, "effective_draws": count.effective}
+        extra = {"repetitions": len(count.others), "kept": count.nodes_per_level, "effective_draws": count.effective}
         return {"rank": rank, "rank_low": low, "rank_high": high, "method": "estimated", "extra": extra}
 
     def _counted(self) -> ThinnedCount | None:

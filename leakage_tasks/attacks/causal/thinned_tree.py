@@ -35,13 +35,14 @@ LEAST_KEPT = 4
 class ThinnedCount:
     """Independent unbiased counts (``others``, one per repetition) of fillings that cost no more than the secret.
 
-    The secret itself is not counted. Each repetition kept at most ``kept`` nodes per level. ``seen`` is the number of
+    The secret itself is not counted. Each repetition kept at most
+    ``nodes_per_level`` nodes of a level. ``seen`` is the number of
     distinct such fillings that were read. If rounding may change the secret's cost, ``ends`` are the counts for a
     secret that costs a margin less, and a margin more.
     """
 
     others: FloatArray
-    kept: int
+    nodes_per_level: int
     seen: int
     ends: tuple[ThinnedCount, ThinnedCount] | None = None
 

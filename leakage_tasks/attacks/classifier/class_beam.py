@@ -24,7 +24,7 @@ Goal = Callable[[FloatArray, FloatArray], FloatArray]
 
 @dataclass(frozen=True)
 class Beam:
-    """Fillings ``[k, slots]`` best first, their losses ``[k]``, the number ranked and the secret's place among these."""
+    """Fillings ``[k, slots]`` best first, their losses ``[k]``, the number ranked, the secret's place among these."""
 
     values: IntArray
     losses: FloatArray

@@ -84,7 +84,7 @@ def _losses(values: IntArray, target: Any, rows: SpaceRows, label: int) -> Float
 
 
 def _reference(target: Any) -> Any:
-    """Return the reference classifier of a target. Raises OptionError if there is none."""
+    """Return the reference classifier of a target. Raises OptionError if it has no reference."""
     if not hasattr(target, "reference"):
         raise OptionError("signal=calibrated: a tagger takes no reference classifier: leave signal=… out")
     if target.reference is None:

@@ -109,7 +109,7 @@ class _Attack:
         rows = np.concatenate(grown)
         if not len(rows):
             raise OptionError(
-                f"candidates={self.request.values['candidates']} are all continuation pieces or punctuation: raise candidates=…"
+                f"candidates={self.request.values['candidates']}: all are continuation pieces or punctuation: raise it"
             )
         return rows, np.zeros(len(rows))
 

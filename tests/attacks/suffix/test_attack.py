@@ -212,8 +212,8 @@ def test_a_selection_keeps_what_it_reads():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"suffix": (1, 400)}, TargetError, "pair 0 holds token 400, the model knows 0 to 399"),
-        ({"prefix": (1,) * 60}, TargetError, r"pair 0 has 60 \+ 7 tokens, the model has room for 64"),
+        ({"suffix": (1, 400)}, TargetError, "pair 0 has token 400, but the model's tokens are 0 to 399"),
+        ({"prefix": (1,) * 60}, TargetError, r"pair 0 has 60 \+ 7 tokens, but the model reads at most 64"),
     ],
 )
 def test_pairs_that_do_not_fit_the_model_are_refused(change, error, message):
