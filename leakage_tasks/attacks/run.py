@@ -112,10 +112,27 @@ def chosen_attacks(
     context: Context = AUTO_CONTEXT,
     for_others: Collection[str] = (),
 ) -> list[tuple[Attack, AttackRequest]]:
-    """Choose and check the attack for each canary without running it; see :func:`run_attack`, also for errors."""
+    """Choose and check the attack for each canary without running it.
+
+    Arguments and errors are those of :func:`run_attack`.
+
+    Args:
+        name: An attack, or ``auto``.
+        target: The model.
+        canaries: The canaries.
+        budget: The most sequences that an attack may score for one canary, or None.
+        seed: Seed of all random choices.
+        goal: The goal of ``auto``.
+        values: Values of the attacks' options, by option name.
+        context: Text around each canary.
+        for_others: Options that other attacks or tasks of the run use.
+
+    Returns:
+        Attack and request for each canary.
+    """
     if budget is not None and budget < 1:
         raise OptionError(
-            f"budget={budget} must be 1 or more: it is the number of sequences to score for a canary at most"
+            f"budget={budget} must be 1 or more: it is the largest number of sequences to score for a canary"
         )
     name = current_attack(name)
     all_values = {current_option(option): value for option, value in (values or {}).items()}

@@ -89,7 +89,7 @@ NO_TEXT = "choose a model that generates text or has logits"
 def greedy(request: AttackRequest) -> AttackResult:
     """Take the likeliest allowed token at each step, or the model's own text if the model only writes."""
     if not isinstance(request.target, PredictsNextToken):
-        return _written(request)
+        return _complete_text(request)
     explorer = SearchTree(request.target, request.canary.attack_space)
     limit, width = explorer.calls + request.budget, 1
     best: list[Guess] = []
@@ -100,7 +100,7 @@ def greedy(request: AttackRequest) -> AttackResult:
     return explorer.result(request.canary.secret, best)
 
 
-def _written(request: AttackRequest) -> AttackResult:
+def _complete_text(request: AttackRequest) -> AttackResult:
     """Return the model's own continuation of the text before the first slot, split into slots.
 
     A slot is wrong if the continuation leaves it out or fills it with text that its alphabet does not contain.

@@ -38,7 +38,18 @@ class Contrast:
     def extend(
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
     ) -> tuple[Any, FloatArray]:
-        """Read one more token per row with both models; return their states and the cost differences in bits."""
+        """Read one more token per row with both models.
+
+        Args:
+            states: Pairs of states, of target and reference.
+            which: Index of the state of each row, ``[n]``.
+            rows: Row in that state, ``[n]``.
+            tokens: Token of each row, ``[n]``.
+            columns: The tokens whose costs are returned, ``[A]``.
+
+        Returns:
+            The pair of new states, and the cost differences in bits ``[n, A]``.
+        """
         mine, following = self.target.extend([state[0] for state in states], which, rows, tokens, columns)
         other, fewer = self.reference.extend([state[1] for state in states], which, rows, tokens, columns)
         return (mine, other), following - fewer
@@ -55,7 +66,17 @@ class Contrast:
 def reference_named(name: str, target: Any, space: Space, option: str) -> PredictsNextToken:
     """Load a reference model with the device, precision and context of ``target``.
 
-    Raises TargetError, which names ``option``, if the model cannot be loaded or tokenizes the canary differently.
+    Args:
+        name: Name or folder of the reference model.
+        target: The target of the attack.
+        space: The canary's space.
+        option: Name of the option, for errors.
+
+    Returns:
+        The reference model as a target.
+
+    Raises:
+        TargetError: The model cannot be loaded or tokenizes the canary differently.
     """
     model = getattr(target, "model", None)
     placement = (torch.device("cpu"), None) if model is None else (model.device, model.dtype)
@@ -64,7 +85,7 @@ def reference_named(name: str, target: Any, space: Space, option: str) -> Predic
         reference = reference.in_context(target.context, space)
     mine, other = target.paths(space), reference.paths(space)
     if list(mine.prefix) != list(other.prefix) or mine.columns.tolist() != other.columns.tolist():
-        raise TargetError(f"{option}={name} tokenizes the canary differently: give a model with this model's tokenizer")
+        raise TargetError(f"{option}={name} tokenizes the canary differently: use a model with the target's tokenizer")
     return reference
 
 

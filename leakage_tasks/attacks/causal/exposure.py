@@ -79,11 +79,11 @@ def exposure(request: AttackRequest) -> AttackResult:
     secret = explorer.path_of(request.canary.secret)
     cost = explorer.follow(secret)
     if method == "exact":
-        ranked = _counted(explorer, secret, within(cost), request, request.budget)
+        ranked = _count_within(explorer, secret, within(cost), request, request.budget)
         if ranked is None:
             raise beyond_budget
     else:
-        ranked = _counted_or_drawn(explorer, secret, within(cost), request, count=method == "auto")
+        ranked = _count_or_estimate(explorer, secret, within(cost), request, count=method == "auto")
     result: AttackResult = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
     return whole_texts.with_text_costs(result, request)
 
@@ -120,8 +120,17 @@ def count_exactly(
 
     Costs only grow along a path, so every partial filling that costs more than the secret is pruned. The count of the
     remaining fillings gives the exact rank (The Secret Sharer, Definition 2) without enumerating R. If costs may
-    decrease, nothing is pruned. Rounding may change the secret's cost by up to ``margin`` bits; the tree is read up to
-    ``bound + margin``.
+    decrease, nothing is pruned.
+
+    Args:
+        explorer: The search tree.
+        secret: Token path of the secret.
+        bound: Cost of the secret in bits.
+        budget: The most sequences to score.
+        margin: Bits by which rounding may change the secret's cost; the tree is read up to ``bound + margin``.
+
+    Returns:
+        The count, or None.
     """
     limit, highest = explorer.calls + budget, bound + margin
     counts, pending = np.zeros(3, dtype=np.int64), 0
@@ -147,7 +156,7 @@ def count_exactly(
         nodes = explorer.read_part(*pending_parts.pop())
 
 
-def _counted(
+def _count_within(
     explorer: SearchTree, secret: Sequence[int], bound: float, request: AttackRequest, limit: int
 ) -> AttackResult | None:
     """Return the exact rank; None if it takes more than ``limit`` sequences in all."""
@@ -162,14 +171,14 @@ def _counted(
     }
 
 
-def _counted_or_drawn(
+def _count_or_estimate(
     explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest, *, count: bool
 ) -> AttackResult:
     """Return the exact rank if ``count`` is true and the budget pays for it, else an estimate.
 
     If the budget pays for too few draws, whole texts are sampled instead.
     """
-    exact = _of_whole_space(explorer, secret, bound, request) if count else None
+    exact = _exact_if_affordable(explorer, secret, bound, request) if count else None
     if exact is not None:
         return exact
     precision, margin = request.values[PRECISION.name], request.noise.path_margin(explorer.paths.longest)
@@ -177,15 +186,15 @@ def _counted_or_drawn(
     nodes = estimate.explore()
     left = request.budget - explorer.calls
     if count and nodes <= left * WORTH_COUNTING:
-        counted = _counted(explorer, secret, bound, request, explorer.calls + int(left * FOR_COUNTING))
+        counted = _count_within(explorer, secret, bound, request, explorer.calls + int(left * FOR_COUNTING))
         if counted is not None:
             return counted
-    return estimate.result() or _of_texts(
+    return estimate.result() or _add_search_calls(
         whole_texts.ranked_by_sample(request, max(0, request.budget - explorer.calls - 1)), explorer
     )
 
 
-def _of_whole_space(
+def _exact_if_affordable(
     explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest
 ) -> AttackResult | None:
     """Return the exact rank if the budget pays for the whole tree or all whole texts, else None.
@@ -195,13 +204,13 @@ def _of_whole_space(
     """
     size, left = request.canary.attack_space.size, request.budget - explorer.calls
     if explorer.paths.inner_nodes(left) is not None:
-        return _counted(explorer, secret, bound, request, request.budget)
+        return _count_within(explorer, secret, bound, request, request.budget)
     if size > left:
         return None
-    counted = _counted(explorer, secret, bound, request, explorer.calls + min(left - size, size))
-    return counted or _of_texts(whole_texts.ranked_by_all(request), explorer)
+    counted = _count_within(explorer, secret, bound, request, explorer.calls + min(left - size, size))
+    return counted or _add_search_calls(whole_texts.ranked_by_all(request), explorer)
 
 
-def _of_texts(result: AttackResult, explorer: SearchTree) -> AttackResult:
+def _add_search_calls(result: AttackResult, explorer: SearchTree) -> AttackResult:
     """Add the number of sequences that the search has scored to a result of scoring whole texts."""
     return {**result, "model_calls": result["model_calls"] + explorer.calls}

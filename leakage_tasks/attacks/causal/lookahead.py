@@ -88,7 +88,17 @@ class Lookahead:
         return self._explorer.columns_of(nodes.paths[:, -1])
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
-        """Return each child's share of the expected cheap completions below its node, ``[m]``."""
+        """Return the proposal's probabilities of the children.
+
+        Args:
+            explorer: The search tree.
+            nodes: n nodes.
+            children: Their m children, all up to ``bound``.
+            bound: Cost of the secret in bits.
+
+        Returns:
+            Each child's share of the expected cheap completions below its node, ``[m]``.
+        """
         mass = self.expected(children, bound)
         total = np.bincount(children.parents, weights=mass, minlength=len(nodes))[children.parents]
         return shares(np.where(total > 0, mass, 1.0), children.parents, len(nodes))
@@ -102,7 +112,7 @@ class Lookahead:
         kinds, last = paths.to_come(children.states[onward]), self._group(children[onward])
         for kind in np.unique(kinds):
             rows = kinds == kind
-            mass[onward[rows]] += _between(self._below(int(kind)), last[rows], left[onward[rows]])
+            mass[onward[rows]] += _interpolated(self._below(int(kind)), last[rows], left[onward[rows]])
         return mass
 
     def _below(self, kind: int) -> FloatArray:
@@ -120,7 +130,7 @@ class Lookahead:
             after = np.ones((self._tokens, BINS)) if kind == END else self._below(int(kind))
             spread = self._spread(seen[seen.kinds_after == kind])
             tokens, shifts = np.nonzero(spread.any(axis=0))
-            completions += spread[:, tokens, shifts] @ _moved(after[tokens], shifts)
+            completions += spread[:, tokens, shifts] @ _shifted(after[tokens], shifts)
         pooled = completions.sum(axis=0) / max(nodes.sum(), 1e-300)
         return (completions + PRIOR * pooled) / (nodes + PRIOR)[:, None]
 
@@ -139,14 +149,14 @@ class Lookahead:
         return spread.reshape(self._tokens, self._tokens, BINS + 1)[..., :BINS]
 
 
-def _moved(values: FloatArray, shifts: IntArray) -> FloatArray:
+def _shifted(values: FloatArray, shifts: IntArray) -> FloatArray:
     """Shift each row up by its number of bins and fill with zeros, ``[n, BINS]``: adds a cost to a whole row."""
     padded = np.concatenate([np.zeros_like(values), values], axis=1)
     at = (2 * np.arange(len(values)) + 1) * BINS - shifts
     return padded.ravel()[at[:, None] + np.arange(BINS)]
 
 
-def _between(values: FloatArray, rows: IntArray, positions: FloatArray) -> FloatArray:
+def _interpolated(values: FloatArray, rows: IntArray, positions: FloatArray) -> FloatArray:
     """Interpolate ``values`` ``[n, BINS]`` of some rows linearly at fractional bin positions."""
     low = np.minimum(positions.astype(np.int64), values.shape[1] - 2)
     below = values[rows, low]

@@ -28,7 +28,17 @@ class Proposal(Protocol):
     """A rule for the probability of each child of a node."""
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
-        """Return the probability of each child among its siblings, ``[m]``; all children cost at most ``bound``."""
+        """Return the proposal's probabilities of the children.
+
+        Args:
+            explorer: The search tree.
+            nodes: n nodes.
+            children: Their m children, all up to ``bound``.
+            bound: Cost of the secret in bits.
+
+        Returns:
+            The probability of each child among its siblings, ``[m]``.
+        """
         ...
 
 
@@ -39,7 +49,17 @@ class Power:
     power: float
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
-        """Return the probability of each child among its siblings, ``[m]``."""
+        """Return the children's shares of the model's probabilities to this power.
+
+        Args:
+            explorer: The search tree.
+            nodes: n nodes.
+            children: Their m children, all up to ``bound``.
+            bound: Cost of the secret in bits.
+
+        Returns:
+            The probability of each child among its siblings, ``[m]``.
+        """
         lowest = np.full(len(nodes), np.inf)
         np.minimum.at(lowest, children.parents, children.costs)
         return shares(np.exp2(self.power * (lowest[children.parents] - children.costs)), children.parents, len(nodes))
@@ -134,8 +154,18 @@ def descend(
 ) -> Iterator[Visit]:
     """Yield each batch of nodes that the descents with these ``numbers`` reach, starting at the root.
 
-    Each descent uses its own proposal of the ``mixture`` to choose among the children that cost no more than ``bound``,
-    until no token may follow. A descent that follows a random filling ends when the filling costs more than ``bound``.
+    A descent ends when no token may follow. A descent that follows a random filling also ends when that costs more than
+    ``bound``.
+
+    Args:
+        explorer: The search tree.
+        numbers: Numbers of the descents, which decide on their proposals and random numbers.
+        seed: Seed of the random numbers.
+        bound: Largest cost in bits of the children to choose from.
+        mixture: The proposals.
+
+    Yields:
+        Nodes, their children and the choices of the descents there.
     """
     draws = _Draws(explorer, numbers, seed, mixture)
     stack: list[tuple[Nodes, Children, FloatArray, IntArray, IntArray]] = []
@@ -148,7 +178,7 @@ def descend(
         )
         chosen = draws.choose(nodes, children, chance, at, who)
         goers = who[chosen >= 0]
-        used, taken_row = _used(chosen[chosen >= 0], len(children))
+        used, taken_row = _distinct_rows(chosen[chosen >= 0], len(children))
         with np.errstate(divide="ignore"):
             taken, reached = children[used], log2_q[children.parents[used]] + np.log2(chance[used])
         whole = draws.whole(goers, nodes.paths.shape[1])
@@ -190,7 +220,7 @@ class _Draws:
         chosen = np.full(len(who), -1, dtype=np.int64)
         open_, proposal = first[at + 1] > first[at], self._proposal[who]
         rows = np.flatnonzero(open_ & (proposal < self._random))
-        chosen[rows] = _take(chance, proposal[rows], first, at[rows], self._uniform[depth][who[rows]])
+        chosen[rows] = _sampled_children(chance, proposal[rows], first, at[rows], self._uniform[depth][who[rows]])
         rows = np.flatnonzero(open_ & (self._lengths[who] > depth))
         if len(rows):
             cell = children.parents * self._width + children.columns
@@ -220,7 +250,9 @@ def _random_paths(explorer: SearchTree, at_random: BoolArray, earlier: int, seed
     return columns, lengths
 
 
-def _take(chance: FloatArray, proposal: IntArray, first: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:
+def _sampled_children(
+    chance: FloatArray, proposal: IntArray, first: IntArray, at: IntArray, uniform: FloatArray
+) -> IntArray:
     """Return the child that each descent chooses: invert its node's cumulative probabilities at a uniform number."""
     total = np.concatenate([[0.0], np.cumsum(chance.T)])
     before = proposal * len(chance)
@@ -228,7 +260,7 @@ def _take(chance: FloatArray, proposal: IntArray, first: IntArray, at: IntArray,
     return np.clip(taken, first[at], first[at + 1] - 1)
 
 
-def _used(chosen: IntArray, rows: int) -> tuple[IntArray, IntArray]:
+def _distinct_rows(chosen: IntArray, rows: int) -> tuple[IntArray, IntArray]:
     """Return the distinct chosen rows, in order, and the index of each choice among them; there are ``rows`` rows."""
     marks = np.zeros(rows, dtype=bool)
     marks[chosen] = True

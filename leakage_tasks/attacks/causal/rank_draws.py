@@ -98,11 +98,11 @@ def draw(
     by_proposal = proposals < mixture.uniform
     alone = mixture.shares / max(mixture.shares.sum(), 1e-9)
     for visit in random_descents.descend(explorer, range(number), seed, bound=explorer.cut(highest), mixture=mixture):
-        ended, value = _ending(explorer, visit, secret, mixture, highest)
+        ended, value = _completed(explorer, visit, secret, mixture, highest)
         for index, limit in enumerate(bounds):
             inside = visit.children.costs <= limit
             seen[index] += int(ended[inside].sum())
-            _add(others[index], visit, proposals, mixture, np.where(inside, value, 0.0))
+            _add_estimates(others[index], visit, proposals, mixture, np.where(inside, value, 0.0))
         with np.errstate(over="ignore", divide="ignore"):
             nodes[visit.who] += (1 / (np.exp2(visit.log2_q) @ alone))[visit.at]
         if teach is not None:
@@ -114,10 +114,10 @@ def draw(
     return dataclasses.replace(made[0], ends=(made[1], made[2])) if margin else made[0]
 
 
-def _ending(
+def _completed(
     explorer: SearchTree, visit: Visit, secret: Sequence[int], mixture: PolicyMixture, bound: float
 ) -> tuple[IntArray, FloatArray]:
-    """Return the number of fillings, without the secret, that each child completes; and it times its weight."""
+    """Return the number of fillings that each child completes, without the secret, and their total weight."""
     children = visit.children
     ending = explorer.ending(children, bound)
     ended, value = np.zeros(len(children), dtype=np.int64), np.zeros(len(children))
@@ -133,7 +133,9 @@ def _ending(
     return ended, value
 
 
-def _add(others: FloatArray, visit: Visit, proposals: IntArray, mixture: PolicyMixture, value: FloatArray) -> None:
+def _add_estimates(
+    others: FloatArray, visit: Visit, proposals: IntArray, mixture: PolicyMixture, value: FloatArray
+) -> None:
     """Add each descent's estimate at the nodes of a visit."""
     if not value.any():
         return

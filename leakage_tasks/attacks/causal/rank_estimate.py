@@ -95,28 +95,28 @@ class RankEstimate:
         wanted, hard = draws_needed(self._pilots[-1], self._precision, LEVELS[0]), self._pilots[-1].effective < HARD
         if hard:
             wanted = min(wanted, max(LEAST, self._likely_affordable // 4))
-        draws, size = self.drawn(wanted, 4, self._lookahead if hard else None), self._explorer.space.size
+        draws, size = self.make_draws(wanted, 4, self._lookahead if hard else None), self._explorer.space.size
         if draws is None:
             return None
         if draws.effective >= LEAST_EFFECTIVE and self._is_narrow(*interval_of(draws, LEVELS[0], margin=False)):
             return summary(draws, LEVELS[0], size)
         if hard or draws.effective < LEAST_EFFECTIVE:
-            return self._thinned(summary(draws, LEVELS[0], size))
+            return self._estimate_by_tree(summary(draws, LEVELS[0], size))
         again = min(draws_needed(draws, self._precision, LEVELS[1]), self._likely_affordable)
-        more = self.drawn(again, 5) if again >= 2 * len(draws.others) else None
+        more = self.make_draws(again, 5) if again >= 2 * len(draws.others) else None
         return summary(draws, LEVELS[0], size) if more is None else summary(more, LEVELS[1], size)
 
     def _is_narrow(self, low: float, high: float) -> bool:
         """Return whether half the width of the interval of log2 rank is at most the requested precision."""
         return math.log2(high / low) / 2 <= self._precision
 
-    def _thinned(self, by_draws: AttackResult) -> AttackResult | None:
+    def _estimate_by_tree(self, by_draws: AttackResult) -> AttackResult | None:
         """Estimate the rank by a thinned tree.
 
         If that is too imprecise, return the result ``by_draws``, or None to score whole texts instead.
         """
         self._lookahead.settle()
-        size, count = self._explorer.space.size, self._counted()
+        size, count = self._explorer.space.size, self._count_tree()
         if not _is_usable(count):
             left = self._budget - self._explorer.calls - 1
             return None if left > 0 and size * at_most(0, left, LEVELS[1]) < by_draws["rank_high"] else by_draws
@@ -125,7 +125,7 @@ class RankEstimate:
         extra = {"repetitions": len(count.others), "kept": count.nodes_per_level, "effective_draws": count.effective}
         return {"rank": rank, "rank_low": low, "rank_high": high, "method": "estimated", "extra": extra}
 
-    def _counted(self) -> ThinnedCount | None:
+    def _count_tree(self) -> ThinnedCount | None:
         """Count a thinned tree within the remaining budget; if that is large, first try a tree with part of it."""
         usual = REPETITIONS * USUAL_KEPT * max(1, self._explorer.paths.longest - 1)
         if self._for_tree <= 4 * usual:
@@ -162,7 +162,7 @@ class RankEstimate:
         """Return the number of draws of a pilot, few enough to leave most of the budget for the estimate."""
         return min(PILOT, self._affordable // share)
 
-    def drawn(self, wanted: int, turn: int, teach: Lookahead | None = None) -> RankDraws | None:
+    def make_draws(self, wanted: int, turn: int, teach: Lookahead | None = None) -> RankDraws | None:
         """Make ``wanted`` new draws, or as many as the budget pays for, in affordable parts; return None without draws.
 
         Calls with another ``turn`` make other draws; ``teach`` learns from all nodes that are read.

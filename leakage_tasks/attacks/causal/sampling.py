@@ -19,15 +19,15 @@ UNTIL = Option(
     "until",
     str,
     "spent",
-    f"when sampling ends: after its draws (spent), or only when the secret was drawn ({FOUND}), which only an audit "
-    "knows",
+    f"when sampling ends: after its draws (spent), or when it has drawn the secret ({FOUND}), which only an audit can "
+    "check",
     choices=("spent", FOUND),
 )
 
 
 @register("sample-tokens", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, options=(DRAWS, UNTIL))
 def sample_tokens(request: AttackRequest) -> AttackResult:
-    """Return the ten cheapest fillings among draws from the model (The Secret Sharer, section 5.2), without proof.
+    """Return the ten cheapest of the fillings drawn from the model (The Secret Sharer, section 5.2).
 
     At each position a token is drawn among the tokens that the template allows, in proportion to the model's
     probabilities. Equal beginnings are read once. The attack makes at most ``draws`` draws and scores at most

@@ -35,10 +35,9 @@ LEAST_KEPT = 4
 class ThinnedCount:
     """Independent unbiased counts (``others``, one per repetition) of fillings that cost no more than the secret.
 
-    The secret itself is not counted. Each repetition kept at most
-    ``nodes_per_level`` nodes of a level. ``seen`` is the number of
-    distinct such fillings that were read. If rounding may change the secret's cost, ``ends`` are the counts for a
-    secret that costs a margin less, and a margin more.
+    The secret itself is not counted. Each repetition kept at most ``nodes_per_level`` nodes of a level. ``seen`` is the
+    number of distinct such fillings that were read. If rounding may change the secret's cost, ``ends`` are the counts
+    for a secret that costs a margin less, and a margin more.
     """
 
     others: FloatArray
@@ -133,7 +132,7 @@ class _Thinning:
             if number < LEAST_KEPT:
                 return None
             self._kept = max(self._kept, number)
-            self._read(onward, *self._thinned(onward, number))
+            self._read(onward, *self._chosen(onward, number))
         count, *ends = (
             ThinnedCount(others, self._kept, int(seen)) for others, seen in zip(self._others, self._seen, strict=True)
         )
@@ -159,8 +158,8 @@ class _Thinning:
             first += len(nodes)
         return onward
 
-    def _thinned(self, onward: Sequence[Children], number: int) -> tuple[IntArray, FloatArray]:
-        """Choose the children to keep in some repetition; return them and their weights ``[repetitions, n]``."""
+    def _chosen(self, onward: Sequence[Children], number: int) -> tuple[IntArray, FloatArray]:
+        """Choose the children that some repetition keeps; return them and their weights ``[repetitions, n]``."""
         first = np.cumsum([0, *map(len, self._parts)])
         parents = np.concatenate([part.parents + start for part, start in zip(onward, first, strict=False)])
         expected = np.concatenate([self._ahead.expected(part, self._bound) for part in onward])

@@ -124,8 +124,14 @@ def scored(
 ) -> Iterable[tuple[list[Filling], FloatArray]]:
     """Yield fillings in batches, each batch with its log-perplexities in bits.
 
-    Costs above ``most`` bits need not be exact, except for the ``cheapest`` of the batch, see
-    :class:`~leakage_tasks.targets.protocols.ScoresUpTo`.
+    Args:
+        request: The request.
+        fillings: The fillings.
+        most: Costs above this, in bits, need not be exact (:class:`~leakage_tasks.targets.protocols.ScoresUpTo`).
+        cheapest: Number of cheapest fillings of a batch whose costs are exact in any case.
+
+    Yields:
+        Up to 1024 fillings (16,384 with a limit) and their costs ``[n]``.
     """
     source, target = iter(fillings), request.target
     limited = most < math.inf and isinstance(target, ScoresUpTo)
@@ -182,10 +188,18 @@ def ranked_by_sample(request: AttackRequest, draws: int) -> AttackResult:
 def share_of_sample(hits: int, draws: int, size: int, ends: tuple[int, int] | None = None) -> AttackResult:
     """Return the rank's fields of a finding from a uniform sample of the ``size`` − 1 other fillings.
 
-    ``hits`` of the ``draws`` rank before the secret or tie with it. If ``hits`` is 0, the rank is the upper end of its
-    one-sided interval, so that the exposure is a lower bound. ``extra`` has the exposure among the draws alone
-    (``interpolated``, bits): log2 of their number minus log2 of the secret's place, as in TensorFlow Privacy. If
-    rounding may change the secret's cost, ``ends`` are the hits for a cost that is a margin lower, and a margin higher.
+    If ``hits`` is 0, the rank is the upper end of its one-sided interval, so that the exposure is a lower bound.
+    ``extra`` has the exposure among the draws alone (``interpolated``, bits): log2 of their number minus log2 of the
+    secret's place, as in TensorFlow Privacy.
+
+    Args:
+        hits: Number of draws that rank before the secret or tie with it.
+        draws: Number of draws.
+        size: Number of fillings, |R|.
+        ends: If rounding may change the secret's cost, the hits for a cost that is a margin lower, and a margin higher.
+
+    Returns:
+        Rank, interval, method and ``extra``.
     """
     others, (fewest, most) = size - 1, ends or (hits, hits)
     interpolated = {"interpolated": math.log2(draws) - math.log2(1 + hits)} if draws else {}
@@ -226,8 +240,17 @@ def _fillings(request: AttackRequest, number: int, seed: str) -> Iterable[Fillin
 def with_costs(result: AttackResult, costs: FloatArray, calls: int, decimals: int) -> AttackResult:
     """Add random fillings' costs in bits to ``result`` as ``extra["costs"]``, sorted and rounded.
 
-    An attacker does not need the ``calls`` sequences scored for them, so these count in ``audit_calls``. Raises
-    TargetError for costs that are not finite.
+    Args:
+        result: Fields of a finding.
+        costs: Costs of the random fillings in bits, ``[n]``.
+        calls: Number of sequences scored for them. An attacker does not need these, so they count in ``audit_calls``.
+        decimals: Number of decimals to keep.
+
+    Returns:
+        The result with the costs.
+
+    Raises:
+        TargetError: A cost is not finite.
     """
     finite(float(costs.sum()))
     extra = result.get("extra", {})
@@ -290,9 +313,9 @@ def warn_of_rejected(findings: Sequence[Finding]) -> None:
     rejected = sum(finding.extra["rejected"] for finding in fitted)
     if rejected:
         log.warning(
-            "leakage: the skew-normal fits of %d of %d canaries are rejected (Kolmogorov-Smirnov, p < %s; by chance "
-            "1 in 20 is): do not trust their exposures, which depend on the tail; attack=exposure and rank-sample fit "
-            "no distribution",
+            "leakage: the skew-normal fits of %d of %d canaries are rejected (Kolmogorov-Smirnov, p < %s; about 1 "
+            "in 20 is by chance): do not trust their exposures, which depend on the tail; attack=exposure and "
+            "rank-sample fit no distribution",
             rejected,
             len(fitted),
             SIGNIFICANCE,

@@ -87,7 +87,17 @@ def _place(goals: FloatArray, losses: FloatArray, at: IntArray, signal: str, pen
 
 
 def room(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
-    """Return how many fillings enter ``slot``, and how many values each may try there within the budget."""
+    """Return how many fillings enter ``slot``, and how many values each may try there within the budget.
+
+    Args:
+        space: The canary's space.
+        slot: Index of the slot.
+        width: Number of fillings that the search keeps.
+        budget: Number of rows for all slots but the first.
+
+    Returns:
+        Number of fillings, and number of values per filling.
+    """
     before = beginnings(space, slot, width)
     return before, budget // (before * max(len(space.slots) - 1, 1))
 

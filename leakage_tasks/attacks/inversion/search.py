@@ -50,8 +50,15 @@ class InversionSettings:
 def relaxed_search(relaxation: Relaxation, which: Tensor, seeds: Sequence[str], plan: InversionSettings) -> Tensor:
     """Minimise the summed loss in nats over n independent rows; row i fills canary ``which[i]``.
 
-    ``seeds[i]`` determines row i's start and noise. Returns ``[n, S, A]``: the final preference for each value of a
-    slot (higher is better), −inf for values that do not exist.
+    Args:
+        relaxation: The relaxed canaries.
+        which: Canary of each row, ``[n]``.
+        seeds: Seeds of the rows' starts and noise, n of them.
+        plan: Parameters of the search.
+
+    Returns:
+        The final preference for each value of a slot ``[n, S, A]``: higher is better, −inf for values that do not
+        exist.
     """
     form = FORMS[plan.relaxation](relaxation, which, seeds, plan)
     optimizer = torch.optim.Adam([form.parameter], lr=plan.learning_rate)
@@ -101,7 +108,7 @@ class Logits:
         return self.with_characters(mixed, weights.argmax(-1)) if self.published else mixed
 
     def with_characters(self, read: Tensor, places: Tensor) -> Tensor:
-        """Replace the characters' features in ``read`` by those of ``places`` ``[n, S]`` (values), without gradient."""
+        """Replace the characters' features in ``read`` by the features of values ``[n, S]``, without gradient."""
         soft = self.relaxation.soft
         chosen = self.relaxation.chosen(self.which, places).detach()
         return torch.cat([read[..., :soft], chosen[..., soft:]], dim=-1)

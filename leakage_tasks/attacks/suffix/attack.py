@@ -96,7 +96,17 @@ def fit_confidence(
 ) -> TrainedConfidence:
     """Fit a confidence on the draws of ``target`` after the prefixes of ``pairs``, whose suffixes are known.
 
-    Raises NothingToFit (a TargetError) if the fit is impossible, for example because no true suffix was drawn.
+    Args:
+        target: The model that draws suffixes.
+        pairs: Validation pairs.
+        request: The options of the attack.
+        progress: Makes a progress bar.
+
+    Returns:
+        The fitted confidence.
+
+    Raises:
+        NothingToFit: The fit is impossible, for example because no true suffix was drawn.
     """
     check_pairs(target, pairs, request)
     attack = _Attack(target, request, None, None)

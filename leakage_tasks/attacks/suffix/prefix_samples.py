@@ -36,7 +36,14 @@ class PrefixSamples:
     def candidates(self, samples: int, length: int, *, compressed: bool = False, lowered: bool = False) -> Candidates:
         """Return the distinct beginnings of ``length`` tokens among the first ``samples`` draws.
 
-        ``compressed`` and ``lowered`` add the fields for the confidences ``zlib`` and ``lowercase``.
+        Args:
+            samples: Number of draws.
+            length: Number of tokens.
+            compressed: Whether to add the field for the confidence ``zlib``.
+            lowered: Whether to add the field for the confidence ``lowercase``.
+
+        Returns:
+            The candidates.
         """
         rows, counts = self.draws.first(samples, length)
         tokens = self.draws.tokens[rows, :length]

@@ -29,7 +29,7 @@ class SuffixRequest:
     prefix_lengths: tuple[int, ...] = declared((), "further prefix lengths at which to report results")
     suffix_lengths: tuple[int, ...] = declared((), "further suffix lengths at which to report results")
     sample_counts: tuple[int, ...] = declared((), "further numbers of draws at which to report results")
-    lowercase: bool = declared(True, "whether to compute the confidence lowercase, which takes another pass")
+    lowercase: bool = declared(True, "whether to compute the confidence lowercase, which takes another forward pass")
     keep: int = 0
 
     def __post_init__(self) -> None:

@@ -80,5 +80,5 @@ def test_a_corpus_that_is_not_there(target, tmp_path):
 
 def test_a_corpus_without_words(target, tmp_path):
     (tmp_path / "empty.jsonl").write_text('{"text": ""}\n')
-    with pytest.raises(OptionError, match="holds no words"):
+    with pytest.raises(OptionError, match="contains no words"):
         token_shares(target, str(tmp_path / "empty.jsonl"), "text")

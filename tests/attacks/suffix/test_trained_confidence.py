@@ -119,13 +119,13 @@ def test_draws_that_tell_less_than_those_it_was_fitted_on_are_refused(trained):
 
 
 def test_draws_of_two_kinds_cannot_be_fitted_together():
-    with pytest.raises(OptionError, match="which is not told of all draws"):
+    with pytest.raises(OptionError, match="which these draws do not have"):
         TrainedConfidence.fit([*TRAIN[:5], *without(TRAIN[5:])])
 
 
 def test_nothing_right_cannot_be_fitted():
     never = [(drawn, tuple(token + 1 for token in drawn.tokens[0].tolist())) for drawn, _ in TRAIN]
-    with pytest.raises(NothingToFit, match="0 of .* are the true one.*: use more validation pairs"):
+    with pytest.raises(NothingToFit, match="0 of .* are true suffixes.*: use more validation pairs"):
         TrainedConfidence.fit(never)
 
 
