@@ -272,7 +272,7 @@ def test_a_missing_manifest_is_told_when_the_callback_is_made(tmp_path):
         (
             "{unique} pin {digits:2}." + " and so on" * 6,
             {},
-            "canary 'canary-0' is 7\\d tokens long, the model reads 64",
+            "canary 'canary-0' is 7\\d tokens long, but the model reads at most 64",
         ),
         (None, {"plot": "nowhere/figure.png"}, "nowhere/figure.png: cannot be written .no folder"),
     ],
