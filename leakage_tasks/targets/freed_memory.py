@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import psutil
 
-from leakage_tasks.targets.memory_budget import given_memory
+from leakage_tasks.targets.memory_budget import allowed_memory
 
 GROWN = 1 << 26
 """Growth of the process in bytes that triggers a return of freed memory."""
@@ -53,7 +53,7 @@ class FreedMemory:
         size = self._process.memory_info().rss
         if self._usual is None:
             self._usual = size
-        elif size > self._usual + min(GROWN, GIVEN_SHARE * (given_memory() or math.inf)):
+        elif size > self._usual + min(GROWN, GIVEN_SHARE * (allowed_memory() or math.inf)):
             self._trim(0)
             self._usual = self._process.memory_info().rss
             ended = time.monotonic()

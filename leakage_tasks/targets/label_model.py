@@ -11,7 +11,7 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import RowModel
-from leakage_tasks.targets.label_names import some_of
+from leakage_tasks.targets.label_names import abbreviate
 from leakage_tasks.targets.tokens.slot_tokens import Cut, Segments, SpaceRows
 
 
@@ -42,7 +42,7 @@ class LabelModel(RowModel):
             )
         if label not in self.labels:
             raise TargetError(
-                f"the model knows no {self.kind} {label!r} (it has {some_of(self.labels)}): {self.remedy}"
+                f"the model knows no {self.kind} {label!r} (it has {abbreviate(self.labels)}): {self.remedy}"
             )
         return self.labels.index(label)
 

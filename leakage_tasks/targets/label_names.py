@@ -19,7 +19,7 @@ DELIMITERS = ":;,-–—=>→|"
 """Characters that may separate a text from its label, apart from white space."""
 
 
-def some_of(names: Sequence[str]) -> str:
+def abbreviate(names: Sequence[str]) -> str:
     """Return the first of ``names`` as text for a message."""
     return ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
 

@@ -20,7 +20,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.targets.noise import FLOOR_BITS, Noise
 from leakage_tasks.targets.protocols import ReadsSource, TakesContext
-from leakage_tasks.targets.rounding import rounded_otherwise
+from leakage_tasks.targets.rounding import perturbed_rounding
 
 FILLINGS, ALONE = 16, 2
 """Random fillings that are read together, and those that are read alone as well."""
@@ -60,7 +60,7 @@ def noise_on_fillings(target: Any, canary: Canary, context: Context) -> Noise:
     try:
         together = view.row_costs(rows)
         alone = np.concatenate([view.row_costs([row]) for row in rows[:ALONE]])
-        with rounded_otherwise(view.model):
+        with perturbed_rounding(view.model):
             moved = view.row_costs(rows)
     except TargetError:  # attacks name the canary that is too long
         return general

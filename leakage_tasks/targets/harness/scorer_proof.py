@@ -22,7 +22,7 @@ from leakage_tasks.core.log import first_line, log, warn_once
 from leakage_tasks.targets.harness.filling_noise import example_of, random_texts, warn_of_blur
 from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, Noise, recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, ScoresSequences
-from leakage_tasks.targets.rounding import SENTENCES, in_half_precision, rounded_otherwise
+from leakage_tasks.targets.rounding import SENTENCES, in_half_precision, perturbed_rounding
 
 FILLINGS = 32
 AGAIN = 5
@@ -149,7 +149,7 @@ def _rounding(model: Any, ask: Callable[[Sequence[str]], FloatArray], texts: Seq
     """Return the noise in bits of the costs of texts where a model in 16 bits is seen, else 0."""
     if not in_half_precision(model):
         return 0.0
-    with rounded_otherwise(model):
+    with perturbed_rounding(model):
         return _rms(ask(texts) - costs)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
-from leakage_tasks.targets.batches import Rows, joined
+from leakage_tasks.targets.batches import Rows, join_rows
 
 Query = tuple[list[int], list[int]]
 """A text's tokens, and the places of those asked about."""
@@ -126,7 +126,7 @@ def _one_of(parts: Sequence[MaskedCopies]) -> MaskedCopies:
         np.concatenate([np.pad(each, ((0, 0), (0, width - each.shape[1])), mode="edge") for each in column])
         for column in ([part.tokens for part in parts], [part.asked for part in parts])
     )
-    rows = joined([part.rows for part in parts])
+    rows = join_rows([part.rows for part in parts])
     return MaskedCopies(rows, np.concatenate([part.columns for part in parts]), tokens, asked)
 
 

@@ -21,7 +21,7 @@ from leakage_tasks.models.char_tokenizer import UNKNOWN
 from leakage_tasks.models.tag_costs import tag_costs
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.label_model import LabelModel, label_bits
-from leakage_tasks.targets.label_names import config_names, some_of
+from leakage_tasks.targets.label_names import abbreviate, config_names
 from leakage_tasks.targets.loading import ModelSource
 from leakage_tasks.targets.relaxation import Reader, Relaxation, open_row
 from leakage_tasks.targets.tagger.words import VocabularyCheck, WordIds
@@ -76,7 +76,7 @@ class TaggerModel(LabelModel):
         for tag in canary.tags:
             if tag not in self._tags:
                 raise TargetError(
-                    f"the model knows no tag {tag!r} (it has {some_of(list(self._tags))}): use these, or a model "
+                    f"the model knows no tag {tag!r} (it has {abbreviate(list(self._tags))}): use these, or a model "
                     "trained with that tag"
                 )
         whole, part = canary.space.pieces[0], canary.attack_space.pieces[0]
