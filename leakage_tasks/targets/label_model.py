@@ -34,7 +34,6 @@ class LabelModel(RowModel):
         return {}
 
     def place_of(self, label: str | None) -> int:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`."""
         if label is None:
             raise TargetError(
                 f"has no {self.kind}, which attacks on classifiers need: make canaries with --label and pass "
@@ -47,7 +46,6 @@ class LabelModel(RowModel):
         return self.labels.index(label)
 
     def rows(self, space: Space) -> SpaceRows:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`."""
         return SpaceRows(space, self.encode, self._cut, self._segments)
 
     def _cut(self, text: str) -> Cut | None:
