@@ -47,8 +47,8 @@ def prove(target: Any, canaries: Sequence[Canary]) -> None:
     """Check that ``target`` is a working scorer. Raises TargetError if it is not, and warns if this is doubtful.
 
     The check scores about a hundred short texts, which count against no attack's ``budget``. A model that gives no
-    log-likelihoods passes, since some attacks do not need them. The noise of a scorer without costs of single tokens is stored
-    as its ``recorded_noise``.
+    log-likelihoods passes, since some attacks do not need them. The noise of a scorer without costs of single tokens is
+    stored as its ``recorded_noise``.
     """
     canary, recorded, noise = example_of(canaries), recorded_noise(target), NO_NOISE
     model = getattr(target, "model", None) or getattr(getattr(target, "lm", None), "model", None)

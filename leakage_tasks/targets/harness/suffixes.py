@@ -41,9 +41,9 @@ class HarnessSuffixes:
     """Suffixes by ``generate_until`` with repeats, then ``loglikelihood`` of the distinct suffixes.
 
     Implements :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`. Tokens are made by ``tokenizer`` (a name or an
-    object), by default the model's own, from a sample's text after the prefix. If the model ended a
-    sample early, or its text has too few tokens, it is filled up with −1, each at the cost of a blind guess (log2 of
-    the vocabulary), since it cannot be correct. If a token of the text spans the end of the prefix, all tokens have
+    object), by default the model's own, from a sample's text after the prefix. If the model ended a sample early, or
+    its text has too few tokens, it is filled up with −1, each at the cost of a blind guess (log2 of the vocabulary),
+    since it cannot be correct. If a token of the text spans the end of the prefix, all tokens have
     this cost. Only total costs are known; they are spread evenly over a suffix's tokens. The cost under a scheme that
     is not plain is unknown: ``drawn`` is then a sample's own cost, and None for a true suffix. A model without
     log-likelihoods gives no costs, but can be sampled from.

@@ -121,7 +121,7 @@ class HarnessTarget(HarnessScorer):
         self._embedded.check_texts([self.before + text])
         settings = {"until": ["\n\n"], "max_gen_toks": max(characters, 1), "do_sample": False, "temperature": 0.0}
         requests = [request("generate_until", {}, (self.before + text, settings), 0)]
-        return submit_batched(self._lm, self._alike("complete", text), self._lm.generate_until, requests)[0]
+        return submit_batched(self._lm, self._batch_key("complete", text), self._lm.generate_until, requests)[0]
 
     def _batch_key(self, what: str, text: str) -> Hashable:
         """Return the key of texts that share a call: texts of equal length, since some models read padding."""
@@ -134,7 +134,7 @@ class HarnessTarget(HarnessScorer):
         stream = random.Random(f"write:{seed}")
         settings = [generation_settings(self._lm, scheme, characters, stream.random()) for _ in range(number)]
         requests = [(self.before + text, {**setting, "until": ["\n\n"]}) for setting in settings]
-        return self._drawn(self._alike("write", text), requests)
+        return self._drawn(self._batch_key("write", text), requests)
 
     def _drawn(self, kind: Hashable, requests: Sequence[tuple[Any, dict[str, Any]]]) -> list[str]:
         """Return the continuation of each text; warn if the model does not seem to sample."""

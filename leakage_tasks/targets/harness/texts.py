@@ -182,7 +182,7 @@ class HarnessTexts:
 
     def continuations(self, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[str]:
         """Return a continuation for each text and its settings; equal requests are separate samples."""
-        return [answer or "" for answer in self._ask("generate_until", requests)]
+        return [answer or "" for answer in self._answers("generate_until", requests)]
 
     def scores(self, text: str) -> bool:
         """Return whether the model gives log-likelihoods. Raises ForwardPassError and other errors unchanged."""
