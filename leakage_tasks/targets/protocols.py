@@ -227,7 +227,7 @@ class ReadsTags(Protocol):
     """A model that gives each word of a text a tag, in addition to the text's label."""
 
     def tagged(self, canary: Canary) -> ScoresLabels:
-        """Return a target for a canary with tags, whose costs are those of a label *and* the canary's tags.
+        """Return a target for a canary with tags, whose costs are for a label *and* the canary's tags together.
 
         Raises TargetError if the tags do not fit the canary's text or the model does not know them.
         """

@@ -167,7 +167,7 @@ def _scales(tensor: torch.Tensor) -> Any:
 
 
 def _of_tokenizer(tokenizer: Any) -> str | None:
-    """Return the SHA-256 of the files that a tokenizer saves, with its chat template, or its name without such files."""
+    """Return the SHA-256 of the files that a tokenizer saves, or its name if it saves no files."""
     if not hasattr(tokenizer, "save_pretrained"):
         return None if tokenizer is None else f"{type(tokenizer).__name__} {getattr(tokenizer, 'name', '')}"
     digest = hashlib.sha256(type(tokenizer).__qualname__.encode())

@@ -52,7 +52,7 @@ def test_spaces_that_a_tokenizer_does_not_keep_prune_nothing(
     monkeypatch: pytest.MonkeyPatch, template: str, text: str
 ) -> None:
     made = writing(monkeypatch, text, "ab b.", prune="template")
-    assert made.kept(space(template), (), 0) == {"b": 1}
+    assert made.value_counts(space(template), (), 0) == {"b": 1}
 
 
 def test_the_longest_value_counts_and_whole_words_only_where_the_template_ends_them(
@@ -131,8 +131,8 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path: Path, options: dict[str
 
 def test_what_is_kept_is_told_without_an_error_where_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     made = writing(monkeypatch, "ab b", "ab.", "xab")
-    assert made.kept(space("a {words}."), (), 0) == {"ab": 2}
+    assert made.value_counts(space("a {words}."), (), 0) == {"ab": 2}
     none = writing(monkeypatch, "ab b", "xab", prune="template")
-    assert none.kept(space("a {words}."), (), 0) == {}
+    assert none.value_counts(space("a {words}."), (), 0) == {}
     with pytest.raises(TargetError, match="no text goes on as the template does: raise texts="):
         none.propose(space("a {words}."), [()], 0)
