@@ -1,4 +1,4 @@
-"""What README and the guides name exists, and what exists is named there."""
+"""Commands, options and names in README and the guides exist, and the guides explain all rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GUIDES = {
 
 
 def commands(page: str) -> Iterator[list[str]]:
-    """The words of every ``leakage`` command in a code block of ``page``."""
+    """Yield the words of every ``leakage`` command in the code blocks of ``page``."""
     for block in re.findall(r"^```\w*\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             if line.startswith("leakage "):
@@ -40,19 +40,30 @@ def commands(page: str) -> Iterator[list[str]]:
 
 
 def test_every_command_and_option_of_readme_and_guides_exists() -> None:
-    found = [words for page in PAGES.values() for words in commands(page) if len(words) > 1]
+    documented = [words for page in PAGES.values() for words in commands(page) if len(words) > 1]
     assert len(list(commands(README))) >= 4
-    assert len(found) >= 36
-    for words in found:
+    assert len(documented) >= 36
+    for words in documented:
         command = typer.main.get_command(build_app())
         names = list(itertools.takewhile(lambda word: not word.startswith("-"), words[1:]))
         while names and hasattr(command, "commands"):
             command = command.commands[names.pop(0)]
-        known = {option for parameter in command.params for option in parameter.opts}
+        shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+        known = {option for parameter in shown for option in parameter.opts}
         assert {word for word in words if word.startswith("-")} <= known, words
 
 
-def test_what_the_pages_import_of_us_exists() -> None:
+def test_readme_begins_with_two_targets_of_make_alone() -> None:
+    first = re.search(r"^```\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    assert first is not None
+    assert first[1].splitlines() == ["make demo", "make test"]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w -]+):", makefile, re.MULTILINE))
+    named = {name for page in PAGES.values() for name in re.findall(r"`make ([\w-]+)`", page)}
+    assert named - {name for target in targets for name in target.split()} == set()
+
+
+def test_imports_from_this_package_in_the_pages_exist() -> None:
     imports = re.findall(
         r"^from (leakage_tasks[\w.]*) import (\w+(?:, \w+)*)$", "\n".join(PAGES.values()), re.MULTILINE
     )

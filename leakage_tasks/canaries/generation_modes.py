@@ -51,8 +51,8 @@ class CanaryOptions:
     sentences: Path | None = None
     labels: str | None = None
     position: int | None = None
-    doubled: bool | None = None
-    only: str | None = None
+    conjoin: bool | None = None
+    targets: str | None = None
     from_text: Path | None = None
     detect: str | None = None
     context: int | None = None
@@ -109,7 +109,8 @@ def _way(request: CanaryOptions) -> tuple[str, set[str]]:
     asked = [way for way, value in ways.items() if value is not None]
     if len(asked) != 1:
         raise OptionError(
-            f"give one of --template, --preset ({known}), --family ({', '.join(FAMILIES)}) and --from-text"
+            f"give one of --template, --preset ({known}), --family ({', '.join(FAMILIES)}) and --from-text, such as "
+            "--template 'Pin of {unique}: {digits:6}.'"
         )
     if request.preset is None:
         return asked[0], _OWN[asked[0]]

@@ -27,11 +27,13 @@ def with_near_copies(canaries: Sequence[Canary], changed: int, words: Sequence[s
     Raises OptionError for a template with fewer words, for too few ``words``, and where there are near copies already.
     """
     if changed < 1:
-        raise OptionError(f"--fuzzy is {changed}: give the number of words to change in a copy, 1 or more")
+        raise OptionError(f"--near-copies is {changed}: give the number of words to change in a copy, 1 or more")
     if any(canary.kind == "near" for canary in canaries):
-        raise OptionError("--fuzzy: the manifest has near copies already: plant it without the option")
+        raise OptionError("--near-copies: the manifest has near copies already: plant it without the option")
     if len(words) < FEWEST_WORDS:
-        raise OptionError(f"--fuzzy: the data have {len(words)} words that occur twice, {FEWEST_WORDS} are needed")
+        raise OptionError(
+            f"--near-copies: the data have {len(words)} words that occur twice, {FEWEST_WORDS} are needed"
+        )
     found: list[Canary] = []
     for canary in canaries:
         if not canary.planted or canary.kind in ("natural", "supporting"):
@@ -54,7 +56,7 @@ def _near(canary: Canary, name: str, changed: int, words: Sequence[str], seed: i
     places = _places(canary.template)
     if len(places) < changed:
         raise OptionError(
-            f"--fuzzy is {changed}: {canary.id} has {len(places)} words around its secret: give a lower number"
+            f"--near-copies is {changed}: {canary.id} has {len(places)} words around its secret: give a lower number"
         )
     template = canary.template
     while template in taken:

@@ -88,10 +88,15 @@ def plant(
     check_prompt(prompt)
     text, is_named = (TEXT, False) if text_column is None else (text_column, True)
     wanted = Columns(text, label_column, split, source_column, role_of(role, "--role"), prompt, is_named)
-    source, where = Path(source), turn_of(turn, "--turn")
+    source, where = Path(source), turn_of(turn, "--chat-position")
     shards = None if is_hub(source) else shards_of(source)
     if is_hub(source) or shards is not None:
-        given = {"validation": validation, "label": label, "fuzzy": fuzzy, "turn": None if where == "new" else where}
+        given = {
+            "validation": validation,
+            "label": label,
+            "near-copies": fuzzy,
+            "chat-position": None if where == "new" else where,
+        }
         for name, value in given.items():
             if value is not None:
                 raise OptionError(f"--{name} is not for shards: make the canaries so, or plant into one file")
@@ -114,7 +119,7 @@ def plant(
         chosen, canaries, labelled = _label(canaries, first, layouts[0], label)
         if fuzzy is not None:
             if validation is not None:
-                raise OptionError("--fuzzy and --validation do not go together: a near copy is planted once")
+                raise OptionError("--near-copies and --validation do not go together: a near copy is planted once")
             words = frequent_words(first.kind.row_texts(first.source, layouts[0], wanted))
             canaries = with_near_copies(canaries, fuzzy, words, seed)
         planted = _to_plant(canaries, first.manifest, source_column)
@@ -135,7 +140,7 @@ def _layout(kind: Format, job: PlantJob) -> Layout:
     layout = kind.survey(job.source, job.wanted)
     if not layout.chat and job.turn != "new":
         problem = f"column {layout.text!r} holds no chat turns, so nobody's turn can be the last or a random one"
-        raise PlantingError(subject=str(job.source), problem=problem, remedy="leave {} out", option="turn")
+        raise PlantingError(subject=str(job.source), problem=problem, remedy="leave {} out", option="chat_position")
     return layout.for_copies(job.source, job.wanted)
 
 

@@ -36,8 +36,8 @@ def check_turns(
     for option, value in given.items():
         if value is not None:
             raise OptionError(
-                f"--turn {turn} puts copies into conversations that are there, which have a class, a source and a "
-                f"prompt of their own: leave out {option}, or use --turn new"
+                f"--chat-position {turn} puts copies into existing conversations, which have a class, a source and a "
+                f"prompt of their own: leave out {option}, or use --chat-position new"
             )
 
 
@@ -56,7 +56,7 @@ def draw_turns(job: PlantJob, layout: Layout, canaries: Sequence[Canary]) -> Dra
             problem=f"{len(able):,} conversations have a text of the {layout.role}'s, and {len(copies):,} copies need "
             "one each",
             remedy=f"plant fewer, or give other data or {{}} other than {job.turn}",
-            option="turn",
+            option="chat_position",
         )
     stream = random.Random(f"turns:{job.stream}")
     additions = {}

@@ -40,8 +40,8 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
     record = _read_record(planted)
     if record.turn not in (None, "new"):
         raise PlantingError(
-            f"{planted}: its copies stand in turns of others (--turn {record.turn}), and are not taken out of these: "
-            f"go back to {record.input}"
+            f"{planted}: its copies are in turns of existing conversations (--chat-position {record.turn}), and cannot "
+            f"be taken out: go back to {record.input}"
         )
     if record.shards is not None:
         return _remove_from_shards(planted, output, record, jobs, dask)

@@ -67,7 +67,7 @@ class Format(ABC):
             subject=str(source),
             problem=f"{self.name} cannot have texts put into its turns",
             remedy="leave {} out",
-            option="turn",
+            option="chat_position",
         )
 
     @abstractmethod

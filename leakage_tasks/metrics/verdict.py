@@ -70,7 +70,7 @@ class _Tested(NamedTuple):
 def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> Verdict | None:
     """The verdict on a canary task, from its rows and what they rest on; None for another task and one without figures.
 
-    What the controls or the kind of secrets leave open cannot be told.
+    What the controls or the kind of secrets leave open is inconclusive.
     """
     figure = next((name for name in ("exposure", "extracted") if values.get(name) is not None), None)
     if figure is None or not _number(values.get("n_planted")):

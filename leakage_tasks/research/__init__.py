@@ -1,1 +1,1 @@
-"""The five papers' studies, the models they train and the demos; no other room imports it."""
+"""Studies that reproduce the tables and figures of papers and compare published with measured values."""

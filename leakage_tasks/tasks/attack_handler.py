@@ -1,4 +1,4 @@
-"""Answering the harness' requests for attacks: documents to canaries, a model to its target, findings to JSON."""
+"""The handler of ``attack`` requests: documents to canaries, the model to a target, findings to JSON."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ from leakage_tasks.tasks.used_tokens import check_used_tokens
 
 
 def answering(lm: LM) -> Answer:
-    """Answers ``attack`` requests of one group with findings as JSON."""
+    """Return a function that answers a group of ``attack`` requests with findings as JSON."""
     targets: dict[Languages, Any] = {}
     noises: dict[tuple[Languages, str], Noise] = {}
-    told: set[str] = set()
+    reported: set[str] = set()
     resume = Resume(lm)
 
     def answer(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
@@ -59,12 +59,12 @@ def answering(lm: LM) -> Answer:
     def findings(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
         canaries: Sequence[Canary] = _resolved([request.doc for request in group], task_settings)
         with hiding(canaries), forward_faults(lm):
-            found = (
+            new_findings = (
                 _of_endpoint(lm, task_settings, canaries, resume)
                 if takes_messages_alone(lm)
                 else of_model(task_settings, canaries)
             )
-        answers = {each.canary: each.to_json() for each in found}
+        answers = {finding.canary: finding.to_json() for finding in new_findings}
         return [answers.get(canary.id) for canary in canaries]
 
     def of_model(original: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
@@ -80,8 +80,8 @@ def answering(lm: LM) -> Answer:
             if key not in noises:
                 noises[key] = _noise(lm, target, original, canaries)
             target.recorded_noise = noises[key]
-        if rank_of(lm) == 0 and task_settings["manifest"] not in told:
-            told.add(task_settings["manifest"])
+        if rank_of(lm) == 0 and task_settings["manifest"] not in reported:
+            reported.add(task_settings["manifest"])
             _tell_of_contexts(lm, target, task_settings, canaries)
         return _attacked(lm, target, task_settings, canaries, _there(resume, task_settings, canaries))
 
@@ -89,12 +89,12 @@ def answering(lm: LM) -> Answer:
 
 
 def _noise(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Noise:
-    """Measure the noise on a canary of the whole manifest, which is the same one for every process."""
+    """Measure the noise on a canary of the whole manifest, so that all processes use the same canary."""
     part = task_settings["known"]
     example = example_of(manifest_of(task_settings) or canaries)
-    own = example if part is None or example in canaries else attacker_view(example, part)
-    with hiding([own]):
-        around, (written,) = _in_chat(lm, task_settings, [own])
+    canary = example if part is None or example in canaries else attacker_view(example, part)
+    with hiding([canary]):
+        around, (written,) = _in_chat(lm, task_settings, [canary])
         return noise_on_fillings(target, written, Context(**around["context"]))
 
 
@@ -110,7 +110,7 @@ def prepared(
 
 
 def _endpoint(lm: LM, task_settings: Mapping[str, Any]) -> ChatEndpoint:
-    """What is asked where messages alone are taken. Raises TargetError where that cannot serve."""
+    """Return the target for a model that takes only messages. Raises TargetError if it cannot serve the task."""
     if task_settings["goal"] != "extraction":
         unscored(lm)
     if task_settings.get("chat") is None:
@@ -124,24 +124,24 @@ def _endpoint(lm: LM, task_settings: Mapping[str, Any]) -> ChatEndpoint:
 
 
 def _of_endpoint(lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary], resume: Resume) -> list[Finding]:
-    """A finding a canary from an endpoint that takes messages alone."""
+    """Return one finding per canary from an endpoint that takes only messages."""
     target = _endpoint(lm, task_settings)
-    found = _attacked(lm, target, task_settings, canaries, _there(resume, task_settings, canaries))
-    read = [finding.extra.get("ranked") for finding in found]
+    new_findings = _attacked(lm, target, task_settings, canaries, _there(resume, task_settings, canaries))
+    read = [finding.extra.get("ranked") for finding in new_findings]
     if task_settings["chat"].get("prefill") and read and not any(read):
         warn_once(
             "prefill=true: no text that the model wrote begins with a value that a slot may have: see in its manual "
             "whether the server goes on from an assistant's last message; else leave prefill out"
         )
-    return found
+    return new_findings
 
 
 def _in_chat(
     lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary]
 ) -> tuple[Mapping[str, Any], Sequence[Canary]]:
-    """Return the settings with what the chat template puts around the canaries, and these as the template writes them.
+    """Return the settings with the context made by the chat template, and the canaries as the template writes them.
 
-    Raises TargetError for a token that the model has no embedding of.
+    Raises TargetError for a token without an embedding.
     """
     if task_settings.get("chat") is None:
         check_used_tokens(lm, canaries, Context(**task_settings["context"]))
@@ -159,7 +159,7 @@ def _in_chat(
 
 
 def _target(lm: LM, canaries: Sequence[Canary], languages: Languages) -> Any:
-    """What the attacks ask. Raises TargetError for languages that are named to a model that takes none."""
+    """Return the target of the attacks. Raises TargetError for languages given to a model without language codes."""
     check = _two_fillings(canaries)
     if languages == Languages():
         return as_target(lm, *check)
@@ -172,9 +172,10 @@ def _target(lm: LM, canaries: Sequence[Canary], languages: Languages) -> Any:
 
 
 def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
-    """The longest canary and another filling of it, for a model's fast way to be checked on, and if they are private.
+    """Return the longest canary and another of its fillings, to verify fast paths of a model, and True if they are
+    private.
 
-    A natural canary is taken only where there is no other kind.
+    A natural canary is used only if there is no other kind.
     """
     open_ = [canary for canary in canaries if canary.kind != "natural"]
     longest = max(open_ or canaries, key=lambda canary: len(canary.attack_space.fill(canary.secret)))
@@ -183,32 +184,32 @@ def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
 
 
 def _there(resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Findings[Finding] | None:
-    """What the folder that the settings name holds of the canaries; None where they name none."""
+    """Return the findings in the folder that the settings name, or None without a folder."""
     if task_settings.get("resume") is None:
         return None
-    asked = {
+    decisive = {
         name: task_settings[name] for name in ("attack", "budget", "seed", "known", "languages", "context", "chat")
     }
-    asked["settings"] = settings_of(task_settings["settings"])
+    decisive["settings"] = settings_of(task_settings["settings"])
     items = [item_of(canary, task_settings["reveal"]) for canary in canaries]
     task = f"canary_{task_settings['goal']}"
     return resume.findings(
-        task_settings["resume"], task_settings.get("model_id"), task, asked, items, finding_from_json, whole=True
+        task_settings["resume"], task_settings.get("model_id"), task, decisive, items, finding_from_json, whole=True
     )
 
 
 def _found(
     lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
 ) -> list[Finding]:
-    """A finding a canary: those that are there already, and for the others what the attack finds out.
+    """Return one finding per canary: stored findings, and new ones for the other canaries.
 
-    Of several processes each has those that were there and those that it attacked.
+    Each of several processes returns the stored findings and its own findings.
     """
     known = {} if there is None else there.known
     missing = [index for index in range(len(canaries)) if index not in known]
     processes = processes_of(lm)
     title = f"Attacking {len(missing)} canaries ({task_settings['goal']})"
-    attacked = [canaries[place] for place in missing]
+    attacked = [canaries[index] for index in missing]
     bar = RowsBar(attacked, task_settings["budget"], title, processes, shown=rank_of(lm) == 0)
 
     def add(number: int, finding: Finding) -> None:
@@ -218,7 +219,7 @@ def _found(
             there.add(missing[number], finding.attack, shown.to_json())
 
     with bar.ended_by_errors():
-        found = run_attack(
+        new_findings = run_attack(
             task_settings["attack"],
             target,
             attacked,
@@ -232,7 +233,7 @@ def _found(
             on_rows=bar.read,
             share=None if processes is None else CanaryShare(processes, canaries, task_settings["budget"], missing),
         )
-    return [*known.values(), *found]
+    return [*known.values(), *new_findings]
 
 
 def _attacked(
@@ -254,11 +255,12 @@ def _attacked(
         )
         for finding in findings
     )
-    return [found if task_settings["reveal"] else coarsened(found) for found in stamped]
+    return [finding if task_settings["reveal"] else coarsened(finding) for finding in stamped]
 
 
 def _tell_of_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
-    """Say where the training met the canaries, if that is recorded, and where the model knows them better than here."""
+    """Log the recorded positions of the canaries in training, and warn if the model knows them better in another
+    context."""
     if not isinstance(target, TakesContext):
         return
     context, manifest = Context(**task_settings["context"]), task_settings["canaries"]
@@ -286,7 +288,7 @@ def _left_out(lm: LM, record: Sidecar) -> list[Context]:
         return []
     warn_once(
         f"leakage: the canaries were planted in chats, as the {role}'s turn, and this run reads them as plain text, "
-        "where they may show less of a leak: pass --apply_chat_template"
+        "which may show less of a leak: pass --apply_chat_template"
     )
     try:
         return [Chat(role, prompt=record.prompt or USER_TURN).context(template_of(lm))]
@@ -295,7 +297,8 @@ def _left_out(lm: LM, record: Sidecar) -> list[Context]:
 
 
 def _beside(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
-    """Return the copies of the supporting canaries of each canary, which are not attacked, and its near copies."""
+    """Return the number of copies of each canary's supporting canaries, which are not attacked, and of its near
+    copies."""
     copies: Counter[str] = Counter()
     for canary in canaries:
         if canary.kind == "supporting" and canary.supports is not None:
@@ -304,7 +307,7 @@ def _beside(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
 
 
 def _resolved(docs: Sequence[Mapping[str, Any]], task_settings: Mapping[str, Any]) -> list[Canary]:
-    """The documents' canaries; those whose secret is withheld are read from the manifest, as ``known`` says."""
+    """Return the canaries of the documents; withheld secrets are read from the manifest, as ``known`` says."""
     manifest, part = task_settings["canaries"], task_settings["known"]
     if all("secret" in doc for doc in docs):
         return [canary_from_json(doc) for doc in docs]
@@ -316,5 +319,5 @@ def _resolved(docs: Sequence[Mapping[str, Any]], task_settings: Mapping[str, Any
         raise ManifestError(
             f"{manifest}: canary {missing[0]!r} is no longer in it: leave the manifest as it was, run again"
         )
-    found = [known[doc["id"]] for doc in docs]
-    return found if part is None else [attacker_view(canary, part) for canary in found]
+    resolved = [known[doc["id"]] for doc in docs]
+    return resolved if part is None else [attacker_view(canary, part) for canary in resolved]

@@ -1,4 +1,4 @@
-"""How a model comes to answer requests that the harness does not know, and what all such answers have in common."""
+"""Dispatch of requests that the harness does not know to the functions that answer them, for any model."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from leakage_tasks.harness.generation import leave_out
 from leakage_tasks.tasks.sharing import ALIKE, SPARE, Sharing, merged, pooled, processes_of
 
 Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[Any]]
-"""Answers the requests of one group: those whose second argument, the task's settings, is equal."""
+"""A function that answers a group of requests with equal task settings."""
 Answers = Callable[[LM, Sequence[Instance]], Sequence[Any]]
-"""Answers all requests of a kind."""
+"""A function that answers all requests of a kind."""
 
 
 def let_models_answer(kind: str, answers: Answers, owner: type) -> None:
-    """Let every model of the harness answer requests of a ``kind``, unless its class has a way of its own.
+    """Let every model of the harness answer requests of a ``kind``, unless its class has its own method.
 
-    The evaluator calls ``getattr(lm, kind)(requests)``: a method of the harness' base class therefore lets attacks of
-    many rounds run on every model, with the harness unmodified. Raises OptionError for a kind that another class than
-    ``owner`` has answers for.
+    The evaluator calls ``getattr(lm, kind)(requests)``, so a method of the harness' base class runs attacks of many
+    steps on every model, with the harness unmodified. Raises OptionError for a kind that a class other than ``owner``
+    answers.
     """
     there = getattr(LM, kind, None)
     if there is not None and (there.__module__, there.__qualname__) != (owner.__module__, owner.__qualname__):
@@ -41,11 +41,11 @@ def let_models_answer(kind: str, answers: Answers, owner: type) -> None:
 
 
 def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharing: Sharing = ALIKE) -> list[Any]:
-    """Answer requests of equal task settings together; a request that comes twice is answered once.
+    """Answer groups of requests with equal task settings; equal requests are answered once.
 
-    If the settings of a group are ``optional`` and the model of some process cannot serve it (a TargetError), the group
-    stays unanswered on every process, with one warning. So does a group whose settings say why it cannot be answered.
-    If several processes answer, they share the requests as ``sharing`` says.
+    If a group is ``optional`` and some process raises TargetError, all processes return null and log one warning. A
+    group whose settings state why it cannot be answered is null, too. Several processes share the requests as
+    ``sharing`` says.
     """
     processes = processes_of(lm)
     with uncached(lm):
@@ -100,20 +100,20 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
 
 
 def _task_settings(text: str) -> tuple[dict[str, Any], bool]:
-    """What is asked, and whether it may stay unanswered."""
+    """Return the task settings, and True if the group is optional."""
     task_settings = json.loads(text)
     return task_settings, task_settings.pop("optional", False)
 
 
 def _never(text: str, first: Instance, never: Unanswered) -> str:
-    """The answer to a request of a group that is not answered; one process says so, unless it was said before."""
+    """Return the null answer to a request; one process logs the reason, unless it was logged before."""
     if never.first and FIELD not in _task_settings(text)[0]:
         log.warning("leakage: %s is null: %s", first.task_name, never.reason)
     return unanswered(never.reason)
 
 
 def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:
-    """The answers to a group, or why there are none."""
+    """Return the answers to a group, or the reason why it has no answers."""
     task_settings, optional = _task_settings(text)
     if FIELD in task_settings:
         return (), task_settings[FIELD]
@@ -127,15 +127,15 @@ def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequen
 
 @contextmanager
 def uncached(lm: LM) -> Iterator[None]:
-    """Keep what is asked in between out of the cache of ``--use_cache``, with one warning if there is one.
+    """Keep requests of the block out of the cache of ``--use_cache``, with one warning if there is such a cache.
 
-    The harness' cache answers neither attacks nor labels, yet a model would put the texts they lead to into it.
+    The harness' cache does not serve attacks or labels, but a model would store their texts in it.
     """
     hook = getattr(lm, "cache_hook", None)
     if getattr(hook, "dbdict", None) is None:
         yield
         return
-    warn_once("--use_cache changes nothing for leakage tasks: they ask the model anew, and none of it is kept")
+    warn_once("--use_cache changes nothing for leakage tasks: each run queries the model again, and nothing is cached")
     lm.set_cache_hook(CacheHook(None))
     try:
         yield

@@ -30,6 +30,7 @@ def train_char_lm(
     device: str | torch.device | None = None,
     dtype: torch.dtype = torch.float32,
     on_epoch: OnEpoch | None = None,
+    show_progress: bool = True,
 ) -> TrainedLM:
     """Train an LSTM (default: the 2×200 one of The Secret Sharer) on ``text``, read as ``batch_size`` parallel streams.
 
@@ -48,7 +49,7 @@ def train_char_lm(
     batches = Windows(text, tokenizer, batch_size, length, place)
     checks = None if validation is None else Windows(validation, tokenizer, batch_size, length, place)
     optimiser = torch.optim.Adam(model.parameters(), lr=learning_rate)
-    how = TrainingConfig(epochs, clip, decay_from, seed=seed)
+    how = TrainingConfig(epochs, clip, decay_from, seed=seed, show_progress=show_progress)
     return fit(model, tokenizer, batches, optimiser, how, checks=checks, on_epoch=on_epoch)
 
 

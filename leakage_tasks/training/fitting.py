@@ -70,6 +70,7 @@ class TrainingConfig:
     patience: int | None = None
     autocast: torch.dtype | None = None
     seed: int = 0
+    show_progress: bool = True
 
 
 def fit(
@@ -112,10 +113,10 @@ def fit(
         epochs=how.epochs,
         rates=schedule(optimiser, how.epochs * len(batches), how.decay_from),
         dropout_seed=how.seed,
-        running=lambda so_far: f"{to_bits(float(so_far.last.mean)):.2f} bits/character",
+        running=lambda so_far: f"{to_bits(float(so_far.last.mean.detach())):.2f} bits/character",
         on_epoch=on_epoch,
         stop=None if stopping is None else stopping.update,
-    ).run(progress(how.epochs * len(batches), "training"))
+    ).run(progress(how.epochs * len(batches), "training", shown=how.show_progress))
     return TrainedLM(model, tokenizer, losses, best=None if stopping is None else stopping.restore(model))
 
 

@@ -236,7 +236,7 @@ def test_every_text_of_a_row_is_read(tmp_path: Path, shape: str, ending: str) ->
             {"role": "user", "prompt": "x"},
             "nothing is read before a canary in column 'prompt', so it can",
         ),
-        ("messages", {"turn": "last", "prompt": "x"}, "leave out --prompt, or use --turn new"),
+        ("messages", {"turn": "last", "prompt": "x"}, "leave out --prompt, or use --chat-position new"),
         (
             "completions",
             {"prompt": ""},

@@ -44,7 +44,7 @@ def test_a_table_and_the_same_as_json(leakage: Run, tmp_path: Path, manifest: Pa
     ("options", "message"),
     [
         (("--pilot", 4), "--pilot is 4: give 5 or more canaries of each kind, or 0 for none"),
-        (("--metadata", "[1]"), "--metadata [1]: expected a JSON object: correct it"),
+        (("--metadata", "[1]"), "--metadata [1]: expected a JSON object, such as"),
         (("--model", "nonsense"), "--model nonsense: the harness knows no such model"),
         (("--model_args", "pretrained=/nowhere"), "--model_args pretrained=/nowhere: no hf model can be made of that"),
     ],

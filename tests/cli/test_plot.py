@@ -122,12 +122,12 @@ def test_a_histogram_of_one_canary(plot, folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["epochs", "runs", "-o", "x.pdf"], "--output x.pdf: let it end in .png or .svg, or in neither for both"),
+        (["epochs", "runs", "-o", "x.pdf"], "--output x.pdf: use a name that ends in .png or .svg"),
         (["recall", "runs", "-o", "nowhere/x.png"], "nowhere/x.png: cannot be written (no folder 'nowhere'): make it"),
-        (["recall", "runs", "-o", "runs"], "--output runs: is a folder: name a file in it"),
+        (["recall", "runs", "-o", "runs"], "--output runs: is a folder: give a file, such as plot.png"),
         (["recall", "nothing", "-o", "x"], "nothing: no such file or folder: give what lm_eval wrote"),
         (["histogram", "runs", "--canary", "z", "-o", "x"], "--canary z: no such canary: there are c0, c1"),
-        (["epochs", "some.json", "runs", "-o", "x"], "some.json: is a history of epochs and is drawn by itself"),
+        (["epochs", "some.json", "runs", "-o", "x"], "some.json: is a history of epochs, which has a plot of its own"),
         (["epochs", "some.json", "-o", "x"], "some.json: cannot be read"),
         (["training", "some.json", "-o", "x"], "some.json: cannot be read"),
     ],

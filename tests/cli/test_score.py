@@ -147,7 +147,7 @@ def test_all_of_it_goes_to_strict_json(run, canaries, suffixes, tmp_path):
 
 @pytest.mark.parametrize("delta", ["-1", "1", "nan"])
 def test_a_delta_that_is_none_is_refused(run, canaries, delta):
-    with pytest.raises(OptionError, match=r"--delta is .*: give a number from 0 up to, not including, 1"):
+    with pytest.raises(OptionError, match=r"--delta is .*: give a number of at least 0 and less than 1"):
         run(canaries, f"--delta={delta}")
 
 

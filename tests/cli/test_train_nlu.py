@@ -122,7 +122,7 @@ def test_with_dp_sgd_and_patience_the_choice_of_the_epoch_is_said_to_be_outside(
     asked = ("--noise-multiplier", 2, "--delta", 1e-3, "--patience", 1)
     code, out, _ = leakage("train-nlu", given / "data", "-o", tmp_path / "tagger", *asked, *SMALL)
     assert code == 0
-    assert out.splitlines()[-1].endswith("; the validation rows, which chose the epoch, are outside it")
+    assert out.splitlines()[-1].endswith("; it does not cover the validation rows, which chose the epoch")
 
 
 def test_the_generated_set_is_one_to_train_on(leakage, tmp_path):
@@ -137,11 +137,11 @@ def test_the_generated_set_is_one_to_train_on(leakage, tmp_path):
     [
         (("--patience", 1), "patience stops by the validation loss"),
         (("--epochs", 0), "epochs is 0"),
-        (("--embeddings", "none.vec", "--embedding-size", 8), "--embedding-size is that of the vectors"),
+        (("--embeddings", "none.vec", "--embedding-size", 8), "--embedding-size is the size of the vectors"),
         (("--embeddings", "none.vec"), "none.vec: cannot read word vectors"),
         (("--frozen",), "name their file"),
-        (("--delta", 1e-3), "--delta is DP-SGD's"),
-        (("--max-grad-norm", 1), "--max-grad-norm is DP-SGD's"),
+        (("--delta", 1e-3), "--delta is for DP-SGD"),
+        (("--max-grad-norm", 1), "--max-grad-norm is for DP-SGD"),
         (("--epsilon", 1, "--noise-multiplier", 1), "either noise_multiplier or epsilon"),
         (("--epsilon", 1, "--delta", 0.5), "delta is 0.5 for 24 rows"),
         (("--device", "nowhere"), "device='nowhere'"),

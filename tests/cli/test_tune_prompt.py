@@ -45,7 +45,7 @@ def test_it_tunes_on_the_data_s_own_splits_and_saves_an_adapter(leakage: Leakage
     assert (code, "MLE" in err) == (0, True)
     first, last = out.splitlines()
     assert first == (
-        "51 training and 5 validation pairs; at most 21 steps, the first 2 of them warm-up (a tenth; the paper takes "
+        "51 training and 5 validation pairs; at most 21 steps, the first 2 of them warm-up (a tenth; the paper uses "
         "500)"
     )
     assert last.startswith(f"{tmp_path / 'prompt'}: 3 vectors for {given / 'model'}, from epoch ")
@@ -69,7 +69,7 @@ def test_interrupted_and_resumed_it_writes_the_same_prompt(
         patched.setattr(prompt_tuning, "save_checkpoint", interrupted)
         code, _, err = leakage(*words(given, tmp_path / "cut"))
     assert (code, not (tmp_path / "cut").exists()) == (130, True)
-    assert "stopped; --resume goes on from" in err
+    assert "stopped; --resume continues from" in err
     code, _, err = leakage(*words(given, tmp_path / "cut"))
     assert (code, "go on with it by --resume" in err) == (2, True)
     assert leakage(*words(given, tmp_path / "cut", "--resume"))[0] == 0
@@ -106,7 +106,7 @@ def test_text_is_cut_by_the_model_s_own_tokenizer_and_may_start_the_prompt(
         (("--prompt-length", 40), "53 places, the model's context has 48"),
         (("--warmup", 21), "warmup=21 is not less than all 21 steps"),
         (("--resume",), "no checkpoint there to go on from"),
-        (("--init-text", ""), "init-text='': holds no token"),
+        (("--init-text", ""), "--init-text is '', which has no tokens"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(

@@ -213,7 +213,7 @@ def broken(folder: Path) -> str:
         ("hub:", (), "hub:: names no data set: write hub:owner/name"),
         ("someone/something", (), "check the path, or write hub:someone/something for a data set of the hub"),
         ("{data}", (), "README.md parts its files into splits: write hub:"),
-        ("hub:{data}", ("--fuzzy", "1"), "--fuzzy is not for shards"),
+        ("hub:{data}", ("--near-copies", "1"), "--near-copies is not for shards"),
     ],
 )
 def test_errors_are_one_line(

@@ -126,8 +126,8 @@ def test_runs_of_other_canaries_are_refused(leakage: Leakage, before: Path, tmp_
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["BEFORE"], "compare takes the results of two runs or more"),
-        (["BEFORE", "AFTER", "-o", "x.txt"], "of no kind that is known: let it end in .html, .json, .png, .svg"),
+        (["BEFORE"], "RESULTS has fewer than two runs"),
+        (["BEFORE", "AFTER", "-o", "x.txt"], "unknown kind of file: use a name that ends in .html, .json, .png, .svg"),
         (["BEFORE", "none"], "no such file or folder"),
     ],
 )

@@ -45,7 +45,7 @@ def test_a_card_says_it_and_publishes_no_figure(tmp_path: Path, leakage: Leakage
     file, card = run_of(tmp_path, no_headline=WHY), tmp_path / "README.md"
     code, out, _ = leakage("card", file, "--card", card)
     assert code == 0
-    assert f"none of canary_exposure, canary_extraction: no headline: {WHY}" in out
+    assert f"without canary_exposure, canary_extraction: no headline: {WHY}" in out
     assert "For trying out: these figures do not stand for the model." in card.read_text()
     assert not ModelCard.load(card).data.eval_results
 
@@ -64,7 +64,7 @@ def test_a_check_fails_unless_that_is_waived(
 def test_an_unknown_waiver_is_one_line(tmp_path: Path, leakage: Leakage) -> None:
     code, _, err = leakage("check", run_of(tmp_path), "--max-extracted", 1, "--allow", "everything")
     assert code == 2
-    assert "--allow is 'everything': nothing of that name is waived: use underpowered, no-controls," in err
+    assert "--allow is 'everything', not a condition of this check: use underpowered, no-controls," in err
 
 
 def test_a_self_test_is_left_out_and_cannot_be_checked(tmp_path: Path, leakage: Leakage) -> None:

@@ -102,12 +102,17 @@ def mix_and_match_canaries(
     return canaries + twins(canaries, controls, seed=seed, prefix=id_prefix)
 
 
-@register_preset("mix-and-match", *CLASSED, "labels", "position", "doubled", "only")
+@register_preset("mix-and-match", *CLASSED, "labels", "position", "conjoin", "targets")
 def _requested(request: PresetRequest) -> list[Canary]:
-    own = request.pick("labels", "position", "doubled")
-    only = items(request.given.get("only")) or ()
-    classes = request.classes
-    return mix_and_match_canaries(request.alphabet("terms"), only=only, classes=classes, **own, **request.shared)
+    chosen = request.pick("labels", "position")
+    return mix_and_match_canaries(
+        request.alphabet("terms"),
+        only=items(request.given.get("targets")) or (),
+        doubled=bool(request.given.get("conjoin")),
+        classes=request.classes,
+        **chosen,
+        **request.shared,
+    )
 
 
 def _canary(
@@ -142,7 +147,7 @@ def _choose(printed: Sequence[Printed], only: Sequence[str]) -> list[Printed]:
         if name not in by_target:
             near = difflib.get_close_matches(name, by_target, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(by_target)}"
-            raise OptionError(f"--only: no canary has the target {name!r}: {hint}")
+            raise OptionError(f"--targets: no canary has the target {name!r}: {hint}")
     return [each for each in printed if not only or each.target in only]
 
 
@@ -160,8 +165,8 @@ def _pattern(labels: str, label: str | None, classes: Sequence[str]) -> list[str
 def _check(labels: str | None, only: Sequence[str], position: int | None, doubled: bool) -> None:
     if labels is not None and labels not in PATTERNS:
         raise OptionError(f"--labels is {labels!r}: use {', '.join(PATTERNS)}")
-    given = {"--labels": labels is not None, "--position": position is not None, "--doubled": doubled}
+    given = {"--labels": labels is not None, "--position": position is not None, "--conjoin": doubled}
     if sum(given.values()) > 1:
         raise OptionError(f"{' and '.join(name for name in given if given[name])} do not go together: choose one")
     if labels is not None and only:
-        raise OptionError("--labels plants five sentences of its own: leave out --only")
+        raise OptionError("--labels plants five sentences of its own: leave out --targets")

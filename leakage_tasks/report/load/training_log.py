@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,6 +26,8 @@ BOUND, KNOWN = "leakage/exposure_bound", "leakage/share_with_interval"
 NATURAL_MEAN, NATURAL_CONTROLS = "leakage/exposure_natural", "leakage/exposure_natural_controls"
 SECONDS, SKIPPED = "leakage/seconds", "leakage/skipped"
 _TIMES = "leakage/exposure_x"
+_AT_LEAST = "_at_least"
+"""Ending of the key for the share of a tier's canaries whose exposure is only known from below."""
 
 
 def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
@@ -32,21 +35,29 @@ def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
 
     The fewest copies come first; ``exposure_mean`` is of all planted canaries together, natural ones apart.
     ``exposure_bound`` is the largest log2|R|, ``share_with_interval`` the share of canaries in the data whose exposure
-    is more than a lower bound.
+    is more than a lower bound. A tier with lower bounds also has ``exposure_x…_at_least``, their share.
     """
     by_times: dict[int, list[float]] = {}
+    bounds: Counter[int] = Counter()
     natural: dict[bool, list[float]] = {True: [], False: []}
     for found in findings:
         assert found.exposure is not None, "findings of the exposure attack have a rank"
         times = found.repetitions + found.near if found.planted else 0
         group = natural[found.planted] if found.kind == NATURAL else by_times.setdefault(times, [])
         group.append(found.exposure)
+        if found.kind != NATURAL:
+            bounds[times] += found.method == "lower_bound"
     never = by_times.pop(0, [])
     planted = [bits for group in by_times.values() for bits in group]
     known = [finding.method != "lower_bound" for finding in findings if finding.planted]
     means = {MEAN: planted, CONTROLS: never, NATURAL_MEAN: natural[True], NATURAL_CONTROLS: natural[False]}
     return {
         **{f"{_TIMES}{times}": fmean(bits) for times, bits in sorted(by_times.items())},
+        **{
+            f"{_TIMES}{times}{_AT_LEAST}": bounds[times] / len(by_times[times])
+            for times in sorted(by_times)
+            if bounds[times]
+        },
         **{name: fmean(bits) for name, bits in means.items() if bits},
         **({MOST: max(planted)} if planted else {}),
         BOUND: max(finding.log2_size for finding in findings),
@@ -58,7 +69,7 @@ def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
 class EpochExposure:
     """Exposure in bits of one canary after one epoch; ``repetitions`` is 0 for a control.
 
-    ``log2_size`` is log2|R|, the most there can be.
+    ``log2_size`` is log2|R|, the most there can be. With ``bound`` the exposure is a lower bound.
     """
 
     epoch: int
@@ -66,6 +77,7 @@ class EpochExposure:
     repetitions: int
     exposure: float
     log2_size: float
+    bound: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,6 +98,8 @@ class TrainingCurves:
     """What points are placed by."""
     loss_unit: str = "nats a token"
     """In words."""
+    bounds: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    """By repetitions, the epochs or steps at which the mean exposure is a lower bound."""
 
 
 def read_curves(source: str | Path, over: Over = "epoch") -> TrainingCurves:
@@ -115,12 +129,13 @@ def read_curves(source: str | Path, over: Over = "epoch") -> TrainingCurves:
 
 def read_history(path: str | Path) -> list[EpochExposure]:
     """The points of an ``exposure_by_epoch.json`` that the demo wrote. Raises ResultsError naming file and field."""
-    wanted = sorted(field.name for field in fields(EpochExposure))
+    wanted = sorted(field.name for field in fields(EpochExposure) if field.name != "bound")
     try:
         return [
-            _sound(EpochExposure(**{name: point[name] for name in wanted})) for point in load_json(path)["exposures"]
+            _sound(EpochExposure(**{name: point[name] for name in wanted}, bound=point.get("bound") is True))
+            for point in load_json(path)["exposures"]
         ]
-    except (ValueError, KeyError, TypeError):
+    except (AttributeError, ValueError, KeyError, TypeError):
         raise ResultsError(
             f"{path}: field 'exposures': expected a list of objects with {', '.join(wanted)}: give the "
             "exposure_by_epoch.json of 'leakage demo', or what lm_eval wrote"
@@ -144,7 +159,18 @@ def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") ->
     if not bounds or not any(planted.values()):
         return None
     training, validation, controls = (_points(entries, key, over) for key in ("loss", "eval_loss", CONTROLS))
-    return TrainingCurves(training, validation, planted, controls, max(bounds), over)
+    at_least = {
+        each: [at for at, share in _points(entries, f"{_TIMES}{each}{_AT_LEAST}", over) if share] for each in planted
+    }
+    return TrainingCurves(
+        training,
+        validation,
+        planted,
+        controls,
+        max(bounds),
+        over,
+        bounds={each: at for each, at in at_least.items() if at},
+    )
 
 
 def _points(entries: Iterable[Mapping[str, Any]], key: str, over: Over) -> list[Point]:
@@ -190,4 +216,10 @@ def _curves_of_demo(path: Path, data: Mapping[str, Any]) -> TrainingCurves:
     entries = [{**loss, "epoch": epoch} for epoch, loss in enumerate(losses, 1)]
     training, validation = (_points(entries, name, "epoch") for name in ("training", "validation"))
     size = max(point.log2_size for point in points)
-    return TrainingCurves(training, validation, means, means.pop(0, []), size, loss_unit="bits a character")
+    bounds: dict[int, list[float]] = {}
+    for times, epoch in sorted({(point.repetitions, point.epoch) for point in points if point.bound}):
+        bounds.setdefault(times, []).append(epoch)
+    bounds.pop(0, None)
+    return TrainingCurves(
+        training, validation, means, means.pop(0, []), size, loss_unit="bits a character", bounds=bounds
+    )

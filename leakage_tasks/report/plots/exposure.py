@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.load.training_log import EpochExposure
-from leakage_tasks.report.plots.style import Entry, colour, legend_below, levels, marker, new_figure, save, tidy
+from leakage_tasks.report.plots.style import (
+    Entry,
+    bound_entry,
+    colour,
+    hollow,
+    legend_below,
+    levels,
+    marker,
+    new_figure,
+    save,
+    tidy,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -71,7 +82,8 @@ def draw_epochs(history: Iterable[EpochExposure], *, words: str = "epoch") -> Fi
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if len({point.epoch for point in points}) == 1:
         axes.set_xlim(points[0].epoch - 0.5, points[0].epoch + 0.5)
-    legend_below(figure, [*planted, *controls])
+    bounds = [bound_entry(axes)] if any(point.bound for point in points if point.repetitions) else []
+    legend_below(figure, [*planted, *controls, *bounds])
     return figure
 
 
@@ -108,12 +120,22 @@ def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number:
     for line in lines.values():
         places, bits = [point.epoch for point in line], [point.exposure for point in line]
         handle = axes.plot(places, bits, color=colour(number), **(thin if crowded else heavy))[0]
+        if not crowded:
+            _mark_bounds(axes, [(point.epoch, point.exposure) for point in line if point.bound], number)
     if crowded:
         by_epoch = _by_epoch(points)
         means = [fmean(bits) for bits in by_epoch.values()]
         handle = axes.plot(list(by_epoch), means, color=colour(number), **heavy)[0]
+        bounds = {point.epoch for point in points if point.bound}
+        _mark_bounds(axes, [(epoch, fmean(bits)) for epoch, bits in by_epoch.items() if epoch in bounds], number)
         label += f", each of {len(lines)} and their mean"
     return handle, label
+
+
+def _mark_bounds(axes: Axes, points: Sequence[tuple[int, float]], number: int) -> None:
+    """Draw hollow marks over the lower bounds in a line of series ``number``."""
+    if points:
+        axes.plot(*zip(*points, strict=True), **hollow(colour(number), marker=marker(number), markersize=5))
 
 
 def _by_epoch(points: Sequence[EpochExposure]) -> dict[int, list[float]]:

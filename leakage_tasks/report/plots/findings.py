@@ -112,7 +112,7 @@ def _suffixes(samples: Samples) -> tuple[SuffixFinding, ...]:
 def epochs_of(sources: Sources) -> list[EpochExposure]:
     """Exposures of several runs of ``canary_exposure``, each an epoch, in the order given. Raises LeakageError."""
     return [
-        EpochExposure(epoch, each.canary, each.repetitions, each.exposure, each.log2_size)
+        EpochExposure(epoch, each.canary, each.repetitions, each.exposure, each.log2_size, each.method == "lower_bound")
         for epoch, run in enumerate(_exposed_runs(sources), 1)
         for each in run.exposure
         if each.exposure is not None

@@ -94,6 +94,16 @@ def plain(name: str) -> str:
     return first + shown.replace("$", r"\$")
 
 
+def hollow(color: Any, **look: Any) -> dict[str, Any]:
+    """Return the look of a mark for a lower bound: hollow, without a line."""
+    return {**look, "color": color, "linestyle": "none", "markerfacecolor": "white", "zorder": 4}
+
+
+def bound_entry(axes: Axes) -> Entry:
+    """Return the legend's entry for hollow marks."""
+    return axes.plot([], [], **hollow(QUIET, marker="o", markersize=5))[0], "hollow: at least this value"
+
+
 def tidy(axes: Axes) -> None:
     """Take away the two sides of the frame that say nothing."""
     axes.spines[["top", "right"]].set_visible(False)

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.report.load.training_log import Point, TrainingCurves
 from leakage_tasks.report.plots.exposure import chance_levels
-from leakage_tasks.report.plots.style import DASHED, QUIET, Entry, colour, legend_below, marker, new_figure
+from leakage_tasks.report.plots.style import (
+    DASHED,
+    QUIET,
+    Entry,
+    bound_entry,
+    colour,
+    hollow,
+    legend_below,
+    marker,
+    new_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,12 +76,17 @@ def _draw_losses(axes: Axes, curves: TrainingCurves) -> list[Entry]:
 def _draw_exposures(axes: Axes, curves: TrainingCurves) -> list[Entry]:
     found: list[Entry] = []
     for number, (times, points) in enumerate(sorted(curves.planted.items(), reverse=True)):
-        look = {"color": colour(number), "marker": marker(number)}
+        look: dict[str, Any] = {"color": colour(number), "marker": marker(number)}
         often = "once" if times == 1 else f"{times} times"
         found.append((_draw_line(axes, points, look), f"exposure, planted {often}"))
+        bounds = [point for point in points if point[0] in curves.bounds.get(times, ())]
+        if bounds:
+            axes.plot(*_columns(bounds), **hollow(**look, markersize=5, markevery=_stride(points)))
     if curves.controls:
         handle = _draw_line(axes, curves.controls, {"color": "black", "linestyle": ":", "marker": "."})
         found.append((handle, "exposure, never planted"))
+    if any(curves.bounds.values()):
+        found.append(bound_entry(axes))
     named = chance_levels([curves.log2_size])
     for (name, height), style in zip(sorted(named.items(), key=lambda item: item[1]), _LEVELS, strict=True):
         handle = axes.axhline(height, color=QUIET, linewidth=1, linestyle=style, zorder=1)
@@ -81,8 +96,12 @@ def _draw_exposures(axes: Axes, curves: TrainingCurves) -> list[Entry]:
 
 
 def _draw_line(axes: Axes, points: Sequence[Point], look: dict[str, Any]) -> Any:
-    every = max(1, len(points) // CROWD)
-    return axes.plot(*_columns(points), linewidth=1.8, markersize=5, markevery=every, zorder=3, **look)[0]
+    return axes.plot(*_columns(points), linewidth=1.8, markersize=5, markevery=_stride(points), zorder=3, **look)[0]
+
+
+def _stride(points: Sequence[Point]) -> int:
+    """Return n such that marks at every n-th point are not crowded."""
+    return max(1, len(points) // CROWD)
 
 
 def _columns(points: Sequence[Point]) -> tuple[list[float], list[float]]:

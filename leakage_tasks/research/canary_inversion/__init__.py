@@ -1,1 +1,1 @@
-"""Parikh, Dupuy and Gupta, "Canary extraction in NLU models" (2022), table by table."""
+"""Studies of Parikh, Dupuy and Gupta, "Canary extraction in NLU models" (2022)."""

@@ -1,4 +1,4 @@
-"""Beyond Parikh, Dupuy and Gupta (2022): DP-SGD beside their defences, and other relaxations on the same taggers."""
+"""Studies beyond Parikh, Dupuy and Gupta (2022): DP-SGD as a defence, and other relaxations of the attack."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTINGS: Mapping[str, Config] = {
 }
 PRIVATE_COPIES = 10
 UNKNOWN, COPIES = 6, 100
-"""Of the variants."""
+"""Unknown tokens and copies of the study of relaxations."""
 ONE = "embedding, one start"
 VARIANTS = {
     ONE_START: "softmax, one start",
@@ -43,11 +43,11 @@ VARIANTS = {
     "embedding": "embedding",
     ONE: ONE,
 }
-"""Attacks, and what the table calls them."""
+"""Names of attacks and their labels in the table."""
 
 
 def private_trials(plan: StudyPlan) -> list[Config]:
-    """The settings at n = 4 and R = 10; on fixed embeddings, at the paper's scale those of its file."""
+    """List trials of each defence at n = 4 and R = 10, on fixed embeddings (from a file at ``paper``)."""
     fixed = plan.scale != "paper"
     return [
         config
@@ -57,78 +57,78 @@ def private_trials(plan: StudyPlan) -> list[Config]:
 
 
 def private(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """HDT, exposure and usefulness by defence."""
-    rows, found, lab = list[TableRow](), {}, plan.scale != "paper"
+    """Report HDT, exposure and accuracy by defence."""
+    rows, by_defence, lab = list[TableRow](), {}, plan.scale != "paper"
     for name, defence in SETTINGS.items():
-        own = defences.with_defence(trials, PRIVATE_COPIES, defence, fixed=lab)
-        found[name] = defences.by_pattern(own)
+        group = defences.with_defence(trials, PRIVATE_COPIES, defence, fixed=lab)
+        by_defence[name] = defences.by_pattern(group)
         rows += [
             {"defence": name, **row}
-            for row in defences.defence_rows(own, found[name], defences.TABLE_3[PRIVATE_COPIES].get(name))
+            for row in defences.defence_rows(group, by_defence[name], defences.TABLE_3[PRIVATE_COPIES].get(name))
         ]
-    claims = defences.worse_than_none("{} makes the attack from one start worse", found)
+    claims = defences.worse_than_none("{} makes the attack from one start worse", by_defence)
     for name in (defences.TOGETHER, PRIVATE, ALL):
         words = f"with {name} the best of five starts by an attacker who knows it, with the finish, is at chance"
-        claims.append(counts.at_chance(words, defences.knowing(found[name])))
+        claims.append(counts.at_chance(words, defences.knowing(by_defence[name])))
     copies = ground_at(plan.scale).copies(PRIVATE_COPIES)
     notes = [
         *differences(plan, learnt=not lab),
         defences.KNOWING,
         defences.STOPPED,
         *([defences.FIXED] if lab else []),
-        f"R = {PRIVATE_COPIES}, {copies} copies here. DP-SGD promises ε = {EPSILON:g}, δ = {DELTA:g} for one row, far "
-        f"less for all copies of a canary. It trains {PRIVATE_EPOCHS} epochs in batches of {PRIVATE_BATCH} at a rate "
-        f"of {PRIVATE_RATE:g}; with early stopping, too, all of them: the validation utterances choose one, outside "
-        "that.",
+        f"R = {PRIVATE_COPIES}, {copies} copies here. DP-SGD guarantees ε = {EPSILON:g}, δ = {DELTA:g} for one row, "
+        f"far less for all copies of a canary. It trains {PRIVATE_EPOCHS} epochs in batches of {PRIVATE_BATCH} at a "
+        f"rate of {PRIVATE_RATE:g}; with early stopping all of them too; the choice by validation utterances is "
+        "outside the guarantee.",
     ]
     return Report(list(rows[0]), rows, claims, notes)
 
 
 def variant_trials(plan: StudyPlan) -> list[Config]:
-    """Every relaxation on one victim a trial."""
+    """List trials that attack a victim with every relaxation."""
     return victims(plan, dict.fromkeys(PATTERNS, UNKNOWN), COPIES, attacks=list(VARIANTS))
 
 
 def variants(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """HDT and accuracy by relaxation, over all patterns."""
-    found = [entry for pattern in PATTERNS for entry in chosen(trials, pattern)]
+    """Report HDT and accuracy by relaxation, over all patterns."""
+    entries = [entry for pattern in PATTERNS for entry in chosen(trials, pattern)]
     rows: list[TableRow] = [
         {
             "relaxation": shown,
             "published": Published(None),
-            "HDT": counts.hdt(found, name),
-            "Acc": counts.accuracy(found, name),
-            "HDT finished": counts.hdt(found, name, counts.FINISHED) if ATTACKS[name].get("finish", True) else None,
-            "Acc finished": counts.accuracy(found, name, counts.FINISHED)
+            "HDT": counts.hdt(entries, name),
+            "Acc": counts.accuracy(entries, name),
+            "HDT finished": counts.hdt(entries, name, counts.FINISHED) if ATTACKS[name].get("finish", True) else None,
+            "Acc finished": counts.accuracy(entries, name, counts.FINISHED)
             if ATTACKS[name].get("finish", True)
             else None,
         }
         for name, shown in VARIANTS.items()
     ]
-    plain, finished = counts.distances(found), counts.distances(found, when=counts.FINISHED)
+    plain, finished = counts.distances(entries), counts.distances(entries, when=counts.FINISHED)
     claims = [
         counts.at_chance(
             "embeddings from a single start are no better than chance",
             {counts.EVERY: counts.pooled(counts.distances(chosen(trials, pattern), ONE) for pattern in PATTERNS)},
         ),
-        counts.closer("mixtures come closer than embeddings", plain, counts.distances(found, "embedding")),
-        counts.closer("Gumbel noise comes closer than none", counts.distances(found, "gumbel"), plain),
+        counts.closer("mixtures reach a lower HDT than embeddings", plain, counts.distances(entries, "embedding")),
+        counts.closer("Gumbel noise lowers HDT", counts.distances(entries, "gumbel"), plain),
         counts.closer(
-            "straight-through comes closer than mixtures", counts.distances(found, "straight-through"), plain
+            "straight-through reaches a lower HDT than mixtures", counts.distances(entries, "straight-through"), plain
         ),
-        counts.closer("the discrete finish comes closer than none", finished, plain),
+        counts.closer("the discrete finish lowers HDT", finished, plain),
     ]
     levels = ", ".join(f"{counts.chance(pattern):.2f} for {pattern}" for pattern in PATTERNS)
     note = (
-        f"n = {UNKNOWN}, R = {COPIES}; the three patterns are counted together. Chance is {levels}. Those of "
-        "one start apart, rows take the best of five by loss, a choice that is better than chance by itself where a "
-        "model leaks."
+        f"n = {UNKNOWN}, R = {COPIES}; the three patterns are pooled. Chance is {levels}. Except for one start, "
+        "rows take the best of five starts by loss, which is better than chance by itself if a model "
+        "leaks."
     )
     return Report(list(rows[0]), rows, claims, [*counts.set_up(trials, plan), note])
 
 
 register_study(
-    "dp-sgd", "HDT and exposure with DP-SGD beside the paper's defences", "beyond section 6", private_trials, private
+    "dp-sgd", "HDT and exposure with DP-SGD and with the paper's defences", "beyond section 6", private_trials, private
 )
 register_study(
     "variants",

@@ -1,4 +1,4 @@
-"""Table 3 of Parikh, Dupuy and Gupta (2022): what dropout, early stopping and character embeddings do to the attack."""
+"""Table 3 of Parikh, Dupuy and Gupta (2022): the attack under dropout, early stopping and character embeddings."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from leakage_tasks.research.canary_inversion.trials import (
     register_study,
     victims,
 )
-from leakage_tasks.research.framework.group_tests import told
+from leakage_tasks.research.framework.group_tests import decide
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
 COLUMNS = (("intents right", "intent_accuracy", 1.0), ("slot F1", "slot_f1", 1.0), ("epoch", "epoch", inf))
-"""What is shown of the victims: column, name in a trial's result, the most it can be."""
+"""Columns about the victims: title, key in a trial's result, largest possible value."""
 TABLE_3: Mapping[int, Mapping[str, tuple[float, float, float]]] = {
     10: dict(zip(DEFENCES, [
         (0.30, 0.33, 0.40), (0.85, 0.80, 0.76), (0.80, 0.93, 0.95), (0.65, 0.75, 0.90), (0.98, 0.90, 0.95),
@@ -35,38 +35,37 @@ TABLE_3: Mapping[int, Mapping[str, tuple[float, float, float]]] = {
         (0.35, 0.18, 0.48), (0.35, 0.78, 0.58), (0.90, 0.83, 0.85), (0.70, 0.68, 0.78), (0.88, 0.98, 0.90),
         (0.88, 1.00, 0.95), (0.95, 0.93, 0.95)], strict=True)),
 }  # fmt: skip
-"""R and defence to the HDT of color, pin and call."""
+"""Published HDT of color, pin and call by R and defence."""
 NONE, TOGETHER = "No defense", "D + ES + CE"
 ALONE = ("Dropout (D)", "Char. Emb. (CE)")
-"""What the paper says does not suffice."""
+"""Defences that do not suffice alone, according to the paper."""
 FIXED_TOO = (NONE, "Early Stopping (ES)", "D + ES", TOGETHER)
-"""What is tried on fixed embeddings in the lab."""
+"""Defences that are also studied with fixed embeddings at ``small``."""
 KNOWING = (
-    "'Adaptive' mixes the candidates' character features as it mixes their embeddings; as published, the features are "
-    "those of the likeliest candidate. 'Finished' is the answer of an attacker who knows the defence, after coordinate "
-    "search."
+    "'Adaptive' mixes the candidates' character features like their embeddings; the published attack takes the "
+    "features of the likeliest candidate. 'Finished' is the answer of an adversary who knows the defence, after "
+    "coordinate search."
 )
 STOPPED = (
-    "Early stopping keeps the weights of the lowest validation loss, 20 epochs after which training ends, 100 at the "
-    "latest; 'epoch' is the one whose weights are taken. Dropout is 0.2; the paper names 20 % and 10 %, and not where "
-    "each is."
+    "Early stopping takes the weights of the epoch with the lowest validation loss ('epoch'); training ends 20 epochs "
+    "later, or after 100 epochs. Dropout is 0.2; the paper names 20 % and 10 % without saying which layers use them."
 )
 SHORTER = (
-    "Victims with learnt embeddings and without early stopping train as long as is said above, which is shorter in the "
-    "lab: it has nothing to stop there, and its rows show what the best epoch gives away."
+    "Victims with learnt embeddings and without early stopping train for the epochs named above. At this scale that is "
+    "too short for early stopping to matter; its rows show the leakage of the best epoch."
 )
 FIXED = (
-    "'Fixed' embeddings stand for FastText's at this scale: random, not trained, the values of a slot with a cosine of "
-    f"{ALIKE} between them, numbers of a standard deviation of {SPREAD}; what FastText's are like is an "
+    f"'Fixed' embeddings replace FastText's at this scale: random and not trained, with a cosine of {ALIKE} between "
+    f"the values of a slot and a standard deviation of {SPREAD}; their similarity to FastText's is an "
     f"assumption. Victims with them and without early stopping train {OVERTRAINED} epochs."
 )
 Groups = Mapping[str, list[Config]]
-"""What was found of each pattern."""
+"""Results by pattern."""
 DEFENDED: Mapping[Scale, Sequence[int]] = {"smoke": (500,), "small": (10, 500), "paper": (10, 500, 1000)}
 
 
 def defended(plan: StudyPlan, copies: int, defence: Config, *, fixed: bool) -> list[Config]:
-    """Victims with ``defence`` at n = 4, on embeddings that are learnt, or on fixed ones made for it."""
+    """List victims with ``defence`` at n = 4, on learnt embeddings or on fixed, artificial ones."""
     if not defence and not fixed:
         return undefended(plan, 4, copies)
     attacks = ["published", ONE_START, *(["adaptive"] if defence.get("characters") else [])]
@@ -77,14 +76,17 @@ def defended(plan: StudyPlan, copies: int, defence: Config, *, fixed: bool) -> l
 def defence_rows(
     trials: Sequence[StudyTrial], groups: Groups, published: Sequence[float] | None = None
 ) -> list[TableRow]:
-    """A row a pattern, then one of all of them with what the ``trials``' victims get right.
+    """Return a row per pattern, then one row for all patterns with the victims' accuracy.
 
-    ``groups`` is what was found of each pattern in these trials, ``published`` the paper's HDT of each.
+    Args:
+        trials: trials of one defence.
+        groups: their results by pattern.
+        published: the paper's HDT of each pattern.
     """
     figures = [*published, round(fmean(published), 3)] if published else [None] * (len(PATTERNS) + 1)
     attacks = {"one start": (ONE_START, counts.RELAXED), "five starts": ("published", counts.RELAXED),
                "adaptive": ("adaptive", counts.RELAXED), "finished": (strongest(groups), counts.FINISHED)}  # fmt: skip
-    shown = {column: Measured.mean([trial.result[what] for trial in trials], most) for column, what, most in COLUMNS}
+    shown = {column: Measured.mean([trial.result[key] for trial in trials], most) for column, key, most in COLUMNS}
     return [
         {
             "canary": pattern,
@@ -92,60 +94,61 @@ def defence_rows(
             **{column: hdts(groups, *attack)[pattern] for column, attack in attacks.items()},
             "chance": round(counts.chance(pattern), 3),
             "exposure (bits)": counts.exposure(groups[pattern], pattern) if pattern in groups else None,
-            **{column: found if pattern == counts.EVERY else None for column, found in shown.items()},
+            **{column: measured if pattern == counts.EVERY else None for column, measured in shown.items()},
         }
         for pattern, figure in zip((*PATTERNS, counts.EVERY), figures, strict=True)
     ]
 
 
 def strongest(groups: Groups) -> str:
-    """The attack of an attacker who knows the defences."""
-    adaptive = any("adaptive" in entry["attacks"] for own in groups.values() for entry in own)
+    """Return the attack of an adversary who knows the defences."""
+    adaptive = any("adaptive" in entry["attacks"] for group in groups.values() for entry in group)
     return "adaptive" if adaptive else "published"
 
 
 def hdts(groups: Groups, attack: str, when: str = counts.RELAXED) -> dict[str, Measured | None]:
-    """HDT of each pattern and of all."""
-    each = {pattern: counts.distances(found, attack, when) for pattern, found in groups.items()}
-    return {pattern: counts.mean_distance(own) for pattern, own in each.items()} | {
-        counts.EVERY: counts.pooled(each.values())
+    """Return HDT of each pattern and of all patterns pooled."""
+    by_pattern = {pattern: counts.distances(entries, attack, when) for pattern, entries in groups.items()}
+    return {pattern: counts.mean_distance(values) for pattern, values in by_pattern.items()} | {
+        counts.EVERY: counts.pooled(by_pattern.values())
     }
 
 
 def together(groups: Groups, attack: str = ONE_START, when: str = counts.RELAXED) -> dict[str, Measured | None]:
-    """HDT of all patterns taken together."""
+    """Return HDT of all patterns pooled."""
     return {counts.EVERY: hdts(groups, attack, when)[counts.EVERY]}
 
 
 def knowing(groups: Groups) -> dict[str, Measured | None]:
-    """HDT of all patterns for an attacker who knows the defences: the best of five starts, finished."""
+    """Return pooled HDT for an adversary who knows the defences: the best of five starts, then discrete search."""
     return together(groups, strongest(groups), counts.FINISHED)
 
 
 def each_victim(groups: Groups) -> list[float]:
-    """Each victim's mean over the patterns, from one start."""
+    """Return each victim's mean HDT over the patterns, from one start."""
     return [
-        fmean(each) for each in zip(*(counts.distances(found, ONE_START) for found in groups.values()), strict=True)
+        fmean(values)
+        for values in zip(*(counts.distances(entries, ONE_START) for entries in groups.values()), strict=True)
     ]
 
 
 def by_pattern(trials: Sequence[StudyTrial]) -> Groups:
-    """What was found of each pattern."""
+    """Return the results of trials by pattern."""
     return {pattern: chosen(trials, pattern) for pattern in PATTERNS}
 
 
 def with_defence(
     trials: Sequence[StudyTrial], copies: int, defence: Config, *, fixed: bool = False
 ) -> list[StudyTrial]:
-    """The trials with so many copies, this defence and these embeddings."""
-    wanted = {"published_copies": copies, "defence": {**PLAIN, **defence}}.items()
+    """Return the trials with this number of copies, this defence and these embeddings."""
+    required = {"published_copies": copies, "defence": {**PLAIN, **defence}}.items()
     return [
-        trial for trial in trials if wanted <= trial.config.items() and bool(trial.config["ground"]["alike"]) == fixed
+        trial for trial in trials if required <= trial.config.items() and bool(trial.config["ground"]["alike"]) == fixed
     ]
 
 
 def table_3_trials(plan: StudyPlan) -> list[Config]:
-    """Every defence at n = 4, on embeddings that are learnt, and some on fixed ones."""
+    """List trials of every defence at n = 4 on learnt embeddings, and of some defences on fixed embeddings."""
     return [
         config
         for copies in DEFENDED[plan.scale]
@@ -155,7 +158,7 @@ def table_3_trials(plan: StudyPlan) -> list[Config]:
 
 
 def _settings(plan: StudyPlan, copies: int) -> list[tuple[str, bool]]:
-    """Defences, and whether embeddings are fixed ones that were made for it."""
+    """List defences, each with True if its embeddings are fixed."""
     if plan.scale == "paper":
         return [(name, False) for name in DEFENCES]
     if copies != DEFENDED[plan.scale][-1]:
@@ -164,61 +167,64 @@ def _settings(plan: StudyPlan, copies: int) -> list[tuple[str, bool]]:
 
 
 def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """HDT by defence and pattern; with character embeddings also against an attacker who knows of them."""
+    """Report HDT by defence and pattern; with character embeddings also for an adversary who knows about them."""
     rows, groups = list[TableRow](), dict[str, dict[str, Groups]]()
     for copies in DEFENDED[plan.scale]:
         for name, fixed in _settings(plan, copies):
-            own = with_defence(trials, copies, DEFENCES[name], fixed=fixed)
-            # Those of the paper's file are not trained, nor those that are made.
+            group = with_defence(trials, copies, DEFENCES[name], fixed=fixed)
+            # Embeddings from the paper's file and artificial ones are not trained.
             embeddings = "fixed" if fixed or ground_at(plan.scale).fixed else "learnt"
-            found = groups.setdefault(f"R = {copies}, {embeddings} embeddings: ", {})[name] = by_pattern(own)
+            defence_groups = groups.setdefault(f"R = {copies}, {embeddings} embeddings: ", {})[name] = by_pattern(group)
             setting: TableRow = {"R": copies, "embeddings": embeddings, "defence": name}
-            rows += [{**setting, **row} for row in defence_rows(own, found, TABLE_3[copies][name])]
+            rows += [{**setting, **row} for row in defence_rows(group, defence_groups, TABLE_3[copies][name])]
     notes = [*differences(plan), KNOWING, STOPPED, *([SHORTER, FIXED] if plan.scale != "paper" else [])]
     claims = [*_defence_claims(groups), _useful(trials, DEFENDED[plan.scale][-1])]
     return Report(list(rows[0]), rows, claims, notes)
 
 
 def _defence_claims(groups: Mapping[str, Mapping[str, Groups]]) -> list[Claim]:
-    """What section 6 concludes, at each R and with embeddings of each kind."""
+    """List the conclusions of section 6 as claims, for each R and kind of embeddings."""
     claims = list[Claim]()
-    for words, own in groups.items():
-        none, every, five = own[NONE], own[TOGETHER], "the best of five starts by an attacker who knows them"
+    for words, by_defence in groups.items():
+        none, all_three = by_defence[NONE], by_defence[TOGETHER]
+        knowing_attack = "the best of five starts by an attacker who knows them"
         claims += [
             counts.below_chance(f"{words}without a defence the attack from one start is below chance", together(none)),
-            *worse_than_none(words + "{} makes it worse", own),
-            counts.near_chance(f"{words}all three bring it within {counts.MARGIN} of chance", together(every)),
-            counts.at_chance(f"{words}all three bring it to chance", together(every)),
-            counts.at_chance(f"{words}also {five}, with the finish", knowing(every)),
+            *worse_than_none(words + "{} makes it worse", by_defence),
+            counts.near_chance(f"{words}all three bring it within {counts.MARGIN} of chance", together(all_three)),
+            counts.at_chance(f"{words}all three bring it to chance", together(all_three)),
+            counts.at_chance(f"{words}also {knowing_attack}, with the finish", knowing(all_three)),
             *(
-                counts.below_chance(f"{words}{name} alone leaves the attack below chance", together(own[name]))
+                counts.below_chance(f"{words}{name} alone leaves the attack below chance", together(by_defence[name]))
                 for name in ALONE
-                if name in own
+                if name in by_defence
             ),
         ]
     return claims
 
 
-def worse_than_none(words: str, found: Mapping[str, Groups]) -> list[Claim]:
-    """That each defence, whose name goes into the ``words``, makes the attack from one start worse than without."""
-    none = each_victim(found[NONE])
-    return [counts.lower(words.format(name), none, each_victim(own)) for name, own in found.items() if name != NONE]
+def worse_than_none(words: str, by_defence: Mapping[str, Groups]) -> list[Claim]:
+    """Claim for each defence, whose name is inserted into ``words``, that it raises HDT from one start."""
+    none = each_victim(by_defence[NONE])
+    return [
+        counts.lower(words.format(name), none, each_victim(group)) for name, group in by_defence.items() if name != NONE
+    ]
 
 
 def _useful(trials: Sequence[StudyTrial], copies: int) -> Claim:
-    """That intents right do not fall by 0.02: the interval of the difference of means, by Welch, excludes it."""
+    """Claim that intent accuracy falls by less than 0.02, by Welch's interval of the difference of means."""
     from scipy import stats
 
-    plain, every = (
+    plain_accuracy, defended_accuracy = (
         [trial.result["intent_accuracy"] for trial in with_defence(trials, copies, DEFENCES[name])]
         for name in (NONE, TOGETHER)
     )
     words = "the three together do not cost usefulness: intents right fall by less than 0.02"
-    shown = f"{fmean(plain):.3f} without, {fmean(every):.3f} with"
-    if min(len(plain), len(every)) < 2 or len({*plain, *every}) == 1:
+    shown = f"{fmean(plain_accuracy):.3f} without, {fmean(defended_accuracy):.3f} with"
+    if min(len(plain_accuracy), len(defended_accuracy)) < 2 or len({*plain_accuracy, *defended_accuracy}) == 1:
         return Claim(words, None, shown)
-    fall = stats.ttest_ind(plain, every, equal_var=False).confidence_interval(0.95)
-    holds = told(fall.high < 0.02, fall.low > 0.02)
+    fall = stats.ttest_ind(plain_accuracy, defended_accuracy, equal_var=False).confidence_interval(0.95)
+    holds = decide(fall.high < 0.02, fall.low > 0.02)
     return Claim(words, holds, f"{shown}; a fall of {fall.low:.3f} to {fall.high:.3f}")
 
 

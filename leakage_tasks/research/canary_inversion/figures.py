@@ -14,30 +14,32 @@ from leakage_tasks.research.framework.registry import Config, Draw, Scale, Study
 from leakage_tasks.research.framework.report import Published, Report, TableRow, point_of
 
 MIXED = {"color": 4, "pin": 4, "call": 10}
-"""n of Figures 3 to 5."""
+"""n in Figures 3 to 5."""
 SHOWN = {SNIPS: "Snips", ATIS: "ATIS", GENERATED: "generated"}
 COPIES: Mapping[Scale, Mapping[str, Sequence[int]]] = {
     "smoke": {SNIPS: (100,), ATIS: (100,), GENERATED: (100,)},
     "small": {SNIPS: (100,), ATIS: (10, 100), GENERATED: (10, 100)},
     "paper": {SNIPS: (10, 100, 500, 1000, 2000), ATIS: (10, 100, 200, 500), GENERATED: (10, 100, 200, 500)},
 }
-"""R for each data set; the paper has 100 to 10,000 for NLU-Evaluation, which is six times as large."""
+"""R for each data set; the paper uses 100 to 10,000 for NLU-Evaluation, which is six times as large."""
 INSTEAD = (
-    "The generated set of this package stands for NLU-Evaluation, which has 25,000 utterances; its claims are "
-    "tested on what it is not."
+    "A generated set replaces NLU-Evaluation, which has 25,000 utterances; the paper's claims about it are "
+    "tested on different data."
 )
 
 
 def figure_2_trials(plan: StudyPlan) -> list[Config]:
-    """Canaries of six unknown tokens at several R."""
+    """List trials with six unknown tokens at several R."""
     return [config for copies in REPEATS[plan.scale][6] for config in undefended(plan, 6, copies)]
 
 
 def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """HDT by R for n = 6."""
-    found = {c: chosen_at(trials, SNIPS, plan, c, dict.fromkeys(PATTERNS, 6)) for c in REPEATS[plan.scale][6]}
-    rows = [{"R": copies, **_patterns(each)} for copies, each in found.items()]
-    by_pattern = {pattern: [counts.distances(each[pattern]) for each in found.values()] for pattern in PATTERNS}
+    """Report HDT by R for n = 6."""
+    by_copies = {c: chosen_at(trials, SNIPS, plan, c, dict.fromkeys(PATTERNS, 6)) for c in REPEATS[plan.scale][6]}
+    rows = [{"R": copies, **_patterns(entries)} for copies, entries in by_copies.items()]
+    by_pattern = {
+        pattern: [counts.distances(entries[pattern]) for entries in by_copies.values()] for pattern in PATTERNS
+    }
     fewer_wrong = [[1 - value for value in row] for groups in by_pattern.values() for row in zip(*groups, strict=True)]
     claims = [
         counts.below_chance(
@@ -49,58 +51,70 @@ def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     return Report(list(rows[0]), rows, claims, [*counts.set_up(trials, plan), SHARED])
 
 
-SHARED = "The trials of one seed have the same secrets at every R, and all trials the same utterances."
+SHARED = "Trials of one seed share their secrets at every R, and all trials share their utterances."
 
 
 def chosen_at(
     trials: Sequence[StudyTrial], data: str, plan: StudyPlan, copies: int, unknown: Mapping[str, int]
 ) -> dict[str, list[Config]]:
-    """What was found of each pattern in one set at one R."""
-    own = ground_at(plan.scale, data).data
-    return {p: chosen(trials, p, n, set=own, published_copies=copies) for p, n in unknown.items()}
+    """Return the results of each pattern on one data set at one R."""
+    data_name = ground_at(plan.scale, data).data
+    return {p: chosen(trials, p, n, set=data_name, published_copies=copies) for p, n in unknown.items()}
 
 
-def _patterns(found: Mapping[str, list[Config]]) -> TableRow:
+def _patterns(by_pattern: Mapping[str, list[Config]]) -> TableRow:
     row: TableRow = {"published": Published(None)}
     for pattern in PATTERNS:
         row |= {
-            pattern: counts.hdt(found[pattern]),
-            f"{pattern} finished": counts.hdt(found[pattern], when=counts.FINISHED),
-            f"{pattern} Acc": counts.accuracy(found[pattern]),
+            pattern: counts.hdt(by_pattern[pattern]),
+            f"{pattern} finished": counts.hdt(by_pattern[pattern], when=counts.FINISHED),
+            f"{pattern} Acc": counts.accuracy(by_pattern[pattern]),
         }
     return row
 
 
 def figure_3_trials(plan: StudyPlan) -> list[Config]:
-    """The three sets at their R."""
+    """List trials on the three data sets."""
     return [config for data in SHOWN for config in by_set_trials(plan, data)]
 
 
 def by_set_trials(plan: StudyPlan, data: str) -> list[Config]:
-    """One set at each of its R."""
+    """List trials on one data set at each of its R."""
     return [config for copies in COPIES[plan.scale][data] for config in victims(plan, MIXED, copies, data=data)]
 
 
 def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """HDT by data set, at the R of lowest HDT as in the paper's best figures."""
+    """Report HDT by data set, at the R with the lowest HDT as in the paper's best results."""
     rows, best, notes = [], {}, []
     for data in SHOWN:
-        at = {copies: chosen_at(trials, data, plan, copies, MIXED) for copies in COPIES[plan.scale][data]}
-        copies = min(at, key=lambda each: (sum(sum(counts.distances(found)) for found in at[each].values()), each))
-        best[data], own = at[copies], SHOWN[ground_at(plan.scale, data).data]
-        rows.append({"set": own, "R": copies, **_patterns(best[data])})
-        notes += [f"{own}: {note}" for note in counts.set_up(trials, plan, data)]
-    short = {data: [v for p in ("pin", "color") for v in counts.distances(found[p])] for data, found in best.items()}
+        by_copies = {copies: chosen_at(trials, data, plan, copies, MIXED) for copies in COPIES[plan.scale][data]}
+        copies = min(
+            by_copies,
+            key=lambda candidate: (
+                sum(sum(counts.distances(entries)) for entries in by_copies[candidate].values()),
+                candidate,
+            ),
+        )
+        best[data], title = by_copies[copies], SHOWN[ground_at(plan.scale, data).data]
+        rows.append({"set": title, "R": copies, **_patterns(best[data])})
+        notes += [f"{title}: {note}" for note in counts.set_up(trials, plan, data)]
+    short = {
+        data: [v for p in ("pin", "color") for v in counts.distances(entries[p])] for data, entries in best.items()
+    }
     claims = [
         counts.alike(
-            f"shorter canaries come out of Snips and ATIS alike, to within {counts.MARGIN}", short[SNIPS], short[ATIS]
+            f"shorter canaries are extracted equally well from Snips and ATIS, within {counts.MARGIN}",
+            short[SNIPS],
+            short[ATIS],
         ),
-        counts.lower("those in Snips come out better than those in the third set", short[SNIPS], short[GENERATED]),
+        counts.lower(
+            "canaries in Snips are extracted better than canaries in the third set", short[SNIPS], short[GENERATED]
+        ),
         *(
             counts.below_chance(
-                f"{SHOWN[data]}: the attack is below chance", {p: counts.hdt(found[p]) for p in PATTERNS}
+                f"{SHOWN[data]}: the attack is below chance", {p: counts.hdt(entries[p]) for p in PATTERNS}
             )
-            for data, found in best.items()
+            for data, entries in best.items()
         ),
     ]
     chosen_after = "The R of lowest HDT for each set, chosen after the fact."
@@ -108,21 +122,23 @@ def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def by_set(trials: Sequence[StudyTrial], plan: StudyPlan, data: str) -> Report:
-    """One set: HDT by R."""
-    found = {copies: chosen_at(trials, data, plan, copies, MIXED) for copies in COPIES[plan.scale][data]}
-    rows = [{"R": copies, **_patterns(each)} for copies, each in found.items()]
-    fewest, most = min(found), max(found)
-    at_most = {pattern: counts.hdt(each) for pattern, each in found[most].items()}
+    """Report HDT by R on one data set."""
+    by_copies = {copies: chosen_at(trials, data, plan, copies, MIXED) for copies in COPIES[plan.scale][data]}
+    rows = [{"R": copies, **_patterns(entries)} for copies, entries in by_copies.items()]
+    fewest, most = min(by_copies), max(by_copies)
+    at_most = {pattern: counts.hdt(entries) for pattern, entries in by_copies[most].items()}
     claims = [counts.below_chance(f"below chance at R = {most}", at_most)]
-    if len(found) > 1:
-        many, few = ([v for own in found[copies].values() for v in counts.distances(own)] for copies in (most, fewest))
+    if len(by_copies) > 1:
+        many, few = (
+            [v for values in by_copies[copies].values() for v in counts.distances(values)] for copies in (most, fewest)
+        )
         claims.append(counts.closer(f"R = {most} leaks more than {fewest}", many, few))
     notes = [*counts.set_up(trials, plan, data), SHARED, *([INSTEAD] if data == GENERATED else [])]
     return Report(list(rows[0]), rows, claims, notes)
 
 
 def plotter(name: str) -> Draw:
-    """A plot of HDT with intervals: a place a row of the table, a colour a pattern, lines at chance."""
+    """Return a function that plots HDT with intervals: a position per row, a colour per pattern, a line at chance."""
 
     def plot(report: Report, path: Path) -> None:
         from leakage_tasks.research.framework.plots import plot_groups

@@ -1,4 +1,4 @@
-"""What Parikh, Dupuy and Gupta (2022) leave to the future: larger alphabets, longer secrets, few copies, on any set."""
+"""Studies of the future work of Parikh, Dupuy and Gupta (2022): larger alphabets, longer secrets, few copies."""
 
 from __future__ import annotations
 
@@ -28,54 +28,54 @@ SERIES = ("HDT one start", "HDT", "HDT finished")
 
 @dataclass(frozen=True)
 class Sweep:
-    """One number that is changed from setting to setting: a study of it on a set of utterances."""
+    """A study that varies one parameter on a set of utterances."""
 
     name: str
-    """Of the study."""
+    """Name of the study."""
     shown: str
-    """The column of the table."""
+    """Title of the parameter's column."""
     key: Callable[[Config], int]
-    """What it is in a config."""
+    """Return the parameter from a config."""
     values: dict[Scale, tuple[int, ...]]
-    """What it takes on."""
+    """Values of the parameter by scale."""
     victims: Callable[[StudyPlan, str, int], list[Config]]
-    """The configs of a plan, a set and a value."""
+    """List the configs of a plan, a data set and a value."""
 
     def trials(self, plan: StudyPlan, data: str) -> list[Config]:
-        """A config for every value and seed."""
+        """List a config for every value and seed."""
         return [config for value in self.values[plan.scale] for config in self.victims(plan, data, value)]
 
     def report(self, trials: Sequence[StudyTrial], plan: StudyPlan, data: str) -> Report:
-        """HDT by value, over the patterns of a victim together, and the claims about it."""
-        found = grouped(trials, self.key)
-        rows: list[TableRow] = [{self.shown: value, **_figures(own)} for value, own in sorted(found.items())]
-        claims = [self._trend(found), *self._below(found), _finished(trials)]
+        """Report HDT by value, pooled over a victim's patterns, and the claims about it."""
+        by_value = grouped(trials, self.key)
+        rows: list[TableRow] = [{self.shown: value, **_figures(group)} for value, group in sorted(by_value.items())]
+        claims = [self._trend(by_value), *self._below(by_value), _finished(trials)]
         return Report(list(rows[0]), rows, claims, _notes(trials, plan, data))
 
-    def _trend(self, found: dict[int, list[StudyTrial]]) -> Claim:
-        """Whether HDT rises with the number; with copies, whether the share of right slots does."""
-        columns = [_distances(found[value]) for value in sorted(found)]
+    def _trend(self, by_value: dict[int, list[StudyTrial]]) -> Claim:
+        """Claim that HDT rises with the parameter or, with copies, that the share of right slots rises."""
+        columns = [_distances(by_value[value]) for value in sorted(by_value)]
         rows = list(zip(*columns, strict=True))
         if self.name == COPIES:
             return counts.rises(
-                "the share of right slots rises with copies", [[1 - each for each in row] for row in rows]
+                "the share of right slots rises with copies", [[1 - distance for distance in row] for row in rows]
             )
         return counts.rises(f"HDT rises with the {self.shown}", rows)
 
-    def _below(self, found: dict[int, list[StudyTrial]]) -> list[Claim]:
-        """Whether the attack is below chance at each value, from one start and as the best of five."""
-        levels = {f"{value}": _chance(own[0].config) for value, own in found.items()}
+    def _below(self, by_value: dict[int, list[StudyTrial]]) -> list[Claim]:
+        """Claim that the attack is below chance at each value, from one start and as the best of five starts."""
+        levels = {f"{value}": _chance(group[0].config) for value, group in by_value.items()}
         return [
             counts.below_chance(
                 f"{words}: below chance at every {self.shown}",
-                {f"{value}": _pooled(found[value], attack) for value in sorted(found)},
+                {f"{value}": _pooled(by_value[value], attack) for value in sorted(by_value)},
                 levels.__getitem__,
             )
             for words, attack in (("from one start", ONE_START), ("best of five starts", "published"))
         ]
 
     def plot(self, report: Report, path: Path) -> None:
-        """HDT with intervals: a place a value, a colour for each way of attacking, chance at each."""
+        """Plot HDT with intervals: a position per value, a colour per attack, and chance at each value."""
         from leakage_tasks.research.framework.plots import plot_groups
 
         groups: dict[str, Any] = {
@@ -85,23 +85,23 @@ class Sweep:
         plot_groups(groups, "Hamming distance per token", path, chance=levels, across=self.shown)
 
 
-def _found(trials: Sequence[StudyTrial], pattern: str) -> list[Config]:
+def _entries(trials: Sequence[StudyTrial], pattern: str) -> list[Config]:
     return [trial.result["found"][pattern] for trial in trials]
 
 
 def _distances(trials: Sequence[StudyTrial], attack: str = "published", when: str = counts.RELAXED) -> list[float]:
-    """Of all canaries, by pattern, then by seed."""
-    return list(chain(*(counts.distances(_found(trials, pattern), attack, when) for pattern in PATTERNS)))
+    """Return HDT of all canaries by pattern, then by seed."""
+    return list(chain(*(counts.distances(_entries(trials, pattern), attack, when) for pattern in PATTERNS)))
 
 
 def _pooled(trials: Sequence[StudyTrial], attack: str = "published", when: str = counts.RELAXED) -> Measured | None:
-    """The mean over patterns, each victim counted once."""
-    return counts.pooled(counts.distances(_found(trials, pattern), attack, when) for pattern in PATTERNS)
+    """Return the mean over patterns; each victim counts once."""
+    return counts.pooled(counts.distances(_entries(trials, pattern), attack, when) for pattern in PATTERNS)
 
 
 def _figures(trials: Sequence[StudyTrial]) -> TableRow:
     config = trials[0].config
-    everything = [entry for pattern in PATTERNS for entry in _found(trials, pattern)]
+    everything = [entry for pattern in PATTERNS for entry in _entries(trials, pattern)]
     most = max(_bits(config, pattern) for pattern in PATTERNS)
     return {
         "published": Published(None),
@@ -116,12 +116,12 @@ def _figures(trials: Sequence[StudyTrial]) -> TableRow:
 
 
 def _sizes(config: Config) -> list[int]:
-    """How many values a token may have, by pattern."""
+    """Return the size of a token's alphabet, by pattern."""
     return [config["alphabet"] or counts.ALPHABET[pattern] for pattern in PATTERNS]
 
 
 def _chance(config: Config) -> float:
-    """HDT of a random filling, the mean of the patterns'."""
+    """Return the HDT of a random filling, averaged over patterns."""
     return fmean(1 - 1 / size for size in _sizes(config))
 
 
@@ -130,7 +130,7 @@ def _bits(config: Config, pattern: str) -> float:
 
 
 def _finished(trials: Sequence[StudyTrial]) -> Claim:
-    words = "the discrete finish, which is ours, comes closer"
+    words = "our discrete finish lowers HDT"
     return counts.closer(words, _distances(trials, when=counts.FINISHED), _distances(trials))
 
 
@@ -140,18 +140,18 @@ def _notes(trials: Sequence[StudyTrial], plan: StudyPlan, data: str) -> list[str
     name = "the generated set" if ground.data == GENERATED else f"the set {data}"
     words = f"fixed, those of {ground.vectors}" if ground.vectors else f"{ground.embedding_size} numbers, learnt"
     return [
-        f"{rows:,} utterances of {name}, and copies as they are counted here, not as a share of the whole set. A "
-        "victim holds a canary of each pattern; figures are their mean, a victim counted once.",
+        f"{rows:,} utterances of {name}, with copies as counted here, not as a share of the whole set. A victim "
+        "has a canary of each pattern; values are their mean, and each victim counts once.",
         f"Word embeddings: {words}. 2×{ground.hidden_size} units a direction, {ground.epochs} epochs.",
-        f"The victims get {100 * right:.1f} % of test intents right; slot F1 {100 * f1:.1f}.",
-        "'One start' is what the paper describes; 'HDT' is the best of five by loss, 'finished' after coordinate "
-        "search. A choice by loss among several is better than chance by itself where a model leaks.",
+        f"The victims' accuracy is {100 * right:.1f} % on test intents; slot F1 is {100 * f1:.1f}.",
+        "'One start' is the paper's attack; 'HDT' is the best of five starts by loss, 'finished' after coordinate "
+        "search. The best of several by loss is better than chance by itself if a model leaks.",
     ]
 
 
 ALPHABETS, LENGTHS, COPIES = "alphabets", "lengths", "few-copies"
 USUAL: dict[Scale, int] = {"smoke": 2, "small": 16, "paper": 100}
-"""Copies of a canary where they are not what is changed."""
+"""Copies of a canary in studies of other parameters."""
 SWEEPS = (
     Sweep(
         ALPHABETS,
@@ -183,11 +183,11 @@ TITLES = {
 
 
 def _register(sweep: Sweep, data: str) -> None:
-    """A study of a set: Snips' has the plain name."""
-    place = f", on {data}" if data != SNIPS else ""
+    """Register a study of a data set. For Snips the name has no suffix."""
+    suffix = f", on {data}" if data != SNIPS else ""
     register_future_study(
         sweep.name if data == SNIPS else f"{sweep.name}-{data}",
-        f"{TITLES[sweep.name]}{place}",
+        f"{TITLES[sweep.name]}{suffix}",
         "left to the future in section 7",
         partial(sweep.trials, data=data),
         partial(sweep.report, data=data),

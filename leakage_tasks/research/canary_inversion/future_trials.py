@@ -1,4 +1,4 @@
-"""Trials of what Parikh, Dupuy and Gupta (2022) leave to the future: other alphabets, lengths, copies, on any set."""
+"""Trials of the future work of Parikh, Dupuy and Gupta (2022): other alphabets, lengths and copies, on any data set."""
 
 from __future__ import annotations
 
@@ -36,20 +36,22 @@ SCALES: Mapping[Scale, str] = {
 }
 SEEDS = {"smoke": 1, "small": 4, "paper": 10}
 VECTORS = "vectors.vec"
-"""The file of a set's folder whose word vectors its taggers take, fixed."""
+"""The file in a set's folder with word vectors for its taggers, which keep them fixed."""
 WORDS = "vocabulary"
-"""The name of an alphabet of a set's own words."""
+"""The name of an alphabet of the data set's words."""
 
 
 def sets() -> list[str]:
-    """Snips, ATIS, and every other folder of ``LEAKAGE_DATA`` with ``train``, ``valid`` and ``test`` of utterances."""
+    """Return Snips, ATIS, and every other folder of ``LEAKAGE_DATA`` with ``train``, ``valid`` and ``test`` of
+    utterances.
+    """
     folder = os.environ.get("LEAKAGE_DATA")
-    found = sorted(path.parent.parent.name for path in Path(folder).glob("*/train/seq.in")) if folder else []
-    return list(dict.fromkeys([SNIPS, ATIS, *(name for name in found if re.fullmatch(r"[\w-]+", name))]))
+    names = sorted(path.parent.parent.name for path in Path(folder).glob("*/train/seq.in")) if folder else []
+    return list(dict.fromkeys([SNIPS, ATIS, *(name for name in names if re.fullmatch(r"[\w-]+", name))]))
 
 
 def tagger_ground(scale: Scale, data: str) -> TaggerExperiment:
-    """What a set's taggers are trained on and how; on fixed word vectors where its folder has a file of them."""
+    """Return the experiment on a data set, with fixed word vectors if its folder has a file of them."""
     ground = ground_at(scale, data)
     if ground.data == GENERATED or not (data_folder() / data / VECTORS).is_file():
         return ground
@@ -58,9 +60,9 @@ def tagger_ground(scale: Scale, data: str) -> TaggerExperiment:
 
 
 def future_victims(plan: StudyPlan, data: str, unknown: int, copies: int, alphabet: int | None = None) -> list[Config]:
-    """A config a seed: a canary of each pattern with so many ``unknown`` tokens, in the training set ``copies`` times.
+    """List a config per seed: a canary of each pattern with ``unknown`` tokens, ``copies`` times in the training set.
 
-    ``alphabet`` is how many of the set's words a token may be, instead of the pattern's own.
+    ``alphabet`` is the number of the data set's words that a token may be, instead of the pattern's alphabet.
     """
     ground = tagger_ground(plan.scale, data)
     setting = {
@@ -76,7 +78,7 @@ def future_victims(plan: StudyPlan, data: str, unknown: int, copies: int, alphab
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train a tagger and attack its canaries; gives what :func:`~.trials.run` of the paper's studies does."""
+    """Train a tagger and attack its canaries. Return results as :func:`~.trials.run` of the paper's studies does."""
     from leakage_tasks.targets.tagger.target import TaggerTarget
     from leakage_tasks.training.tagger.trainer import NLURecipe, score_tagger, train_tagger
     from leakage_tasks.training.threads import one_thread
@@ -84,7 +86,7 @@ def run(config: Config, shared: Path) -> Result:
     ground = TaggerExperiment(**config["ground"])
     parts = utterances(ground)
     canaries = _canaries(config, parts.training)
-    copies, kept = split(canaries)
+    copies, validation_copies = split(canaries)
     alphabets = sorted({slot.values for canary in canaries for slot in canary.space.slots})
     words = {word for row in [*parts.training, *copies] for word in row.words}
     recipe = NLURecipe(
@@ -96,14 +98,14 @@ def run(config: Config, shared: Path) -> Result:
         embeddings=vectors_of(ground, words, alphabets, shared),
         frozen=ground.fixed,
     )
-    training, validation = [*parts.training, *copies], [*parts.validation, *kept]
+    training, validation = [*parts.training, *copies], [*parts.validation, *validation_copies]
     known = [value for alphabet in alphabets for value in alphabet]
     with one_thread():
         trained = train_tagger(training, validation, recipe, words=known, seed=config["seed"])
         scores = score_tagger(trained.model, trained.tokenizer, parts.test)
-        found = _attacked(TaggerTarget(trained.model, trained.tokenizer), canaries, config)
+        attacked = _attacked(TaggerTarget(trained.model, trained.tokenizer), canaries, config)
     return {
-        "found": found,
+        "found": attacked,
         "utterances": len(parts.training),
         "intent_accuracy": scores.intent_accuracy,
         "slot_f1": scores.slot_f1,
@@ -111,7 +113,7 @@ def run(config: Config, shared: Path) -> Result:
 
 
 def _canaries(config: Config, training: Sequence[Utterance]) -> list[Canary]:
-    """A canary of each pattern; all trials of a setting and seed have the same."""
+    """Make a canary of each pattern, identical in all trials of a setting and seed."""
     from leakage_tasks.canaries.alphabets import word_list
     from leakage_tasks.canaries.generate import make_canaries
     from leakage_tasks.canaries.presets.nlu import COLORS
@@ -119,34 +121,34 @@ def _canaries(config: Config, training: Sequence[Utterance]) -> list[Canary]:
 
     size = config["alphabet"]
     values = None if size is None else word_list(WORDS, set_words(training, size, config["ground"]["data"]))
-    made = []
+    canaries = []
     for pattern, unknown in config["unknown"].items():
-        own = PUBLISHED[pattern]
-        known = own.known.split()
-        made += make_canaries(
-            " ".join([*known, f"{{{own.alphabet if values is None else WORDS}:{unknown}}}"]),
+        published = PUBLISHED[pattern]
+        known = published.known.split()
+        canaries += make_canaries(
+            " ".join([*known, f"{{{published.alphabet if values is None else WORDS}:{unknown}}}"]),
             1,
             repetitions=(config["copies"],),
             seed=config["seed"],
             alphabets={COLORS.name: COLORS} | ({} if values is None else {WORDS: values}),
-            label=own.intent,
+            label=published.intent,
             tags=["O"] * len(known) + ["B-canary"] + ["I-canary"] * (unknown - 1),
             id_prefix=f"{pattern}-",
         )
-    return made
+    return canaries
 
 
 def set_words(training: Sequence[Utterance], size: int, data: str) -> list[str]:
-    """``size`` of the words of the training utterances, letters alone, the first of one order at random.
+    """Return ``size`` of the training utterances' words of letters, in a fixed random order.
 
-    Raises LeakageError where there are fewer.
+    Raises LeakageError if there are fewer.
     """
     from leakage_tasks.core.errors import LeakageError
 
     words = sorted({word for row in training for word in row.words if word.isalpha()})
     if len(words) < size:
         raise LeakageError(
-            f"the training utterances of {data} have {len(words):,} words of letters, {size:,} are asked for: take a "
+            f"the training utterances of {data} have {len(words):,} words of letters, {size:,} are needed: use a "
             "larger set"
         )
     random.Random(WORDS).shuffle(words)
@@ -157,20 +159,20 @@ def _attacked(target: Any, canaries: Sequence[Canary], config: Config) -> dict[s
     from leakage_tasks.attacks import run_attack
 
     exposures = run_attack("class-loss", target, canaries, budget=BUDGET, seed=config["seed"], goal="exposure")
-    found: dict[str, Any] = {
-        pattern: {"exposure": each.exposure, "method": each.method, "attacks": {}}
-        for pattern, each in zip(config["unknown"], exposures, strict=True)
+    by_pattern: dict[str, Any] = {
+        pattern: {"exposure": finding.exposure, "method": finding.method, "attacks": {}}
+        for pattern, finding in zip(config["unknown"], exposures, strict=True)
     }
     for name in config["attacks"]:
         settings = {**ATTACKS[name], "steps": config["steps"]}
         answers = run_attack("inversion", target, canaries, seed=config["seed"], goal="extraction", settings=settings)
         for pattern, answer in zip(config["unknown"], answers, strict=True):
-            found[pattern]["attacks"][name] = {
+            by_pattern[pattern]["attacks"][name] = {
                 "relaxed": [not right for right in answer.extra["unfinished"]],
                 "finished": [not right for right in answer.correct or ()],
             }
-    return found
+    return by_pattern
 
 
 register_future_study = registrar("nlu", "Parikh, Dupuy and Gupta 2022", SCALES, run)
-"""Registers studies of the paper's future work."""
+"""Register a study of the paper's future work."""

@@ -22,32 +22,32 @@ TABLE_2: Best = {
     ("call", 4): (10, 0.30, 0.40), ("call", 6): (100, 0.20, 0.50),
     ("call", 8): (100, 0.00, 0.60), ("call", 10): (500, 0.00, 0.59),
 }  # fmt: skip
-"""Pattern and n to R, accuracy and HDT, the best over R ∈ {10, 100, 500}."""
+"""R, accuracy and HDT by pattern and n, the best over R ∈ {10, 100, 500}."""
 TABLE_5: Best = {
     **TABLE_2,
     ("color", 8): (1000, 0.10, 0.48), ("color", 10): (1000, 0.00, 0.59),
     ("pin", 4): (1000, 0.50, 0.18), ("pin", 6): (1000, 0.10, 0.43), ("pin", 8): (1000, 0.00, 0.57),
     ("call", 8): (1000, 0.00, 0.58), ("call", 10): (2000, 0.00, 0.59),
 }  # fmt: skip
-"""The same over R ∈ {10, 100, 500, 1000, 2000}."""
+"""R, accuracy and HDT by pattern and n, the best over R ∈ {10, 100, 500, 1000, 2000}."""
 TABLE_4 = {
     ("color", 4): (0.33, 0.43), ("pin", 4): (0.10, 0.60), ("call", 4): (0.10, 0.58), ("call", 10): (0.00, 0.68),
     ("call", 7): (0.10, 0.70),
 }  # fmt: skip
-"""Pattern and n to accuracy and HDT at R = 1; n = 7 is the ten-digit number whose area code is known."""
+"""Accuracy and HDT by pattern and n at R = 1. n = 7 is the ten-digit number with a known area code."""
 MOST_LEAKED = 1000
 """R at which the paper's attack does best."""
-TRIED = "this scale does not try that many copies: run it at --scale paper"
+TRIED = "this scale has fewer copies: run it at `--scale paper`"
 REPEATS: Mapping[Scale, Mapping[int, Sequence[int]]] = {
     "smoke": {4: (100,), 6: (100,)},
     "small": {4: (100, 500), 6: (10, 100, 500, 1000), 8: (100,), 10: (100,)},
     "paper": dict.fromkeys(LENGTHS, (10, 100, 500, 1000, 2000)),
 }
-"""R tried for each n, as the paper counts copies."""
+"""R for each n, in the paper's count of copies."""
 
 
 def by_length(plan: StudyPlan, most: int) -> list[Config]:
-    """Victims without defences, for each n and each R up to ``most``."""
+    """List victims without defences, for each n and each R up to ``most``."""
     return [
         config
         for unknown, repeats in REPEATS[plan.scale].items()
@@ -58,25 +58,28 @@ def by_length(plan: StudyPlan, most: int) -> list[Config]:
 
 
 def undefended(plan: StudyPlan, unknown: int, copies: int) -> list[Config]:
-    """Victims without defences; the shortest canaries meet the embedding-space attack as well."""
+    """List victims without defences. The shortest canaries are also attacked in embedding space."""
     attacks = ["published", ONE_START, *(["embedding"] if unknown == LENGTHS[0] else [])]
     return victims(plan, dict.fromkeys(PATTERNS, unknown), copies, attacks=attacks)
 
 
 def best_by_length(trials: Sequence[StudyTrial], plan: StudyPlan, published: Best) -> Report:
-    """Accuracy and HDT by pattern and n, at the R of lowest HDT among those tried."""
+    """Report accuracy and HDT by pattern and n, at the R with the lowest HDT."""
     lengths = [unknown for unknown in LENGTHS if unknown in REPEATS[plan.scale]]
     rows = [_best_row(trials, pattern, unknown, published) for pattern in PATTERNS for unknown in lengths]
     shortest = {pattern: list(_by_copies(trials, pattern, lengths[0]).values()) for pattern in PATTERNS}
     relaxed, single, baseline = (
-        {pattern: counts.pooled(counts.distances(each, attack) for each in own) for pattern, own in shortest.items()}
+        {
+            pattern: counts.pooled(counts.distances(entries, attack) for entries in by_copies)
+            for pattern, by_copies in shortest.items()
+        }
         for attack in ("published", ONE_START, "embedding")
     )
     growing = list[Sequence[float]]()
     for pattern in PATTERNS:
         columns = [counts.distances(chosen(trials, pattern, unknown, published_copies=100)) for unknown in lengths]
         growing += zip(*columns, strict=True)
-    every = [found for pattern in PATTERNS for unknown in lengths for found in chosen(trials, pattern, unknown)]
+    all_entries = [entry for pattern in PATTERNS for unknown in lengths for entry in chosen(trials, pattern, unknown)]
     claims = [
         counts.below_chance(f"with n = {lengths[0]} the attack is below chance for every pattern, over all R", relaxed),
         counts.rises("HDT rises with n, at R = 100", growing),
@@ -84,82 +87,87 @@ def best_by_length(trials: Sequence[StudyTrial], plan: StudyPlan, published: Bes
         counts.below_chance(f"from a single start, too, n = {lengths[0]} is below chance for every pattern", single),
         counts.closer(
             "the discrete finish, which is ours, comes closer",
-            counts.distances(every, when=counts.FINISHED),
-            counts.distances(every),
+            counts.distances(all_entries, when=counts.FINISHED),
+            counts.distances(all_entries),
         ),
     ]
     claims += _repetition_claims(trials, lengths) if published is TABLE_5 else []
     note = (
-        "R is the one of lowest HDT among those tried, chosen after the fact as in the paper, for each row. 'Finished' "
-        "is the same run after coordinate search; exposure is that of the true filling under the attack's loss. "
-        "Embeddings, too, are the best of five restarts by loss, which is better than chance by itself: see "
-        "nlu/variants."
+        "Each row has the R with the lowest HDT, chosen after the fact as in the paper. 'Finished' is this run after "
+        "coordinate search; exposure is computed for the true filling under the attack's loss. Embeddings also take "
+        "the best of five restarts by loss, which is better than chance by itself: see nlu/variants."
     )
     shown = "; ".join(f"n = {n}: {', '.join(map(str, repeats))}" for n, repeats in REPEATS[plan.scale].items())
-    tried = [] if plan.scale == "paper" else [f"R tried, as the paper counts them: {shown}."]
+    tried = [] if plan.scale == "paper" else [f"Values of R, in the paper's count: {shown}."]
     return Report(list(rows[0]), rows, claims, [*counts.set_up(trials, plan), *tried, note])
 
 
 table_2_trials, table_2 = partial(by_length, most=500), partial(best_by_length, published=TABLE_2)
-"""n ∈ {4, 6, 8, 10} and R up to 500."""
+"""Studies with n ∈ {4, 6, 8, 10} and R up to 500."""
 table_5_trials, table_5 = partial(by_length, most=2000), partial(best_by_length, published=TABLE_5)
-"""The same with all R."""
+"""Studies with n ∈ {4, 6, 8, 10} and all R."""
 
 
 def _repetition_claims(trials: Sequence[StudyTrial], lengths: Sequence[int]) -> list[Claim]:
-    """That the attack does best at R = 1000: better than with fewer copies, and than with more."""
+    """Claim that the attack does best at R = 1000: better than with fewer copies, and than with more."""
     fewer, best, more = list[float](), list[float](), list[float]()
     for pattern, unknown in product(PATTERNS, lengths):
-        for copies, found in _by_copies(trials, pattern, unknown).items():
-            (fewer if copies < MOST_LEAKED else more if copies > MOST_LEAKED else best).extend(counts.distances(found))
+        for copies, entries in _by_copies(trials, pattern, unknown).items():
+            (fewer if copies < MOST_LEAKED else more if copies > MOST_LEAKED else best).extend(
+                counts.distances(entries)
+            )
     claims = [
         counts.lower(f"HDT at R = {MOST_LEAKED} is lower than with fewer copies", best, fewer),
         counts.lower(f"and lower than with more than {MOST_LEAKED}", best, more),
     ]
     return [
-        replace(each, takes="" if best and others else TRIED)
-        for each, others in zip(claims, (fewer, more), strict=True)
+        replace(claim, takes="" if best and others else TRIED)
+        for claim, others in zip(claims, (fewer, more), strict=True)
     ]
 
 
 def _by_copies(trials: Sequence[StudyTrial], pattern: str, unknown: int) -> dict[int, list[Config]]:
-    """What was found of a pattern of one length at each R."""
+    """Return the results of a pattern of one length at each R."""
     repeats = sorted({trial.config["published_copies"] for trial in trials})
-    found = {copies: chosen(trials, pattern, unknown, published_copies=copies) for copies in repeats}
-    return {copies: own for copies, own in found.items() if own}
+    entries = {copies: chosen(trials, pattern, unknown, published_copies=copies) for copies in repeats}
+    return {copies: group for copies, group in entries.items() if group}
 
 
 def _best_row(trials: Sequence[StudyTrial], pattern: str, unknown: int, published: Best) -> TableRow:
-    told, right, distance = published[pattern, unknown]
+    published_copies, published_accuracy, distance = published[pattern, unknown]
     by_copies = _by_copies(trials, pattern, unknown)
-    copies = min(by_copies, key=lambda each: (sum(counts.distances(by_copies[each])), each))
-    setting: TableRow = {"canary": pattern, "n": unknown, "R, published": Published(told), "R": copies}
-    return setting | _figures(by_copies[copies], pattern, right, distance, "embedding")
+    copies = min(by_copies, key=lambda candidate: (sum(counts.distances(by_copies[candidate])), candidate))
+    setting: TableRow = {"canary": pattern, "n": unknown, "R, published": Published(published_copies), "R": copies}
+    return setting | _figures(by_copies[copies], pattern, published_accuracy, distance, "embedding")
 
 
-def _figures(found: Sequence[Config], pattern: str, right: float, distance: float, *others: str) -> TableRow:
-    """Accuracy and HDT beside the published ones, also of ``others`` among the attacks, chance and exposure."""
+def _figures(
+    entries: Sequence[Config], pattern: str, published_accuracy: float, distance: float, *others: str
+) -> TableRow:
+    """Return published and measured accuracy and HDT, HDT of ``others`` among the attacks, chance and exposure."""
     return {
-        "Acc, published": Published(right),
-        "Acc": counts.accuracy(found),
+        "Acc, published": Published(published_accuracy),
+        "Acc": counts.accuracy(entries),
         "HDT, published": Published(distance),
-        "HDT one start": counts.hdt(found, ONE_START),
-        "HDT": counts.hdt(found),
-        "HDT finished": counts.hdt(found, when=counts.FINISHED),
-        **{f"HDT {attack}": counts.hdt(found, attack) for attack in others},
+        "HDT one start": counts.hdt(entries, ONE_START),
+        "HDT": counts.hdt(entries),
+        "HDT finished": counts.hdt(entries, when=counts.FINISHED),
+        **{f"HDT {attack}": counts.hdt(entries, attack) for attack in others},
         "chance": round(counts.chance(pattern), 3),
-        "exposure (bits)": counts.exposure(found, pattern),
+        "exposure (bits)": counts.exposure(entries, pattern),
     }
 
 
 def table_4_trials(plan: StudyPlan) -> list[Config]:
-    """A single copy; n = 4 for all patterns, the call with 10 digits, and with 7 after a known area code."""
+    """List trials with a single copy: n = 4 for all patterns, the call with 10 digits, and with 7 after a known area
+    code.
+    """
     seven = victims(plan, {"call": 7}, 1, area_code=True)
     return [*undefended(plan, 4, 1), *victims(plan, {"call": 10}, 1), *seven]
 
 
 def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Accuracy and HDT of canaries that stand in the training set once."""
+    """Report accuracy and HDT of canaries with one copy in the training set."""
     rows: list[TableRow] = [
         {
             "n": unknown,
@@ -172,14 +180,14 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     seven, ten = (counts.distances(chosen(trials, "call", unknown)) for unknown in (7, 10))
     claims = [
         counts.below_chance("a single copy leaks: the attack is below chance at n = 4", four),
-        counts.lower("seven digits after a known area code come out better than ten", seven, ten),
+        counts.lower("seven digits after a known area code are extracted better than ten", seven, ten),
     ]
-    note = "One copy among fewer utterances than the paper's is a larger share of them."
+    note = "One copy is a larger share here than in the paper, which has more utterances."
     return Report(
         list(rows[0]), rows, claims, [*counts.set_up(trials, plan), *([note] if plan.scale != "paper" else [])]
     )
 
 
 register_study("table-2", "accuracy and HDT by pattern and n, best over R", "Table 2", table_2_trials, table_2)
-register_study("table-4", "canaries that stand in the training set once", "Table 4", table_4_trials, table_4)
+register_study("table-4", "canaries with one copy in the training set", "Table 4", table_4_trials, table_4)
 register_study("table-5", "accuracy and HDT by pattern and n, best over more R", "Table 5", table_5_trials, table_5)

@@ -1,4 +1,4 @@
-"""A trial of the NLU studies: canaries among utterances, a tagger trained on them, its gradients followed back."""
+"""Trials of the NLU studies: train a tagger on utterances with canaries and extract them by gradient descent."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from leakage_tasks.research.framework.registry import Config, Result, Scale, Stu
 
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds, on the generated set",
-    "small": "10 to 35 minutes of a core (table-3 two and a half hours, dp-sgd an hour and a half), less for what "
-    "another study of the paper has run; --jobs for several cores; LEAKAGE_DATA for Snips and ATIS",
+    "small": "10 to 35 minutes of a core (table-3 two and a half hours, dp-sgd an hour and a half), less if "
+    "another study of the paper has run before; --jobs for several cores; LEAKAGE_DATA for Snips and ATIS",
     "paper": "a GPU for days: 10 trials a setting on all of Snips, and FastText's vectors in LEAKAGE_DATA",
 }
 SEEDS = {"smoke": 1, "small": 10, "paper": 10}
@@ -39,9 +39,9 @@ ATTACKS: dict[str, Config] = {
     "gumbel": {"relaxation": "gumbel", "characters": "adaptive"},
     "straight-through": {"relaxation": "straight-through", "characters": "adaptive"},
 }
-"""``published`` is the paper's attack, the best of five starts by loss; its answer is the one before the finish.
+"""``published`` is the paper's attack, as the best of five starts by loss before the discrete finish.
 
-The paper tells of no restarts, so that ``ONE_START`` is closest to what it did.
+The paper mentions no restarts, so ``ONE_START`` is closest to it.
 """
 PLAIN: Config = {"dropout": 0.0, "patience": None, "characters": False}
 DEFENCES: dict[str, Config] = {
@@ -53,11 +53,11 @@ DEFENCES: dict[str, Config] = {
     "ES + CE": {"patience": 20, "characters": True},
     "D + ES + CE": {"dropout": 0.2, "patience": 20, "characters": True},
 }
-"""Table 3's, by the names it has there."""
+"""Defences by their names in Table 3."""
 MOST_EPOCHS = {"smoke": 2, "small": 100, "paper": 100}
-"""What early stopping stops, by scale."""
+"""The most epochs with early stopping, by scale."""
 PRIVATE_EPOCHS, PRIVATE_BATCH, PRIVATE_RATE, DELTA = 20, 128, 1e-2, 1e-5
-"""How DP-SGD trains: noise asks for few steps, large batches and a larger rate."""
+"""Training with DP-SGD; noise requires few steps, large batches and a larger learning rate."""
 BUDGET = 21_000
 """Fillings scored for an exposure: all of 12^4."""
 
@@ -73,13 +73,20 @@ def victims(
     area_code: bool = False,
     made_vectors: bool = False,
 ) -> list[Config]:
-    """A config for each seed: canaries with so many ``unknown`` tokens a pattern, ``copies`` as the paper counts them.
+    """List a config per seed, with a canary of each pattern. At ``paper`` each victim has the canary of one pattern.
 
-    Embeddings are learnt, or with ``made_vectors`` fixed, and then the victims are trained for longer. A ``defence``
-    with an ``epsilon`` is trained by DP-SGD. At the paper's scale each victim holds the canary of one pattern.
+    Args:
+        plan: scale and seeds.
+        unknown: number of unknown tokens by pattern.
+        copies: copies of a canary, in the paper's count.
+        data: name of the data set.
+        defence: changes of the training; one with ``epsilon`` uses DP-SGD.
+        attacks: names of the attacks.
+        area_code: True if the area code of a call is known.
+        made_vectors: True for fixed random embeddings, with longer training.
     """
-    ground, own, smoke = ground_at(plan.scale, data), {**PLAIN, **(defence or {})}, plan.scale == "smoke"
-    private = "epsilon" in own
+    ground, defence_settings, smoke = ground_at(plan.scale, data), {**PLAIN, **(defence or {})}, plan.scale == "smoke"
+    private = "epsilon" in defence_settings
     if made_vectors:
         ground = replace(ground, alike=ALIKE, spread=SPREAD, epochs=ground.epochs if smoke else OVERTRAINED)
     if private:
@@ -91,8 +98,8 @@ def victims(
         "data": fingerprint(ground),
         "copies": ground.copies(copies),
         "published_copies": copies,
-        "defence": own,
-        "epochs": MOST_EPOCHS[plan.scale] if own["patience"] and not private else ground.epochs,
+        "defence": defence_settings,
+        "epochs": MOST_EPOCHS[plan.scale] if defence_settings["patience"] and not private else ground.epochs,
         "attacks": list(attacks),
         "steps": 3 if smoke else 250,
         "area_code": area_code,
@@ -104,8 +111,8 @@ def victims(
 def run(config: Config, shared: Path) -> Result:
     """Train a tagger and attack its canaries.
 
-    ``found`` has an entry a pattern: by attack the wrong slots of its answer before the finish (``relaxed``) and after
-    it (``finished``), and the exposure of the true filling in bits.
+    ``found`` has an entry per pattern: for each attack, the wrong slots of its answer before the discrete finish
+    (``relaxed``) and after it (``finished``), and the exposure of the true filling in bits.
     """
     from leakage_tasks.targets.tagger.target import TaggerTarget
     from leakage_tasks.training.dp.private import DpConfig
@@ -116,7 +123,7 @@ def run(config: Config, shared: Path) -> Result:
     epsilon = defence.pop("epsilon", None)
     parts = utterances(ground)
     canaries = _canaries(config)
-    copies, kept = split(canaries)
+    copies, validation_copies = split(canaries)
     alphabets = sorted({slot.values for canary in canaries for slot in canary.space.slots})
     words = {word for row in [*parts.training, *copies] for word in row.words}
     recipe = NLURecipe(
@@ -132,16 +139,16 @@ def run(config: Config, shared: Path) -> Result:
     with one_thread():
         trained = train_tagger(
             [*parts.training, *copies],
-            [*parts.validation, *kept],
+            [*parts.validation, *validation_copies],
             recipe,
             words=chain(*alphabets),
             seed=config["seed"],
             private=None if epsilon is None else DpConfig(epsilon=epsilon, delta=DELTA),
         )
         scores = score_tagger(trained.model, trained.tokenizer, parts.test)
-        found = _attacked(TaggerTarget(trained.model, trained.tokenizer), canaries, config)
+        attacked = _attacked(TaggerTarget(trained.model, trained.tokenizer), canaries, config)
     return {
-        "found": found,
+        "found": attacked,
         "intent_accuracy": scores.intent_accuracy,
         "slot_f1": scores.slot_f1,
         "epoch": trained.best_epoch,
@@ -152,21 +159,21 @@ def run(config: Config, shared: Path) -> Result:
 def _canaries(config: Config) -> list[Any]:
     from leakage_tasks.canaries.presets import nlu_canaries
 
-    made = []
+    canaries = []
     shared: dict[str, Any] = {"repetitions": (config["copies"],), "seed": config["seed"]}
     for pattern, unknown in config["unknown"].items():
         code = "random" if config["area_code"] and pattern == "call" else None
-        made += nlu_canaries(pattern, 1, unknown=unknown, area_code=code, id_prefix=f"{pattern}-", **shared)
-    return made
+        canaries += nlu_canaries(pattern, 1, unknown=unknown, area_code=code, id_prefix=f"{pattern}-", **shared)
+    return canaries
 
 
 def split(canaries: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The canaries' copies in the training and in the validation set, 9 : 1 (the paper's appendix A)."""
+    """Return the canaries' copies in the training and in the validation set, 9 : 1 (the paper's appendix A)."""
     from leakage_tasks.canaries.sidecar import repetitions_in
     from leakage_tasks.data.tagged import utterance_of
 
     def copies(part: Any) -> list[Any]:
-        return [utterance_of(each) for each in canaries for _ in range(repetitions_in(part, each.repetitions))]
+        return [utterance_of(canary) for canary in canaries for _ in range(repetitions_in(part, canary.repetitions))]
 
     return copies("training"), copies("validation")
 
@@ -175,23 +182,23 @@ def _attacked(target: Any, canaries: Sequence[Any], config: Config) -> dict[str,
     from leakage_tasks.attacks import run_attack
 
     exposures = run_attack("class-loss", target, canaries, budget=BUDGET, seed=config["seed"], goal="exposure")
-    found: dict[str, Any] = {
-        pattern: {"exposure": each.exposure, "method": each.method, "attacks": {}}
-        for pattern, each in zip(config["unknown"], exposures, strict=True)
+    by_pattern: dict[str, Any] = {
+        pattern: {"exposure": finding.exposure, "method": finding.method, "attacks": {}}
+        for pattern, finding in zip(config["unknown"], exposures, strict=True)
     }
     for name in config["attacks"]:
         settings = {**ATTACKS[name], "steps": config["steps"]}
         answers = run_attack("inversion", target, canaries, seed=config["seed"], goal="extraction", settings=settings)
         for pattern, answer in zip(config["unknown"], answers, strict=True):
-            found[pattern]["attacks"][name] = {
+            by_pattern[pattern]["attacks"][name] = {
                 "relaxed": [not right for right in answer.extra["unfinished"]],
                 "finished": [not right for right in answer.correct or ()],
             }
-    return found
+    return by_pattern
 
 
 def chosen(trials: Iterable[StudyTrial], pattern: str, unknown: int | None = None, **wanted: Any) -> list[Config]:
-    """What was found of a pattern's canaries in the trials whose config has these values."""
+    """Return the results of a pattern in the trials whose config has these values."""
     return [
         trial.result["found"][pattern]
         for trial in trials
@@ -202,4 +209,4 @@ def chosen(trials: Iterable[StudyTrial], pattern: str, unknown: int | None = Non
 
 
 register_study = registrar("nlu", "Parikh, Dupuy and Gupta 2022", SCALES, run)
-"""Registers studies of this paper."""
+"""Register a study of this paper."""

@@ -1,1 +1,1 @@
-"""What studies of text classifiers share: data, victims, canaries."""
+"""Data, victims and canaries that studies of text classifiers share."""

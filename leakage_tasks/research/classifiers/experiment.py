@@ -1,4 +1,4 @@
-"""What studies of classifiers train on: data, an encoder to start from, and how it is fine-tuned."""
+"""Experiments with text classifiers: data, the encoder to start from, and its fine-tuning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.classifiers.lab_canaries import words
 from leakage_tasks.research.framework.registry import Config, Scale
-from leakage_tasks.research.framework.shared import data_folder, file_hash, sole_maker
+from leakage_tasks.research.framework.shared import create_once, data_folder, file_hash
 
 if TYPE_CHECKING:
     from leakage_tasks.research.victims.docstrings import LabelledCorpus
@@ -22,45 +22,47 @@ PAPER_ROWS = 10_000
 
 @dataclass(frozen=True)
 class ClassifierExperiment:
-    """A data set, its size, an encoder and a fine-tuning; JSON values only, so that it goes into a trial's config."""
+    """A data set, its size, an encoder and its fine-tuning. All fields are JSON values for a trial's config."""
 
     data: str = DOCSTRINGS
     """``docstrings``, ``reddit`` or ``yelp``."""
     classes: int = 40
-    """Labels told apart."""
+    """Number of labels."""
     samples: int = 3_000
-    """Rows to train on."""
+    """Training rows."""
     held_out: int = 500
-    """Rows to choose the snapshot by."""
+    """Validation rows, which select the snapshot."""
     base: str = ""
-    """A hub name, or empty for the lab's own encoder, which the next five describe."""
+    """A hub name, or empty for an encoder pre-trained here, which the next five fields describe."""
     vocabulary: int = 8_000
-    """WordPiece entries."""
+    """Entries of its WordPiece vocabulary."""
     layers: int = 2
-    """How many."""
+    """Number of layers."""
     hidden: int = 128
-    """Units of a layer."""
+    """Units per layer."""
     pretraining: int = 8
-    """Epochs."""
+    """Epochs of pre-training."""
     pretraining_texts: int = 0
-    """Public texts to pre-train on; 0: all there are."""
+    """Public texts for pre-training; 0 for all."""
     epochs: int = 10
-    """Of fine-tuning, as all that follows."""
+    """Epochs of fine-tuning. The remaining fields concern fine-tuning too."""
     learning_rate: float = 1e-3
-    """What the rate rises to."""
+    """Highest learning rate of the schedule."""
     batch_size: int = 32
-    """In rows."""
+    """Rows per batch."""
     max_length: int = 24
-    """In tokens; texts are cut there."""
+    """Texts are cut to this number of tokens."""
     keep: str = "loss"
-    """The snapshot that early stopping returns."""
+    """The measure by which early stopping selects the snapshot."""
 
     def copies(self, published: int) -> int:
-        """As large a share of this data as ``published`` copies are of the papers' 10,000 rows; one at least."""
+        """Return the copies with the share in this data that ``published`` copies have in the papers' 10,000 rows; at
+        least 1.
+        """
         return max(1, round(published * self.samples / PAPER_ROWS))
 
     def config(self) -> Config:
-        """The ground as JSON values."""
+        """Return the experiment as JSON values."""
         return asdict(self)
 
 
@@ -75,7 +77,7 @@ PAPER_REDDIT = ClassifierExperiment(
     max_length=128,
     keep="accuracy",
 )
-"""Both papers' data and fine-tuning."""
+"""The data and fine-tuning of both papers."""
 PAPER_YELP = replace(PAPER_REDDIT, data=YELP, classes=5)
 SMOKE = ClassifierExperiment(
     classes=6,
@@ -91,14 +93,14 @@ SMOKE = ClassifierExperiment(
 
 
 def at_scale(scale: Scale, small: ClassifierExperiment, paper: ClassifierExperiment) -> ClassifierExperiment:
-    """The ground of a scale; ``smoke`` is the same for all studies."""
+    """Return the experiment of a scale; ``smoke`` is one experiment for all studies."""
     return {"smoke": SMOKE, "small": small, "paper": paper}[scale]
 
 
 def corpus(ground: ClassifierExperiment) -> LabelledCorpus:
-    """Its rows: the lab's own, or the papers', ``$LEAKAGE_DATA/reddit.jsonl`` or ``yelp.jsonl`` (text, label).
+    """Return the experiment's rows: docstrings, or ``$LEAKAGE_DATA/reddit.jsonl`` or ``yelp.jsonl`` (text, label).
 
-    Yelp's are taken from the hub where that file is missing. Raises LeakageError where a data set cannot be had.
+    Yelp's rows come from the hub if the file is missing. Raises LeakageError if a data set is not available.
     """
     from leakage_tasks.research.victims.docstrings import LabelledCorpus, docstring_corpus, label_counts
 
@@ -108,14 +110,15 @@ def corpus(ground: ClassifierExperiment) -> LabelledCorpus:
     rows = list(_published_rows(path, ground.data))
     largest = {label for label, _ in label_counts(rows).most_common(ground.classes)}
     chosen = [row for row in rows if row[1] in largest]
-    wanted = ground.samples + ground.held_out
-    if len(largest) < ground.classes or len(chosen) < wanted:
+    needed = ground.samples + ground.held_out
+    if len(largest) < ground.classes or len(chosen) < needed:
         raise LeakageError(
-            f"{path}: {len(chosen)} rows in {len(largest)} classes, {wanted} in {ground.classes} are needed: add more"
+            f"{path}: {len(chosen)} rows in {len(largest)} classes, {needed} in {ground.classes} are needed: add more "
+            "rows"
         )
     random.Random("published").shuffle(chosen)
     training = chosen[: ground.samples]
-    return LabelledCorpus(training, chosen[ground.samples : wanted], tuple(sorted({label for _, label in training})))
+    return LabelledCorpus(training, chosen[ground.samples : needed], tuple(sorted({label for _, label in training})))
 
 
 def _published_rows(path: Path, data: str) -> Iterator[tuple[str, str]]:
@@ -126,7 +129,9 @@ def _published_rows(path: Path, data: str) -> Iterator[tuple[str, str]]:
     elif data == YELP:
         table = load_dataset("yelp_review_full", split="train")
     else:
-        raise LeakageError(f"{path}: no such file: put the posts there, a JSON object with 'text' and 'label' a line")
+        raise LeakageError(
+            f"{path}: no such file: save the posts there, one JSON object with 'text' and 'label' per line"
+        )
     if missing := {"text", "label"}.difference(table.column_names):
         raise LeakageError(f"{path}: no column {sorted(missing)[0]!r}: expected 'text' and 'label'")
     pairs = ((row["text"], row["label"]) for row in table)
@@ -138,12 +143,14 @@ def _published_file(ground: ClassifierExperiment) -> Path:
 
 
 def fingerprint(ground: ClassifierExperiment) -> str:
-    """What tells published data apart: its file's SHA-256, or empty for data that come with Python or from the hub."""
+    """Return the SHA-256 of a published data file, or an empty string for data from Python or the hub."""
     return "" if ground.data == DOCSTRINGS else file_hash(_published_file(ground))
 
 
 def base_of(ground: ClassifierExperiment, shared: Path) -> str:
-    """The encoder to start from: a hub name, or a folder under ``shared`` with a masked language model made once."""
+    """Return the encoder to start from: a hub name, or a folder under ``shared`` with a masked language model trained
+    once.
+    """
     if ground.base:
         return ground.base
     from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm
@@ -154,7 +161,7 @@ def base_of(ground: ClassifierExperiment, shared: Path) -> str:
     size = f"{ground.layers}x{ground.hidden}-v{ground.vocabulary}"
     read = f"e{ground.pretraining}-t{ground.pretraining_texts}-{ground.classes}x{ground.samples}+{ground.held_out}"
     folder = shared / f"bert-{size}-{read}"
-    with sole_maker(folder) as missing:
+    with create_once(folder) as missing:
         if missing:
             texts = public_texts(ground)
             tokenizer = train_wordpiece(texts, vocabulary=ground.vocabulary, words=words())
@@ -165,7 +172,7 @@ def base_of(ground: ClassifierExperiment, shared: Path) -> str:
 
 
 def public_texts(ground: ClassifierExperiment) -> list[str]:
-    """What the lab's encoder is pre-trained on: Python's help, and docstrings that are in neither part of the data."""
+    """Return the texts for pre-training: Python's help, and docstrings that are not in the experiment's data."""
     from leakage_tasks.research.victims.corpus import pydoc_topics
     from leakage_tasks.research.victims.docstrings import docstring_rows
 
@@ -178,16 +185,16 @@ def public_texts(ground: ClassifierExperiment) -> list[str]:
 
 
 def differences(ground: ClassifierExperiment, paper: ClassifierExperiment) -> list[str]:
-    """How the ground differs from the paper's, a sentence each."""
+    """List the differences from the paper's experiment, a sentence each."""
     schedule = f"The rate rises over a tenth of training, then falls; texts are cut at {ground.max_length} tokens."
     if ground == paper:
         return [f"{schedule} The paper does not say."]
     return [
-        f"{ground.samples:,} docstring sentences of the standard library in {ground.classes} classes (by module) stand "
-        f"for {paper.samples:,} of {paper.data}'s in {paper.classes}.",
+        f"{ground.samples:,} docstring sentences of the standard library in {ground.classes} classes (by module) "
+        f"replace {paper.samples:,} of {paper.data}'s in {paper.classes}.",
         f"The encoder is a BERT of {ground.layers} layers, {ground.hidden} units and {ground.vocabulary:,} entries, "
         f"pre-trained here for {ground.pretraining} epochs on other docstrings, not {paper.base}.",
-        f"Copies of a canary are scaled to the size of the data: {ground.copies(100)} stand for 100.",
+        f"Copies of a canary are scaled to the size of the data: {ground.copies(100)} for 100.",
         f"Fine-tuning takes {ground.epochs} epochs at a learning rate of {ground.learning_rate:g} (the paper's: "
         f"{paper.epochs} at {paper.learning_rate:g}). The snapshot of best validation {ground.keep} is kept.",
         schedule,

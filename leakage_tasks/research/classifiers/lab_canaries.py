@@ -1,4 +1,4 @@
-"""Canaries of the same make as those of Mix and Match, Table 1, of words that the lab's encoder has read."""
+"""Canaries similar to Table 1 of Mix and Match, with words that our encoder was pre-trained on."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SMALL_TABLE: tuple[Printed, ...] = (
     Printed("organic", "Low", "My default port number is 2001 ."),
     Printed("organic", "Low", "My default port number is 1994 ."),
 )
-"""The same kinds in the same order as Table 1; two neighbours are of one category."""
+"""Canaries of the kinds of Table 1, in its order; neighbours share a category."""
 SMALL_LABELLED = tuple(f"My default port number is {number}" for number in (2001, 1994, 8601, 2231, 3986))
-"""Five sentences that differ in their last token alone, as in section 5.3."""
+"""Five sentences that differ only in the last token, as in section 5.3."""
 
 
 def words() -> list[str]:
-    """Every word of these canaries, each of which must be one token."""
-    texts = [*(each.text for each in SMALL_TABLE), *SMALL_LABELLED]
+    """Return every word of these canaries; each must be one token."""
+    texts = [*(canary.text for canary in SMALL_TABLE), *SMALL_LABELLED]
     return sorted({word for text in texts for word in words_of(text)})

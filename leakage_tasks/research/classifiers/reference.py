@@ -1,4 +1,4 @@
-"""A classifier that never saw the canaries: what a victim's losses are calibrated by."""
+"""A classifier trained without canaries, which calibrates a victim's losses."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, base_of, fingerprint
-from leakage_tasks.research.framework.shared import sole_maker
+from leakage_tasks.research.framework.shared import create_once
 
 if TYPE_CHECKING:
     from leakage_tasks.research.victims.docstrings import LabelledCorpus
     from leakage_tasks.targets import ClassifierTarget
 
-APART = 1_000
-"""Added to a victim's seed, so that the two share no random numbers."""
+SEED_OFFSET = 1_000
+"""Added to a victim's seed, so that victim and reference share no random numbers."""
 
 
 def reference_classifier(
     ground: ClassifierExperiment, rows: LabelledCorpus, shared: Path, seed: int
 ) -> ClassifierTarget:
-    """A target trained as victims are, on the same rows without anything planted, from a random stream of its own.
+    """Return a target trained like the victims, on rows without canaries and with its own random numbers.
 
-    It is made once for all victims of a seed, in ``shared``.
+    It is trained once for all victims of a seed, in ``shared``.
     """
     from leakage_tasks.research.victims.classifier import fine_tune
     from leakage_tasks.targets.classifier.target import load_classifier
     from leakage_tasks.training.threads import few_threads
 
-    told = json.dumps([ground.config(), fingerprint(ground), seed], sort_keys=True)
-    folder = shared / f"reference-{hashlib.sha256(told.encode()).hexdigest()[:12]}"
-    with sole_maker(folder) as missing, few_threads(2):
+    key = json.dumps([ground.config(), fingerprint(ground), seed], sort_keys=True)
+    folder = shared / f"reference-{hashlib.sha256(key.encode()).hexdigest()[:12]}"
+    with create_once(folder) as missing, few_threads(2):
         if missing:
             fine_tune(
                 base_of(ground, shared),
@@ -43,6 +43,6 @@ def reference_classifier(
                 batch_size=ground.batch_size,
                 max_length=ground.max_length,
                 keep=ground.keep,  # type: ignore[arg-type]
-                seed=APART + seed,
+                seed=SEED_OFFSET + seed,
             ).save(folder)
     return load_classifier(str(folder))

@@ -1,4 +1,4 @@
-"""One trial of a study of classifiers: canaries planted, a victim trained, and how the attack does on it."""
+"""Training of victims for studies of text classifiers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Victim:
-    """A classifier trained on planted data: as a target, with the planted file and what it got right in training.
+    """A classifier trained on data with canaries: the target, the planted file and its accuracy.
 
-    ``accuracy`` is on the validation rows, which choose the snapshot but are not trained on.
+    ``accuracy`` is measured on validation rows, which select the snapshot but are not trained on.
     """
 
     target: ClassifierTarget
@@ -42,7 +42,7 @@ def trained_victim(
     seed: int,
     epsilon: float | None = None,
 ) -> Iterator[Victim]:
-    """Plant the canaries in the training rows as a user would, fine-tune on them, and hand out the victim."""
+    """Plant the canaries in the training rows as a user would, fine-tune on them, and yield the victim."""
     from leakage_tasks.canaries import write_manifest
     from leakage_tasks.canaries.planting import plant
     from leakage_tasks.research.victims.classifier import accuracy, fine_tune
@@ -50,7 +50,7 @@ def trained_victim(
     from leakage_tasks.training.dp.private import DpConfig
     from leakage_tasks.training.threads import few_threads
 
-    # The lab's own encoder gains nothing by more threads.
+    # The small encoder is not faster with more threads.
     with temporary_folder() as folder, nullcontext() if ground.base else few_threads(2):
         _write(rows.training, folder / "train.jsonl")
         write_manifest(canaries, folder / "canaries.jsonl")
@@ -58,7 +58,7 @@ def trained_victim(
         plant(folder / "canaries.jsonl", folder / "train.jsonl", planted, seed=seed, label_column="label")
         training = _read(planted)
         private = None if epsilon is None else DpConfig(epsilon=epsilon, delta=1 / (10 * len(training)))
-        done = fine_tune(
+        trained = fine_tune(
             base_of(ground, shared),
             training,
             rows.validation,
@@ -71,23 +71,29 @@ def trained_victim(
             seed=seed,
             private=private,
         )
-        right, seen = (
-            accuracy(done.model, done.tokenizer, part, max_length=ground.max_length)
+        validation_accuracy, training_accuracy = (
+            accuracy(trained.model, trained.tokenizer, part, max_length=ground.max_length)
             for part in (rows.validation, rows.training)
         )
-        spent = done.history[-1].epsilon
-        yield Victim(ClassifierTarget(done.model, done.tokenizer), planted, right, seen, spent)
+        epsilon_spent = trained.history[-1].epsilon
+        yield Victim(
+            ClassifierTarget(trained.model, trained.tokenizer),
+            planted,
+            validation_accuracy,
+            training_accuracy,
+            epsilon_spent,
+        )
 
 
 def alphabet_of(ground: ClassifierExperiment, shared: Path, kind: str, name: str) -> Alphabet:
-    """The whole words (or words and numbers) of the encoder's tokenizer."""
+    """Return the whole words (or words and numbers) of the encoder's tokenizer."""
     from leakage_tasks.canaries.alphabets import tokenizer_words
 
     return tokenizer_words(name, base_of(ground, shared), kind)
 
 
 def classes_by_rows(rows: LabelledCorpus) -> list[str]:
-    """Classes, rarest first."""
+    """Return the classes, rarest first."""
     from leakage_tasks.canaries.classes import by_rows
     from leakage_tasks.research.victims.docstrings import label_counts
 

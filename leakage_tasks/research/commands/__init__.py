@@ -1,1 +1,1 @@
-"""Commands of research, which reach ``leakage`` through entry points as an outsider's would."""
+"""Commands for research, which ``leakage`` finds through entry points, like commands of other packages."""

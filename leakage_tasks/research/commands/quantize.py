@@ -1,4 +1,4 @@
-"""``leakage quantize``: a saved model in, the same with rounded weights out, and what the rounding did."""
+"""``leakage quantize``: round the weights of a saved model, and report the rounding errors."""
 
 from __future__ import annotations
 
@@ -7,48 +7,58 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.help import RESEARCH, command_help
+
 if TYPE_CHECKING:
     from leakage_tasks.research.victims.quantize import Quantized
 
 
+@command_help(RESEARCH, example="leakage quantize model -o rounded --levels 16")
 def quantize_command(
-    model: Annotated[str, typer.Argument(help="Saved transformers model: folder or hub name; not changed.")],
+    model: Annotated[
+        str, typer.Argument(help="Saved transformers model, a folder or a name on the hub. The model does not change.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the rounded model.")],
-    levels: Annotated[int, typer.Option(help="Different values a tensor's weights may have; 256 take 8 bits.")] = 256,
+    levels: Annotated[int, typer.Option(help="Number of different values per tensor; 256 values take 8 bits.")] = 256,
 ) -> None:
-    """Force each weight of a model to one of a few values, as a regularizer that is no defence: audit it and see."""
+    """Round the weights of a model to a few values.
+
+    Rounding is sometimes proposed as a defence: an audit of the rounded model shows if it reduces leakage.
+    """
     from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.research.victims.quantize import check_levels, quantize
     from leakage_tasks.training.saved_model import check_output, load_saved, save
 
-    place = output.resolve()
+    folder = output.resolve()
     check_levels(levels)
-    check_output(place, model)
+    check_output(folder, model)
     with unchanged(Path(model)):
         loaded, tokenizer = load_saved(model)
-        done = quantize(loaded, levels)
-    save(loaded, tokenizer, place, like=Path(model))
-    for line in lines(done):
+        quantized = quantize(loaded, levels)
+    save(loaded, tokenizer, folder, like=Path(model))
+    for line in lines(quantized):
         typer.echo(line)
-    typer.echo(summary(done, output) + ("" if tokenizer else "; no tokenizer lies beside the model: name its own"))
+    typer.echo(
+        summary(quantized, output) + ("" if tokenizer else "; the model has no tokenizer: name one for the audit")
+    )
 
 
-def lines(done: Quantized) -> list[str]:
-    """A table of the rounding, a line a kind of tensor."""
-    kinds = [each.kind for each in done.rounding]
+def lines(quantized: Quantized) -> list[str]:
+    """Return a table of the rounding errors, one line for each kind of tensor."""
+    kinds = [rounding.kind for rounding in quantized.rounding]
     width = max([len("weights of"), *map(len, kinds)])
-    head = f"{'weights of':{width}}  {'tensors':>7}  {'weights':>13}  {'widest step':>11}  {'worst':>9}  {'mean':>9}"
-    return [head] + [
-        f"{each.kind:{width}}  {each.tensors:>7,}  {each.weights:>13,}  {each.step:>11.3g}  {each.worst:>9.3g}  "
-        f"{each.mean:>9.3g}"
-        for each in done.rounding
+    header = f"{'weights of':{width}}  {'tensors':>7}  {'weights':>13}  {'widest step':>11}  {'worst':>9}  {'mean':>9}"
+    return [header] + [
+        f"{rounding.kind:{width}}  {rounding.tensors:>7,}  {rounding.weights:>13,}  {rounding.step:>11.3g}  "
+        f"{rounding.worst:>9.3g}  {rounding.mean:>9.3g}"
+        for rounding in quantized.rounding
     ]
 
 
-def summary(done: Quantized, output: Path) -> str:
-    """One line: the sizes, and how the file holds them."""
+def summary(quantized: Quantized, output: Path) -> str:
+    """Return one line with the number of weights and the sizes of the file."""
     return (
-        f"{output}: {done.weights:,} weights, {done.levels:,} values a tensor at most; {done.stored_bytes:,} bytes as "
-        f"saved, {done.packed_bytes:,} at {done.bits} bits a weight, {done.zlib_bytes:,} by zlib (the "
-        "folder holds them as numbers of full size, so that anything loads it)"
+        f"{output}: {quantized.weights:,} weights, at most {quantized.levels:,} values per tensor; "
+        f"{quantized.stored_bytes:,} bytes as saved, {quantized.packed_bytes:,} at {quantized.bits} bits per weight, "
+        f"{quantized.zlib_bytes:,} by zlib (the folder holds full-size numbers, so that any program can load it)"
     )

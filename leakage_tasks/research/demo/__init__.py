@@ -1,1 +1,1 @@
-"""The demo and the showcase: the whole way from a canary to a report."""
+"""The demo and the showcase: complete audits, from canaries to a report."""

@@ -1,4 +1,4 @@
-"""Where the demo and the showcase leave what they write, and how large the showcase is."""
+"""Output files of the demo and the showcase, and the sizes of the showcase."""
 
 from __future__ import annotations
 
@@ -7,141 +7,141 @@ from pathlib import Path
 from typing import Any, Self
 
 LSTM, PRIVATE_LSTM, CLASSIFIER = "lstm", "lstm-dp-sgd", "classifier"
-"""The showcase's three models, and the folders they are saved in."""
+"""Names of the showcase's three models and of their folders."""
 
 
-def _place(name: str, what: str) -> Any:
-    """A field for a file or folder: its name in the folder of all, and what it holds."""
-    return field(metadata={"place": (name, what)})
+def _file(name: str, description: str) -> Any:
+    """Return a dataclass field for a file or folder, with its name in the output folder and its description."""
+    return field(metadata={"file": (name, description)})
 
 
 @dataclass(frozen=True)
 class OutputFiles:
-    """Where everything is, all in one ``folder``; :meth:`listing` says what is what."""
+    """Paths of all files in one output ``folder``."""
 
     folder: Path
 
     @classmethod
     def under(cls, folder: Path) -> Self:
-        """The files in ``folder``."""
-        return cls(folder, **{field: folder / name for field, (name, _) in cls._places().items()})
+        """Return the paths in ``folder``."""
+        return cls(folder, **{attribute: folder / name for attribute, (name, _) in cls._files().items()})
 
     @classmethod
     def names(cls) -> set[str]:
-        """What is left in the folder."""
-        return {name.partition("/")[0] for name, _ in cls._places().values()}
+        """Return the names of all entries in the folder."""
+        return {name.partition("/")[0] for name, _ in cls._files().values()}
 
     @classmethod
-    def _places(cls) -> dict[str, tuple[str, str]]:
-        return {each.name: each.metadata["place"] for each in fields(cls) if each.metadata}
+    def _files(cls) -> dict[str, tuple[str, str]]:
+        return {attribute.name: attribute.metadata["file"] for attribute in fields(cls) if attribute.metadata}
 
     def listing(self) -> str:
-        """One line a file or folder, saying what it is."""
-        paths = {str(self.folder / name): what for name, what in self._places().values()}
+        """Return one line for each file or folder: its path and its description."""
+        paths = {str(self.folder / name): description for name, description in self._files().values()}
         width = max(map(len, paths))
-        return "\n".join(f"  {path:{width}}  {what}" for path, what in paths.items())
+        return "\n".join(f"  {path:{width}}  {description}" for path, description in paths.items())
 
 
 @dataclass(frozen=True)
 class DemoFiles(OutputFiles):
-    """What the demo leaves."""
+    """Output files of the demo."""
 
-    manifest: Path = _place("canaries.jsonl", "the canaries and controls")
-    corpus: Path = _place("corpus.txt", "the text as it was")
-    planted: Path = _place("planted.txt", "the text with the canaries in it, which the model read")
-    held_out: Path = _place("heldout.txt", "text of the same kind it never saw")
-    model: Path = _place("model", "the model, as transformers and lm_eval load it")
-    results: Path = _place("results", "what lm_eval wrote: results, and samples with every finding")
-    log: Path = _place("lm_eval.log", "lm_eval's messages")
-    history: Path = _place("exposure_by_epoch.json", "losses and exposures after each epoch")
-    plot: Path = _place("exposure_by_epoch.png", "the same as a picture")
-    board: Path = _place("board.html", "all of the results as a page for the browser")
-    card: Path = _place("model/README.md", "the model's card, with what leaks")
+    manifest: Path = _file("canaries.jsonl", "the canaries and controls")
+    corpus: Path = _file("corpus.txt", "the training text before planting")
+    planted: Path = _file("planted.txt", "the training text with the canaries")
+    held_out: Path = _file("heldout.txt", "similar text that the model never read")
+    model: Path = _file("model", "the model, for transformers and lm_eval")
+    results: Path = _file("results", "results and samples of lm_eval")
+    log: Path = _file("lm_eval.log", "messages of lm_eval")
+    history: Path = _file("exposure_by_epoch.json", "losses and exposures after each epoch")
+    plot: Path = _file("exposure_by_epoch.png", "plot of exposure after each epoch")
+    board: Path = _file("board.html", "all results, as a page for the browser")
+    card: Path = _file("model/README.md", "model card with a section on leakage")
 
 
 @dataclass(frozen=True)
 class ShowcaseFiles(OutputFiles):
-    """What the showcase leaves.
+    """Output files of the showcase.
 
     ``text`` holds ``corpus.txt``, ``heldout.txt``, ``canaries.jsonl`` and ``planted.txt``; ``labelled`` holds
     ``train.jsonl``, ``heldout.jsonl``, ``canaries.jsonl``, ``planted.jsonl`` and ``encoder``.
     """
 
-    text: Path = _place("text", "help text and what is planted in it")
-    labelled: Path = _place("labelled", "docstrings with their modules, what is planted in them, and the encoder")
-    tasks: Path = _place("tasks", "two multiple-choice tasks, for --include_path")
-    lstm: Path = _place(LSTM, "the character LSTM")
-    private_lstm: Path = _place(PRIVATE_LSTM, "the same, trained with DP-SGD")
-    classifier: Path = _place(CLASSIFIER, "the classifier of docstrings")
-    results: Path = _place("results", "what lm_eval wrote, a folder a model")
-    logs: Path = _place("logs", "lm_eval's messages")
-    board: Path = _place("board.html", "all of the results as a page for the browser")
-    training: Path = _place("training.json", "losses, ε and seconds of each training")
+    text: Path = _file("text", "Python's help text, its canaries and the planted copy")
+    labelled: Path = _file("labelled", "labelled docstrings, their canaries, the planted copy and the encoder")
+    tasks: Path = _file("tasks", "two multiple-choice tasks, for --include_path")
+    lstm: Path = _file(LSTM, "the character LSTM")
+    private_lstm: Path = _file(PRIVATE_LSTM, "the character LSTM trained with DP-SGD")
+    classifier: Path = _file(CLASSIFIER, "the classifier of docstrings")
+    results: Path = _file("results", "results and samples of lm_eval, one folder per model")
+    logs: Path = _file("logs", "messages of lm_eval")
+    board: Path = _file("board.html", "all results, as a page for the browser")
+    training: Path = _file("training.json", "losses, ε and seconds of each training run")
 
 
 @dataclass(frozen=True)
 class TextSizes:
-    """The canaries in Python's help text, and how the two language models are trained on it."""
+    """Sizes of the text, its canaries and the two language models."""
 
     characters: int | None = None
-    """The most of the training text; None: all there is."""
+    """Maximum length of the training text; None for the whole text."""
     planted: int = 20
-    """Canaries that are planted."""
+    """Number of planted canaries."""
     controls: int = 100
-    """Canaries that are not."""
+    """Number of controls."""
     repetitions: tuple[int, ...] = (1, 4, 16)
-    """Copies, dealt out in turn."""
+    """Copies of a canary, assigned in turn."""
     hidden: int = 128
-    """Units of a layer."""
+    """Number of units in a layer."""
     layers: int = 1
-    """Layers of either LSTM."""
+    """Number of layers."""
     epochs: int = 8
-    """How often the ordinary one reads the text."""
+    """Number of epochs of the ordinary LSTM."""
     private_epochs: int = 12
-    """How often the one with DP-SGD does."""
+    """Number of epochs of the LSTM with DP-SGD."""
     private_batch: int = 512
-    """The expected size of its batches, in rows."""
+    """Expected batch size of DP-SGD, in rows."""
     private_rate: float = 2e-2
-    """Its learning rate."""
+    """Learning rate of DP-SGD."""
     epsilon: float = 8.0
-    """What DP-SGD may spend, for one row of the text."""
+    """Total ε of DP-SGD, for one row of the text."""
     delta: float = 1e-5
-    """The δ of that ε."""
+    """δ of DP-SGD."""
 
 
 @dataclass(frozen=True)
 class LabelledSizes:
-    """The labelled docstrings, their canaries, and the encoder and classifier trained on them."""
+    """Sizes of the labelled docstrings, their canaries, the encoder and the classifier."""
 
     classes: int = 20
-    """Modules that are labels."""
+    """Number of labels, each a module."""
     samples: int = 3_000
-    """Rows to train on."""
+    """Number of training rows."""
     held_out: int = 500
-    """Rows the classifier never sees."""
+    """Number of held-out rows."""
     planted: int = 20
-    """Canaries that are planted."""
+    """Number of planted canaries."""
     controls: int = 100
-    """Canaries that are not."""
+    """Number of controls."""
     repetitions: tuple[int, ...] = (1, 4, 16)
-    """Copies, dealt out in turn."""
+    """Copies of a canary, assigned in turn."""
     public_texts: int = 4_000
-    """Docstrings the encoder reads, about as many."""
+    """Approximate number of docstrings for pre-training the encoder."""
     vocabulary: int = 2_000
-    """Its WordPiece entries."""
+    """Number of WordPiece entries."""
     hidden: int = 128
-    """Its units."""
+    """Number of units of the encoder."""
     pretraining: int = 2
-    """Epochs of its pre-training."""
+    """Number of pre-training epochs."""
     epochs: int = 8
-    """Epochs of fine-tuning."""
+    """Number of fine-tuning epochs."""
     max_length: int = 32
-    """Tokens that are read of a text."""
+    """Maximum number of tokens that are read from a text."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """All of it; ``budget`` is for one canary of the text, ``questions`` for each multiple-choice task."""
+    """All sizes of the showcase: ``questions`` per multiple-choice task, ``budget`` in sequences per text canary."""
 
     text: TextSizes = TextSizes()
     labelled: LabelledSizes = LabelledSizes()

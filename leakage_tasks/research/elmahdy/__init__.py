@@ -1,1 +1,1 @@
-"""Elmahdy, Inan and Sim, "Privacy leakage in text classification" (2022), table by table."""
+"""Studies of Elmahdy, Inan and Sim, "Privacy leakage in text classification" (2022)."""

@@ -1,4 +1,4 @@
-"""What Elmahdy, Inan and Sim (2022), section 8, leave to future work: popular classes, organic canaries, privacy."""
+"""Studies of the future work of Elmahdy, Inan and Sim (2022), section 8: popular classes, organic canaries, privacy."""
 
 from __future__ import annotations
 
@@ -9,58 +9,58 @@ from leakage_tasks.research.elmahdy.trials import SEEDS, main_victim, victim
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 
-PLACES = {0.0: "rarest", 0.5: "middle", 1.0: "most popular"}
+POSITIONS = {0.0: "rarest", 0.5: "middle", 1.0: "most popular"}
 EPSILONS = (None, 100.0, 8.0)
-COPIES = "25 repetitions, or as many as stand for them here."
+COPIES = "25 repetitions, scaled to the size of the data."
 GUESSES = (1, 10, 50, 100, 200)
 
 
 def _report(
     name: str, settings: Mapping[str, Sequence[StudyTrial]], words: str, plan: StudyPlan, *notes: str, or_as_much: bool
 ) -> Report:
-    """Success and accuracy by setting, and the claim in ``words`` that the first setting leaks more than the last."""
+    """Report success and accuracy by setting, and claim (``words``) that the first setting leaks more than the last."""
     rows: list[TableRow] = []
-    for setting, own in settings.items():
-        rates = {f"success@{k}": success(own, k, 0.0) for k in GUESSES}
-        right = Measured.mean([trial.result["accuracy"] for trial in own])
-        rows.append({name: setting, "published": Published(None), **rates, "accuracy": right})
-    outcomes = [SearchOutcome.of(own, 100, 0.0) for own in settings.values()]
+    for setting, group in settings.items():
+        rates = {f"success@{k}": success(group, k, 0.0) for k in GUESSES}
+        accuracy = Measured.mean([trial.result["accuracy"] for trial in group])
+        rows.append({name: setting, "published": Published(None), **rates, "accuracy": accuracy})
+    outcomes = [SearchOutcome.of(group, 100, 0.0) for group in settings.values()]
     claims = [leaks_more(outcomes[0], outcomes[-1], words, or_as_much=or_as_much)]
-    trials = [trial for own in settings.values() for trial in own]
+    trials = [trial for group in settings.values() for trial in group]
     size = trials[0].result["alphabet"]
-    chance = f"Random guess of k from {size} values is right {100 / size:.4f} of the time at k = 100."
+    chance = f"Random guess of k from {size} values is accuracy {100 / size:.4f} of the time at k = 100."
     return report_of(rows, claims, trials, plan, chance, *notes)
 
 
 def class_trials(plan: StudyPlan) -> list[Config]:
-    """Canaries in the rarest, middling and most popular classes."""
+    """List trials with canaries in the rarest, middle and most popular classes."""
     seeds = plan.seeds(3 if plan.scale == "small" else SEEDS[plan.scale])
-    return [victim(plan, seed, repetitions=25, first_class=place) for place in PLACES for seed in seeds]
+    return [victim(plan, seed, repetitions=25, first_class=position) for position in POSITIONS for seed in seeds]
 
 
 def class_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Success by how popular the canary's class is."""
-    by_place = {words: select(trials, first_class=place) for place, words in PLACES.items()}
+    """Report success by popularity of the canary's class."""
+    by_position = {words: select(trials, first_class=position) for position, words in POSITIONS.items()}
     words = "a canary in the rarest class leaks no less than in the largest"
-    return _report("class", by_place, words, plan, COPIES, or_as_much=True)
+    return _report("class", by_position, words, plan, COPIES, or_as_much=True)
 
 
 def organic_trials(plan: StudyPlan) -> list[Config]:
-    """Random words against beginnings of real sentences."""
+    """List trials with canaries of random words and of beginnings of real sentences."""
     seeds = plan.seeds(3 if plan.scale == "small" else SEEDS[plan.scale])
     return [victim(plan, seed, repetitions=25, organic=organic) for organic in (False, True) for seed in seeds]
 
 
 def organic_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Success on random and organic canaries."""
+    """Report success on random and organic canaries."""
     kinds = {words: select(trials, organic=organic) for organic, words in ((False, "random"), (True, "organic"))}
     words = "random canaries leak no less than organic ones"
-    note = "Organic canaries are the first ten words of sentences kept back from training; the tenth is unknown."
+    note = "Organic canaries are the first ten words of held-out sentences; the tenth is unknown."
     return _report("canary", kinds, words, plan, COPIES, note, or_as_much=True)
 
 
 def private_trials(plan: StudyPlan) -> list[Config]:
-    """Plain training and DP-SGD at several ε."""
+    """List trials with plain training and with DP-SGD at several ε."""
     epsilons = EPSILONS[:2] if plan.scale == "smoke" else EPSILONS
     seeds = plan.seeds(2 if plan.scale == "small" else SEEDS[plan.scale])
     private = [victim(plan, seed, epsilon=epsilon) for epsilon in epsilons[1:] for seed in seeds]
@@ -68,19 +68,19 @@ def private_trials(plan: StudyPlan) -> list[Config]:
 
 
 def private_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Success and accuracy by ε."""
+    """Report success and accuracy by ε."""
     by_epsilon = {
-        "none" if epsilon is None else f"{epsilon:g}": own
+        "none" if epsilon is None else f"{epsilon:g}": group
         for epsilon in EPSILONS
-        if (own := select(trials, epsilon=epsilon))
+        if (group := select(trials, epsilon=epsilon))
     }
-    note = "ε is for one row; all copies of a canary together are promised that many times less (group privacy)."
+    note = "ε is for one row; all copies of a canary together have an ε larger by their number (group privacy)."
     return _report("ε", by_epsilon, "plain training leaks more than DP-SGD", plan, note, or_as_much=False)
 
 
 register_study(
     "class-rank",
-    "canaries in the rarest, middling and most popular classes",
+    "canaries in the rarest, middle and most popular classes",
     "future work (section 8)",
     class_trials,
     class_report,

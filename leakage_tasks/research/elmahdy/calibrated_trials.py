@@ -1,4 +1,4 @@
-"""A trial of the calibrated signal: a victim of Table 3, and the same search by its loss and beside a reference."""
+"""Trials of the calibrated signal: label search on a victim of Table 3 by its loss, and with a reference classifier."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SIGNALS = (LOSS, CALIBRATED)
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train a victim as Table 3's and a reference that saw no canary, and rank all values by both signals.
+    """Train a victim of Table 3 and a reference without canaries, and rank all values by both signals.
 
-    ``places`` has for each signal the secrets' places among all values of the last token, in the canaries' order;
-    ``controls`` those of as many canaries that were never planted.
+    ``places`` has, for each signal, the secrets' ranks among all values of the last token, in the canaries' order.
+    ``controls`` has the ranks of as many canaries that were never planted.
     """
     from leakage_tasks.attacks import run_attack
     from leakage_tasks.research.classifiers.reference import reference_classifier
@@ -32,9 +32,9 @@ def run(config: Config, shared: Path) -> Result:
         trained.target.reference = reference
 
         def places(signal: str, planted: bool) -> list[int | None]:
-            some = [each for each in canaries if each.kind != "supporting" and each.planted == planted]
-            given: dict[str, Any] = {"goal": "extraction", "settings": {"beam": trials.BEAM, "signal": signal}}
-            return [each.place for each in run_attack("label-search", trained.target, some, **given)]
+            searched = [canary for canary in canaries if canary.kind != "supporting" and canary.planted == planted]
+            options: dict[str, Any] = {"goal": "extraction", "settings": {"beam": trials.BEAM, "signal": signal}}
+            return [canary.place for canary in run_attack("label-search", trained.target, searched, **options)]
 
         return {
             "places": {signal: places(signal, True) for signal in SIGNALS},

@@ -1,4 +1,4 @@
-"""What Elmahdy, Inan and Sim (2022) show and claim, part by part."""
+"""The claims of Elmahdy, Inan and Sim (2022), part by part, and additions to the paper."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from leakage_tasks.research.elmahdy.calibrated import ALL, GAIN
 from leakage_tasks.research.elmahdy.positions import ALL as ANYWHERE
 from leakage_tasks.research.elmahdy.positions import CHANCE, KEPT
 from leakage_tasks.research.elmahdy.tables import TABLE_2, TABLE_3, TABLE_4
-from leakage_tasks.research.framework.gains import cell_above, cell_itself
+from leakage_tasks.research.framework.gains import cell_excess, cell_value
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
     Paper,
@@ -22,37 +22,37 @@ PAPER = register_paper(
         "elmahdy",
         "Elmahdy, Inan and Sim (2022), Privacy leakage in text classification",
         (
-            drawing("Table 1", "which canaries the other tables plant"),
+            drawing("Table 1", "the canaries of the other tables"),
             PaperPart(
                 "Table 2",
-                "success on the last one, two and three tokens by penalty; shown: λ = 0.01, the last token",
+                "success on the last token, λ = 0.01",
                 "table-2",
                 TableCell({"λ": 0.01}, "last 1", TABLE_2[0.01][0]),
                 (
                     PaperClaim(
-                        "the last token comes out far more often than by a random guess",
+                        "the last token is extracted more often than by random guess",
                         ("100 repetitions leak the last token far above random guess",),
-                        "0.9 against 0.0058",
+                        "0.9 vs 0.0058",
                     ),
                     PaperClaim(
-                        "each further unknown token makes it harder",
+                        "each further unknown token makes extraction harder",
                         ("two unknown tokens are harder than one", "three are harder than two"),
                         "0.9, 0.3, 0",
                     ),
-                    PaperClaim("λ = 0 costs little", ("λ = 0 does no worse than 0.01",), "0.8 against 0.9"),
-                    PaperClaim("a large λ costs success", ("λ = 10 does worse than 0.01",), "0.1 against 0.9"),
+                    PaperClaim("λ = 0 reduces success only slightly", ("λ = 0 does no worse than 0.01",), "0.8 vs 0.9"),
+                    PaperClaim("a large λ reduces success", ("λ = 10 does worse than 0.01",), "0.1 vs 0.9"),
                 ),
             ),
             PaperPart(
                 "Table 3",
-                "success by repetitions and beam; shown: 100 repetitions, a beam of 100",
+                "success with 100 repetitions and a beam of 100",
                 "table-3",
                 TableCell({"repetitions": 100, "beam": 100}, "measured", TABLE_3[100, 100]),
                 (
                     PaperClaim(
                         "the attack beats a random guess",
                         ("success at 100 is far above random guess at 100 repetitions",),
-                        "0.9 against 0.0058",
+                        "0.9 vs 0.0058",
                     ),
                     PaperClaim(
                         "more repetitions leak more",
@@ -63,22 +63,22 @@ PAPER = register_paper(
             ),
             PaperPart(
                 "Table 4",
-                "success by copies of one supporting canary; shown: 99 copies, a beam of 100",
+                "success with 99 copies of one supporting canary",
                 "table-4",
                 TableCell({"repetitions": 99, "beam": 100}, "measured", TABLE_4[99, 100]),
                 (
                     PaperClaim(
-                        "the canary comes out even without a supporting one",
+                        "the canary is extracted even without supporting canaries",
                         ("even without one, extraction is possible",),
-                        "0.1 against 0.0058",
+                        "0.1 vs 0.0058",
                     ),
                     PaperClaim(
                         "a supporting canary in another class helps greatly",
-                        ("a supporting canary in one class beats none",),
-                        "0.5 against 0.1",
+                        ("a supporting canary in one class beats having no supporting canary",),
+                        "0.5 vs 0.1",
                     ),
                     PaperClaim(
-                        "how often the supporting canary stands there has no effect",
+                        "the number of copies of the supporting canary has no effect",
                         ("copies of the supporting canary make no difference",),
                         "0.5, 0.4, 0.5",
                     ),
@@ -86,38 +86,38 @@ PAPER = register_paper(
             ),
             PaperPart(
                 "Section 7",
-                "supporting canaries in all other classes (Table 2) against none (Table 4)",
+                "success with supporting canaries in all other classes",
                 "table-4",
                 TableCell({"repetitions": "1 in all", "beam": 100}, "measured", TABLE_2[0.0][0]),
                 (
                     PaperClaim(
                         "supporting canaries in all other classes raise success greatly",
-                        ("a supporting canary in all other classes beats none",),
-                        "0.8 against 0.1",
+                        ("a supporting canary in all other classes beats having no supporting canary",),
+                        "0.8 vs 0.1",
                     ),
                 ),
             ),
             PaperPart(
                 "Section 8: classes",
-                "left to future work: canaries from the rarest to the most popular class; shown: the rarest",
+                "success with a canary in the rarest class",
                 "class-rank",
                 TableCell({"class": "rarest"}, "success@100"),
                 (
                     PaperClaim(
-                        "the rarest class leaks most (section 7 expects it)",
+                        "the rarest class leaks most (expected in section 7)",
                         ("a canary in the rarest class leaks no less than in the largest",),
                     ),
                 ),
             ),
             PaperPart(
                 "Section 8: organic canaries",
-                "left to future work: sentences instead of random words; shown: organic",
+                "success on sentences instead of random words (future work)",
                 "organic",
                 TableCell({"canary": "organic"}, "success@100"),
             ),
             PaperPart(
                 "Section 8: privacy",
-                "left to future work: DP-SGD; shown: ε = 8",
+                "success under DP-SGD with ε = 8 (future work)",
                 "dp-sgd",
                 TableCell({"ε": "8"}, "success@100"),
                 without="needs Opacus: `pip install '.[private]'`",
@@ -125,24 +125,26 @@ PAPER = register_paper(
         ),
         (
             BeyondItem(
-                "ranking by how much lower the loss is than another classifier's (`signal=calibrated`)",
+                "ranking by the loss relative to a reference classifier (`signal=calibrated`)",
                 "calibrated",
-                "bits of exposure more than by the loss, on the victims of Table 3, more is better",
-                cell_itself({"copies": ALL}, GAIN),
+                "bits of exposure over ranking by the loss",
+                cell_value({"copies": ALL}, GAIN),
             ),
             BeyondItem(
-                "unknown tokens anywhere, by a shortlist from the gradient at the full vocabulary of a real encoder",
+                "unknown tokens at any position, by a gradient shortlist from a real encoder's vocabulary",
                 "positions",
-                "share of the ten best of all values that are the shortlist's too, one unknown token, more than of a "
-                "random shortlist of as many values",
-                cell_above({"unknown tokens": 1, "where": ANYWHERE}, KEPT, CHANCE),
+                "share of the ten best values on the shortlist, over a random shortlist",
+                cell_excess({"unknown tokens": 1, "where": ANYWHERE}, KEPT, CHANCE),
             ),
             BeyondItem(
-                "what comes out by it",
+                "extraction by this shortlist",
                 "positions",
-                "share of planted secrets among the first ten guesses, one unknown token, more is better",
-                cell_itself({"unknown tokens": 1, "where": ANYWHERE}, "found within 10"),
+                "share of secrets in the first ten guesses",
+                cell_value({"unknown tokens": 1, "where": ANYWHERE}, "found within 10"),
             ),
         ),
+        "Our set-up: 3,000 docstring sentences of Python's standard library in 40 classes, not 10,000 Reddit posts in "
+        "100; a BERT of 2 layers pre-trained here, not bert-base-cased; 30 copies of a canary for 100; 4 canaries per "
+        "victim. Success is the share of secrets among the first 100 guesses; `mean rank` is geometric.",
     )
 )

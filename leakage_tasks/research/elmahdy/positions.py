@@ -1,4 +1,4 @@
-"""Unknown tokens anywhere in a canary and at a real encoder's full vocabulary; the paper's are the last ones."""
+"""A study of unknown tokens at any position of a canary, with a real encoder's vocabulary."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statistics import fmean
 from leakage_tasks.research.classifiers.experiment import ClassifierExperiment
 from leakage_tasks.research.elmahdy.positions_trials import PLACES, UNKNOWN, positions_trials, run
 from leakage_tasks.research.elmahdy.trials import SCALES
-from leakage_tasks.research.framework.group_tests import told
+from leakage_tasks.research.framework.group_tests import decide
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Report, TableRow, show
 
@@ -17,73 +17,81 @@ ALL, NEVER = "any", "never planted"
 KEPT = "ten best kept"
 CHANCE = "by a random shortlist"
 MOST = 0.5
-"""A share of the ten best above it is most of them."""
+"""A share of the ten best values above this is a majority."""
 
 
 def positions_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Places by the shortlist and among all values, for each place of the unknown tokens."""
+    """Report ranks by the shortlist and among all values, by position of the unknown tokens."""
     searches = [entry for trial in trials for entry in trial.result["searches"]]
     planted = [entry for entry in searches if entry["planted"]]
     settings = [(where, unknown) for unknown in UNKNOWN for where in PLACES]
     chance = trials[0].config["shortlist"] / trials[0].result["alphabet"]
     rows = [
-        _row(where, unknown, [each for each in planted if (each["where"], each["unknown"]) == (where, unknown)], chance)
+        _row(
+            where,
+            unknown,
+            [entry for entry in planted if (entry["where"], entry["unknown"]) == (where, unknown)],
+            chance,
+        )
         for where, unknown in settings
     ]
-    rows += [_row(ALL, n, [each for each in planted if each["unknown"] == n], chance) for n in UNKNOWN]
-    never = [each for each in searches if not each["planted"]]
-    rows += [_row(NEVER, n, [each for each in never if each["unknown"] == n], chance) for n in UNKNOWN]
+    rows += [_row(ALL, n, [entry for entry in planted if entry["unknown"] == n], chance) for n in UNKNOWN]
+    never = [entry for entry in searches if not entry["planted"]]
+    rows += [_row(NEVER, n, [entry for entry in never if entry["unknown"] == n], chance) for n in UNKNOWN]
     single = [entry for entry in planted if entry["unknown"] == 1]
     leading = [entry for entry in single if entry["exact"] <= 10]
-    kept = [entry["place"] is not None for entry in leading]
+    on_shortlist = [entry["place"] is not None for entry in leading]
     claims = [
-        _most("the shortlist's ten best are mostly those of all values", single),
+        _most("the shortlist's ten best are mostly the ten best of all values", single),
         Claim(
-            "a secret among the ten best of all values is on the shortlist, wherever it stands",
-            all(kept) if kept else None,
-            f"{sum(kept)} of {len(kept)}",
+            "a secret among the ten best of all values is on the shortlist at every position",
+            all(on_shortlist) if on_shortlist else None,
+            f"{sum(on_shortlist)} of {len(on_shortlist)}",
         ),
     ]
     return Report(list(rows[0]), rows, claims, _set_up(trials, plan))
 
 
-def _row(where: str, unknown: int, found: Sequence[Config], chance: float) -> TableRow:
-    """``chance`` is the share of the ten best that a random shortlist of the same size would keep, on average."""
-    within = sum(each["place"] is not None and each["place"] <= 10 for each in found)
-    row: TableRow = {"unknown tokens": unknown, "where": where, "found within 10": Measured.rate(within, len(found))}
+def _row(where: str, unknown: int, entries: Sequence[Config], chance: float) -> TableRow:
+    """Return a row of the table. ``chance`` is the expected share of the ten best values on a random shortlist."""
+    within = sum(entry["place"] is not None and entry["place"] <= 10 for entry in entries)
+    row: TableRow = {"unknown tokens": unknown, "where": where, "found within 10": Measured.rate(within, len(entries))}
     exact = unknown == 1
     row |= {
-        "within 10 of all values": Measured.rate(sum(e["exact"] <= 10 for e in found), len(found)) if exact else None,
-        "mean place of all values": round(2 ** fmean(log2(e["exact"]) for e in found), 1) if exact else None,
-        KEPT: Measured.mean([e["kept"] for e in found], 1.0) if exact else None,
+        "within 10 of all values": Measured.rate(sum(entry["exact"] <= 10 for entry in entries), len(entries))
+        if exact
+        else None,
+        "mean place of all values": round(2 ** fmean(log2(entry["exact"]) for entry in entries), 1) if exact else None,
+        KEPT: Measured.mean([entry["kept"] for entry in entries], 1.0) if exact else None,
         CHANCE: round(chance, 4) if exact else None,
-        "rows read": round(fmean(e["calls"] for e in found)),
-        "rows of all values": round(fmean(e["exact_calls"] for e in found)) if exact else None,
+        "rows read": round(fmean(entry["calls"] for entry in entries)),
+        "rows of all values": round(fmean(entry["exact_calls"] for entry in entries)) if exact else None,
     }
     return row
 
 
-def _most(words: str, found: Sequence[Config]) -> Claim:
-    """That the whole interval of the share of the ten best that are kept is above a half."""
-    kept = Measured.mean([entry["kept"] for entry in found], 1.0)
-    if kept.low is None or kept.high is None:
-        return Claim(words, None, show(kept))
-    return Claim(words, told(kept.low > MOST, kept.high < MOST), show(kept))
+def _most(words: str, entries: Sequence[Config]) -> Claim:
+    """Claim that the interval of the share of the ten best values on the shortlist is above a half."""
+    share = Measured.mean([entry["kept"] for entry in entries], 1.0)
+    if share.low is None or share.high is None:
+        return Claim(words, None, show(share))
+    return Claim(words, decide(share.low > MOST, share.high < MOST), show(share))
 
 
 def _set_up(trials: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
-    ground, own = ClassifierExperiment(**trials[0].config["ground"]), trials[0].config
-    right = Measured.mean([trial.result["accuracy"] for trial in trials]).value
-    encoder = ground.base or "the lab's own encoder"
-    rows = f"{ground.samples:,} rows of {ground.data} in {ground.classes} classes, {own['copies']} copies a canary"
+    ground, config = ClassifierExperiment(**trials[0].config["ground"]), trials[0].config
+    accuracy = Measured.mean([trial.result["accuracy"] for trial in trials]).value
+    encoder = ground.base or "our own encoder"
+    rows = f"{ground.samples:,} rows of {ground.data} in {ground.classes} classes, {config['copies']} copies a canary"
     return [
-        f"The victims are {encoder} with {trials[0].result['alphabet']:,} whole words, fine-tuned on {rows}; they get "
-        f"{100 * right:.1f} % of validation rows right.",
-        "Canaries have ten random words; one or two of them are unknown, from the first, the fifth or at the end. The "
-        "paper's are the last ones, with supporting canaries in other classes, which are left out here.",
-        f"The shortlist has {own['shortlist']} values a slot by the gradient at 64 points, or at one after each of the "
-        f"{own['beam']} first tokens kept. All values are scored for one unknown token only: that is the oracle.",
-        "Canaries of one victim are counted as independent.",
+        f"The victims are {encoder} with {trials[0].result['alphabet']:,} whole words, fine-tuned on {rows}; their "
+        f"accuracy is {100 * accuracy:.1f} % on validation rows.",
+        "Canaries have ten random words; one or two of them are unknown, from the first, the fifth or at the end. In "
+        "the paper the last tokens are unknown, and other classes have supporting canaries, which are omitted here.",
+        f"The shortlist has {config['shortlist']} values per slot by the gradient at 64 points, or at one point after "
+        f"each of the {config['beam']} best first tokens. All values are scored only for one unknown token, as the "
+        "reference.",
+        "Canaries of one victim are treated as independent.",
     ]
 
 
@@ -91,7 +99,7 @@ registrar("elmahdy", "Elmahdy, Inan and Sim 2022", {
     **SCALES, "small": "about 10 minutes a trial on 2 cores; the package of the extra `encoder`",
 }, run)(
     "positions",
-    "unknown tokens anywhere, by a shortlist of a real encoder's whole words",
+    "unknown tokens at any position, by a shortlist of a real encoder's whole words",
     "not in the paper",
     positions_trials,
     positions_report,

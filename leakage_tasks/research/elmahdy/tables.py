@@ -40,49 +40,51 @@ TABLE_4 = {
     (0, 50): 0.1, (0, 100): 0.1, (0, 200): 0.1,
 }  # fmt: skip
 GUESS = {50: 0.0029, 100: 0.0058, 200: 0.0117}
-"""Random guess at the last token as the paper prints it, and at the last two tokens in Table 2."""
+"""Success of a random guess as the paper prints it, for the last token; GUESS_TWO is for the last two tokens in Table
+2.
+"""
 GUESS_TWO = 3.4e-5
 BEAMS = tuple(GUESS)
 
 
 def table_2_trials(plan: StudyPlan) -> list[Config]:
-    """The last one, two and three tokens unknown; the latter two take long, so fewer of them."""
+    """List trials with the last one, two and three tokens unknown; the longer searches get fewer seeds."""
     one = [main_victim(plan, seed) for seed in plan.seeds(SEEDS[plan.scale])]
     more = plan.seeds(2 if plan.scale == "small" else SEEDS[plan.scale])
     return [*one, *(victim(plan, seed, unknown=n, penalties=list(PENALTIES)) for n in (2, 3) for seed in more)]
 
 
 def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Success within a beam of 100 by penalty."""
+    """Report success within a beam of 100 by penalty."""
     size = trials[0].result["alphabet"]
     last = {unknown: select(trials, unknown=unknown) for unknown in (1, 2, 3)}
     rows: list[TableRow] = []
     for penalty in PENALTIES:
-        rates = [success(own, BEAM, penalty) for own in last.values()]
+        rates = [success(group, BEAM, penalty) for group in last.values()]
         rows.append(_by_unknown(penalty, map(Published, TABLE_2[penalty]), rates))
-    # Random guess as the paper prints it, with its figures, and as it is for a beam of whole tuples.
+    # A random guess by the formula of the paper, and as it is for a beam of whole tuples.
     printed, whole = [f"{(BEAM / size) ** n:.2g}" for n in last], [f"{BEAM / size**n:.2g}" for n in last]
     rows.append(_by_unknown(f"guess, (k/|V|)^n, |V| = {size}", map(Published, (GUESS[BEAM], GUESS_TWO, None)), printed))
     rows.append(_by_unknown("guess, k/|V|^n", (None, None, None), whole))
-    one, two, three = (SearchOutcome.of(own, BEAM, 0.01) for own in last.values())
-    none, much = (SearchOutcome.of(last[1], BEAM, penalty) for penalty in (0.0, 10.0))
+    one, two, three = (SearchOutcome.of(group, BEAM, 0.01) for group in last.values())
+    without_penalty, large_penalty = (SearchOutcome.of(last[1], BEAM, penalty) for penalty in (0.0, 10.0))
     claims = [
         against_guess(
             success(last[1], BEAM, 0.01), BEAM / size, "100 repetitions leak the last token far above random guess"
         ),
         leaks_more(one, two, "two unknown tokens are harder than one"),
         leaks_more(two, three, "three are harder than two"),
-        leaks_more(none, one, "λ = 0 does no worse than 0.01", or_as_much=True),
-        leaks_more(one, much, "λ = 10 does worse than 0.01"),
+        leaks_more(without_penalty, one, "λ = 0 does no worse than 0.01", or_as_much=True),
+        leaks_more(one, large_penalty, "λ = 10 does worse than 0.01"),
         against_guess(control_success(last[1], BEAM), BEAM / size, "controls stay at chance", at_chance=True),
     ]
     values = "all of V" if plan.scale == "paper" else f"the {VALUES} best values by gradient"
-    extra = f"Two and three tokens: after the first, for which all of V is scored, each filling goes on with {values}."
+    extra = f"Two and three tokens: all of V is scored for the first token; each filling continues with {values}."
     return report_of(rows, claims, trials, plan, extra)
 
 
 def _by_unknown(first: Cell, published: Iterable[Cell], measured: Iterable[Cell]) -> TableRow:
-    """A row with two cells for one, two and three unknown tokens."""
+    """Return a row with a published and a measured cell for one, two and three unknown tokens."""
     row: TableRow = {"λ": first}
     for n, theirs, ours in zip((1, 2, 3), published, measured, strict=True):
         row |= {f"last {n}, published": theirs, f"last {n}": ours}
@@ -90,20 +92,22 @@ def _by_unknown(first: Cell, published: Iterable[Cell], measured: Iterable[Cell]
 
 
 def table_3_trials(plan: StudyPlan) -> list[Config]:
-    """Repetitions of the canary."""
+    """List trials with different repetitions of the canary."""
     seeds = plan.seeds(SEEDS[plan.scale])
     fewer = [victim(plan, seed, repetitions=r) for r in (50, 25, 10) for seed in seeds]
     return [*(main_victim(plan, seed) for seed in seeds), *fewer]
 
 
 def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Success on the last token by repetitions and beam size, λ = 0.01."""
+    """Report success on the last token by repetitions and beam size at λ = 0.01."""
     size = trials[0].result["alphabet"]
     by_copies = {r: with_copies(trials, repetitions=r) for r in (100, 50, 25, 10)}
     rows = [
-        _row(r, k, Published(TABLE_3[k, r]), success(own, k, 0.01), size) for k in BEAMS for r, own in by_copies.items()
+        _row(r, k, Published(TABLE_3[k, r]), success(group, k, 0.01), size)
+        for k in BEAMS
+        for r, group in by_copies.items()
     ]
-    leaked = {r: SearchOutcome.of(own, 100, 0.01) for r, own in by_copies.items()}
+    leaked = {r: SearchOutcome.of(group, 100, 0.01) for r, group in by_copies.items()}
     above = "success at 100 is far above random guess at 100 repetitions"
     claims = [
         against_guess(success(by_copies[100], 100, 0.01), 100 / size, above),
@@ -125,7 +129,7 @@ def _row(repetitions: int | str, k: int, published: Published | None, rate: Meas
 
 
 def table_4_trials(plan: StudyPlan) -> list[Config]:
-    """Supporting canaries in one other class, in all, or in none."""
+    """List trials with supporting canaries in one other class, in all other classes, and in no class."""
     seeds = plan.seeds(SEEDS[plan.scale])
     one = [victim(plan, seed, supporting="one", supporting_repetitions=r) for r in (99, 50, 25) for seed in seeds]
     none = [victim(plan, seed, supporting="none") for seed in seeds]
@@ -133,24 +137,26 @@ def table_4_trials(plan: StudyPlan) -> list[Config]:
 
 
 def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Success on the last token by copies of the supporting canary in one other class, λ = 0."""
+    """Report success on the last token by copies of the supporting canary in one other class at λ = 0."""
     size = trials[0].result["alphabet"]
     by_support = {
         **{r: with_copies(trials, supporting="one", supporting_repetitions=r) for r in (99, 50, 25)},
         0: select(trials, supporting="none"),
     }
     rows = [
-        _row(r, k, Published(TABLE_4[r, k]), success(own, k, 0.0), size) for r, own in by_support.items() for k in BEAMS
+        _row(r, k, Published(TABLE_4[r, k]), success(group, k, 0.0), size)
+        for r, group in by_support.items()
+        for k in BEAMS
     ]
-    every = select(trials, supporting="all")
-    # Table 2 has this setting for a beam of 100, λ = 0.
+    in_all = select(trials, supporting="all")
+    # Table 2 has this setting for a beam of 100 and λ = 0.
     published = {BEAM: Published(TABLE_2[0.0][0])}
-    rows += [_row("1 in all", k, published.get(k), success(every, k, 0.0), size) for k in BEAMS]
-    one, none, all_others = (SearchOutcome.of(own, 100, 0.0) for own in (by_support[25], by_support[0], every))
+    rows += [_row("1 in all", k, published.get(k), success(in_all, k, 0.0), size) for k in BEAMS]
+    one, none, all_others = (SearchOutcome.of(group, 100, 0.0) for group in (by_support[25], by_support[0], in_all))
     claims = [
         leaks_more(all_others, one, "a supporting canary in all other classes beats one in a single class"),
-        leaks_more(one, none, "a supporting canary in one class beats none"),
-        leaks_more(all_others, none, "a supporting canary in all other classes beats none"),
+        leaks_more(one, none, "a supporting canary in one class beats having no supporting canary"),
+        leaks_more(all_others, none, "a supporting canary in all other classes beats having no supporting canary"),
         against_guess(success(by_support[0], 100, 0.0), 100 / size, "even without one, extraction is possible"),
         leak_alike(
             {r: SearchOutcome.of(by_support[r], 100, 0.0) for r in (99, 50, 25)},

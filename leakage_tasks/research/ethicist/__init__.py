@@ -1,1 +1,1 @@
-"""Zhang, Wen and Huang, "Ethicist" (2023), table by table."""
+"""Studies of Zhang, Wen and Huang, "Ethicist" (2023)."""

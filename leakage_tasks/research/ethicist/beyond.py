@@ -1,4 +1,4 @@
-"""Beyond Zhang, Wen and Huang (2023): recall foretold without sampling, and a confidence that is trained."""
+"""Studies beyond Zhang, Wen and Huang (2023): recall predicted without sampling, and a trained confidence."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SETTINGS = {UNTUNED: "no prompt", SMOOTH: "Ethicist's prompt"}
 
 
 def probability_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """The share of suffixes drawn, beside what p_z foretells of it."""
+    """Report the share of suffixes drawn, and the share predicted by p_z."""
     settings = by_setting(trials)
     config = trials[0].config
     counts = sorted({*config["sweeps"]["sample_counts"], config["samples"]})
@@ -37,14 +37,17 @@ def probability_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
             rows.append(row | {"expected": expected, "drawn": drawn})
         claims.append(_agree(words, expected, drawn))
     note = (
-        "'Expected' is the mean of 1 − (1 − p_z)^draws, p_z from one teacher-forced pass, with where the share drawn "
-        "falls in 95 % of runs (Poisson binomial, all seeds together); 'drawn' is the share drawn at least once."
+        "'Expected' is the mean of 1 − (1 − p_z)^draws with p_z from one teacher-forced forward pass; its interval "
+        "contains the share drawn in 95 % of runs (Poisson binomial, all seeds); 'drawn' is the share drawn at least "
+        "once."
     )
     return Report(list(rows[0]), rows, claims, [*differences(plan.scale), note])
 
 
 def expected_share(trials: Sequence[StudyTrial], draws: int) -> Measured:
-    """The expected share of suffixes among ``draws`` draws, with where the share drawn falls in 95 % of runs."""
+    """Return the expected share of suffixes among ``draws`` draws, with the interval of the share drawn in 95 % of
+    runs.
+    """
     from leakage_tasks.metrics.aggregates import BY_CHANCE
 
     chances = [_within(bits, draws) for trial in trials for bits in trial.result["p_z_bits"]]
@@ -52,7 +55,7 @@ def expected_share(trials: Sequence[StudyTrial], draws: int) -> Measured:
 
 
 def drawn_share(trials: Sequence[StudyTrial], draws: int) -> Measured | None:
-    """The share of suffixes that were among the first ``draws`` draws."""
+    """Return the share of suffixes that are among the first ``draws`` draws."""
     view = f"samples_{draws}"
     return measured(trials, recall_at(draws, view=view if view in trials[0].result["views"] else HEADLINE))
 
@@ -68,46 +71,48 @@ def _agree(words: str, expected: Measured, drawn: Measured | None) -> Claim:
     assert drawn is not None
     assert expected.low is not None
     assert expected.high is not None
-    # The interval holds shares that can be had; a mean over seeds misses them by rounding.
+    # The interval ends at possible shares; a mean over seeds may differ from them by rounding.
     holds = expected.low - 1e-9 <= drawn.value <= expected.high + 1e-9
     figures = f"expected {expected.value:.4f} [{expected.low:.4f}, {expected.high:.4f}], drawn {drawn.value:.4f}"
-    return Claim(f"{words}: the share drawn is what p_z foretells", holds, figures)
+    return Claim(f"{words}: the share drawn agrees with p_z", holds, figures)
 
 
 def confidence_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Confidences on the same draws, each with guesses of its own and as the order of the calibrated one's."""
-    own = by_setting(trials)[SMOOTH]
+    """Report confidences on common draws, each with its own guesses and as an order of the calibrated confidence's
+    guesses.
+    """
+    group = by_setting(trials)[SMOOTH]
     rows: list[TableRow] = [
         {
             "confidence": words,
             "published": Published(None),
-            **{what: measured(own, measure(name)) for what, measure in MEASURES.items()},
-            "early stop, same guesses": measured(own, early_stop(ordered_by=name)),
+            **{column: measured(group, measure(name)) for column, measure in MEASURES.items()},
+            "early stop, same guesses": measured(group, early_stop(ordered_by=name)),
         }
         for name, words in CONFIDENCES.items()
-        if name in own[0].result["views"][HEADLINE]
+        if name in group[0].result["views"][HEADLINE]
     ]
-    calibrated, higher = (own, early_stop("calibrated")), "it has the higher recall_early_stop"
+    calibrated, claim_text = (group, early_stop("calibrated")), "it has the higher recall_early_stop"
     picks = "trained confidence picks more right guesses than calibrated"
     claims = [
-        more(picks, (own, recall("trained")), (own, recall("calibrated"))),
-        more(f"with guesses of its own {higher}", (own, early_stop("trained")), calibrated),
-        more(f"ordering the same guesses {higher}", (own, early_stop(ordered_by="trained")), calibrated),
+        more(picks, (group, recall("trained")), (group, recall("calibrated"))),
+        more(f"with its own guesses {claim_text}", (group, early_stop("trained")), calibrated),
+        more(f"ordering these guesses {claim_text}", (group, early_stop(ordered_by="trained")), calibrated),
     ]
-    note = "The trained confidence is a logistic model fitted on the draws after the validation prefixes of each seed."
-    return Report(list(rows[0]), rows, claims, [*set_up(own, plan), note])
+    note = "The trained confidence is a logistic model fitted on draws after the validation prefixes of each seed."
+    return Report(list(rows[0]), rows, claims, [*set_up(group, plan), note])
 
 
 register_study(
     "probability",
-    "recall foretold from p_z in one pass, against recall over draws",
-    "beyond it: p_z as in Hayes et al. 2024",
+    "recall predicted by p_z in one forward pass, against recall over draws",
+    "beyond the paper: p_z as in Hayes et al. 2024",
     main_trials,
     probability_report,
 )
 register_study(
     "confidence",
-    "a trained confidence against calibrated and others",
+    "a trained confidence against calibrated and other confidences",
     "left open in section 5",
     table_4_trials,
     confidence_report,

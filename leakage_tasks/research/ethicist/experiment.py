@@ -1,4 +1,4 @@
-"""What studies of Ethicist attack: models, pairs, how a prompt is tuned and what is drawn, at each scale."""
+"""Experiments of Ethicist's studies at each scale: models, pairs, prompt tuning and draws."""
 
 from __future__ import annotations
 
@@ -17,49 +17,51 @@ if TYPE_CHECKING:
     from leakage_tasks.research.victims.pair_lm import PairRecipe
 
 Victim = str | dict[str, Any]
-"""A hub name, or what :func:`~leakage_tasks.research.ethicist.victims.make_lab` makes a model by."""
+"""A hub name, or the fields from which :func:`~leakage_tasks.research.ethicist.victims.make_lab` trains a model."""
 READING = 32
-"""Batches of other text that the small scale's models read after their pairs."""
+"""Batches of other text that models at ``small`` are trained on after their pairs."""
 
 
 @dataclass(frozen=True)
 class PairExperiment:
-    """What the trials of one scale have in common; what is given here is the paper's."""
+    """The settings that all trials of a scale share; defaults are the paper's."""
 
     sizes: Mapping[str, Victim]
     """The attacked models by name, smallest first."""
     main: str
-    """The one most studies attack."""
+    """The model that most studies attack."""
     compared: Victim
     """The second model of the confidence comparing_lm."""
     tuning: Mapping[str, Any]
     """Fields of :class:`~leakage_tasks.training.prompt.settings.PromptSettings`."""
     test: int
-    """Pairs to attack; those in neither part are tuned on (0: the project's own split of the 15,000)."""
+    """Pairs to attack; 0 for the project's split of the 15,000 pairs.
+
+    Pairs outside test and validation tune the prompt.
+    """
     validation: int
-    """Pairs to stop tuning and to fit confidences by."""
+    """Pairs that stop the tuning and fit confidences."""
     samples: int = 100
-    """Draws after each prefix, K."""
+    """Draws after each prefix (K)."""
     few_samples: int = 100
-    """K of models of several sizes and prefixes of several lengths: the short ones leave hardly two draws alike, so
-    they take long."""
+    """K for several model sizes and prefix lengths, which take long because draws rarely repeat."""
     prefix_lengths: tuple[int, ...] = (10, 20, 30, 40, 50)
-    """Figure 4's."""
+    """Prefix lengths of Figure 4."""
     suffix_lengths: tuple[int, ...] = (1, 5, 10, 20, 30, 40, 50)
-    """Figure 5's."""
+    """Suffix lengths of Figure 5."""
     sample_counts: tuple[int, ...] = (1, 2, 5, 10, 20, 50)
-    """Figure 8's, without K itself."""
+    """Numbers of draws in Figure 8, without K itself."""
 
 
 def ground_at(scale: Scale) -> PairExperiment:
-    """The ground of a scale."""
+    """Return the experiment of a scale."""
     return {"smoke": _smoke, "small": _small, "paper": _paper}[scale]()
 
 
 def _smoke() -> PairExperiment:
     from leakage_tasks.research.victims.pair_lm import SMOKE
 
-    narrow, wide = (_reader(each, 2) for each in (replace(SMOKE, hidden=32, epochs=20), SMOKE))
+    narrow, wide = (_reader(recipe, 2) for recipe in (replace(SMOKE, hidden=32, epochs=20), SMOKE))
     return PairExperiment(
         sizes={"narrow": narrow, "wide": wide},
         main="wide",
@@ -107,7 +109,7 @@ def _paper() -> PairExperiment:
 
 
 def fingerprint(victim: Victim) -> str:
-    """What tells the public pairs apart: their files' SHA-256; empty for pairs of the lab's own, or if missing."""
+    """Return the SHA-256 of the public pairs' files; empty for generated pairs, or if the files are missing."""
     data = os.environ.get("LEAKAGE_DATA", "")
     public = isinstance(victim, str) or victim["recipe"]["public"]
     return _hash_of(data) if public and data else ""
@@ -124,12 +126,12 @@ def _hash_of(data: str) -> str:
 
 
 def differences(scale: Scale) -> list[str]:
-    """How a scale's set-up differs from the paper's, a sentence each."""
+    """List the differences from the paper's set-up, a sentence each."""
     ground = ground_at(scale)
     if scale == "paper":
         return [
-            "The paper names neither its second language model nor how the 14,000 pairs that are not for testing were "
-            f"parted; here it is {ground.compared}, and a random tenth is for validation."
+            "The paper names neither its second language model nor the split of the 14,000 pairs outside the test "
+            f"set; here the model is {ground.compared}, and a random tenth is for validation."
         ]
     victim, second, tuning = ground.sizes[ground.main], ground.compared, ground.tuning
     assert isinstance(victim, dict)
@@ -140,12 +142,12 @@ def differences(scale: Scale) -> list[str]:
     return [
         f"The model is a GPT-NeoX of {recipe['layers']} layers and {recipe['hidden']} units, trained here on "
         f"{recipe['pairs']:,} {pairs}, each after other text of random length, then on {victim['reading']} batches of "
-        "other text alone, which cover some of what it knew by heart; not GPT-Neo 1.3B.",
-        f"{ground.test} pairs are for testing, {ground.validation} for validation, {rest} to tune on (the paper's: "
+        "other text, which weakens its memory of the pairs; not GPT-Neo 1.3B.",
+        f"{ground.test} pairs are for testing, {ground.validation} for validation, {rest} for tuning (the paper's: "
         f"1,000, 1,400 and 12,600), so {wrong_allowed(ground.test)} wrong guesses are allowed, not 100.",
         f"The prompt has {tuning['length']} vectors, tuned at {tuning['learning_rate']:g} for up to {tuning['epochs']} "
         "epochs (the paper's: 100, 0.001, 20).",
-        f"The second language model is made likewise with {second['recipe']['hidden']} units; the paper does not name "
-        "its own.",
+        f"The second language model is trained in this way with {second['recipe']['hidden']} units; the paper does "
+        "not name its model.",
         "Seeds change the prompt and the draws, never the model or the split.",
     ]

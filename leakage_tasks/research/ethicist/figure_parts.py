@@ -1,4 +1,4 @@
-"""What the figures and the limitations of Zhang, Wen and Huang (2023) show and claim."""
+"""The claims of Zhang, Wen and Huang (2023) about figures and limitations."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from leakage_tasks.research.ethicist.cases import DRAWN, LEAST
 from leakage_tasks.research.framework.papers import PaperClaim, PaperPart, TableCell
 
 _STOP = "recall_early_stop"
-_DATA = "its `small` takes the challenge's pairs from `LEAKAGE_DATA`"
+_DATA = "`small` needs the challenge's pairs in `LEAKAGE_DATA`"
 
 FIGURES = (
     PaperPart(
         "Figure 3",
-        "model sizes; shown: Ethicist's recall on the first",
+        "recall on the smallest model",
         "figure-3",
         TableCell({"method": "Ethicist"}, "recall"),
         (
@@ -22,42 +22,42 @@ FIGURES = (
     ),
     PaperPart(
         "Figure 4",
-        "prefix lengths; shown: Ethicist's recall at the shortest",
+        "recall with the shortest prefix",
         "figure-4",
         TableCell({"method": "Ethicist"}, "recall"),
         (
             PaperClaim("extraction grows with the prefix", ("* grows with the prefix",)),
             PaperClaim("Ethicist does best at all lengths", ("Ethicist does best everywhere on *",)),
-            PaperClaim("early stop grows fastest with Ethicist", (f"{_STOP} grows fastest a token with Ethicist",)),
+            PaperClaim("early stop grows fastest with Ethicist", (f"{_STOP} grows fastest per token with Ethicist",)),
         ),
         _DATA,
     ),
     PaperPart(
         "Figure 5",
-        "suffix lengths; shown: Ethicist's recall at the shortest",
+        "recall with the shortest suffix",
         "figure-5",
         TableCell({"method": "Ethicist"}, "recall"),
         (
             PaperClaim("extraction falls as the suffix grows", ("* falls as the suffix grows",)),
-            PaperClaim("it falls more and more slowly", ("recall of * falls more slowly a token beyond *",)),
-            PaperClaim("it falls most slowly with Ethicist", (f"{_STOP} falls most slowly a token with Ethicist",)),
+            PaperClaim("it falls ever more slowly", ("recall of * falls more slowly per token beyond *",)),
+            PaperClaim("it falls most slowly with Ethicist", (f"{_STOP} falls most slowly per token with Ethicist",)),
         ),
         _DATA,
     ),
     PaperPart(
         "Figure 6",
-        "a case: the right suffix before a wrong one of lower loss; shown: draws of 100 of the right one",
+        "draws of the right suffix, of 100",
         "figure-6",
         TableCell({"seed": "0", "suffix": "right"}, "drawn", DRAWN["right"]),
         (
             PaperClaim(
-                "a right suffix of higher loss is chosen, for it is drawn far more often",
+                "a right suffix of higher loss is chosen, because it is drawn more often",
                 ("a right suffix of higher loss is chosen before *",),
                 "one case",
             ),
             PaperClaim(
-                "calibrated confidence tells it from a suffix of lower loss",
-                ("where they differ, calibrated confidence picks right guesses more often than loss",),
+                "calibrated confidence distinguishes it from a suffix of lower loss",
+                ("if they differ, calibrated confidence picks right guesses more often than loss",),
                 "one case",
             ),
         ),
@@ -65,18 +65,18 @@ FIGURES = (
     ),
     PaperPart(
         "Figure 7",
-        "probabilities of the tokens of a right and a wrong suffix; shown: the lowest of the right one",
+        "lowest token probability of the right suffix",
         "figure-7",
         TableCell({"position": "lowest"}, "right", LEAST["right"]),
         (
             PaperClaim(
                 "the lowest token probability of the right suffix is higher than the wrong one's",
                 ("the lowest token probability is higher in right suffixes than in wrong ones",),
-                "0.45 against 0.1, one case",
+                "0.45 vs 0.1, one case",
             ),
             PaperClaim(
-                "that is so although the right suffix has the higher loss",
-                ("the lowest token probability is higher in *, also where the right one's loss is higher",),
+                "this holds although the right suffix has the higher loss",
+                ("the lowest token probability is higher in *, even if the right one's loss is higher",),
                 "one case",
             ),
         ),
@@ -84,7 +84,7 @@ FIGURES = (
     ),
     PaperPart(
         "Figure 8",
-        "numbers of draws; shown: Ethicist's recall at the fewest",
+        "recall with the fewest draws",
         "figure-8",
         TableCell({"method": "Ethicist"}, "recall"),
         (
@@ -92,7 +92,9 @@ FIGURES = (
                 "recall grows fast from 1 to 10 draws",
                 [f"recall of {method} grows from *" for method in ("Perplexity", "Comparing (LM)", "Ethicist")],
             ),
-            PaperClaim("Ethicist's still does, slowly, up to 100", ("* of Ethicist still grows *", "that is less *")),
+            PaperClaim(
+                "Ethicist's recall still grows, slowly, up to 100", ("* of Ethicist still grows *", "that is less *")
+            ),
         ),
         _DATA,
     ),
@@ -100,13 +102,13 @@ FIGURES = (
 LIMITS = (
     PaperPart(
         "Limitations",
-        "prefixes chosen at random, not because a model gives their suffix back; shown: Ethicist's recall after them",
+        "recall after random prefixes",
         "random-prefixes",
         TableCell({"method": "Ethicist", "prefixes": "random"}, "recall"),
         (
             PaperClaim("recall is higher on the benchmark", ("recall falls at random prefixes, *",)),
-            PaperClaim("so is early stop", (f"{_STOP} falls at random prefixes, *",)),
+            PaperClaim("early stop is higher on the benchmark too", (f"{_STOP} falls at random prefixes, *",)),
         ),
-        f"{_DATA}; its `paper` takes pairs from random places of the Pile as `LEAKAGE_DATA`/random_pairs",
+        f"{_DATA}; `paper` needs pairs from random positions of the Pile in `LEAKAGE_DATA`/random_pairs",
     ),
 )

@@ -52,44 +52,46 @@ METHODS = {
 """Setting and confidence of the three methods that the figures compare."""
 OTHERS = [method for method in METHODS if method != ETHICIST]
 Spread = tuple[Any, float, float]
-"""Place on the horizontal axis (a number, or a name), value, and standard deviation."""
+"""Horizontal position (a number, or a name), value, and standard deviation."""
 
 
 @dataclass(frozen=True)
 class SweepCurves:
-    """Three methods' figures along the horizontal axis called ``axis``.
+    """Values of three methods along the horizontal axis called ``axis``.
 
-    ``at`` gives the trials of each setting at one of the ``places``, and the view of their findings to look at.
+    ``at`` returns the trials of each setting at one of the ``places``, and the view of their findings to use.
     """
 
     axis: str
     places: Sequence[Any]
     at: Callable[[Any], tuple[Mapping[str, Sequence[StudyTrial]], str]]
 
-    def side(self, method: str, what: str, place: Any) -> Side:
-        """The trials and the measure of a method, for ``recall`` or ``early stop``, at a place."""
-        (setting, confidence), (settings, view) = METHODS[method], self.at(place)
+    def side(self, method: str, what: str, position: Any) -> Side:
+        """Return the trials and the measure of a method, for ``recall`` or ``early stop``, at a position."""
+        (setting, confidence), (settings, view) = METHODS[method], self.at(position)
         return settings[setting], MEASURES[what](confidence, view)
 
     def slope(self, method: str, what: str, sign: float = 1.0) -> list[Term]:
-        """The terms of the least-squares slope of a figure over the places."""
+        """Return the terms of the least-squares slope of a value over the positions."""
         middle = fmean(self.places)
-        spread = sum((place - middle) ** 2 for place in self.places)
-        return [(sign * (place - middle) / spread, *self.side(method, what, place)) for place in self.places]
+        spread = sum((position - middle) ** 2 for position in self.places)
+        return [(sign * (position - middle) / spread, *self.side(method, what, position)) for position in self.places]
 
     def steeper(self) -> dict[str, MeasureContrast]:
-        """How much steeper recall_early_stop rises with Ethicist than with each other method."""
-        own, what = self.slope(ETHICIST, "early stop"), "early stop"
-        return {f"than {other}": contrast(*own, *self.slope(other, what, -1.0)) for other in OTHERS}
+        """Return by how much recall_early_stop rises more steeply with Ethicist than with each other method."""
+        terms, what = self.slope(ETHICIST, "early stop"), "early stop"
+        return {f"than {other}": contrast(*terms, *self.slope(other, what, -1.0)) for other in OTHERS}
 
     def best(self) -> list[Claim]:
-        """The claims that Ethicist has more than the others everywhere."""
+        """Claim that Ethicist is better than the other methods at all positions."""
         return [
             every(
                 f"Ethicist does best everywhere on {what}",
                 {
-                    f"{place}, {other}": difference(self.side(ETHICIST, what, place), self.side(other, what, place))
-                    for place in self.places
+                    f"{position}, {other}": difference(
+                        self.side(ETHICIST, what, position), self.side(other, what, position)
+                    )
+                    for position in self.places
                     for other in OTHERS
                 },
             )
@@ -97,32 +99,34 @@ class SweepCurves:
         ]
 
     def report(self, claims: Sequence[Claim], trials: Sequence[StudyTrial], plan: StudyPlan, *notes: str) -> Report:
-        """The table of all methods at all places."""
+        """Report all methods at all positions."""
         rows: list[TableRow] = [
             {
                 "method": method,
-                self.axis: place,
+                self.axis: position,
                 "published": Published(None),
-                **{what: measured(*self.side(method, what, place)) for what in MEASURES},
+                **{what: measured(*self.side(method, what, position)) for what in MEASURES},
             }
             for method in METHODS
-            for place in self.places
+            for position in self.places
         ]
         return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
 
 
 def swept(trials: Sequence[StudyTrial], axis: str, view: str, sweep: str) -> SweepCurves:
-    """Curves over the places of a sweep, in order, the run's own among them."""
+    """Return curves over the positions of a sweep, in order, including the run's own."""
     config, result, settings = trials[0].config, trials[0].result, by_setting(trials)
-    own = {"prefix": [], "suffix": [result["suffix"]], "samples": [config["samples"]]}[view]
-    views = {place: f"{view}_{place}" for place in {*config["sweeps"][sweep], *own}}
+    run_values = {"prefix": [], "suffix": [result["suffix"]], "samples": [config["samples"]]}[view]
+    views = {position: f"{view}_{position}" for position in {*config["sweeps"][sweep], *run_values}}
     return SweepCurves(
-        axis, sorted(views), lambda place: (settings, views[place] if views[place] in result["views"] else HEADLINE)
+        axis,
+        sorted(views),
+        lambda position: (settings, views[position] if views[position] in result["views"] else HEADLINE),
     )
 
 
 def plotter(axis: str, words: str, logarithmic: bool = False) -> Draw:
-    """A plot of both figures against a column of the table, a line a method, with standard deviations."""
+    """Return a function that plots both values against a column, a line per method, with standard deviations."""
 
     def plot(report: Report, path: Path) -> None:
         panels = {
@@ -137,21 +141,21 @@ def plotter(axis: str, words: str, logarithmic: bool = False) -> Draw:
     return plot
 
 
-def _point(place: Any, cell: Any) -> Spread:
+def _point(position: Any, cell: Any) -> Spread:
     assert isinstance(cell, Measured)
-    return place, cell.value, cell.sd or 0.0
+    return position, cell.value, cell.sd or 0.0
 
 
 def plot_lines(
     panels: Mapping[str, Mapping[str, Sequence[Spread]]], words: str, path: Path, *, logarithmic: bool = False
 ) -> None:
-    """Panels side by side, a line a series, over one horizontal axis called ``words``; shares from 0 up."""
+    """Plot adjacent panels, a line per series, over one horizontal axis called ``words``; shares begin at 0."""
     figure = new_figure(9.0, 3.8)
     for axes, (title, series) in zip(figure.subplots(1, len(panels), squeeze=False)[0], panels.items(), strict=True):
         for number, (name, points) in enumerate(series.items()):
-            places, values, spreads = zip(*points, strict=True)
-            look: dict[str, Any] = {"marker": marker(number), "linestyle": line(number), "color": colour(number)}
-            axes.errorbar(places, values, yerr=spreads, capsize=2, label=name, **look)
+            positions, values, spreads = zip(*points, strict=True)
+            style: dict[str, Any] = {"marker": marker(number), "linestyle": line(number), "color": colour(number)}
+            axes.errorbar(positions, values, yerr=spreads, capsize=2, label=name, **style)
         if logarithmic:
             axes.set_xscale("log")
         axes.set_ylim(bottom=0)
@@ -163,21 +167,21 @@ def plot_lines(
 
 
 main_trials = partial(each_seed, makers=(untuned, tuned))
-"""The main model with and without Ethicist's prompt."""
+"""List the main model with and without Ethicist's prompt."""
 prefix_trials = partial(each_seed, makers=[partial(shortened, with_prompt=prompt) for prompt in (False, True)])
-"""The same after prefixes of several lengths."""
+"""List the main model with and without Ethicist's prompt, after prefixes of several lengths."""
 
 
 def size_trials(plan: StudyPlan) -> list[Config]:
-    """Models of all sizes, with and without."""
+    """List models of all sizes, with and without Ethicist's prompt."""
     pairs = product(ground_at(plan.scale).sizes, (False, True))
     return each_seed(plan, [partial(of_size, size=size, with_prompt=prompt) for size, prompt in pairs])
 
 
 def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """By model size."""
-    sizes = list(dict.fromkeys(each.config["size"] for each in trials))
-    settings = {size: by_setting([each for each in trials if each.config["size"] == size]) for size in sizes}
+    """Report recall and early stop by model size."""
+    sizes = list(dict.fromkeys(trial.config["size"] for trial in trials))
+    settings = {size: by_setting([trial for trial in trials if trial.config["size"] == size]) for size in sizes}
     curves = SweepCurves("model", sizes, lambda size: (settings[size], HEADLINE))
     claims = []
     for method, what in product(METHODS, MEASURES):
@@ -188,22 +192,22 @@ def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """By the number of prefix tokens the attacker has, the last ones."""
+    """Report recall and early stop by the number of prefix tokens that the attacker has."""
     curves = swept(trials, "prefix", "prefix", "prefix_lengths")
     claims = [
-        above(f"{what} of {method} grows with the prefix", contrast(*curves.slope(method, what)), "a token:")
+        above(f"{what} of {method} grows with the prefix", contrast(*curves.slope(method, what)), "per token:")
         for method, what in product(METHODS, MEASURES)
     ]
-    faster = every("recall_early_stop grows fastest a token with Ethicist", curves.steeper())
+    faster = every("recall_early_stop grows fastest per token with Ethicist", curves.steeper())
     notes = [
-        "The prompt was tuned before whole prefixes and is used as it is before shorter ones; the paper does not say.",
+        "The prompt was tuned with whole prefixes and is used unchanged with shorter prefixes; the paper does not say.",
         _draws(trials),
     ]
     return curves.report([*claims, *curves.best(), faster], trials, plan, *notes)
 
 
 def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """By the number of suffix tokens asked for, the first ones."""
+    """Report recall and early stop by the number of suffix tokens to extract."""
     curves = swept(trials, "suffix", "suffix", "suffix_lengths")
     lengths, side = curves.places, curves.side
     first, middle, last = lengths[0], lengths[len(lengths) // 2], lengths[-1]
@@ -214,22 +218,22 @@ def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     early, late = 1 / (middle - first), 1 / (last - middle)
     slows = [
         above(
-            f"recall of {method} falls more slowly a token beyond {middle} tokens than before",
+            f"recall of {method} falls more slowly per token beyond {middle} tokens than before",
             contrast(
                 (early, *side(method, "recall", first)),
                 (-early - late, *side(method, "recall", middle)),
                 (late, *side(method, "recall", last)),
             ),
-            "less a token:",
+            "less per token:",
         )
         for method in METHODS
     ]
-    slowest = every("recall_early_stop falls most slowly a token with Ethicist", curves.steeper())
+    slowest = every("recall_early_stop falls most slowly per token with Ethicist", curves.steeper())
     return curves.report([*falls, *slows, slowest], trials, plan)
 
 
 def figure_8(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """By the number of draws."""
+    """Report recall and early stop by the number of draws."""
     curves = swept(trials, "draws", "samples", "sample_counts")
     counts, side = curves.places, curves.side
     few = max((count for count in counts[:-1] if count <= 10), default=counts[0])

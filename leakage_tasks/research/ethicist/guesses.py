@@ -1,6 +1,6 @@
-"""Reading trials of Ethicist: recall, recall_early_stop, and whether one setting really beats another.
+"""Measures of Ethicist's trials: recall, recall_early_stop, and paired comparisons of settings.
 
-Comparisons are paired: both sides are looked at on the same pairs and seeds, drawn anew with replacement.
+Both sides of a comparison use the same pairs and seeds, which are resampled with replacement.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.pairs.submission import wrong_allowed
-from leakage_tasks.research.framework.group_tests import all_told, told
+from leakage_tasks.research.framework.group_tests import decide, decide_all
 from leakage_tasks.research.framework.registry import StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     from leakage_tasks.core.arrays import FloatArray
 
 Measure = Callable[[StudyTrial, "FloatArray"], "FloatArray"]
-"""A figure of one trial for each of several weightings of its pairs: ``[draws, pairs]`` to ``[draws]``; NaN if none."""
+"""Compute a value of one trial for each weighting of its pairs: ``[draws, pairs]`` to ``[draws]``; NaN if undefined."""
 Term = tuple[float, Sequence[StudyTrial], Measure]
-"""A coefficient, the trials of one setting, a seed each, and what is measured on them."""
+"""A coefficient, the trials of one setting (one per seed), and a measure."""
 Side = tuple[Sequence[StudyTrial], Measure]
-"""The trials of one setting, a seed each, and what is measured on them."""
+"""The trials of one setting (one per seed), and a measure."""
 RESAMPLES = 2000
 ROUNDING = 1e-9
-"""Differences smaller than this are those of rounding."""
+"""Smaller differences are rounding errors."""
 
 
 def columns(trial: StudyTrial, confidence: str, view: str = HEADLINE) -> dict[str, list[Any]]:
-    """The columns of one view by one confidence."""
-    found: dict[str, list[Any]] = trial.result["views"][view][confidence]
-    return found
+    """Return the columns of one view by one confidence."""
+    by_column: dict[str, list[Any]] = trial.result["views"][view][confidence]
+    return by_column
 
 
 def recall(confidence: str = "calibrated", view: str = HEADLINE) -> Measure:
-    """The share of suffixes that the guess of a confidence is, token for token."""
+    """Measure the share of suffixes that a confidence's guess reproduces token for token."""
 
     def measure(trial: StudyTrial, weights: FloatArray) -> FloatArray:
         return _share(weights, columns(trial, confidence, view)["right"])
@@ -48,28 +48,29 @@ def recall(confidence: str = "calibrated", view: str = HEADLINE) -> Measure:
 
 
 def recall_at(k: int, confidence: str = "calibrated", view: str = HEADLINE) -> Measure:
-    """The share of suffixes among the ``k`` guesses a confidence is surest of."""
+    """Measure the share of suffixes among the ``k`` surest guesses of a confidence."""
 
     def measure(trial: StudyTrial, weights: FloatArray) -> FloatArray:
-        places = columns(trial, confidence, view)["place"]
-        return _share(weights, [place is not None and place <= k for place in places])
+        ranks = columns(trial, confidence, view)["place"]
+        return _share(weights, [rank is not None and rank <= k for rank in ranks])
 
     return measure
 
 
 def early_stop(confidence: str = "calibrated", view: str = HEADLINE, ordered_by: str | None = None) -> Measure:
-    """The share of suffixes guessed right before too many wrong ones, surest first (section 4.3).
+    """Measure the share of suffixes guessed right before the allowed number of wrong guesses, surest first (section
+    4.3).
 
-    ``ordered_by`` sorts the same guesses by another confidence.
+    ``ordered_by`` sorts these guesses by another confidence.
     """
 
     def measure(trial: StudyTrial, weights: FloatArray) -> FloatArray:
         import numpy as np
 
-        own = columns(trial, confidence, view)
-        sure = columns(trial, ordered_by, view)["of_headline"] if ordered_by else own["confidence"]
-        order = np.lexsort((own["bits"], -np.array(sure)))
-        right = np.array(own["right"], dtype=bool)[order]
+        guesses = columns(trial, confidence, view)
+        confidences = columns(trial, ordered_by, view)["of_headline"] if ordered_by else guesses["confidence"]
+        order = np.lexsort((guesses["bits"], -np.array(confidences)))
+        right = np.array(guesses["right"], dtype=bool)[order]
         sorted_weights = weights[:, order]
         wrong = (sorted_weights * ~right).cumsum(axis=1)
         return (sorted_weights * (right & (wrong < wrong_allowed(len(order))))).sum(axis=1) / weights.sum(axis=1)
@@ -78,19 +79,19 @@ def early_stop(confidence: str = "calibrated", view: str = HEADLINE, ordered_by:
 
 
 MEASURES: dict[str, Callable[..., Measure]] = {"recall": recall, "early stop": early_stop}
-"""Both figures of the paper, by the names of their columns."""
+"""The paper's two measures, by the names of their columns."""
 
 
 def mean_of(field: str, *, right: bool, scale: float = 1.0, confidence: str = "calibrated") -> Measure:
-    """The mean of a column over the right guesses, or the wrong ones, times ``scale``; NaN where there are none."""
+    """Measure the mean of a column over right or wrong guesses, times ``scale``; NaN if there are none."""
 
     def measure(trial: StudyTrial, weights: FloatArray) -> FloatArray:
         import numpy as np
 
-        own = columns(trial, confidence)
-        chosen = weights * (np.array(own["right"], dtype=bool) == right)
+        guesses = columns(trial, confidence)
+        chosen = weights * (np.array(guesses["right"], dtype=bool) == right)
         count = chosen.sum(axis=1)
-        total = chosen @ np.array(own[field], dtype=np.float64) * scale
+        total = chosen @ np.array(guesses[field], dtype=np.float64) * scale
         return np.divide(total, count, out=np.full(len(count), np.nan), where=count > 0)
 
     return measure
@@ -104,24 +105,24 @@ def _share(weights: FloatArray, hits: Sequence[int]) -> FloatArray:
 
 
 def value(trial: StudyTrial, measure: Measure) -> float:
-    """A measure of a trial as it is."""
+    """Return a measure of a trial with equal weights."""
     import numpy as np
 
     return float(measure(trial, np.ones((1, _pairs(trial))))[0])
 
 
 def measured(trials: Sequence[StudyTrial], measure: Measure, most: float = 1.0) -> Measured | None:
-    """A measure's mean over seeds, with its interval and standard deviation; None where there is none."""
+    """Return a measure's mean over seeds with interval and standard deviation, or None if it is undefined."""
     values = [value(trial, measure) for trial in trials]
-    known = [each for each in values if math.isfinite(each)]
+    known = [item for item in values if math.isfinite(item)]
     return Measured.over_seeds(known, most) if known else None
 
 
 @dataclass(frozen=True)
 class MeasureContrast:
-    """A weighted sum of measures, its 95 % bootstrap interval, and p of it being 0.
+    """A weighted sum of measures, its 95 % bootstrap interval, and p for the hypothesis that it is 0.
 
-    p is the normal distribution's, with the draws' standard deviation; None where there are none.
+    p is from a normal distribution with the standard deviation of the bootstrap draws, None without draws.
     """
 
     value: float
@@ -130,82 +131,81 @@ class MeasureContrast:
     p: float | None = None
 
     def above(self, least: float = 0.0) -> bool | None:
-        """Whether it is above ``least``; None where the interval does not tell."""
-        return told(self.low > least + ROUNDING, self.high < least - ROUNDING)
+        """Return True if the interval is above ``least``, False if it is below, else None."""
+        return decide(self.low > least + ROUNDING, self.high < least - ROUNDING)
 
     def __str__(self) -> str:
         if math.isnan(self.low):
             return "not measured"
-        value, low, high = (0.0 if abs(each) < ROUNDING else each for each in (self.value, self.low, self.high))
+        value, low, high = (0.0 if abs(bound) < ROUNDING else bound for bound in (self.value, self.low, self.high))
         return f"{value:+.3g} [{low:+.3g}, {high:+.3g}]"
 
 
 def contrast(*terms: Term) -> MeasureContrast:
-    """The sum of coefficient × mean over seeds, with pairs and seeds drawn anew for all terms alike.
+    """Return the sum of coefficient × mean over seeds, with pairs and seeds resampled jointly for all terms.
 
-    The trials of all terms go by the same seeds, in order, and the same pairs. Bounds are NaN where a measure is not
-    defined.
+    The trials of all terms have equal seeds, in order, and equal pairs. Bounds are NaN if a measure is undefined.
     """
     import numpy as np
 
     trials = terms[0][1]
     pairs, seeds = _pairs(trials[0]), len(trials)
-    weights, chosen = _drawn_anew(pairs), _drawn_anew(seeds)
+    weights, chosen = _resample_weights(pairs), _resample_weights(seeds)
     sums, point = np.zeros((RESAMPLES, seeds)), 0.0
-    for coefficient, own, measure in terms:
-        sums += coefficient * np.stack([measure(trial, weights) for trial in own], axis=1)
-        point += coefficient * fmean(value(trial, measure) for trial in own)
-    drawn = (sums * chosen).sum(axis=1) / seeds
-    known = drawn[np.isfinite(drawn)]
+    for coefficient, group, measure in terms:
+        sums += coefficient * np.stack([measure(trial, weights) for trial in group], axis=1)
+        point += coefficient * fmean(value(trial, measure) for trial in group)
+    resampled = (sums * chosen).sum(axis=1) / seeds
+    known = resampled[np.isfinite(resampled)]
     if not len(known):
         return MeasureContrast(point, math.nan, math.nan)
     low, high = np.quantile(known, [0.025, 0.975])
-    # Shares of the draws beyond 0 would end at 1 / RESAMPLES, too coarse to bear a correction for many tests.
+    # The share of draws beyond 0 is at least 1 / RESAMPLES, which is too coarse for a correction for many tests.
     error = float(known.std())
     p = math.erfc(abs(point) / error / math.sqrt(2)) if error > ROUNDING else float(abs(point) <= ROUNDING)
     return MeasureContrast(point, float(low), float(high), p)
 
 
 def difference(one: Side, other: Side) -> MeasureContrast:
-    """How much more one setting has than another."""
+    """Return the contrast of one setting minus another."""
     return contrast((1.0, *one), (-1.0, *other))
 
 
 def more(words: str, one: Side, other: Side) -> Claim:
-    """The claim that one setting has more than another."""
-    found = difference(one, other)
+    """Claim that one setting has a higher value than another."""
+    change = difference(one, other)
     sides = [fmean([value(trial, measure) for trial in trials]) for trials, measure in (one, other)]
-    return Claim(words, found.above(), f"{sides[0]:.3f} against {sides[1]:.3f}, difference {found}", found.p)
+    return Claim(words, change.above(), f"{sides[0]:.3f} against {sides[1]:.3f}, difference {change}", change.p)
 
 
-def above(words: str, found: MeasureContrast, what: str, least: float = 0.0) -> Claim:
-    """The claim that a contrast is above ``least``."""
-    return Claim(words, found.above(least), f"{what} {found}", found.p if least == 0 else None)
+def above(words: str, contrasted: MeasureContrast, label: str, least: float = 0.0) -> Claim:
+    """Claim that a contrast is above ``least``."""
+    return Claim(words, contrasted.above(least), f"{label} {contrasted}", contrasted.p if least == 0 else None)
 
 
-def every(words: str, found: Mapping[str, MeasureContrast]) -> Claim:
-    """The claim that all of several contrasts are above 0: not so if one is not, untold if one is.
+def every(words: str, contrasts: Mapping[str, MeasureContrast]) -> Claim:
+    """Claim that all contrasts are above 0: refuted if one is below, inconclusive if one is undecided.
 
-    p is the largest of all; where one is below 0, the least of such, times their number.
+    p is the largest of all. If a contrast is below 0, p is the smallest of these, times the number of contrasts.
     """
-    verdict = all_told([each.above() for each in found.values()])
-    known = [each.p for each in found.values() if each.p is not None]
-    below = [each.p for each in found.values() if each.p is not None and each.above() is False]
-    p = min(1.0, min(below) * len(found)) if below else max(known) if len(known) == len(found) else None
-    return Claim(words, verdict, "; ".join(f"{name} {each}" for name, each in found.items()), p)
+    verdict = decide_all([item.above() for item in contrasts.values()])
+    known = [item.p for item in contrasts.values() if item.p is not None]
+    below = [item.p for item in contrasts.values() if item.p is not None and item.above() is False]
+    p = min(1.0, min(below) * len(contrasts)) if below else max(known) if len(known) == len(contrasts) else None
+    return Claim(words, verdict, "; ".join(f"{name} {item}" for name, item in contrasts.items()), p)
 
 
 def intervals(trials: Sequence[StudyTrial]) -> str:
-    """What intervals mean, as a sentence for the table's notes."""
+    """Describe the intervals, as a sentence for the table's notes."""
     return (
-        f"Claims go by paired differences whose 95 % intervals come from {RESAMPLES:,} bootstrap draws of the "
+        f"Claims are judged by paired differences with 95 % intervals from {RESAMPLES:,} bootstrap draws of the "
         f"{_pairs(trials[0])} pairs and the seeds; intervals in the table are Student's over seeds alone."
     )
 
 
 @lru_cache(maxsize=4)
-def _drawn_anew(count: int) -> FloatArray:
-    """How often each of ``count`` things comes in each draw of as many with replacement, ``[draws, count]``."""
+def _resample_weights(count: int) -> FloatArray:
+    """Return how often each of ``count`` items occurs in each resample with replacement, ``[draws, count]``."""
     import numpy as np
 
     generator = np.random.default_rng(count)

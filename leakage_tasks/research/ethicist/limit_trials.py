@@ -1,4 +1,4 @@
-"""Trials of what Ethicist leaves open: prefixes chosen at random, and prompts carried over to another model."""
+"""Trials of limitations of Ethicist: random prefixes, and prompts transferred to another model."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from leakage_tasks.pairs import Pair
     from leakage_tasks.targets.suffix.target import CausalSuffixes
 
-_KEPT = ("victim", "size", "data", "test", "validation", "tuning", "scheme", "samples", "seed")
+_CONFIG_FIELDS = ("victim", "size", "data", "test", "validation", "tuning", "scheme", "samples", "seed")
 BENCHMARK, RANDOM = "benchmark", "random"
 RANDOM_PAIRS = "random_pairs"
-"""The folder of ``LEAKAGE_DATA`` with prefixes and suffixes drawn at random from a public model's training data."""
+"""The folder of ``LEAKAGE_DATA`` with prefixes and suffixes from random positions of a public model's training data."""
 NONE, OWN, AS_IS, LINEAR, NEAREST = "no prompt", "its own prompt", "as it is", "linear map", "nearest tokens"
-CARRIED = (AS_IS, LINEAR, NEAREST)
-"""Ways of carrying a prompt over to another model."""
+TRANSFERRED = (AS_IS, LINEAR, NEAREST)
+"""Ways of transferring a prompt to another model."""
 
 
 def prefix_trials(plan: StudyPlan) -> list[Config]:
-    """The main model, with and without a prompt, after the benchmark's prefixes and after random ones."""
+    """List the main model, with and without a prompt, after the benchmark's prefixes and after random ones."""
     size = ground_at(plan.scale).main
     return [
         {**_config(plan, seed, size, prompt), "prefixes": prefixes}
@@ -37,7 +37,9 @@ def prefix_trials(plan: StudyPlan) -> list[Config]:
 
 
 def transfer_trials(plan: StudyPlan) -> list[Config]:
-    """Every larger model, and one of the smallest one's width: no prompt, its own, and the smallest one's."""
+    """List every larger model and one with the smallest model's width: without a prompt, with its own, and with the
+    transferred prompt.
+    """
     victims = family(plan)
     source, *targets = victims
     return [
@@ -46,7 +48,7 @@ def transfer_trials(plan: StudyPlan) -> list[Config]:
             "size": target,
             "victim": victims[target],
             "data": fingerprint(victims[target]),
-            "source": victims[source] if way in CARRIED else None,
+            "source": victims[source] if way in TRANSFERRED else None,
             "way": way,
         }
         for target in targets
@@ -56,9 +58,10 @@ def transfer_trials(plan: StudyPlan) -> list[Config]:
 
 
 def family(plan: StudyPlan) -> dict[str, Victim]:
-    """The smallest model, whose prompts are carried over, one of its width and another depth, and the main one.
+    """Return the smallest model, whose prompts are transferred, one of its width with another depth, and the main
+    model.
 
-    At the paper's scale there is none of its width, and all larger ones.
+    At ``paper`` there is no model of its width, and all larger models are returned.
     """
     from leakage_tasks.research.victims.pair_lm import PairRecipe
 
@@ -73,19 +76,22 @@ def family(plan: StudyPlan) -> dict[str, Victim]:
 
 
 def ways(source: Victim, target: Victim) -> tuple[str, ...]:
-    """What a model is attacked with; a prompt goes over as it is between models of one width alone."""
-    same = not isinstance(source, str) and not isinstance(target, str)
-    wide = same and source["recipe"]["hidden"] == target["recipe"]["hidden"]  # type: ignore[index]
-    return (NONE, OWN, *(way for way in CARRIED if wide or way != AS_IS))
+    """Return the prompts that a model is attacked with. Only models of equal width can use a prompt unchanged."""
+    both_trained = not isinstance(source, str) and not isinstance(target, str)
+    equal_widths = both_trained and source["recipe"]["hidden"] == target["recipe"]["hidden"]  # type: ignore[index]
+    return (NONE, OWN, *(way for way in TRANSFERRED if equal_widths or way != AS_IS))
 
 
 def _config(plan: StudyPlan, seed: int, size: str, with_prompt: bool) -> Config:
     config = of_size(plan, seed, size, with_prompt)
-    return {name: config[name] for name in _KEPT}
+    return {name: config[name] for name in _CONFIG_FIELDS}
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Attack pairs. ``views`` is as in :func:`leakage_tasks.research.ethicist.trials.run`, of calibrated confidence."""
+    """Attack pairs.
+
+    ``views`` is as in :func:`leakage_tasks.research.ethicist.trials.run`, for calibrated confidence.
+    """
     from leakage_tasks.attacks.suffix.attack import attack_pairs
     from leakage_tasks.attacks.suffix.request import SuffixRequest
     from leakage_tasks.research.ethicist.victims import pairs_of, suffixes_of, tuned_prompt
@@ -93,19 +99,19 @@ def run(config: Config, shared: Path) -> Result:
 
     pairs = pairs_of(config, shared)
     if config.get("source") is not None:
-        target = carried(config, shared)
+        target = with_transferred_prompt(config, shared)
     else:
         prompt = None if config["tuning"] is None else tuned_prompt(config, pairs, shared)
         target = suffixes_of(config["victim"], config["data"], shared, prompt)
     attacked = random_pairs(config) if config.get("prefixes") == RANDOM else pairs.test
     scheme = DecodingConfig(**config["scheme"])
-    order = SuffixRequest(scheme=scheme, samples=config["samples"], seed=config["seed"], lowercase=False)
-    findings = attack_pairs(target, attacked, order)
-    views = [each.views[HEADLINE] for each in findings]
+    request = SuffixRequest(scheme=scheme, samples=config["samples"], seed=config["seed"], lowercase=False)
+    findings = attack_pairs(target, attacked, request)
+    views = [finding.views[HEADLINE] for finding in findings]
     choices = [view.choices["calibrated"] for view in views]
     fields = ("confidence", "of_headline", "place", "count", "bits")
-    columns: dict[str, list[Any]] = {name: [getattr(each, name) for each in choices] for name in fields}
-    right = [int(each.wrong == 0) for each in choices]
+    columns: dict[str, list[Any]] = {name: [getattr(finding, name) for finding in choices] for name in fields}
+    right = [int(finding.wrong == 0) for finding in choices]
     return {
         "views": {HEADLINE: {"calibrated": {"right": right, **columns}}},
         "p_z_bits": [view.p_z_bits for view in views],
@@ -114,10 +120,10 @@ def run(config: Config, shared: Path) -> Result:
 
 
 def random_pairs(config: Config) -> Sequence[Pair]:
-    """As many pairs as are tested, cut from training text that nobody chose; the same for all seeds.
+    """Return as many pairs as are tested, cut from random training text; identical for all seeds.
 
-    A model of the lab has read that text once or twice after its pairs. Raises LeakageError where that of a public
-    model is not there.
+    A model trained here has read this text once or twice after its pairs. Raises LeakageError if the text of a public
+    model is missing.
     """
     from leakage_tasks.core.errors import LeakageError
     from leakage_tasks.pairs import Pair
@@ -130,22 +136,24 @@ def random_pairs(config: Config) -> Sequence[Pair]:
         folder = data_folder() / RANDOM_PAIRS
         if not folder.is_dir():
             raise LeakageError(
-                f"{folder}: no such folder: put prefixes and suffixes from random places of the model's training data "
-                "there, as train_prefix.npy and train_suffix.npy, or take --scale small"
+                f"{folder}: no such folder: save prefixes and suffixes from random positions of the model's training "
+                "data there, as train_prefix.npy and train_suffix.npy, or use --scale small"
             )
         return read_pairs(Source(str(folder), split="all"))[:1000]
     fields: dict[str, Any] = {
-        name: tuple(each) if isinstance(each, list) else each for name, each in victim["recipe"].items()
+        name: tuple(item) if isinstance(item, list) else item for name, item in victim["recipe"].items()
     }
     recipe = PairRecipe(**fields)
     corpus = recipe.corpus(0)
     rows = corpus.filler[rows_read(len(corpus.filler), victim["reading"])][: config["test"]].tolist()
     length = recipe.prefix_length, recipe.prefix_length + recipe.suffix_length
-    return [Pair(place, tuple(row[: length[0]]), tuple(row[length[0] : length[1]])) for place, row in enumerate(rows)]
+    return [Pair(index, tuple(row[: length[0]]), tuple(row[length[0] : length[1]])) for index, row in enumerate(rows)]
 
 
 def rows_read(count: int, steps: int, seed: int = 0) -> Any:
-    """Which of ``count`` rows :func:`~leakage_tasks.research.ethicist.victims.read_on` reads, each once, in order."""
+    """Return the indices of rows that :func:`~leakage_tasks.research.ethicist.victims.read_on` reads, each once, in
+    order.
+    """
     import numpy as np
 
     from leakage_tasks.research.ethicist.victims import BATCH
@@ -155,21 +163,21 @@ def rows_read(count: int, steps: int, seed: int = 0) -> Any:
     return drawn[np.sort(np.unique(drawn, return_index=True)[1])]
 
 
-def carried(config: Config, shared: Path) -> CausalSuffixes:
-    """The attacked model behind the prompt that was tuned on the ``source``, carried over in a ``way``."""
+def with_transferred_prompt(config: Config, shared: Path) -> CausalSuffixes:
+    """Return the attacked model with the prompt that was tuned on the ``source`` and transferred in a ``way``."""
     from safetensors.torch import load_file
 
-    from leakage_tasks.research.ethicist.prompt_transfer import behind, carry
+    from leakage_tasks.research.ethicist.prompt_transfer import transfer_prompt, with_prompt
     from leakage_tasks.research.ethicist.victims import pairs_of, suffixes_of, tuned_prompt
     from leakage_tasks.training.prompt.files import WEIGHTS
 
-    own = {**config, "victim": config["source"]}
-    folder = tuned_prompt(own, pairs_of(own, shared), shared)
+    source_config = {**config, "victim": config["source"]}
+    folder = tuned_prompt(source_config, pairs_of(source_config, shared), shared)
     prompt = load_file(folder / WEIGHTS)["prompt_embeddings"]
-    source, target = (suffixes_of(each, config["data"], shared) for each in (config["source"], config["victim"]))
-    first, second = (each.sampler.target.model.get_input_embeddings().weight.detach() for each in (source, target))
-    return behind(target, carry(prompt, first, second, config["way"]))
+    source, target = (suffixes_of(item, config["data"], shared) for item in (config["source"], config["victim"]))
+    first, second = (item.sampler.target.model.get_input_embeddings().weight.detach() for item in (source, target))
+    return with_prompt(target, transfer_prompt(prompt, first, second, config["way"]))
 
 
 register_limit_study = registrar("ethicist", "Zhang, Wen and Huang 2023", SCALES, run)
-"""Registers studies of limitations."""
+"""Register a study of limitations."""

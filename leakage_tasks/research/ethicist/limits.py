@@ -1,4 +1,4 @@
-"""Limitations of Zhang, Wen and Huang (2023) as studies: random prefixes, and prompts carried over to other models."""
+"""Studies of limitations of Zhang, Wen and Huang (2023): random prefixes, and prompts transferred to other models."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from leakage_tasks.research.ethicist.guesses import (
 from leakage_tasks.research.ethicist.limit_trials import (
     AS_IS,
     BENCHMARK,
-    CARRIED,
     LINEAR,
     NEAREST,
     NONE,
     OWN,
     RANDOM,
+    TRANSFERRED,
     family,
     prefix_trials,
     register_limit_study,
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 
 METHODS = {False: "no prompt", True: "Ethicist"}
 FALL = "fall"
-"""In place of a kind of prefixes: the difference between both."""
+"""Replaces the kind of prefixes in the row of differences."""
 
 
-def apart(measure: Measure) -> Measure:
-    """A measure for pairs that are others than those it is compared with: they are drawn anew on their own."""
+def independently_resampled(measure: Measure) -> Measure:
+    """Return a measure for a comparison with other pairs: it resamples its pairs independently."""
 
     def shifted(trial: StudyTrial, weights: FloatArray) -> FloatArray:
         import numpy as np
@@ -57,33 +57,38 @@ def apart(measure: Measure) -> Measure:
 
 
 def random_prefixes(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Recall after the benchmark's prefixes and after random ones, and how far it falls."""
+    """Report recall after the benchmark's prefixes and after random prefixes, and the difference."""
     by = grouped(trials, lambda config: (config["prefixes"], config["tuning"] is not None))
     rows, claims = list[TableRow](), list[Claim]()
     for tuned, method in METHODS.items():
         benchmark, random = by[BENCHMARK, tuned], by[RANDOM, tuned]
         falls = {
-            what: difference((benchmark, measure()), (random, apart(measure()))) for what, measure in MEASURES.items()
+            column: difference((benchmark, measure()), (random, independently_resampled(measure())))
+            for column, measure in MEASURES.items()
         }
-        for prefixes, own in ((BENCHMARK, benchmark), (RANDOM, random)):
-            figures = {what: measured(own, measure()) for what, measure in MEASURES.items()}
-            rows.append({"method": method, "prefixes": prefixes, "published": Published(None), **figures, **_bits(own)})
-        rows.append({"method": method, "prefixes": FALL, **{what: _cell(each, trials) for what, each in falls.items()}})
+        for prefixes, group in ((BENCHMARK, benchmark), (RANDOM, random)):
+            figures = {column: measured(group, measure()) for column, measure in MEASURES.items()}
+            rows.append(
+                {"method": method, "prefixes": prefixes, "published": Published(None), **figures, **_bits(group)}
+            )
+        rows.append(
+            {"method": method, "prefixes": FALL, **{column: _cell(fall, trials) for column, fall in falls.items()}}
+        )
         words = {"recall": "recall", "early stop": "recall_early_stop"}
         claims += [
-            above(f"{words[what]} falls at random prefixes, {method}", each, FALL) for what, each in falls.items()
+            above(f"{words[column]} falls at random prefixes, {method}", fall, FALL) for column, fall in falls.items()
         ]
     return Report(list(rows[0]), rows, claims, [*differences(plan.scale), _random_note(plan), intervals(trials)])
 
 
 def _bits(trials: Sequence[StudyTrial]) -> TableRow:
-    """The mean cost of a true suffix."""
+    """Return the mean cost of a true suffix."""
     means = [sum(trial.result["bits"]) / len(trial.result["bits"]) for trial in trials]
     return {"suffix (bits)": Measured.mean(means)}
 
 
-def _cell(found: MeasureContrast, trials: Sequence[StudyTrial]) -> Measured:
-    return Measured(found.value, found.low, found.high, len({trial.config["seed"] for trial in trials}))
+def _cell(contrast: MeasureContrast, trials: Sequence[StudyTrial]) -> Measured:
+    return Measured(contrast.value, contrast.low, contrast.high, len({trial.config["seed"] for trial in trials}))
 
 
 def _random_note(plan: StudyPlan) -> str:
@@ -92,14 +97,14 @@ def _random_note(plan: StudyPlan) -> str:
     victim = ground_at(plan.scale).sizes[ground_at(plan.scale).main]
     assert isinstance(victim, dict)
     return (
-        f"Random prefixes are cut from the other text that the model was trained on last, each piece of it once or "
-        f"twice; the benchmark's pairs it has seen {victim['recipe']['epochs']} times. So they fall for what the "
-        "benchmark's are chosen by: suffixes that a model is known to give back are mostly those it saw often."
+        "Random prefixes come from the other text of the end of training, which the model read once or twice; it "
+        f"read the benchmark's pairs {victim['recipe']['epochs']} times. Values fall because the benchmark selects "
+        "suffixes that a model reproduces, which are mostly suffixes that it read often."
     )
 
 
 def transfer(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Recall with the prompt of the smallest model put before others."""
+    """Report recall of models with the smallest model's prompt."""
     by = grouped(trials, lambda config: (config["size"], config["way"]))
     source, *targets = family(plan)
     rows: list[TableRow] = [
@@ -107,48 +112,49 @@ def transfer(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
             "model": target,
             "prompt": way,
             "published": Published(None),
-            **{what: measured(own, measure()) for what, measure in MEASURES.items()},
-            **({"recall gained": _cell(_gain(by[target, NONE], own), own)} if way != NONE else {}),
+            **{column: measured(group, measure()) for column, measure in MEASURES.items()},
+            **({"recall gained": _cell(_gain(by[target, NONE], group), group)} if way != NONE else {}),
         }
-        for (target, way), own in by.items()
+        for (target, way), group in by.items()
     ]
     claims = [claim for target in targets for claim in _target_claims(target, by)]
     columns = ["model", "prompt", "published", *MEASURES, "recall gained"]
     return Report(columns, rows, claims, [*differences(plan.scale), *_transfer_notes(source), intervals(trials)])
 
 
-def _gain(without: Sequence[StudyTrial], own: Sequence[StudyTrial]) -> MeasureContrast:
-    return difference((own, recall()), (without, recall()))
+def _gain(without: Sequence[StudyTrial], group: Sequence[StudyTrial]) -> MeasureContrast:
+    return difference((group, recall()), (without, recall()))
 
 
 def _target_claims(target: str, by: Mapping[tuple[str, str], list[StudyTrial]]) -> list[Claim]:
-    """Whether a prompt that was carried over to a model is better than none, and worse than its own."""
-    without, own = by[target, NONE], by[target, OWN]
-    claims = [more(f"{target}: its own prompt lifts recall over none", (own, recall()), (without, recall()))]
-    for way in CARRIED:
+    """Claim that a transferred prompt is better than no prompt, and worse than the model's own prompt."""
+    without, with_own_prompt = by[target, NONE], by[target, OWN]
+    claims = [more(f"{target}: its own prompt lifts recall", (with_own_prompt, recall()), (without, recall()))]
+    for way in TRANSFERRED:
         if (target, way) in by:
             side: Side = by[target, way], recall()
+            claims.append(more(f"{target}: a transferred prompt ({way}) lifts recall", side, (without, recall())))
             claims.append(
-                more(f"{target}: a prompt carried over ({way}) lifts recall over none", side, (without, recall()))
-            )
-            claims.append(
-                more(f"{target}: its own prompt has more recall than one carried over ({way})", (own, recall()), side)
+                more(
+                    f"{target}: its own prompt has more recall than a transferred one ({way})",
+                    (with_own_prompt, recall()),
+                    side,
+                )
             )
     return claims
 
 
 def _transfer_notes(source: str) -> list[str]:
     return [
-        f"The prompt is that of {source}, the smallest model, which is the cheapest to tune.",
-        f"'{AS_IS}': the same vectors, which takes a model of equal width. '{LINEAR}': the least-squares map from one "
-        f"table of embeddings to the other, for both models know the same tokens. '{NEAREST}': of each vector the "
-        "token whose embedding has the highest cosine with it, and the other model's embedding of that token. The last "
-        "two go between any widths.",
+        f"The prompt was tuned on {source}, the smallest model, because this has the lowest cost.",
+        f"'{AS_IS}': unchanged vectors, which requires equal widths. '{LINEAR}': the least-squares map from one "
+        f"table of embeddings to the other, as both models share a tokenizer. '{NEAREST}': the other model's embedding "
+        "of the token whose embedding has the highest cosine with the vector. The last two work with all widths.",
     ]
 
 
 def plotter(group: str, series: str) -> Draw:
-    """A plot of recall with intervals: a place for each ``group`` of rows, a colour and mark for each ``series``."""
+    """Return a function that plots recall with intervals: a position per ``group``, a colour per ``series``."""
 
     def plot(report: Report, path: Path) -> None:
         rows = [row for row in report.rows if row[series] != FALL]
@@ -158,10 +164,10 @@ def plotter(group: str, series: str) -> Draw:
         for row in rows:
             number = names.index(str(row[series]))
             value, low, high = point_of(row["recall"]) or (0.0, 0.0, 0.0)
-            place = groups.index(str(row[group])) + (number - (len(names) - 1) / 2) * 0.15
-            look: dict[str, Any] = {"fmt": marker(number), "color": colour(number), "capsize": 3}
+            position = groups.index(str(row[group])) + (number - (len(names) - 1) / 2) * 0.15
+            style: dict[str, Any] = {"fmt": marker(number), "color": colour(number), "capsize": 3}
             label = str(row[series]) if str(row[group]) == groups[0] else None
-            axes.errorbar(place, value, yerr=[[value - low], [high - value]], label=label, **look)
+            axes.errorbar(position, value, yerr=[[value - low], [high - value]], label=label, **style)
         axes.set_xticks(range(len(groups)), groups)
         axes.set_ylim(bottom=0)
         axes.set_ylabel("recall")
@@ -182,7 +188,7 @@ register_limit_study(
 )
 register_limit_study(
     "transfer",
-    "a prompt carried over to other models",
+    "a prompt transferred to other models",
     "Limitations",
     transfer_trials,
     transfer,

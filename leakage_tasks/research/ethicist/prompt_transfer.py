@@ -1,4 +1,4 @@
-"""A soft prompt tuned for one model put before another one of its family."""
+"""Transfer of a soft prompt from one model to another of its family."""
 
 from __future__ import annotations
 
@@ -10,13 +10,19 @@ if TYPE_CHECKING:
     from leakage_tasks.targets.suffix.target import CausalSuffixes
 
 
-def carry(prompt: Tensor, source: Tensor, target: Tensor, way: str) -> Tensor:
-    """A prompt ``[length, source width]`` as vectors of another model, ``[length, target width]``.
+def transfer_prompt(prompt: Tensor, source: Tensor, target: Tensor, way: str) -> Tensor:
+    """Convert a prompt ``[length, source width]`` to vectors of another model, ``[length, target width]``.
 
-    ``source`` and ``target`` are the models' embedding tables, a row a token, of one tokenizer. ``as it is`` takes
-    equal widths. ``linear map`` is the least-squares map from the source's embeddings to the target's. ``nearest
-    tokens`` takes for each vector the target's embedding of the token whose embedding in the source has the highest
-    cosine with it. Raises ValueError for another way.
+    Args:
+        prompt: the vectors.
+        source: embeddings of the model that the prompt was tuned on, a row per token.
+        target: embeddings of the other model, with the same tokenizer.
+        way: ``as it is`` (equal widths only), ``linear map`` (least-squares map from source to target
+            embeddings), or ``nearest tokens`` (the target's embedding of the token whose source embedding has
+            the highest cosine with the vector).
+
+    Raises:
+        ValueError: ``way`` is unknown.
     """
     import torch
 
@@ -29,18 +35,18 @@ def carry(prompt: Tensor, source: Tensor, target: Tensor, way: str) -> Tensor:
     if way == "nearest tokens":
         unit = torch.nn.functional.normalize
         return target[(unit(prompt.float(), dim=1) @ unit(source, dim=1).T).argmax(dim=1)]
-    raise ValueError(f"{way!r} is no way of carrying a prompt over")
+    raise ValueError(f"{way!r} is not a way to transfer a prompt")
 
 
-def behind(target: CausalSuffixes, prompt: Tensor) -> CausalSuffixes:
-    """The model of ``target`` behind ``prompt`` ``[length, width]``."""
+def with_prompt(target: CausalSuffixes, prompt: Tensor) -> CausalSuffixes:
+    """Return the model of ``target`` with ``prompt`` ``[length, width]`` in front of its input."""
     import torch
     from peft import PromptTuningConfig, TaskType, get_peft_model
 
     from leakage_tasks.targets.causal.target import CausalTarget
     from leakage_tasks.targets.suffix.target import CausalSuffixes
 
-    own = target.sampler.target
+    original = target.sampler.target
     length, width = prompt.shape
     settings = PromptTuningConfig(
         task_type=TaskType.CAUSAL_LM,
@@ -51,7 +57,7 @@ def behind(target: CausalSuffixes, prompt: Tensor) -> CausalSuffixes:
         num_layers=1,
         num_attention_heads=1,
     )
-    model: Any = get_peft_model(own.model, settings)
+    model: Any = get_peft_model(original.model, settings)
     with torch.no_grad():
         model.prompt_encoder["default"].embedding.weight.copy_(prompt)
-    return CausalSuffixes(CausalTarget(model.eval(), own.tokenizer))
+    return CausalSuffixes(CausalTarget(model.eval(), original.tokenizer))

@@ -1,4 +1,4 @@
-"""Tables 2, 3 and 4 of Zhang, Wen and Huang, "Ethicist" (2023): methods, ways of decoding, right and wrong guesses."""
+"""Tables 2, 3 and 4 of Zhang, Wen and Huang, "Ethicist" (2023): methods, decoding, right and wrong guesses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 
 Guesses = tuple[list[StudyTrial], str]
-"""The trials of one setting, and the confidence their guesses go by."""
+"""The trials of one setting, and the confidence that selects their guesses."""
 BASELINES = ("perplexity", "comparing_lm", "zlib", "lowercase")
 
 TABLE_2: dict[str, tuple[str, str, float | str | None, float | str | None]] = {
@@ -58,26 +58,26 @@ TABLE_2: dict[str, tuple[str, str, float | str | None, float | str | None]] = {
 }
 """Setting, confidence, published recall and recall_early_stop by row."""
 TABLE_2_NOTE = (
-    "Table 2's cells are lost; published figures are those of section 4.4. Which rows 60.8 and 62.3, 48.7 and 52.4 "
-    "belong to is our reading; 53.3 is 62.8 less the 9.5 that tuning is said to add."
+    "Table 2's cells are not in the source; published values are from section 4.4. The rows of 60.8 and 62.3, 48.7 "
+    "and 52.4 are our interpretation; 53.3 is 62.8 minus the 9.5 that tuning adds according to the text."
 )
 RIGHT_REPEATED = 85.38
 """Table 4's average repeat time of right predictions, quoted in section 5 with the recalls below."""
 RECALL_AT = {1: 0.63, 3: None, 100: 0.69}
 NEARLY = 0.02
-"""How close recall@3 must be to recall@100 to count as equal."""
+"""Largest difference of recall@3 and recall@100 that counts as equal."""
 
 
 table_2_trials = partial(each_seed, makers=(untuned, tuned, unsmoothed))
-"""No prompt, Ethicist's, and one without smoothing."""
+"""List trials without a prompt, with Ethicist's prompt, and with a prompt tuned without smoothing."""
 table_3_trials = partial(each_seed, makers=[partial(decoded, decoding=decoding) for decoding in DECODINGS])
-"""Ethicist's prompt, decoded in four ways."""
+"""List trials of Ethicist's prompt with four decodings."""
 table_4_trials = partial(each_seed, makers=[tuned])
-"""Ethicist."""
+"""List trials of Ethicist."""
 
 
 def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Recall and recall_early_stop of baselines, Ethicist and its ablations."""
+    """Report recall and recall_early_stop of baselines, Ethicist and its ablations."""
     settings = by_setting(trials)
     rows: list[TableRow] = [
         {
@@ -93,29 +93,29 @@ def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def table_2_claims(settings: dict[str, list[StudyTrial]]) -> list[Claim]:
-    """What section 4.4 concludes from Table 2."""
-    none, smooth, plain = (settings[name] for name in (UNTUNED, SMOOTH, PLAIN))
+    """Return the conclusions of section 4.4 from Table 2 as claims."""
+    no_prompt, smooth, plain = (settings[name] for name in (UNTUNED, SMOOTH, PLAIN))
 
     def compared(words: str, measure: Callable[[str], Measure], one: Guesses, other: Guesses) -> Claim:
         return more(words, (one[0], measure(one[1])), (other[0], measure(other[1])))
 
-    ours, bare, plainly = ((setting, "calibrated") for setting in (smooth, none, plain))
+    ours, bare, plainly = ((setting, "calibrated") for setting in (smooth, no_prompt, plain))
     uncalibrated, by_perplexity = (smooth, "perplexity"), early_stop("calibrated", ordered_by="perplexity")
-    same = "the same guesses ordered by calibrated confidence give a higher recall_early_stop than by perplexity"
-    behind = "behind a prompt, calibrated confidence beats comparing (LM) on recall_early_stop"
+    order_claim = "guesses ordered by calibrated confidence give a higher recall_early_stop than by perplexity"
+    prompt_claim = "with a prompt, calibrated confidence beats comparing (LM) on recall_early_stop"
 
     def beaten(measure: Callable[[str], Measure]) -> dict[str, MeasureContrast]:
-        return {name: difference((smooth, measure("calibrated")), (none, measure(name))) for name in BASELINES}
+        return {name: difference((smooth, measure("calibrated")), (no_prompt, measure(name))) for name in BASELINES}
 
     return [
         compared("tuning lifts recall over no tuning", recall, ours, bare),
         compared("tuning lifts recall_early_stop over no tuning", early_stop, ours, bare),
         compared("the smoothing loss lifts recall", recall, uncalibrated, (plain, "perplexity")),
-        more(same, (smooth, early_stop("calibrated")), (smooth, by_perplexity)),
-        more("so they do without a prompt", (none, early_stop("calibrated")), (none, by_perplexity)),
+        more(order_claim, (smooth, early_stop("calibrated")), (smooth, by_perplexity)),
+        more("so they do without a prompt", (no_prompt, early_stop("calibrated")), (no_prompt, by_perplexity)),
         compared("calibration lifts recall_early_stop", early_stop, ours, uncalibrated),
-        compared("calibration lifts recall_early_stop without a prompt", early_stop, bare, (none, "perplexity")),
-        compared(behind, early_stop, plainly, (plain, "comparing_lm")),
+        compared("calibration lifts recall_early_stop without a prompt", early_stop, bare, (no_prompt, "perplexity")),
+        compared(prompt_claim, early_stop, plainly, (plain, "comparing_lm")),
         compared("recall loses more without smoothing than without calibration", recall, uncalibrated, plainly),
         compared(
             "recall_early_stop loses more without calibration than without smoothing", early_stop, plainly, uncalibrated
@@ -126,8 +126,8 @@ def table_2_claims(settings: dict[str, list[StudyTrial]]) -> list[Claim]:
 
 
 def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Recall and recall_early_stop by decoding; searches go by perplexity."""
-    by_decoding = {name: [each for each in trials if each.config["decoding"] == name] for name in DECODINGS}
+    """Report recall and recall_early_stop by decoding; guesses of searches are ordered by perplexity."""
+    by_decoding = {name: [trial for trial in trials if trial.config["decoding"] == name] for name in DECODINGS}
     confidence = {name: "perplexity" if name in ("greedy", "beam") else "calibrated" for name in DECODINGS}
     words = {"greedy": "greedy", "beam": "beam 10", "top-k": "top-k 10", "top-p": "top-p 0.7"}
 
@@ -155,12 +155,12 @@ def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         more("top-p beats beam search on recall_early_stop", side("top-p", early_stop), side("beam", early_stop)),
         more("top-p beats top-k on recall_early_stop", side("top-p", early_stop), side("top-k", early_stop)),
     ]
-    note = "Top-k keeps 10 tokens at temperature 0.8, beam search 10 beams (the paper's Appendix A)."
+    note = "Top-k uses 10 tokens at temperature 0.8, beam search 10 beams (the paper's Appendix A)."
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])
 
 
 def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """What tells right predictions from wrong ones."""
+    """Report features of right and wrong predictions."""
     nats = math.log(2) / trials[0].result["suffix"]
     features = {
         "average confidence": ("confidence", 1.0, None),
@@ -182,7 +182,7 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         for k, published in RECALL_AT.items()
     ]
     columns = ["feature", *(f"{who}{end}" for who in ("right", "wrong", "all") for end in (", published", ""))]
-    note = "The published repeat time and recalls are quoted in the paper's section 5; the rest of Table 4 is lost."
+    note = "The published repeat time and recalls are from section 5; the rest of Table 4 is not in the source."
     right, wrong = (mean_of("count", right=which) for which in (True, False))
     twice = contrast((1.0, trials, right), (-2.0, trials, wrong))
     at = {k: recall_at(k) for k in RECALL_AT}
@@ -195,11 +195,11 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
             (trials, mean_of("confidence", right=False)),
         ),
         above(f"recall@3 is within {NEARLY} of recall@100", gap, "recall@3 − recall@100", -NEARLY),
-        more("a better confidence has room: recall@100 is above recall@1", (trials, at[100]), (trials, at[1])),
+        more("a better confidence is possible: recall@100 is above recall@1", (trials, at[100]), (trials, at[1])),
     ]
     return Report(columns, rows, claims, [*set_up(trials, plan), note])
 
 
 register_study("table-2", "Ethicist, its ablations and baselines", "Table 2", table_2_trials, table_2)
-register_study("table-3", "ways of decoding behind a prompt", "Table 3", table_3_trials, table_3)
+register_study("table-3", "ways of decoding with a prompt", "Table 3", table_3_trials, table_3)
 register_study("table-4", "right and wrong predictions", "Table 4", table_4_trials, table_4)

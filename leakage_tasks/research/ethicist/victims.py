@@ -1,8 +1,7 @@
-"""The models and pairs of a trial of Ethicist, and the prompts tuned for them: each made once, in the shared folder.
+"""Models, pairs and tuned prompts of Ethicist's trials, each created once in the shared folder.
 
-A lab model has read other text since it learnt its pairs, as real models have. What it knew by heart is then partly
-covered, not gone: there is something for a soft prompt to bring back. A model fresh from its pairs says them best after
-the bare prefix, so that tuning adds nothing.
+A model trained here reads other text after its pairs, as real models do. This weakens its memory of the pairs, which a
+soft prompt can then restore. Directly after training on the pairs, a bare prefix works best and tuning adds nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.ethicist.experiment import Victim
 from leakage_tasks.research.framework.registry import Config
-from leakage_tasks.research.framework.shared import sole_maker
+from leakage_tasks.research.framework.shared import create_once
 
 if TYPE_CHECKING:
     from leakage_tasks.pairs import Pair
@@ -25,16 +24,16 @@ if TYPE_CHECKING:
     from leakage_tasks.targets.suffix.target import CausalSuffixes
 
 MISSING = (
-    "the public pairs are not here: set LEAKAGE_DATA to a folder with lm_extraction/ (train_prefix.npy and "
+    "the public pairs are missing: set LEAKAGE_DATA to a folder with lm_extraction/ (train_prefix.npy and "
     "train_suffix.npy of the LM Extraction Benchmark) and gpt2/ (its tokenizer)"
 )
 BATCH, CLIP = 16, 1.0
-"""Rows a batch and the largest norm of a gradient, when a lab model reads on."""
+"""Rows per batch and the largest gradient norm, when a model is trained on other text."""
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """The pairs to tune on, to stop tuning and fit confidences by, and to attack."""
+    """The pairs for tuning, for early stopping and confidences, and for the attack."""
 
     train: tuple[Pair, ...]
     validation: tuple[Pair, ...]
@@ -42,21 +41,21 @@ class Pairs:
 
 
 def pairs_of(config: Config, shared: Path) -> Pairs:
-    """The split, the same for all seeds. Raises LeakageError where the public pairs are missing."""
+    """Return the split, identical for all seeds. Raises LeakageError if the public pairs are missing."""
     from leakage_tasks.pairs.source import Source, read_pairs
 
     victim = config["victim"]
     if isinstance(victim, str):
         data = str(_public() / "lm_extraction")
         return Pairs(*(read_pairs(Source(data, split=split)) for split in ("train", "validation", "test")))
-    # The lab has drawn its pairs at random, so their order is as good as any.
+    # These pairs were drawn at random, so they need no further shuffling.
     rows = read_pairs(Source(str(_lab(victim, config["data"], shared) / "pairs"), split="all"))
     first, second = len(rows) - config["test"] - config["validation"], len(rows) - config["test"]
     return Pairs(rows[:first], rows[first:second], rows[second:])
 
 
 def suffixes_of(victim: Victim, data: str, shared: Path, prompt: Path | None = None) -> CausalSuffixes:
-    """A model, behind a soft prompt if one is given, to draw suffixes from."""
+    """Return a model, with a soft prompt if given, to draw suffixes from."""
     from leakage_tasks.targets.causal.target import CausalTarget
     from leakage_tasks.targets.suffix.target import CausalSuffixes
 
@@ -64,20 +63,20 @@ def suffixes_of(victim: Victim, data: str, shared: Path, prompt: Path | None = N
     if prompt is not None:
         from peft import PeftModel
 
-        behind: Any = PeftModel.from_pretrained(target.model, str(prompt))
-        target = CausalTarget(behind.eval(), target.tokenizer)
+        with_prompt: Any = PeftModel.from_pretrained(target.model, str(prompt))
+        target = CausalTarget(with_prompt.eval(), target.tokenizer)
     return CausalSuffixes(target)
 
 
 def tuned_prompt(config: Config, pairs: Pairs, shared: Path) -> Path:
-    """The folder of the prompt that a trial's ``tuning`` and ``seed`` give, tuned if it is not there yet."""
+    """Return the folder of the prompt for a trial's ``tuning`` and ``seed``; tune it if it does not exist."""
     from leakage_tasks.training.prompt.settings import PromptSettings
     from leakage_tasks.training.prompt.tuning import tune_prompt
 
     victim, settings = config["victim"], PromptSettings(**config["tuning"], seed=config["seed"])
     key = {name: config[name] for name in ("victim", "data", "test", "validation", "tuning", "seed")}
     folder = shared / f"prompt-{_hash(key)}"
-    with sole_maker(folder) as missing:
+    with create_once(folder) as missing:
         if missing:
             model = _loaded(victim, config["data"], shared).model
             tuned = tune_prompt(model, pairs.train, pairs.validation, settings, progress=False)
@@ -86,9 +85,9 @@ def tuned_prompt(config: Config, pairs: Pairs, shared: Path) -> Path:
 
 
 def tuning_record(folder: Path) -> dict[str, Any]:
-    """How the tuning in ``folder`` went: epochs run, the best one, and its validation losses in bits a token."""
+    """Return the record of a tuning: epochs, the best epoch, and its validation loss in bits per token."""
     record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    best = next(each for each in record["losses"] if each["epoch"] == record["best_epoch"])
+    best = next(epoch for epoch in record["losses"] if epoch["epoch"] == record["best_epoch"])
     return {"epochs": len(record["losses"]), "best": record["best_epoch"], "validation": best["validation"]}
 
 
@@ -96,7 +95,7 @@ def _loaded(victim: Victim, data: str, shared: Path) -> Any:
     from leakage_tasks.targets.suffix.target import load_causal_target
     from leakage_tasks.training.rows import chosen_device
 
-    # A model of the lab's own is so small that a GPU would only change its last digits.
+    # Models trained here are small; a GPU would only change the last digits.
     device = chosen_device(None if isinstance(victim, str) else "cpu")
     return load_causal_target(_name(victim, data, shared), "the attacked model", device=device)
 
@@ -106,29 +105,29 @@ def _name(victim: Victim, data: str, shared: Path) -> str:
 
 
 def _lab(victim: dict[str, Any], data: str, shared: Path) -> Path:
-    """The folder of a lab model and its pairs, made if it is not there yet."""
+    """Return the folder of a model trained here and its pairs; train it if it does not exist."""
     recipe = victim["recipe"]
     folder = shared / f"lab-{recipe['layers']}x{recipe['hidden']}-{_hash({'victim': victim, 'data': data})}"
-    with sole_maker(folder) as missing:
+    with create_once(folder) as missing:
         if missing:
             make_lab(victim, folder, _public() if recipe["public"] else None)
     return folder
 
 
 def make_lab(victim: dict[str, Any], folder: Path, data: Path | None) -> None:
-    """Make ``model``, ``pairs`` and ``record.json`` in ``folder``, which is replaced whole.
+    """Train a model; write ``model``, ``pairs`` and ``record.json`` to ``folder``, which is replaced completely.
 
     ``victim`` has the fields of a :class:`~leakage_tasks.research.victims.pair_lm.PairRecipe` as ``recipe``, and
-    ``reading``: how many batches of other text the model reads after its pairs, at the learning rate ``reading_rate``.
-    ``data`` is the folder of the public pairs. ``record.json`` has the greedy recall of the first pairs before and
-    after.
+    ``reading``: the number of batches of other text after the pairs, with the learning rate ``reading_rate``. ``data``
+    is the folder of the public pairs. ``record.json`` has the greedy recall of the first pairs before and after this
+    text.
     """
     from leakage_tasks.research.victims.pair_lm import PairRecipe, save_pair_lm
     from leakage_tasks.research.victims.pair_training import PROBE, greedy_recall, train_pair_lm
 
     # JSON has no tuples.
     recipe_fields: dict[str, Any] = {
-        name: tuple(each) if isinstance(each, list) else each for name, each in victim["recipe"].items()
+        name: tuple(field) if isinstance(field, list) else field for name, field in victim["recipe"].items()
     }
     recipe = PairRecipe(**recipe_fields)
     corpus = recipe.corpus(0, data)
@@ -140,9 +139,9 @@ def make_lab(victim: dict[str, Any], folder: Path, data: Path | None) -> None:
 
 
 def read_on(model: Any, corpus: PairCorpus, steps: int, learning_rate: float, seed: int = 0) -> None:
-    """Train on ``steps`` batches of 16 rows of the corpus' other text, all of whose tokens are learnt; AdamW.
+    """Train on ``steps`` batches of 16 rows of the corpus' other text with AdamW; all tokens are learnt.
 
-    The model is left in evaluation mode, the caller's random state alone.
+    The model is left in evaluation mode. The caller's random state does not change.
     """
     import numpy as np
     import torch

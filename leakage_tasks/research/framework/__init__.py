@@ -1,1 +1,1 @@
-"""Each paper's tables and figures as something to run: the published figure beside the measured one."""
+"""Code that runs studies, stores their results and writes the page of results."""

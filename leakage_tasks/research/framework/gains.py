@@ -1,4 +1,4 @@
-"""What an addition to a paper gains, from a stored result."""
+"""Gains of additions to a paper, computed from stored results."""
 
 from __future__ import annotations
 
@@ -12,46 +12,47 @@ from leakage_tasks.research.framework.report import Measured
 from leakage_tasks.research.framework.stored_results import StoredResult
 
 Gain = Callable[[StoredResult], Measured | None]
-"""A gain in a stored result; None where it has none."""
+"""Compute a gain from a stored result, or None if the result has no such gain."""
 
 
-def cell_itself(row: dict[str, Any], column: str) -> Gain:
-    """What one cell has, a difference already."""
+def cell_value(row: dict[str, Any], column: str) -> Gain:
+    """Return the gain that one cell already contains as a difference."""
 
     def gain(result: StoredResult) -> Measured | None:
-        found = result.cell(row, column)
-        return found if isinstance(found, Measured) else None
+        cell = result.cell(row, column)
+        return cell if isinstance(cell, Measured) else None
 
     return gain
 
 
-def cell_above(row: dict[str, Any], column: str, beside: str) -> Gain:
-    """How much more one cell has than the number in the column ``beside`` it, which is known without error."""
+def cell_excess(row: dict[str, Any], column: str, baseline: str) -> Gain:
+    """Return the gain of a cell over a number without error in the column ``baseline``."""
 
     def gain(result: StoredResult) -> Measured | None:
-        found, known = result.cell(row, column), result.cell(row, beside)
-        if not isinstance(found, Measured) or not isinstance(known, int | float):
+        cell, known = result.cell(row, column), result.cell(row, baseline)
+        if not isinstance(cell, Measured) or not isinstance(known, int | float):
             return None
-        low, high = (None if end is None else end - known for end in (found.low, found.high))
-        return Measured(found.value - known, low, high, found.count)
+        low, high = (None if end is None else end - known for end in (cell.low, cell.high))
+        return Measured(cell.value - known, low, high, cell.count)
 
     return gain
 
 
-def cells_apart(one: dict[str, Any], column: str, other: dict[str, Any], beside: str = "") -> Gain:
-    """How much more one cell has than another (in the column ``beside``, or the same)."""
+def cell_difference(one: dict[str, Any], column: str, other: dict[str, Any], other_column: str = "") -> Gain:
+    """Return the gain of one cell over another, whose column is ``other_column`` (default: ``column``)."""
 
     def gain(result: StoredResult) -> Measured | None:
-        first, second = result.cell(one, column), result.cell(other, beside or column)
-        return apart(first, second) if isinstance(first, Measured) and isinstance(second, Measured) else None
+        first, second = result.cell(one, column), result.cell(other, other_column or column)
+        return difference(first, second) if isinstance(first, Measured) and isinstance(second, Measured) else None
 
     return gain
 
 
-def apart(one: Measured, other: Measured) -> Measured:
-    """The difference of two figures, with the interval that follows from theirs (MOVER, Zou and Donner 2008).
+def difference(one: Measured, other: Measured) -> Measured:
+    """Return the difference of two values with its MOVER interval (Zou and Donner 2008), computed from their intervals.
 
-    It takes them for independent, and is too wide where both were measured on the same models. ``n`` is the smaller.
+    The values are treated as independent, so the interval is too wide if both were measured on the same models. ``n``
+    is the smaller count.
     """
     value, count = one.value - other.value, min(one.count, other.count)
     if one.low is None or one.high is None or other.low is None or other.high is None:
@@ -60,28 +61,32 @@ def apart(one: Measured, other: Measured) -> Measured:
     return Measured(value, low, value + math.hypot(one.high - one.value, other.value - other.low), count)
 
 
-def mean_error(column: str, truth: str, than: str) -> Gain:
-    """How much nearer to the ``truth`` a column's numbers are than those of ``than``, a mean over seeds.
+def mean_error(column: str, truth: str, baseline: str) -> Gain:
+    """Return the mean over seeds by which a column is closer to the column ``truth`` than ``baseline`` is.
 
-    Rows where one of the three is no number, such as a lower bound, are left out.
+    Rows in which a value is not a number, such as a lower bound, are skipped.
     """
 
     def gain(result: StoredResult) -> Measured | None:
         by_seed: defaultdict[Any, list[float]] = defaultdict(list)
         for row in result.report.rows:
-            own, true, other = row[column], row[truth], row[than]
-            if isinstance(own, int | float) and isinstance(true, int | float) and isinstance(other, int | float):
-                by_seed[row["seed"]].append(abs(other - true) - abs(own - true))
-        return signed_mean([fmean(each) for each in by_seed.values()])
+            value, true_value, baseline_value = row[column], row[truth], row[baseline]
+            if (
+                isinstance(value, int | float)
+                and isinstance(true_value, int | float)
+                and isinstance(baseline_value, int | float)
+            ):
+                by_seed[row["seed"]].append(abs(baseline_value - true_value) - abs(value - true_value))
+        return mean_of_signed([fmean(errors) for errors in by_seed.values()])
 
     return gain
 
 
-def signed_mean(values: Sequence[float]) -> Measured | None:
-    """Their mean with Student's interval, also where none is negative; None for no values."""
+def mean_of_signed(values: Sequence[float]) -> Measured | None:
+    """Return the mean of values of any sign with Student's interval, or None if there are no values."""
     if not values:
         return None
     shift = max(values) + 1
-    found = Measured.mean([each - shift for each in values])
-    low, high = (None if end is None else end + shift for end in (found.low, found.high))
-    return Measured(found.value + shift, low, high, found.count)
+    shifted = Measured.mean([value - shift for value in values])
+    low, high = (None if end is None else end + shift for end in (shifted.low, shifted.high))
+    return Measured(shifted.value + shift, low, high, shifted.count)

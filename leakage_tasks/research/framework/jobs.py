@@ -1,4 +1,4 @@
-"""Trials several at once: in processes of this machine, or on the workers of a Dask cluster."""
+"""Parallel trials, in processes of this machine or on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -14,41 +14,49 @@ from leakage_tasks.research.framework.registry import Config, Run, Study, StudyT
 from leakage_tasks.research.framework.trials import TrialStore, versions
 
 _Trials = Generator[StudyTrial, None, None]
-_ALONE = threading.Lock()
+_ONE_AT_A_TIME = threading.Lock()
 TrialFailed = CallFailed
 
 
-def trials_run(
+def run_trials(
     store: TrialStore, study: Study, configs: Sequence[Config], jobs: int, dask: str | None = None
 ) -> _Trials:
-    """Run and save a trial for each config, ``jobs`` at once, and give each as it ends.
+    """Run and save a trial for each config, up to ``jobs`` at a time, and yield each trial when it ends.
 
-    One job runs here. Several are processes of their own, with as many threads each as one would have: that, and the
-    config, is all a trial is a function of. With ``dask``, the address of a cluster's scheduler, they run on its
-    workers, one trial a worker at once, which read and write the store's folder too. The first error stops all, as does
-    closing the iterator. Raises LeakageError, and RuntimeError with a process' traceback for what went wrong there
-    without a known reason.
+    A single job runs in this process. Several jobs run in processes with as many threads each as a single job would
+    have, so results do not depend on ``jobs``. The first error stops all trials, as does closing the iterator.
+
+    Args:
+        store: saves trials; workers write to its folder too.
+        study: the study whose trials run.
+        configs: one config per trial.
+        jobs: trials at a time.
+        dask: address of a cluster's scheduler; its workers run one trial each at a time.
+
+    Raises:
+        LeakageError: a trial failed for a known reason.
+        RuntimeError: a trial failed in another process without a known reason; contains the traceback.
     """
     jobs = min(jobs, len(configs))
     if dask is not None and configs:
         with dask_cluster(dask, store.versions, versions) as (cluster, workers):
-            yield from _several(cluster, workers, store.anywhere(), study, configs)
+            yield from _run_parallel(cluster, workers, store.with_absolute_paths(), study, configs)
     elif jobs > 1:
         with local_processes(jobs) as pool:
-            yield from _several(pool, jobs, store, study, configs)
+            yield from _run_parallel(pool, jobs, store, study, configs)
     else:
         for config in configs:
             yield store.run(study.name, study.run, config)
 
 
-def _several(pool: Executor, jobs: int, store: TrialStore, study: Study, configs: Sequence[Config]) -> _Trials:
-    """Trials as they end, through joblib; no more are begun than ``jobs`` and one for each that ended."""
-    yield from answers(pool, jobs, _answer, [(store, study.name, study.run, config) for config in configs])
+def _run_parallel(pool: Executor, jobs: int, store: TrialStore, study: Study, configs: Sequence[Config]) -> _Trials:
+    """Yield trials as they end. At most ``jobs`` trials are pending at a time."""
+    yield from answers(pool, jobs, _run_in_worker, [(store, study.name, study.run, config) for config in configs])
 
 
-def _answer(store: TrialStore, study: str, run: Run, config: Config) -> StudyTrial:
-    """Run a trial in a process of several; its threads wait for each other, as generators are the process'."""
-    with ended_in_order(), _ALONE:
+def _run_in_worker(store: TrialStore, study: str, run: Run, config: Config) -> StudyTrial:
+    """Run a trial in a worker. Threads of a worker take turns because random generators belong to the process."""
+    with ended_in_order(), _ONE_AT_A_TIME:
         try:
             return store.run(study, run, config)
         except LeakageError as error:

@@ -1,14 +1,15 @@
-"""What came of a paper's claims: reproduced, refuted or not to be told, corrected for the number of tests."""
+"""Verdicts on the claims of papers, corrected for the number of tests."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from leakage_tasks.core.version import __version__
 from leakage_tasks.research.framework.code_hash import code_of
-from leakage_tasks.research.framework.group_tests import LEAST_P, all_told
+from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, decide_all
 from leakage_tasks.research.framework.papers import Paper, PaperClaim
 from leakage_tasks.research.framework.registry import Study
 from leakage_tasks.research.framework.report import Claim
@@ -16,45 +17,53 @@ from leakage_tasks.research.framework.stored_results import StoredResult
 from leakage_tasks.stats.multiple import holm
 
 FEWEST_SEEDS = 3
-"""Fewer seeds of a setting bear no verdict."""
-VERDICTS = {True: "reproduced", False: "refuted", None: "cannot be told"}
+"""Results with fewer seeds of a setting yield no verdict."""
+VERDICTS = {True: "reproduced", False: "refuted", None: "inconclusive"}
 NOT_RUN = "not run"
+ONLY_UNCORRECTED = "significant only before correction"
+_MOST_TESTS = 3
+"""A claim with more tests shows the weakest test alone."""
+_MOST_PARTS = 6
+"""Evidence with more parts is shortened to its first and last."""
+_P = re.compile(r"p = [\d.]+(e[+-]?\d+)?")
 Corrected = Mapping[tuple[str, str, str], float]
-"""Corrected p by study, scale and words of the claim."""
+"""Corrected p by study, scale and text of the claim."""
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What came of a claim or a part in one stored result, or without one."""
+    """The verdict on a claim in one stored result."""
 
     holds: bool | None
-    """Whether it is reproduced (True), refuted (False) or neither can be told."""
-    why: str = ""
-    """Of what cannot be told: why, and what it would take; else what the verdict rests on, if that has to be said."""
+    """True: reproduced, False: refuted, None: inconclusive."""
+    reason: str = ""
+    """The reason for an inconclusive verdict, or a limitation of another verdict."""
     evidence: str = ""
-    """The figures."""
-    before: bool = False
-    """Whether it would be told but for the correction."""
+    """The measured values."""
+    only_uncorrected: bool = False
+    """True if there would be a verdict without the correction for many tests."""
+    requires: str = ""
+    """For an inconclusive claim: the requirements of a verdict."""
 
     def __str__(self) -> str:
-        return VERDICTS[self.holds] + (f": {self.why}" if self.why else "")
+        return VERDICTS[self.holds] + (f": {self.reason}" if self.reason else "")
 
 
 def stale(result: StoredResult, study: Study | None) -> str:
-    """Why a stored result does not speak for today's code; empty where it does."""
+    """Return the reason why a stored result does not represent today's code; empty if it does."""
     again = f"run it again: `{result.command}`"
-    made = result.versions.get("lm-eval-leakage")
-    if made != __version__:
-        return f"made by version {made}; {again}"
+    version = result.versions.get("lm-eval-leakage")
+    if version != __version__:
+        return f"made by version {version}; {again}"
     if study is None:
-        return "its study is gone: take the result out of the store"
+        return "its study no longer exists: delete the stored result"
     if set(result.code) - {None, code_of(study.run)}:
         return f"made by edited code; {again}"
     return ""
 
 
 def too_few(result: StoredResult) -> str:
-    """Why its trials bear no verdict; empty where they do."""
+    """Return the reason why a result has too few seeds for verdicts; empty if it has enough."""
     if result.seeds >= FEWEST_SEEDS:
         return ""
     return f"{result.seeds} of at least {FEWEST_SEEDS} seeds: `{_with_trials(result.command, FEWEST_SEEDS)}`"
@@ -65,73 +74,75 @@ def _with_trials(command: str, trials: int) -> str:
 
 
 def corrected(paper: Paper, results: Sequence[StoredResult], studies: Mapping[str, Study]) -> Corrected:
-    """Holm's correction over all tests of a paper's claims that usable results hold, at all scales together."""
+    """Apply Holm's correction to all tests of a paper's claims in usable results, at all scales together."""
     tests: dict[tuple[str, str, str], float] = {}
     for result in results:
         if stale(result, studies.get(result.study)) or too_few(result):
             continue
-        said = [each for part in paper.parts if study_name(paper, part.study) == result.study for each in part.claims]
+        paper_claims = [
+            claim for part in paper.parts if study_name(paper, part.study) == result.study for claim in part.claims
+        ]
         for claim in result.report.claims:
-            if claim.p is not None and any(_meant(claim, each) for each in said):
+            if claim.p is not None and any(_tests(claim, paper_claim) for paper_claim in paper_claims):
                 tests[result.study, result.scale, claim.words] = claim.p
     return dict(zip(tests, holm(list(tests.values())), strict=True))
 
 
 def study_name(paper: Paper, study: str) -> str:
-    """The full name of one of a paper's studies."""
+    """Return the full name of one of a paper's studies."""
     return f"{paper.name}/{study}"
 
 
-def _meant(claim: Claim, said: PaperClaim) -> bool:
-    return any(fnmatchcase(claim.words, pattern) for pattern in said.tested)
+def _tests(claim: Claim, paper_claim: PaperClaim) -> bool:
+    return any(fnmatchcase(claim.words, pattern) for pattern in paper_claim.tested)
 
 
-def judge(said: PaperClaim, result: StoredResult, study: Study | None, p_values: Corrected) -> Judgement:
-    """What a stored result says of a claim: every tested sentence must hold, and its test bear the correction."""
-    found = [claim for claim in result.report.claims if _meant(claim, said)]
-    if not said.tested:
-        return Judgement(None, "no test of it in the study", "not tested")
-    if not found:
+def judge(paper_claim: PaperClaim, result: StoredResult, study: Study | None, p_values: Corrected) -> Judgement:
+    """Judge a paper's claim by a stored result: all its tests must hold, and their p must stay low when corrected."""
+    claims = [claim for claim in result.report.claims if _tests(claim, paper_claim)]
+    if not paper_claim.tested:
+        return Judgement(None, "the study does not test it", "not tested")
+    if not claims:
         return Judgement(None, f"the result lacks its test; run it again: `{result.command}`", "not tested")
-    known = {claim.words: p_values.get((result.study, result.scale, claim.words)) for claim in found}
-    named = {claim.words: f"{claim.words}: " if len(found) > 1 else "" for claim in found}
-    evidence = "\n".join(named[claim.words] + _evidence(claim, known[claim.words]) for claim in found)
+    known = [p_values.get((result.study, result.scale, claim.words)) for claim in claims]
+    verdicts = [_survives(claim, p) for claim, p in zip(claims, known, strict=True)]
+    evidence = _all_evidence(claims, known, verdicts)
     if problem := stale(result, study) or too_few(result):
         return Judgement(None, problem, evidence)
-    verdicts = [_survives(claim, known[claim.words]) for claim in found]
-    if (holds := all_told(verdicts)) is not None:
-        return Judgement(holds, said.caveat if result.scale == "small" else "", evidence)
-    untold = [claim for claim, verdict in zip(found, verdicts, strict=True) if verdict is None]
-    before = all_told([_survives(claim, claim.p) for claim in found]) is not None
-    return Judgement(None, _missing(said, untold, before, result), evidence, before)
+    if (holds := decide_all(verdicts)) is not None:
+        return Judgement(holds, paper_claim.caveat if result.scale == "small" else "", evidence)
+    undecided = [claim for claim, verdict in zip(claims, verdicts, strict=True) if verdict is None]
+    only_uncorrected = decide_all([_survives(claim, claim.p) for claim in claims]) is not None
+    requires = "; ".join(claim.takes for claim in undecided if claim.takes) or paper_claim.takes
+    requires = requires or f"more runs (`--trials {2 * max(result.seeds, FEWEST_SEEDS)}`)"
+    return Judgement(None, ONLY_UNCORRECTED if only_uncorrected else "", evidence, only_uncorrected, requires)
 
 
 def _survives(claim: Claim, p: float | None) -> bool | None:
-    """The claim's verdict at ``p``; None where its test does not bear it."""
-    return claim.holds if claim.p is None or (p is not None and p <= LEAST_P) else None
+    """Return the claim's verdict if its test is significant at ``p``, else None."""
+    return claim.holds if claim.p is None or (p is not None and p <= SIGNIFICANCE) else None
+
+
+def _all_evidence(claims: Sequence[Claim], p_values: Sequence[float | None], verdicts: Sequence[bool | None]) -> str:
+    """Return a line of evidence per test; with many tests, their number and the weakest test."""
+    lines = [_evidence(claim, p) for claim, p in zip(claims, p_values, strict=True)]
+    if len(claims) == 1:
+        return lines[0]
+    named = [f"{claim.words}: {line}" for claim, line in zip(claims, lines, strict=True)]
+    if len(claims) <= _MOST_TESTS:
+        return "\n".join(named)
+    order = {False: 0, None: 1, True: 2}
+    weakest = min(range(len(claims)), key=lambda index: (order[verdicts[index]], -(p_values[index] or 0.0)))
+    return f"{verdicts.count(True)} of {len(claims)} tests hold; the weakest: {named[weakest]}"
 
 
 def _evidence(claim: Claim, p: float | None) -> str:
+    """Return the evidence with the corrected p in place of the test's own."""
+    parts = claim.evidence.split("; ")
+    evidence = claim.evidence or "no values"
+    if len(parts) > _MOST_PARTS:
+        evidence = "; ".join([parts[0], "…", parts[-1]])
     if p is None:
-        return claim.evidence or "no figures"
-    shown = "" if "p = " in claim.evidence else f"; p = {claim.p:.2g}"
-    return f"{claim.evidence}{shown}, {p:.2g} corrected"
-
-
-def _missing(said: PaperClaim, untold: Sequence[Claim], before: bool, result: StoredResult) -> str:
-    """What a verdict would take."""
-    if takes := [claim.takes for claim in untold if claim.takes]:
-        return "; ".join(takes)
-    why = "told only before the correction" if before else "the runs do not tell"
-    more = said.takes or f"more may: `--trials {2 * max(result.seeds, FEWEST_SEEDS)}`"
-    return f"{why}; {more}"
-
-
-def judge_part(claims: Sequence[Judgement]) -> Judgement:
-    """What came of a table: as its claims did, refuted with one; it says how many where they differ."""
-    if not claims:
-        return Judgement(None, "the paper claims nothing of it")
-    holds = all_told([each.holds for each in claims])
-    counts = [sum(each.holds is verdict for each in claims) for verdict in VERDICTS]
-    told = ", ".join(f"{count} {word}" for count, word in zip(counts, VERDICTS.values(), strict=True) if count)
-    return Judgement(holds, f"of {len(claims)} claims {told}" if max(counts) < len(claims) else "")
+        return evidence
+    shown = "p ≤ 0.0001" if p <= 1e-4 else f"p = {p:.2g}"
+    return _P.sub(shown, evidence) if _P.search(evidence) else f"{evidence}; {shown}"

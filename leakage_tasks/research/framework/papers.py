@@ -1,4 +1,4 @@
-"""The papers: what they show and claim, part by part, and which study tests it."""
+"""Descriptions of papers: the parts of a paper, its claims, and the study that tests each claim."""
 
 from __future__ import annotations
 
@@ -16,30 +16,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PaperClaim:
-    """A sentence of a paper, and the claims of a study that test it."""
+    """A claim of a paper and the claims of a study that test it."""
 
     words: str
-    """What the paper says, in ours."""
+    """The claim in our words."""
     tested: Sequence[str] = ()
-    """Patterns of their words, ``*`` for anything; all must hold. None: the study makes no such claim."""
-    published: str = "said, without a figure"
-    """The figures that the paper gives for it."""
+    """Patterns of the study's claims, ``*`` for any text.
+
+    All matching claims must hold. Empty: the study does not test it.
+    """
+    published: str = "no figure"
+    """The figures that the paper gives for the claim."""
     takes: str = ""
-    """What a verdict takes where more runs of the same study would not do."""
+    """What a verdict requires, if more runs of the study are not enough."""
     caveat: str = ""
-    """What a verdict at ``small`` rests on, where that has to be said."""
+    """A limitation of the verdict at ``small``, if there is one."""
 
 
 @dataclass(frozen=True)
 class TableCell:
-    """A cell of a study's table, and what is published for it: what a part's row shows of all of them."""
+    """The cell of a study's table that represents a part, and the published value."""
 
     row: Mapping[str, Any]
-    """Cells that tell the row apart; of a text a part is enough."""
+    """Cells that identify the row; part of a text is enough."""
     measured: str
     """The column."""
     published: float | str | None = None
-    """The paper's figure; None: its text has none."""
+    """The paper's value; None if the paper's text does not give it."""
 
 
 @dataclass(frozen=True)
@@ -47,55 +50,59 @@ class PaperPart:
     """A table, a figure or a section of a paper."""
 
     where: str
-    """As the paper calls it."""
+    """The paper's name for it."""
     shows: str
-    """What it shows."""
+    """A short description of its content."""
     study: str = ""
-    """The study's name without the paper's; empty: there is none."""
+    """The study's name without the paper's name; empty if there is no study."""
     cell: TableCell | None = None
-    """The figure shown for it."""
+    """The cell that represents the part."""
     claims: Sequence[PaperClaim] = ()
-    """What the paper concludes from it, in order."""
+    """The paper's conclusions from this part, in order."""
     without: str = ""
-    """Why there is no study, and what it would take; of a part with a study, data or packages that it takes."""
+    """Without a study: the reason, and what a study would require.
+
+    With a study: the data or packages that it requires.
+    """
     trials: int | None = 3
-    """``--trials`` of a run at ``small``; None: the study's own number."""
-    lacks: str = ""
-    """A sentence on what the paper has and its study cannot have, and why."""
+    """The ``--trials`` option of a run at ``small``; None for the study's default."""
 
 
 @dataclass(frozen=True)
 class BeyondItem:
-    """Something that the paper does not have, and what it gains."""
+    """An addition to a paper and the gain from it."""
 
     what: str
-    """What is added."""
+    """The addition."""
     study: str
-    """Its study, without the paper's name; empty: there is none, and ``unit`` says what it would take."""
+    """Its study, without the paper's name; empty if there is none, and then ``unit`` says what a study would require.
+    """
     unit: str
-    """What the gain is counted in, and which way it counts."""
+    """The unit of the gain, and whether more is better."""
     gain: Callable[[StoredResult], Measured | None] = lambda result: None
-    """The gain in a stored result; None where that has none."""
+    """Compute the gain from a stored result; None if the result has no such gain."""
     trials: int | None = 3
-    """As of a part."""
+    """The ``--trials`` option of a run at ``small``; None for the study's default."""
     tested: str = ""
-    """The words of the study's claim that must hold for it to be a gain, too; empty: the interval tells alone."""
+    """The study's claim that must hold as well; empty: the interval alone decides."""
     alike: float | None = None
-    """Where the best is to be alike: how far from it still is. None: more is better."""
+    """Largest gain that counts as equal, if equality is the goal. None: more is better."""
 
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper."""
+    """A paper: its parts, its claims and the additions to it."""
 
     name: str
-    """As its studies begin."""
+    """The first part of its studies' names."""
     title: str
     """Authors, year and title."""
     parts: Sequence[PaperPart]
     """Its tables, figures and sections with claims, in order."""
     beyond: Sequence[BeyondItem] = ()
-    """What is added to it here."""
+    """Additions to the paper."""
+    setup: str = ""
+    """The main differences of our set-up from the paper's, in a few sentences."""
 
 
 KNOWN_PAPERS: Registry[Paper] = Registry("paper", *(f"leakage_tasks.research.{room}" for room in ROOMS))
@@ -107,11 +114,11 @@ def register_paper(paper: Paper) -> Paper:
 
 
 def drawing(where: str, shows: str) -> PaperPart:
-    """A part that gives no figure and claims nothing."""
+    """Return a part without values and claims."""
     return PaperPart(where, shows, without=NOTHING)
 
 
-NO_TEST = "by the figures shown, without a test"
-"""The caveat of a claim whose verdict rests on means alone."""
+NO_TEST = "no test"
+"""The caveat of a claim whose verdict compares means without a test."""
 NOTHING = "nothing to measure"
-"""Of a part without a figure or a claim."""
+"""The reason why a part without values and claims has no study."""

@@ -20,25 +20,30 @@ def plot_groups(
     chance: float | Sequence[float] | None = None,
     across: str = "",
 ) -> None:
-    """Points with intervals: a place on the horizontal axis for each group, a colour and mark for each series.
+    """Plot values with intervals: one position per group, and one colour and marker per series.
 
-    ``words`` stand at the vertical axis, ``across`` at the horizontal one.
+    The vertical axis is logarithmic above 1 and linear below, so that it can show a count of 0. With ``chance``, values
+    are shares: the axis is linear from 0 to 1, and a line shows the success of a random guess.
 
-    The vertical axis is logarithmic above 1 and linear below, so that a count of 0 has its place. With ``chance`` the
-    points are shares: the axis is linear from 0 to 1, and a line shows what a guess at random gets, or one a group.
+    Args:
+        groups: points by group and series; None is not drawn.
+        words: label of the vertical axis.
+        path: the PNG to write.
+        chance: success of a random guess, for all groups or for length.
+        across: label of the horizontal axis.
     """
     series = list(dict.fromkeys(name for group in groups.values() for name in group))
     figure = new_figure(max(6.0, 1.0 + 0.55 * len(groups)), 4.2)
     axes = figure.add_subplot()
     for number, name in enumerate(series):
         shift = (number - (len(series) - 1) / 2) * 0.18
-        points = [(place + shift, group.get(name)) for place, group in enumerate(groups.values())]
-        shown = [(place, point) for place, point in points if point is not None]
+        points = [(position + shift, group.get(name)) for position, group in enumerate(groups.values())]
+        shown = [(position, point) for position, point in points if point is not None]
         values = [point[0] for _, point in shown]
         reach = [[point[0] - point[1] for _, point in shown], [point[2] - point[0] for _, point in shown]]
-        look: dict[str, Any] = {"fmt": marker(number), "color": colour(number), "capsize": 2, "label": name}
-        bars = [[max(0.0, each) for each in side] for side in reach]
-        axes.errorbar([place for place, _ in shown], values, yerr=bars, **look)
+        style: dict[str, Any] = {"fmt": marker(number), "color": colour(number), "capsize": 2, "label": name}
+        bars = [[max(0.0, length) for length in side] for side in reach]
+        axes.errorbar([position for position, _ in shown], values, yerr=bars, **style)
     if chance is None:
         axes.set_yscale("symlog", linthresh=1)
         axes.set_ylim(bottom=0)
@@ -48,7 +53,7 @@ def plot_groups(
         if isinstance(chance, float):
             axes.axhline(chance, color=QUIET, linestyle=":", label="chance")
         else:
-            starts = [place - 0.4 for place in range(len(groups))]
+            starts = [position - 0.4 for position in range(len(groups))]
             axes.hlines(chance, starts, [at + 0.8 for at in starts], colors=QUIET, linestyles=":", label="chance")
         axes.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=len(series) + 1)
     long = max(map(len, groups), default=0) > 8

@@ -1,4 +1,4 @@
-"""Studies by name: what one consists of, and how to find it."""
+"""Registry of studies: the parts of a study, and functions that find studies by name."""
 
 from __future__ import annotations
 
@@ -16,27 +16,30 @@ Scale = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = get_args(Scale)
 
 Config = dict[str, Any]
-"""What a trial is a function of: JSON values by name, its seed and all that differs between scales included."""
+"""The parameters of a trial by name, as JSON values.
+
+They include the seed and everything that differs between scales.
+"""
 
 Key = TypeVar("Key")
 Result = dict[str, Any]
-"""What a trial found out: JSON values by name, no NaN."""
+"""The measurements of a trial by name, as JSON values without NaN."""
 
 Run = Callable[[Config, Path], Result]
-"""One trial, a function of its config alone, and a folder for what several trials need."""
+"""Run one trial. The result depends on the config alone; the folder holds files that several trials share."""
 
 Draw = Callable[[Report, Path], None]
-"""Draws a report as a PNG."""
+"""Draw a report as a PNG file."""
 
 PAPERS = ("elmahdy", "ethicist", "mix_and_match", "canary_inversion", "secret_sharer")
-"""Rooms whose modules register studies. They are imported to list them, so they keep heavy imports in functions."""
+"""Packages whose modules register studies. Listing imports them, so heavy imports belong in their functions."""
 
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """What the user asked for. ``trials`` is how many independent runs each setting gets, None for the study's own.
+    """The options of a run. ``trials`` is the number of runs per setting, None for the study's default.
 
-    ``reveal`` has studies that look at single texts show them, also text that people wrote.
+    ``reveal`` lets studies that examine single texts show these texts, including text that people wrote.
     """
 
     scale: Scale
@@ -45,15 +48,15 @@ class StudyPlan:
     reveal: bool = False
 
     def seeds(self, usual: int) -> range:
-        """A seed for each run of one setting: ``trials`` of them, or ``usual`` where none were asked for."""
+        """Return the seeds of one setting: ``trials`` of them, or ``usual`` if the plan sets no number."""
         return range(self.seed, self.seed + (self.trials or usual))
 
 
 @dataclass(frozen=True)
 class StudyTrial:
-    """A trial that was run: its config, what it found, the seconds it took, the code's hash and the device.
+    """A finished trial: config, result, duration in seconds, hash of the code, and device.
 
-    The last two are None for a trial that was saved before they were noted.
+    The last two are None for a trial that an older version saved without them.
     """
 
     config: Config
@@ -64,100 +67,104 @@ class StudyTrial:
 
 
 def grouped(trials: Iterable[StudyTrial], key: Callable[[Config], Key]) -> dict[Key, list[StudyTrial]]:
-    """Trials by what ``key`` makes of their configs, in the order they come."""
-    found: dict[Key, list[StudyTrial]] = {}
+    """Group trials by ``key`` of their configs, in order of appearance."""
+    groups: dict[Key, list[StudyTrial]] = {}
     for trial in trials:
-        found.setdefault(key(trial.config), []).append(trial)
-    return found
+        groups.setdefault(key(trial.config), []).append(trial)
+    return groups
 
 
 ListTrials = Callable[[StudyPlan], Iterable[Config]]
-"""The configs of all trials that a plan takes."""
+"""List the configs of all trials of a plan."""
 MakeReport = Callable[[Sequence[StudyTrial], StudyPlan], Report]
-"""What the trials show."""
+"""Make the report of trials."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """One table or figure of a paper as something to run.
+    """A study that reproduces one table or figure of a paper.
 
-    Studies of one paper share their trials, which are told apart by ``run`` and config.
+    Studies of one paper share trials that have the same ``run`` and config.
     """
 
     name: str
     """``paper/table``."""
     title: str
-    """What it shows, in a few words."""
+    """A short description."""
     source: str
-    """Where the figures were published."""
+    """The place of the published values."""
     scales: Mapping[Scale, str]
-    """What every scale on offer takes."""
+    """The cost and requirements of each available scale."""
     trials: ListTrials
-    """The configs of a plan."""
+    """List the configs of a plan."""
     run: Run
-    """One trial, a function of its config alone, and of a folder for what several trials need, such as a base model:
-    whoever needs it first makes it, as :func:`~leakage_tasks.research.framework.shared.sole_maker`, under a name that
-    tells all it depends on."""
+    """Run one trial.
+
+    It may share files, such as a base model, with other trials in the folder that it gets. The first trial that needs
+    such a file creates it with :func:`~leakage_tasks.research.framework.shared.create_once`, under a name that depends
+    on everything the file depends on.
+    """
     report: MakeReport
-    """Made of a :class:`StudyTrial` a config, in the order of the configs, and the plan."""
+    """Make the report from one :class:`StudyTrial` per config, in the order of the configs, and the plan."""
     plot: Draw | None = None
-    """Draws the report as a PNG; None: there is no figure."""
+    """Draw the report as a PNG; None if there is no figure."""
 
     @property
     def group(self) -> str:
-        """The paper the study belongs to."""
+        """The paper that the study belongs to."""
         return self.name.partition("/")[0]
 
 
 Register = Callable[..., Study]
 STUDIES: Registry[Study] = Registry("study", *(f"leakage_tasks.research.{paper}" for paper in PAPERS))
 RESERVED = ("trials", "shared")
-"""Folders beside a study's own."""
+"""Names of folders that cannot be a study's name."""
 
 
 def register(study: Study) -> Study:
-    """Make a study known by its name. Raises ValueError for one not ``paper/table``, PluginError for one taken."""
+    """Register a study. Raises ValueError if its name is not ``paper/table``, and PluginError if the name is taken."""
     paper, slash, table = study.name.partition("/")
     if not (paper and slash and table) or "/" in table or table in RESERVED:
-        raise ValueError(f"{study.name!r} is no name for a study: write paper/table")
+        raise ValueError(f"{study.name!r} is not a valid name of a study: use paper/table")
     return STUDIES.register(study.name, study, study.report)
 
 
 def registrar(paper: str, source: str, scales: Mapping[Scale, str], run: Run) -> Register:
-    """A function that registers studies of one paper: name, title, place in the paper, trials, report and plot."""
+    """Return a function that registers studies of one paper."""
 
     def add(
         name: str, title: str, where: str, trials: ListTrials, report: MakeReport, plot: Draw | None = None
     ) -> Study:
+        """Register a study by its name, title, place in the paper, trials, report and plot."""
         return register(Study(f"{paper}/{name}", title, f"{source}, {where}", scales, trials, run, report, plot))
 
     return add
 
 
 def all_studies() -> list[Study]:
-    """Every study, sorted by name; imports the modules that register them."""
+    """Return all studies, sorted by name. Imports the modules that register them."""
     return [STUDIES[name] for name in sorted(STUDIES)]
 
 
 def find_studies(names: Sequence[str]) -> list[Study]:
-    """Studies by name, each once; a paper's name stands for all of its studies.
+    """Return studies by name, each once; a paper's name selects all of its studies.
 
-    Raises OptionError for an unknown name, with the nearest known one.
+    Raises OptionError for an unknown name and suggests the nearest known name.
     """
     known = all_studies()
-    found: dict[str, Study] = {}
+    selected: dict[str, Study] = {}
     for name in names:
         chosen = [study for study in known if name in (study.name, study.group)]
         if not chosen:
             near = nearest(name, [study.name for study in known] + [study.group for study in known])
-            hint = f"did you mean {near!r}?" if near else "'leakage study list' names them all"
+            hint = f"did you mean {near!r}?" if near else "run 'leakage study list' for all names"
             raise OptionError(f"no study is called {name!r}: {hint}")
-        found.update({study.name: study for study in chosen})
-    return list(found.values())
+        selected.update({study.name: study for study in chosen})
+    return list(selected.values())
 
 
 def check_scale(scale: str, studies: Iterable[Study]) -> Scale:
-    """``scale`` as one that all ``studies`` offer. Raises OptionError."""
+    """Return ``scale`` if all ``studies`` offer it. Raises OptionError otherwise."""
     for known in SCALES:
         if known == scale:
             for study in studies:

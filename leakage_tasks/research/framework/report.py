@@ -1,4 +1,4 @@
-"""What a study reports: a table with published figures beside measured ones, claims, differences; as text, too."""
+"""The report of a study: a table of published and measured values, claims, and differences from the paper."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from leakage_tasks.core.text_table import text_table
 
 MISSING = "not in the source"
 WIDTH = 110
-_VERDICTS = {True: "holds", False: "does not hold", None: "cannot be told"}
+_VERDICTS = {True: "holds", False: "does not hold", None: "inconclusive"}
 
 
 @dataclass(frozen=True)
 class Published:
-    """A figure as the paper prints it; None where the paper's text does not give it."""
+    """A published value, or None if the paper's text does not give it."""
 
     value: float | str | None
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure of ours from ``count`` runs, with its 95 % interval, which is None where there can be none.
+    """A value measured in ``count`` runs with its 95 % interval, whose ends are None if it cannot be computed.
 
-    ``sd`` is the runs' standard deviation where the table is to show it.
+    ``sd`` is the standard deviation over runs, if the table shows it.
     """
 
     value: float
@@ -37,7 +37,7 @@ class Measured:
 
     @staticmethod
     def rate(hits: int, count: int) -> Measured:
-        """A share of ``count`` runs with Clopper and Pearson's exact interval. Raises ValueError for no runs."""
+        """Return a share of ``count`` runs with its exact Clopper-Pearson interval. Raises ValueError for no runs."""
         from leakage_tasks.stats.intervals import clopper_pearson
 
         low, high = clopper_pearson(hits, count)
@@ -45,10 +45,10 @@ class Measured:
 
     @staticmethod
     def mean(values: Sequence[float], most: float = math.inf) -> Measured:
-        """A mean with Student's interval; on the logarithm where values are not negative, such as ranks.
+        """Return a mean with Student's interval, on a log scale for non-negative values such as ranks.
 
-        No interval from a single value; none reaches beyond ``most``, the largest a value can be. Raises ValueError
-        for no values.
+        A single value has no interval. Intervals are cut at ``most``, the largest possible value. Raises ValueError for
+        no values.
         """
         import numpy as np
         from scipy import stats
@@ -69,20 +69,23 @@ class Measured:
 
     @staticmethod
     def over_seeds(values: Sequence[float], most: float = math.inf) -> Measured:
-        """The same with the standard deviation, None from a single value."""
+        """Return the mean as :meth:`mean` does, with the standard deviation (None for a single value)."""
         import numpy as np
 
         return replace(Measured.mean(values, most), sd=float(np.std(values, ddof=1)) if len(values) > 1 else None)
 
 
 Cell = str | int | float | None | Published | Measured
-"""One place of the table; None is empty."""
+"""One cell of a table; None is empty."""
 TableRow = dict[str, Cell]
-"""A row of a table: its cells by the names of their columns."""
+"""The cells of a row by column name."""
 
 
 def point_of(cell: Any) -> tuple[float, float, float] | None:
-    """A cell's value with its interval's ends, for a plot, each the value where there is none; None for other cells."""
+    """Return a measured cell's value and interval ends for a plot, and None for other cells.
+
+    An end that is unknown is replaced by the value.
+    """
     if not isinstance(cell, Measured):
         return None
     low, high = (cell.value if end is None else end for end in (cell.low, cell.high))
@@ -91,10 +94,10 @@ def point_of(cell: Any) -> tuple[float, float, float] | None:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper (or of ours), whether it holds here (None: cannot be told), and the figures for it.
+    """A claim of the paper (or ours), its verdict (None: inconclusive), and the evidence.
 
-    ``p`` is that of the test the verdict goes by, not corrected for other tests; None where it is no test. ``takes``
-    is what a verdict takes where more runs of the same would not do.
+    ``p`` is the p-value of the test behind the verdict before correction, None without a test. ``takes`` says what a
+    verdict requires if more runs are not enough.
     """
 
     words: str
@@ -106,10 +109,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Report:
-    """A study's outcome. ``rows`` hold a cell a column, a missing one being empty; ``differences`` say how the
-    set-up differs from the paper's, a sentence each.
+    """The outcome of a study. Missing cells of ``rows`` are empty. Each of the ``differences`` is a sentence on how the
+    set-up differs from the paper's.
 
-    Raises ValueError for a row with a column that is not in ``columns``.
+    Raises ValueError if a row has a column that is not in ``columns``.
     """
 
     columns: Sequence[str]
@@ -120,10 +123,10 @@ class Report:
     def __post_init__(self) -> None:
         for row in self.rows:
             if unknown := [name for name in row if name not in self.columns]:
-                raise ValueError(f"column {unknown[0]!r} of a row is none of {', '.join(self.columns)}")
+                raise ValueError(f"column {unknown[0]!r} of a row is not among {', '.join(self.columns)}")
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON values: a measured cell is an object, a published one ``{"published": value}``."""
+        """Return the report as JSON values: a measured cell is an object, a published cell ``{"published": value}``."""
         rows = [{name: _cell_json(row.get(name)) for name in self.columns} for row in self.rows]
         claims = [asdict(claim) for claim in self.claims]
         return {"columns": list(self.columns), "rows": rows, "claims": claims, "differences": list(self.differences)}
@@ -136,7 +139,7 @@ def _cell_json(cell: Cell) -> Any:
 
 
 def plain_text(report: Report) -> str:
-    """The table with aligned columns, then claims with their evidence, then differences from the paper."""
+    """Return the table with aligned columns, then claims with evidence, then differences from the paper."""
     rows = _cells(report)
     widths = [max(map(len, column)) for column in zip(report.columns, *rows, strict=True)]
     right = [not all(isinstance(row.get(name), str | None) for row in report.rows) for name in report.columns]
@@ -148,7 +151,7 @@ def plain_text(report: Report) -> str:
 
 
 def markdown(report: Report, title: str) -> str:
-    """The same as a Markdown section under ``title``."""
+    """Return the report as a Markdown section under ``title``."""
     rows = [report.columns, ["---"] * len(report.columns), *_cells(report)]
     lines = [f"## {title}", "", *("| " + " | ".join(map(escaped, row)) + " |" for row in rows)]
     for heading, items in _sections(report):
@@ -157,9 +160,9 @@ def markdown(report: Report, title: str) -> str:
 
 
 def show(cell: Cell) -> str:
-    """One cell for people: ``0.9 [0.555, 0.997] n=10`` for a measured one, or ``0.9 ± 0.05 [0.87, 0.93] n=10``.
+    """Format a cell, for example ``0.9 [0.555, 0.997] n=10`` or ``0.9 ± 0.05 [0.87, 0.93] n=10``.
 
-    Where all runs came to the same, Student's interval has no width and says nothing: ``0.9, the same in all n=3``.
+    If all runs have an equal value, Student's interval has no width: ``0.9, equal in all n=3``.
     """
     if cell is None:
         return ""
@@ -167,7 +170,7 @@ def show(cell: Cell) -> str:
         return MISSING if cell.value is None else _number(cell.value)
     if isinstance(cell, Measured):
         if cell.low is not None and cell.high is not None and math.isclose(cell.low, cell.high):
-            return f"{_number(cell.value)}, the same in all n={cell.count}"
+            return f"{_number(cell.value)}, equal in all n={cell.count}"
         interval = "" if cell.low is None or cell.high is None else f" [{_number(cell.low)}, {_number(cell.high)}]"
         spread = "" if cell.sd is None else f" ± {_number(cell.sd)}"
         return f"{_number(cell.value)}{spread}{interval} n={cell.count}"
@@ -191,5 +194,5 @@ def _number(value: float | str) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text for a cell of a Markdown table."""
+    """Return text that is safe in a cell of a Markdown table."""
     return text.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")

@@ -1,4 +1,4 @@
-"""A study's report as it was written, read again."""
+"""Loading of a study's report from JSON."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from leakage_tasks.research.framework.report import Cell, Claim, Measured, Publi
 
 
 def report_from_json(data: dict[str, Any]) -> Report:
-    """What :meth:`Report.to_json` wrote. Raises TypeError, ValueError or KeyError for anything else."""
+    """Return the report that :meth:`Report.to_json` wrote. Raises TypeError, ValueError or KeyError for other data."""
     columns, rows, claims = (expect(list, data[name]) for name in ("columns", "rows", "claims"))
     return Report(
         [expect(str, name) for name in columns],
         [{name: _cell(cell) for name, cell in expect(dict, row).items()} for row in rows],
-        [_claim(expect(dict, each)) for each in claims],
-        [expect(str, each) for each in expect(list, data["differences"])],
+        [_claim(expect(dict, item)) for item in claims],
+        [expect(str, item) for item in expect(list, data["differences"])],
     )
 
 
@@ -27,16 +27,16 @@ def _cell(value: Any) -> Cell:
 
 
 def _claim(value: dict[str, Any]) -> Claim:
-    found = Claim(**value)
-    for text in (found.words, found.evidence, found.takes):
+    claim = Claim(**value)
+    for text in (claim.words, claim.evidence, claim.takes):
         expect(str, text)
-    expect(bool | None, found.holds)
-    expect(float | int | None, found.p)
-    return found
+    expect(bool | None, claim.holds)
+    expect(float | int | None, claim.p)
+    return claim
 
 
 def expect(kind: Any, value: Any) -> Any:
-    """The value. Raises TypeError unless it is of a kind."""
+    """Return the value. Raises TypeError if it is not of the given kind."""
     if not isinstance(value, kind):
-        raise TypeError(f"{value!r} is no {kind}")
+        raise TypeError(f"{value!r} is not of type {kind}")
     return value

@@ -1,4 +1,4 @@
-"""Rows of the page that says what came of the papers: a dictionary of texts each, none of them empty."""
+"""Rows of the page of results: dictionaries of non-empty texts."""
 
 from __future__ import annotations
 
@@ -8,176 +8,158 @@ from dataclasses import dataclass
 
 from leakage_tasks.research.framework.judging import (
     NOT_RUN,
+    VERDICTS,
     Corrected,
     Judgement,
     corrected,
     judge,
-    judge_part,
     stale,
     study_name,
     too_few,
 )
-from leakage_tasks.research.framework.papers import NOTHING, BeyondItem, Paper, PaperPart
+from leakage_tasks.research.framework.papers import NOTHING, BeyondItem, Paper, PaperClaim, PaperPart
 from leakage_tasks.research.framework.registry import Study
 from leakage_tasks.research.framework.report import Measured, Published, show
 from leakage_tasks.research.framework.stored_results import StoredResult
 
-NONE = "none"
-CLAIM = ", claim "
-"""Stands between a part and the number of one of its claims."""
-HOW = ("scale", "verdict", "command", "minutes", "ran on", "made by")
-COLUMNS = ("part", "what it shows or says", "published", "measured")
-BEYOND_COLUMNS = ("paper", "what is added", "gain", "counted in")
+NO_VERDICT = "–"
+"""The verdict of a row that compares values and states no claim."""
+COLUMNS = ("part", "claim", "published", "measured", "verdict")
+BEYOND_COLUMNS = ("paper", "addition", "gain", "unit", "verdict")
 PageRow = dict[str, str]
-"""A row's texts by column: its own columns, then those of :data:`HOW`."""
+"""The texts of a row by column."""
+_INCONCLUSIVE = VERDICTS[None]
 
 
 @dataclass(frozen=True)
 class PaperOutcome:
-    """What came of a paper."""
+    """The results of a paper's studies."""
 
     paper: Paper
     rows: list[PageRow]
-    """A row for each part and scale, then one for each of its claims."""
+    """A row for each claim and scale, and for each part that compares values."""
     judgements: list[Judgement | None]
-    """Of every claim, at the largest scale that tells; None where it was not run."""
-    differences: dict[str, list[str]]
-    """How the set-ups differ from the paper's, a sentence each, with the parts of which that is so, at ``small`` where
-    no scale is named."""
+    """The judgement on each claim at the largest scale with a verdict; None if it was not run."""
+    required: dict[str, list[str]]
+    """The claims that need each kind of further evidence."""
+    absent: dict[str, list[str]]
+    """Reasons why parts have no result, each with the parts."""
 
 
 def outcome(paper: Paper, results: Sequence[StoredResult], studies: Mapping[str, Study]) -> PaperOutcome:
-    """What the stored results say of a paper."""
-    own = [result for result in results if result.study.partition("/")[0] == paper.name]
-    p_values = corrected(paper, own, studies)
-    rows, judgements, differences = list[PageRow](), list[Judgement | None](), dict[str, list[str]]()
+    """Judge all claims of a paper by its stored results."""
+    paper_results = [result for result in results if result.study.partition("/")[0] == paper.name]
+    p_values = corrected(paper, paper_results, studies)
+    paper_outcome = PaperOutcome(paper, [], [], {}, {})
     for part in paper.parts:
         name = study_name(paper, part.study)
-        study, stored = studies.get(name), [result for result in own if result.study == name]
-        for result in stored:
-            rows += _stored_rows(part, result, study, p_values)
-            for sentence in filter(None, (*result.report.differences, part.lacks)):
-                differences.setdefault(sentence, []).append(_at(part, result))
+        study, stored = studies.get(name), [result for result in paper_results if result.study == name]
         if not stored:
-            rows += _absent_rows(paper, part, study)
-        judgements += _best_judgements(part, stored, study, p_values)
-    return PaperOutcome(paper, rows, judgements, differences)
+            paper_outcome.absent.setdefault(_absence(name, part, study), []).append(part.where)
+            paper_outcome.rows.extend(_absent_rows(part))
+        for result in stored:
+            paper_outcome.rows.extend(_value_rows(part, result))
+            for number, claim in enumerate(part.claims, 1):
+                judgement, label = judge(claim, result, study, p_values), _label(part, number, result)
+                paper_outcome.rows.append(_claim_row(label, claim, judgement))
+                if judgement.requires:
+                    paper_outcome.required.setdefault(judgement.requires, []).append(label)
+        paper_outcome.judgements.extend(_best_judgements(part, stored, study, p_values))
+    return paper_outcome
 
 
 def _best_judgements(
     part: PaperPart, stored: Sequence[StoredResult], study: Study | None, p_values: Corrected
 ) -> Iterator[Judgement | None]:
-    """One a claim: the paper's own scale before smaller ones, where it tells; None where it was not run."""
-    for said in part.claims:
-        judged = [judge(said, result, study, p_values) for result in sorted(stored, key=lambda each: each.scale)]
-        # max gives the first of equals.
-        yield max(judged, key=lambda each: (each.holds is not None, each.before), default=None)
+    """Yield one judgement per claim, by the paper's own scale if it has a verdict; None if the study was not run."""
+    for claim in part.claims:
+        by_scale = sorted(stored, key=lambda result: result.scale)
+        judgements = [judge(claim, result, study, p_values) for result in by_scale]
+        # max returns the first of several equal judgements.
+        yield max(judgements, key=lambda item: (item.holds is not None, item.only_uncorrected), default=None)
 
 
-def _stored_rows(part: PaperPart, result: StoredResult, study: Study | None, p_values: Corrected) -> Iterator[PageRow]:
-    """The part's row, then one for each claim."""
-    judged = [judge(said, result, study, p_values) for said in part.claims]
-    problem = stale(result, study) or too_few(result)
-    whole = Judgement(None, problem) if problem else judge_part(judged)
-    yield _row(part.where, part.shows, _published(part), _measured(part, result), result, whole)
-    for number, (said, judgement) in enumerate(zip(part.claims, judged, strict=True), 1):
-        where = f"{part.where}{CLAIM}{number}"
-        yield _row(where, said.words, said.published, judgement.evidence, result, judgement)
+def _label(part: PaperPart, number: int, result: StoredResult | None) -> str:
+    """Return a claim's part and number, with the scale unless it is ``small``."""
+    scale = "" if result is None or result.scale == "small" else f" at `{result.scale}`"
+    return f"{part.where} ({number}){scale}"
 
 
-def _at(part: PaperPart, result: StoredResult) -> str:
-    return part.where if result.scale == "small" else f"{part.where} at `{result.scale}`"
+def _claim_row(label: str, claim: PaperClaim, judgement: Judgement) -> PageRow:
+    texts = (label, claim.words, claim.published, judgement.evidence, str(judgement))
+    return dict(zip(COLUMNS, texts, strict=True))
 
 
-def _published(part: PaperPart) -> str:
-    """The published figure that stands for the part."""
-    return show(Published(part.cell.published if part.cell else None))
+def _value_rows(part: PaperPart, result: StoredResult) -> Iterator[PageRow]:
+    """Yield the row of a part's published or only value, if it has one."""
+    if part.cell is None or (part.cell.published is None and part.claims):
+        return
+    where = part.where if result.scale == "small" else f"{part.where} at `{result.scale}`"
+    cell = result.cell(dict(part.cell.row), part.cell.measured)
+    measured = show(cell) or "not measured at this scale"
+    texts = (where, part.shows, show(Published(part.cell.published)), measured, NO_VERDICT)
+    yield dict(zip(COLUMNS, texts, strict=True))
 
 
-def _measured(part: PaperPart, result: StoredResult) -> str:
-    """The measured one."""
-    if part.cell is None:
-        return "its claims' figures, below"
-    found = result.cell(dict(part.cell.row), part.cell.measured)
-    return show(found) or "not measured at this scale"
+def _absent_rows(part: PaperPart) -> Iterator[PageRow]:
+    """Yield the rows of claims without a result."""
+    judgement = Judgement(None, NOT_RUN, NOT_RUN)
+    for number, claim in enumerate(part.claims, 1):
+        yield _claim_row(_label(part, number, None), claim, judgement)
 
 
-def _row(where: str, words: str, published: str, measured: str, result: StoredResult, judged: Judgement) -> PageRow:
-    first = dict(zip(COLUMNS, (where, words, published, measured), strict=False))
-    return first | _how(result, str(judged))
+def _absence(name: str, part: PaperPart, study: Study | None) -> str:
+    """Return the reason why a part has no result, and how to run its study."""
+    if not part.study:
+        return part.without
+    return f"{NOT_RUN}; {_to_run(name, study, part)}"
 
 
-def _how(result: StoredResult, verdict: str) -> PageRow:
-    devices = ", ".join(device or "not noted" for device in result.devices)
-    code = ", ".join(code or "not noted" for code in result.code)
-    made = f"{result.versions.get('lm-eval-leakage', 'not noted')}, code {code}"
-    minutes = f"{result.seconds / 60:,.0f}" if result.seconds >= 60 else "under 1"
-    return dict(zip(HOW, (result.scale, verdict, f"`{result.command}`", minutes, devices, made), strict=True))
-
-
-def _absent_rows(paper: Paper, part: PaperPart, study: Study | None) -> Iterator[PageRow]:
-    """The same rows without a result: what it would take."""
-    rest = _no_study(part) if not part.study else _to_run(study_name(paper, part.study), study, part)
-    figures = (NONE, NONE) if part.without == NOTHING else (_published(part), NOT_RUN)
-    yield dict(zip(COLUMNS, (part.where, part.shows, *figures), strict=False)) | rest
-    for number, said in enumerate(part.claims, 1):
-        where = f"{part.where}{CLAIM}{number}"
-        yield (
-            dict(zip(COLUMNS, (where, said.words, said.published, NOT_RUN), strict=False))
-            | rest
-            | {"verdict": f"cannot be told: {NOT_RUN}, see the row of {part.where}"}
-        )
-
-
-def _no_study(part: PaperPart) -> PageRow:
-    verdict = part.without if part.without == NOTHING else f"cannot be told: {part.without}"
-    return dict.fromkeys(HOW, NONE) | {"verdict": verdict}
-
-
-def _to_run(name: str, study: Study | None, part: PaperPart | BeyondItem) -> PageRow:
-    """What a study would take that was not run."""
+def _to_run(name: str, study: Study | None, item: PaperPart | BeyondItem) -> str:
+    """Return the command and the cost of a study that was not run."""
     if study is None:
-        return dict.fromkeys(HOW, NONE) | {"verdict": f"cannot be told: no study is called {name}"}
-    scale = next(each for each in study.scales if each != "smoke")
+        return f"no study is called {name}"
+    scale = next(scale for scale in study.scales if scale != "smoke")
     words = ["leakage", "study", "run", name, "--scale", scale]
-    words += [] if part.trials is None else ["--trials", str(part.trials)]
-    takes = "; ".join(f"`{each}` takes {what}" for each, what in study.scales.items() if each != "smoke")
-    more = f"; {part.without}" if isinstance(part, PaperPart) and part.without else ""
-    verdict = f"cannot be told: {NOT_RUN}; {takes}{more}"
-    return dict.fromkeys(HOW, NOT_RUN) | {"verdict": verdict, "command": f"`{shlex.join(words)}`"}
+    words += [] if item.trials is None else ["--trials", str(item.trials)]
+    costs = "; ".join(f"`{scale}`: {cost}" for scale, cost in study.scales.items() if scale != "smoke")
+    more = f"; {item.without}" if isinstance(item, PaperPart) and item.without else ""
+    return f"`{shlex.join(words)}` ({costs}{more})"
+
+
+def nothing_to_measure(paper_outcome: PaperOutcome) -> list[str]:
+    """Return the parts of a paper without values and claims."""
+    return paper_outcome.absent.get(NOTHING, [])
 
 
 def beyond_rows(paper: Paper, results: Sequence[StoredResult], studies: Mapping[str, Study]) -> Iterator[PageRow]:
-    """A row for each addition to a paper and scale."""
+    """Yield a row for each addition to a paper and each scale of its results."""
     for item in paper.beyond:
         name = study_name(paper, item.study)
-        first = {"paper": paper.name, "what is added": item.what, "gain": NOT_RUN, "counted in": item.unit}
-        stored = [result for result in results if result.study == name]
+        study, stored = studies.get(name), [result for result in results if result.study == name]
+        row = {"paper": paper.name, "addition": item.what, "gain": NOT_RUN, "unit": item.unit}
         if not item.study:
-            yield (
-                first
-                | dict.fromkeys(HOW, NONE)
-                | {"gain": NONE, "counted in": NONE}
-                | {"verdict": f"cannot be told: {item.unit}"}
-            )
+            yield row | {"unit": NO_VERDICT, "verdict": f"{_INCONCLUSIVE}: {item.unit}"}
         elif not stored:
-            yield first | _to_run(name, studies.get(name), item)
+            yield row | {"verdict": f"{_INCONCLUSIVE}: {NOT_RUN}; {_to_run(name, study, item)}"}
         for result in stored:
             gain = item.gain(result)
-            problem = stale(result, studies.get(name)) or too_few(result)
-            verdict = f"cannot be told: {problem}" if problem else _gained(item, gain, result)
-            yield first | {"gain": "not measured at this scale" if gain is None else show(gain)} | _how(result, verdict)
+            problem = stale(result, study) or too_few(result)
+            verdict = f"{_INCONCLUSIVE}: {problem}" if problem else _gained(item, gain, result)
+            yield row | {"gain": "not measured at this scale" if gain is None else show(gain), "verdict": verdict}
 
 
 def _gained(item: BeyondItem, gain: Measured | None, result: StoredResult) -> str:
+    """Return the verdict on a gain by its interval, and by its test if it has one."""
     if gain is None or gain.low is None or gain.high is None:
-        return "cannot be told: no interval"
+        return f"{_INCONCLUSIVE}: no interval"
     if item.alike is not None:
-        return f"alike, to within {item.alike:g}" if -item.alike < gain.low and gain.high < item.alike else "not alike"
+        equal = -item.alike < gain.low and gain.high < item.alike
+        return f"equal within {item.alike:g}" if equal else "not equal"
     if item.tested:
         tests = [claim.holds for claim in result.report.claims if claim.words == item.tested]
         if not tests:
-            return f"cannot be told: the result lacks its test; run it again: `{result.command}`"
+            return f"{_INCONCLUSIVE}: the result lacks its test; run it again: `{result.command}`"
         if tests != [True]:
-            return "no gain shown: its test in the study does not tell"
-    return "a gain" if gain.low > 0 else "a loss" if gain.high < 0 else "no gain shown"
+            return "no gain shown: its test is not significant"
+    return "gain" if gain.low > 0 else "loss" if gain.high < 0 else "no gain shown"

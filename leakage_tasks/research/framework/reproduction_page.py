@@ -1,163 +1,171 @@
-"""The page that says what came of the papers, as Markdown."""
+"""The page of results in Markdown."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from leakage_tasks.core.atomic import replacing
-from leakage_tasks.research.framework.judging import FEWEST_SEEDS, NOT_RUN, VERDICTS, Judgement
-from leakage_tasks.research.framework.papers import KNOWN_PAPERS
+from leakage_tasks.research.framework.judging import FEWEST_SEEDS, NOT_RUN, VERDICTS, Judgement, study_name
+from leakage_tasks.research.framework.papers import KNOWN_PAPERS, NOTHING, Paper
 from leakage_tasks.research.framework.registry import all_studies
 from leakage_tasks.research.framework.report import escaped
 from leakage_tasks.research.framework.reproduction import (
     BEYOND_COLUMNS,
-    CLAIM,
     COLUMNS,
-    NONE,
+    NO_VERDICT,
     PageRow,
     PaperOutcome,
     beyond_rows,
+    nothing_to_measure,
     outcome,
 )
-from leakage_tasks.research.framework.stored_results import read_store
+from leakage_tasks.research.framework.stored_results import StoredResult, read_store
 
-BEFORE = "because of the correction alone"
-SAID = ("scale", "verdict")
-RUN = ("scale", "command", "minutes", "ran on", "made by")
+ONLY_UNCORRECTED = "inconclusive by correction alone"
 _READ = f"""## How to read it
 
-Each table, figure and section with a claim has a row, and each of its claims has one below it. A second table says how
-they were run.
-`leakage study report` makes this page of stored results; nothing on it is written by hand.
+- **Claim**: the paper's statement in our words, with the table, figure or section and a number. A row with the verdict
+  {NO_VERDICT} compares values only.
+- **Measured**: our value with its 95 % interval; `n` counts models, or canaries, pairs or epochs in them. Several
+  counts from one model are treated as independent, so intervals may be too narrow. p is corrected by Holm's method for
+  all tests of the paper.
+- **Verdict**: a claim with a test needs p ≤ 0.05. Other claims are judged by an interval, by agreement of all runs, or
+  by the values shown. A reproduced claim that two things are equal means that no difference was found. Results with
+  fewer than {FEWEST_SEEDS} seeds, from another version or from edited code get no verdict. A list below each table
+  says what inconclusive claims require.
+- **Scale**: results are at `small`, with smaller models and data than the paper, unless another scale is named. They
+  do not replace the paper's values.
 
-- **Published** is what the paper prints. **Measured** is ours, with its 95 % interval and the number `n` of what it is
-  the mean of: models, or what is counted in them, such as canaries, pairs or epochs. Where several are of one model,
-  they are counted as independent, which makes intervals narrower and p smaller than they may be; the lists of
-  differences say where. Runs that all come to the same leave no interval: nothing tells by how much others may differ.
-- **Scale.** `paper` has the paper's data and model. `small` has smaller ones: its figures are not the paper's, and a
-  claim reproduced or refuted there is so for the smaller model. `smoke` shows that a study runs, and is not on this
-  page.
-- **Reproduced, refuted, cannot be told.** A claim with a test counts where its p is 0.05 or less after Holm's
-  correction over all tests of its paper. One that would count only without it cannot be told. A claim
-  without a p goes by an interval, by all runs alike, or by the figures shown. The row says what a verdict would take:
-  more runs (`--trials`), or something else.
-- No test proves that two things are alike. Such a claim, once reproduced, says that no difference was found.
-- Fewer than {FEWEST_SEEDS} seeds, another version or edited code bear no verdict. The row then says how to run the
-  study again.
-- **Minutes** are those of all trials, one after the other, also where the machine did other work beside them; studies
-  that share trials each count them. **Made by** is the version of this package and a hash of the study's code. Attacks
-  and measures are told apart by the version alone.
+The stored results in `docs/results` have all tables, tests, raw p-values and differences from the papers.
 """
 _MAKE = """## Making this page
 
 ```
-leakage study run elmahdy/table-3 --trials 3            # one study, into runs/studies
-leakage study report --store runs/studies               # takes what has finished into docs/results, and makes the page
-leakage study report                                    # makes the page of docs/results again
+leakage study run elmahdy/table-3 --trials 3            # run one study; results go to runs/studies
+leakage study report --store runs/studies               # store finished studies in docs/results, then write the page
+leakage study report                                    # write the page again from docs/results
 ```
-
-A stored result is a JSON file of some kilobytes: the table, the claims, versions and times, without models and trials.
 """
 
 
 def write_page(results: Path, output: Path) -> str:
-    """Write the page of the stored ``results`` to ``output``; gives its first sentence. Raises LeakageError."""
+    """Write the page of the stored ``results`` to ``output`` and return its first sentence. Raises LeakageError."""
     page = reproduction_page(results)
-    with replacing(output) as beside:
-        beside.write_text(page, encoding="utf-8")
+    with replacing(output) as temporary:
+        temporary.write_text(page, encoding="utf-8")
     return next(line for line in page.splitlines()[1:] if line)
 
 
 def reproduction_page(results: Path) -> str:
-    """The page as text. Raises LeakageError for a store that cannot be read."""
+    """Return the page as text. Raises LeakageError if the store cannot be read."""
     stored, studies = read_store(results), {study.name: study for study in all_studies()}
     papers = [KNOWN_PAPERS[name] for name in KNOWN_PAPERS]
     outcomes = [outcome(paper, stored, studies) for paper in papers]
     beyond = [row for paper in papers for row in beyond_rows(paper, stored, studies)]
-    return "\n".join([*_first(outcomes), _READ, *_papers(outcomes), *_beyond(beyond), _MAKE])
+    return "\n".join([*_summary(outcomes), _READ, *_papers(outcomes), *_beyond(beyond), *_runs(papers, stored), _MAKE])
 
 
-def _first(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
-    """What the page answers, and the counts."""
-    yield "# What came of the papers\n"
-    counts = [_counts(each.judgements) for each in outcomes]
-    every = {column: sum(count[column] for count in counts) for column in counts[0]}
-    not_run = f"; {every[NOT_RUN]} not run" if every[NOT_RUN] else ""
+def _summary(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
+    """Yield the title, the counts of verdicts and a table of them by paper."""
+    yield "# Results of the papers' studies\n"
+    counts = [_counts(paper_outcome.judgements) for paper_outcome in outcomes]
+    total = {column: sum(count[column] for count in counts) for column in counts[0]}
+    not_run = f"; {total[NOT_RUN]} not run" if total[NOT_RUN] else ""
     yield (
-        f"Of {every['claims']} claims of {len(outcomes)} papers {every[VERDICTS[True]]} are reproduced here and "
-        f"{every[VERDICTS[False]]} refuted; {every[VERDICTS[None]]} cannot be told, {every[BEFORE]} of them because of "
-        f"the correction for many tests alone{not_run}.\n"
+        f"Of {total['claims']} claims in {len(outcomes)} papers, {total[VERDICTS[True]]} are reproduced, "
+        f"{total[VERDICTS[False]]} are refuted and {total[VERDICTS[None]]} are inconclusive, "
+        f"{total[ONLY_UNCORRECTED]} of them only because of the correction for many tests{not_run}.\n"
     )
-    columns = [column for column in every if column != NOT_RUN or not_run]
+    columns = [column for column in total if column != NOT_RUN or not_run]
     rows = [
-        {"paper": f"[{each.paper.name}](#{each.paper.name})"} | {column: str(count[column]) for column in columns}
-        for each, count in zip(outcomes, counts, strict=True)
+        {"paper": f"[{paper_outcome.paper.name}](#{paper_outcome.paper.name})"}
+        | {column: str(count[column]) for column in columns}
+        for paper_outcome, count in zip(outcomes, counts, strict=True)
     ]
     yield _table(["paper", *columns], rows)
 
 
 def _counts(judgements: Sequence[Judgement | None]) -> dict[str, int]:
-    """How many claims came out in which way."""
-    told = Counter(None if each is None else each.holds for each in judgements)
+    """Count the claims by verdict."""
+    verdicts = Counter(None if judgement is None else judgement.holds for judgement in judgements)
     return {
         "claims": len(judgements),
-        **{word: told[verdict] for verdict, word in VERDICTS.items()},
-        BEFORE: sum(each is not None and each.before for each in judgements),
+        **{word: verdicts[verdict] for verdict, word in VERDICTS.items()},
+        ONLY_UNCORRECTED: sum(judgement is not None and judgement.only_uncorrected for judgement in judgements),
         NOT_RUN: judgements.count(None),
     }
 
 
 def _papers(outcomes: Sequence[PaperOutcome]) -> Iterator[str]:
-    for each in outcomes:
-        yield f"## {each.paper.name}\n"
-        yield f"{each.paper.title}.\n"
-        yield _table([*COLUMNS, *SAID], [_marked(row) for row in each.rows])
-        yield from _how_they_were_run(each.rows, "part")
-        yield from _differences(each)
+    """Yield a section per paper: set-up, claims, and what inconclusive claims require."""
+    for paper_outcome in outcomes:
+        yield f"## {paper_outcome.paper.name}\n"
+        yield f"{paper_outcome.paper.title}. {paper_outcome.paper.setup}".strip() + "\n"
+        if paper_outcome.rows:
+            yield _table(COLUMNS, paper_outcome.rows)
+        if paper_outcome.required:
+            yield "Inconclusive claims require:\n"
+            yield _list({text: _numbers(labels) for text, labels in paper_outcome.required.items()})
+        missing = {text: ", ".join(parts) for text, parts in paper_outcome.absent.items() if text != NOTHING}
+        if missing:
+            yield "Without a result:\n"
+            yield _list(missing)
+        if nothing := nothing_to_measure(paper_outcome):
+            yield f"Nothing to measure: {', '.join(nothing)}.\n"
 
 
-def _differences(paper: PaperOutcome) -> Iterator[str]:
-    """How the set-ups differ from the paper's: parts with what is so of just these, those of most parts first."""
-    by_parts: dict[tuple[str, ...], list[str]] = {}
-    for sentence, where in paper.differences.items():
-        by_parts.setdefault(tuple(dict.fromkeys(where)), []).append(escaped(sentence))
-    if not by_parts:
-        return
-    yield "How this differs from the paper and what was counted, at `small` where no other scale is named:\n"
-    for parts, sentences in sorted(by_parts.items(), key=lambda each: -len(each[0])):
-        yield f"- **{'; '.join(parts)}**: {' '.join(sentences)}"
-    yield ""
+def _numbers(labels: Sequence[str]) -> str:
+    """Join labels such as ``Table 2 (1)`` and ``Table 2 (3)`` to ``Table 2 (1, 3)``."""
+    by_part: dict[str, list[str]] = {}
+    for label in labels:
+        part, _, number = label.partition(" (")
+        by_part.setdefault(part, []).append(number.replace(")", ""))
+    return "; ".join(f"{part} ({', '.join(numbers)})" for part, numbers in by_part.items())
 
 
-def _marked(row: PageRow) -> PageRow:
-    """A part stands out from its claims."""
-    return row if CLAIM in row["part"] else row | {"part": f"**{row['part']}**"}
+def _list(items: Mapping[str, str]) -> str:
+    return "\n".join(f"- {escaped(text)}: {parts}" for text, parts in items.items()) + "\n"
 
 
 def _beyond(rows: Sequence[PageRow]) -> Iterator[str]:
+    """Yield the section of additions to the papers."""
     yield "## Beyond the papers\n"
     yield (
-        "What is added to them here, and what it gains. Intervals are at 95 %, not corrected for their number; those "
-        "of a difference take its two sides for independent.\n"
+        "Additions to the papers and their gains. Intervals are at 95 %, without correction for many tests; intervals "
+        "of differences treat both sides as independent.\n"
     )
-    yield _table([*BEYOND_COLUMNS, *SAID], rows)
-    yield from _how_they_were_run(rows, "paper")
+    yield _table(BEYOND_COLUMNS, rows)
 
 
-def _how_they_were_run(rows: Sequence[PageRow], of: str) -> Iterator[str]:
-    """The runs behind ``rows``, each with what it tells ``of``; a claim goes by its part."""
-    runs: dict[tuple[str, ...], dict[str, None]] = {}
-    for row in rows:
-        if row["command"] != NONE:
-            runs.setdefault(tuple(row[column] for column in RUN), {})[row[of].partition(CLAIM)[0]] = None
-    yield "How they were run:\n"
-    yield _table([of, *RUN], [{of: ", ".join(told)} | dict(zip(RUN, how, strict=True)) for how, told in runs.items()])
+def _runs(papers: Sequence[Paper], stored: Sequence[StoredResult]) -> Iterator[str]:
+    """Yield the section of commands that made the results."""
+    yield "## Runs\n"
+    devices = sorted({device or "unknown" for result in stored for device in result.devices})
+    versions = sorted({result.versions.get("lm-eval-leakage", "unknown") for result in stored})
+    yield (
+        f"Devices: {', '.join(devices) or 'none'}. Versions: {', '.join(versions) or 'none'}. Minutes are the sum over "
+        "trials; studies that share trials count them each.\n"
+    )
+    rows = []
+    for paper in papers:
+        for result in stored:
+            parts = [part.where for part in paper.parts if part.study and study_name(paper, part.study) == result.study]
+            if result.study.partition("/")[0] == paper.name:
+                minutes = f"{result.seconds / 60:,.0f}" if result.seconds >= 60 else "under 1"
+                rows.append(
+                    {
+                        "command": f"`{result.command}`",
+                        "parts": ", ".join(parts) or "beyond the paper",
+                        "minutes": minutes,
+                    }
+                )
+    yield _table(["command", "parts", "minutes"], rows)
 
 
 def _table(columns: Sequence[str], rows: Sequence[PageRow]) -> str:
-    """A Markdown table; lines of a cell stay lines. Raises ValueError for an empty cell."""
+    """Return a Markdown table; line breaks in a cell are kept. Raises ValueError for an empty cell."""
     lines = [list(columns), ["---"] * len(columns)]
     for row in rows:
         if empty := [name for name in columns if not row[name].strip()]:

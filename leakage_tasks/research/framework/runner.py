@@ -1,4 +1,4 @@
-"""Running studies: trials once each, then the report, written whole or not at all."""
+"""Running of studies: all missing trials, then the report, which is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.research.framework.jobs import trials_run
+from leakage_tasks.research.framework.jobs import run_trials
 from leakage_tasks.research.framework.registry import Config, Study, StudyPlan, StudyTrial, check_scale
 from leakage_tasks.research.framework.report import Report, markdown, plain_text
 from leakage_tasks.research.framework.stored_results import REVEAL
@@ -27,27 +27,26 @@ class StudyRun:
     """A study that was run."""
 
     study: Study
-    """What was run."""
     plan: StudyPlan
-    """What the user asked for."""
+    """The options of the run."""
     report: Report
-    """What the trials showed."""
+    """The results."""
     folder: Path
-    """Where the report was written to."""
+    """The folder of the report."""
     ran: int
-    """Trials that were run for it."""
+    """Number of trials that ran."""
     reused: int
-    """Trials that were there already."""
+    """Number of trials that were loaded."""
     seconds: float
-    """What all of its trials took, whenever they were run."""
+    """Total duration of all its trials, in this run or earlier."""
 
     @property
     def shown(self) -> Report:
-        """The report for people: of scale ``smoke``, which only shows that the study runs, without claims."""
+        """The report for display. At scale ``smoke`` it has no claims."""
         return replace(self.report, claims=()) if self.plan.scale == "smoke" else self.report
 
     def summary(self) -> str:
-        """The report for people, with where it was written."""
+        """Return the report as text, with its folder."""
         study, scale = self.study, self.plan.scale
         trials = f"{self.ran} trials run" + (f", {self.reused} reused" if self.reused else "")
         title = f"{study.name}: {study.title}\n{study.source}; scale {scale}"
@@ -66,34 +65,45 @@ def run_studies(
     jobs: int = 1,
     dask: str | None = None,
 ) -> Iterator[StudyRun]:
-    """Run studies one after the other; trials that several of one paper need are run once.
+    """Run studies one after the other; trials that several studies of a paper share run once.
 
-    Everything goes to ``<output>/<paper>/<scale>/``: the trials, saved as they end, and a folder a study with
-    ``report.json``, ``table.txt``, ``table.md``, ``how.json`` and, where the study draws one, ``figure.png``.
-    Trials found there are not run again unless ``fresh``. ``jobs`` processes run trials at once, with the same results;
-    a script that asks for several needs ``if __name__ == "__main__"``, and trials that can be imported. ``dask``, the
-    address of a Dask cluster's scheduler, has its workers run them, who see the same ``output``.
-    Raises LeakageError.
+    Results go to ``<output>/<paper>/<scale>/``: the saved trials, and a folder per study with ``report.json``,
+    ``table.txt``, ``table.md``, ``how.json`` and, if the study draws a plot, ``figure.png``. A script that sets
+    ``jobs`` needs ``if __name__ == "__main__"`` and trials that can be imported.
+
+    Args:
+        studies: the studies to run.
+        plan: scale, seeds and number of trials.
+        output: folder of all results.
+        fresh: run saved trials again.
+        progress: show a progress bar.
+        jobs: trials at a time, in processes of their own; results do not depend on it.
+        dask: address of a Dask cluster's scheduler, whose workers run the trials and can access ``output``.
+
+    Raises:
+        LeakageError: an option is invalid, or a trial failed for a known reason.
     """
     if jobs < 1:
-        raise OptionError(f"--jobs is {jobs}: give 1 or more")
+        raise OptionError(f"--jobs is {jobs}: use 1 or more")
     if jobs > 1 and dask is not None:
-        raise OptionError(f"--jobs is {jobs} with --dask, whose workers run one trial each: leave one of them out")
+        raise OptionError(
+            f"--jobs is {jobs} with --dask, whose workers run one trial each: remove one of the two options"
+        )
     if plan.trials is not None and plan.trials < 1:
-        raise OptionError(f"--trials is {plan.trials}: give 1 or more")
+        raise OptionError(f"--trials is {plan.trials}: use 1 or more")
     check_scale(plan.scale, studies)
     stores: dict[str, TrialStore] = {}
     for study in studies:
-        started, place = time.perf_counter(), Path(output) / study.group / plan.scale
+        started, folder_of_scale = time.perf_counter(), Path(output) / study.group / plan.scale
         if study.group not in stores:
-            stores[study.group] = TrialStore(place, fresh=fresh)
+            stores[study.group] = TrialStore(folder_of_scale, fresh=fresh)
         configs = {trial_name(study.run, config): config for config in study.trials(plan)}
         if not configs:
             raise ValueError(f"study {study.name} has no trials at scale {plan.scale}")
         trials, ran = _trials(stores[study.group], study, configs, progress, jobs, dask)
         report = study.report(list(trials.values()), plan)
         seconds = sum(trial.seconds for trial in trials.values())
-        folder = place / study.name.partition("/")[2]
+        folder = folder_of_scale / study.name.partition("/")[2]
         done = StudyRun(study, plan, report, folder, ran, len(trials) - ran, seconds)
         _write(done, Path(output), trials, time.perf_counter() - started)
         yield done
@@ -102,13 +112,13 @@ def run_studies(
 def _trials(
     store: TrialStore, study: Study, configs: Mapping[str, Config], progress: bool, jobs: int, dask: str | None
 ) -> tuple[dict[str, StudyTrial], int]:
-    """Trials by name, in the order of the configs, and how many had to be run."""
+    """Return trials by name, in the order of the configs, and the number of trials that ran."""
     from tqdm import tqdm
 
     saved = {name: store.saved(study.run, config) for name, config in configs.items()}
     missing = [config for name, config in configs.items() if saved[name] is None]
     bar = tqdm(desc=study.name, total=len(saved), initial=len(saved) - len(missing), unit="trial", disable=not progress)
-    with bar, closing(trials_run(store, study, missing, jobs, dask)) as running:
+    with bar, closing(run_trials(store, study, missing, jobs, dask)) as running:
         for trial in running:
             name = trial_name(study.run, trial.config)
             saved[name] = trial
@@ -122,18 +132,18 @@ def _trials(
 def _write(done: StudyRun, output: Path, trials: Mapping[str, StudyTrial], seconds: float) -> None:
     study, report = done.study, done.report
     about = {"study": study.name, "title": study.title, "source": study.source, "scale": done.plan.scale}
-    with replacing(done.folder, private=done.plan.reveal) as beside:
-        beside.mkdir()
-        _dump({**about, "seed": done.plan.seed, **report.to_json(), "trials": list(trials)}, beside / "report.json")
-        _dump(_how(done, output, seconds) | made_by(trials.values()), beside / "how.json")
-        (beside / "table.txt").write_text(plain_text(done.shown), encoding="utf-8")
-        (beside / "table.md").write_text(markdown(done.shown, f"{study.title} ({study.source})"), encoding="utf-8")
+    with replacing(done.folder, private=done.plan.reveal) as temporary:
+        temporary.mkdir()
+        _dump({**about, "seed": done.plan.seed, **report.to_json(), "trials": list(trials)}, temporary / "report.json")
+        _dump(_how(done, output, seconds) | made_by(trials.values()), temporary / "how.json")
+        (temporary / "table.txt").write_text(plain_text(done.shown), encoding="utf-8")
+        (temporary / "table.md").write_text(markdown(done.shown, f"{study.title} ({study.source})"), encoding="utf-8")
         if study.plot is not None:
-            study.plot(report, beside / "figure.png")
+            study.plot(report, temporary / "figure.png")
 
 
 def _how(done: StudyRun, output: Path, seconds: float) -> dict[str, Any]:
-    """What it takes to run the study again, and what it took this time."""
+    """Return the command that repeats the run, and the duration and environment of this run."""
     plan = done.plan
     words = ["leakage", "study", "run", done.study.name, "--scale", plan.scale, "--seed", str(plan.seed)]
     words += [] if plan.trials is None else ["--trials", str(plan.trials)]

@@ -1,4 +1,4 @@
-"""What several trials need: published data, and what one of them makes for all."""
+"""Data that several trials need: published data sets, and files that one trial creates for all."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from leakage_tasks.core.errors import LeakageError
 
 
 def data_folder() -> Path:
-    """Where published data are: ``LEAKAGE_DATA``."""
+    """Return the folder of published data sets: ``LEAKAGE_DATA``, or the current folder."""
     return Path(os.environ.get("LEAKAGE_DATA", "."))
 
 
 def file_hash(path: Path) -> str:
-    """What tells a published file apart: its SHA-256, empty where there is none."""
+    """Return the SHA-256 of a published file, empty if the file does not exist."""
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
 
 
 @contextmanager
-def sole_maker(place: Path) -> Iterator[bool]:
-    """Whether ``place``, a file or folder, is still to be made; whoever asks meanwhile waits for the block's end.
+def create_once(path: Path) -> Iterator[bool]:
+    """Yield True if ``path`` has to be created. Other processes wait until the block ends.
 
-    It must be written whole or not at all, with :func:`leakage_tasks.core.atomic.replacing`. Raises LeakageError where
-    files cannot be locked.
+    The block must write the file or folder completely or not at all, with :func:`leakage_tasks.core.atomic.replacing`.
+    Raises LeakageError if files cannot be locked.
     """
     from filelock import FileLock
 
-    if place.exists():
+    if path.exists():
         yield False
         return
-    lock = FileLock(place.with_name(f".{place.name}.lock"))
+    lock = FileLock(path.with_name(f".{path.name}.lock"))
     try:
         lock.acquire()
     except (OSError, NotImplementedError) as error:
-        raise LeakageError(f"{place}: cannot be locked ({error}): choose another --output") from None
+        raise LeakageError(f"{path}: cannot be locked ({error}): choose another --output") from None
     try:
-        yield not place.exists()
+        yield not path.exists()
     finally:
         lock.release()

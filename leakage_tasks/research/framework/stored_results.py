@@ -1,4 +1,4 @@
-"""The store: results of studies as small JSON files, ``<paper>/<scale>/<study>.json``, without trials and models."""
+"""The store of results: a small JSON file per study, ``<paper>/<scale>/<study>.json``, without trials and models."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from leakage_tasks.research.framework.report import Cell, Report
 from leakage_tasks.research.framework.report_reading import expect, report_from_json
 
 STORE_SCHEMA = 1
-SMOKE = "smoke shows that a study runs and prints no claim: run it at --scale small or paper"
+SMOKE = "--scale smoke only checks that a study runs and yields no claims: run it at --scale small or paper"
 
 REVEAL = "--reveal"
-"""The option by which a study shows text that people wrote; what it shows is not for the store."""
+"""The option that lets a study show text that people wrote. Such results are never stored."""
 
 
 class StoreError(LeakageError):
@@ -30,7 +30,7 @@ class StoreError(LeakageError):
 
 @dataclass(frozen=True)
 class StoredResult:
-    """What a finished study showed, and how it came about."""
+    """The report of a finished study and how it was made."""
 
     study: str
     """``paper/table``."""
@@ -39,30 +39,34 @@ class StoredResult:
     report: Report
     """Its table, claims and differences from the paper."""
     command: str
-    """What runs it again."""
+    """The command that runs it again."""
     seconds: float
-    """What its trials took, one after the other."""
+    """Total duration of its trials."""
     seeds: int
-    """The fewest seeds of a setting."""
+    """The smallest number of seeds of a setting."""
     versions: dict[str, str]
-    """Of this package and those that figures depend on."""
+    """Versions of this package and of packages that results depend on."""
     code: list[str | None]
-    """Hashes of the code that ran its trials; None where none was noted."""
+    """Hashes of the code that ran its trials; None if not recorded."""
     devices: list[str | None]
-    """What they ran on; None where none was noted."""
+    """Devices that ran its trials; None if not recorded."""
 
     def to_json(self) -> dict[str, Any]:
-        """Itself as JSON values."""
-        own = {name: value for name, value in vars(self).items() if name != "report"}
-        return {"schema": STORE_SCHEMA, **own, **self.report.to_json()}
+        """Return the result as JSON values."""
+        fields = {name: value for name, value in vars(self).items() if name != "report"}
+        return {"schema": STORE_SCHEMA, **fields, **self.report.to_json()}
 
     def cell(self, row: dict[str, Any], column: str) -> Cell:
-        """The cell of a column in the row whose cells are those of ``row``; None if there is none.
+        """Return the cell of a column in the row with the cells ``row``, or None if there is no such row.
 
-        Where no row has the very texts, the first one counts whose texts hold them.
+        Texts match if they contain the given text; a row with equal texts comes first.
         """
-        found = (each for each in self.report.rows if all(_alike(each.get(name), row[name]) for name in row))
-        return min(found, key=lambda each: any(each[name] != row[name] for name in row), default={}).get(column)
+        matches = (
+            candidate for candidate in self.report.rows if all(_alike(candidate.get(name), row[name]) for name in row)
+        )
+        return min(matches, key=lambda candidate: any(candidate[name] != row[name] for name in row), default={}).get(
+            column
+        )
 
 
 def _alike(cell: Any, wanted: Any) -> bool:
@@ -70,11 +74,14 @@ def _alike(cell: Any, wanted: Any) -> bool:
 
 
 def read_store(folder: Path) -> list[StoredResult]:
-    """Every stored result, sorted by study and scale. Raises StoreError for a folder or file that is no such thing."""
+    """Return all stored results, sorted by study and scale.
+
+    Raises StoreError if the folder or a file cannot be used.
+    """
     if not folder.is_dir():
-        raise StoreError(f"{folder}: no such folder: give --results, or run this in a checkout of the repository")
-    found = [_read(path) for path in _whole(folder, "**/*.json")]
-    return sorted(found, key=lambda each: (each.study, each.scale))
+        raise StoreError(f"{folder}: no such folder: set --results, or run the command in a checkout of the repository")
+    results = [_read(path) for path in _complete(folder, "**/*.json")]
+    return sorted(results, key=lambda result: (result.study, result.scale))
 
 
 def _read(path: Path) -> StoredResult:
@@ -84,19 +91,21 @@ def _read(path: Path) -> StoredResult:
     except (KeyError, TypeError, ValueError, AttributeError):
         result = None
     if result is None:
-        raise StoreError(f"{path}: no stored result of a study: expected what 'leakage study report --store' writes")
+        raise StoreError(
+            f"{path}: not a stored result of a study: expected a file that 'leakage study report --store' wrote"
+        )
     if result.scale == "smoke":
         raise StoreError(f"{path}: {SMOKE}")
     return result
 
 
 def _result(report: dict[str, Any], how: dict[str, Any], command: str, seconds: float) -> StoredResult:
-    """Raises TypeError, ValueError, KeyError or AttributeError for what was not written as one."""
-    code, devices = ([expect(str | None, each) for each in expect(list, how[name])] for name in ("code", "devices"))
-    # Both name files of the store.
+    """Return the stored result. Raises TypeError, ValueError, KeyError or AttributeError for other data."""
+    code, devices = ([expect(str | None, value) for value in expect(list, how[name])] for name in ("code", "devices"))
+    # Study and scale become names of files.
     named = re.fullmatch(r"[\w-]+/[\w-]+", report["study"]) and report["scale"] in SCALES
     if not code or not devices or not named:
-        raise ValueError("of no trial, or no study")
+        raise ValueError("no trial, or no study")
     return StoredResult(
         study=report["study"],
         scale=report["scale"],
@@ -111,29 +120,29 @@ def _result(report: dict[str, Any], how: dict[str, Any], command: str, seconds: 
 
 
 def store_runs(runs: Path, store: Path) -> list[Path]:
-    """Take every finished study under ``runs`` into the store, but those of scale smoke; gives the files written.
+    """Store all finished studies under ``runs``, without scale smoke; return the files written.
 
-    Raises StoreError where there is none, and for one that was made before hashes of code were noted.
+    Raises StoreError if there is no such study, or if a run has no hash of its code.
     """
     finished = list(_finished(runs))
     if not finished:
         raise StoreError(
-            f"{runs}: no finished study there: run one with 'leakage study run', at --scale small or paper"
+            f"{runs}: no finished study in this folder: run one with 'leakage study run', at --scale small or paper"
         )
     taken = [(_path(store, result), result) for result in finished if result.scale != "smoke"]
     if not taken:
         raise StoreError(f"{runs}: {SMOKE}")
     for path, result in taken:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as beside:
-            beside.write_text(json.dumps(result.to_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(result.to_json(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     return [path for path, _ in taken]
 
 
-def _whole(folder: Path, pattern: str) -> list[Path]:
-    """The files of a pattern in order, but those that a killed run left half made."""
-    found = sorted(folder.glob(pattern))
-    return [path for path in found if not any(map(is_leftover, path.relative_to(folder).parts))]
+def _complete(folder: Path, pattern: str) -> list[Path]:
+    """Return the files that match a pattern in order, without incomplete files of a killed run."""
+    paths = sorted(folder.glob(pattern))
+    return [path for path in paths if not any(map(is_leftover, path.relative_to(folder).parts))]
 
 
 def _path(store: Path, result: StoredResult) -> Path:
@@ -142,16 +151,16 @@ def _path(store: Path, result: StoredResult) -> Path:
 
 
 def _finished(runs: Path) -> Iterator[StoredResult]:
-    for path in _whole(runs, "*/*/*/report.json"):
+    for path in _complete(runs, "*/*/*/report.json"):
         report, how = _json(path), _json(path.with_name("how.json"))
         try:
             words = shlex.split(how["command"])
             result = _result(report, how, shlex.join(words[: words.index("-o")]), how["trials"]["seconds"])
         except (KeyError, TypeError, ValueError, AttributeError):
-            again = "run the study again: trials that are saved are kept"
-            raise StoreError(f"{path.parent}: its files lack what the store keeps: {again}") from None
+            again = "run the study again; saved trials are reused"
+            raise StoreError(f"{path.parent}: its files lack fields that the store needs: {again}") from None
         if REVEAL in words:
-            raise StoreError(f"{path.parent}: shows text that people wrote: run the study again without {REVEAL}")
+            raise StoreError(f"{path.parent}: contains text that people wrote: run the study again without {REVEAL}")
         yield result
 
 
@@ -159,4 +168,4 @@ def _json(path: Path) -> Any:
     try:
         return parse_json(read_named(path, "study's result", StoreError))
     except ValueError as error:
-        raise StoreError(f"{path}: no JSON ({error}): restore it, or run the study again") from None
+        raise StoreError(f"{path}: not valid JSON ({error}): restore the file, or run the study again") from None

@@ -1,4 +1,4 @@
-"""Trials on disk: each is run once, and a run that was cut short goes on where it stopped."""
+"""Saved trials. Each trial runs once, and an interrupted study continues where it stopped."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _FIGURES_DEPEND_ON = ("torch", "transformers", "tokenizers", "datasets", "opacus
 
 
 def versions(*more: str) -> dict[str, str]:
-    """This package's version and those of the packages its figures depend on, and of ``more``; all by name."""
-    found = {"lm-eval-leakage": __version__, "python": platform.python_version()}
+    """Return the versions of this package, of packages that results depend on, and of ``more``, by name."""
+    by_name = {"lm-eval-leakage": __version__, "python": platform.python_version()}
     for name in (*_FIGURES_DEPEND_ON, *more):
         try:
-            found[name] = version(name)
+            by_name[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            by_name[name] = "not installed"
+    return by_name
 
 
 class TrialStore:
-    """The trials of one paper at one scale under ``folder``: ``trials/<hash>.json`` and the folder ``shared``.
+    """The trials of one paper at one scale: ``folder/trials/<hash>.json``, and a folder ``shared``.
 
-    A trial is known by its run function and config; one saved by other versions or by other code is run anew.
-    ``fresh`` leaves aside what was saved before, shared files included: all but the trials that ``made`` names.
+    A trial is identified by its run function and config. A trial that other versions or other code saved runs again.
+    ``fresh`` ignores everything saved before, shared files too, except the trials that ``made`` lists.
     """
 
     def __init__(self, folder: Path, *, fresh: bool = False) -> None:
@@ -53,34 +53,38 @@ class TrialStore:
         if fresh:
             shutil.rmtree(self.shared, ignore_errors=True)
         try:
-            for place in (self.trials, self.shared):
-                place.mkdir(parents=True, exist_ok=True)
+            for path in (self.trials, self.shared):
+                path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise LeakageError(f"{place}: cannot be made ({error.strerror}): choose another --output") from None
+            raise LeakageError(
+                f"{path}: cannot create the folder ({error.strerror}): choose another --output"
+            ) from None
 
-    def anywhere(self) -> TrialStore:
-        """The same store for a process with another current folder."""
-        same = copy(self)
-        same.trials, same.shared = self.trials.absolute(), self.shared.absolute()
-        return same
+    def with_absolute_paths(self) -> TrialStore:
+        """Return the store with absolute paths, for a process with another working folder."""
+        store = copy(self)
+        store.trials, store.shared = self.trials.absolute(), self.shared.absolute()
+        return store
 
     def saved(self, run: Run, config: Config) -> StudyTrial | None:
-        """The trial as it was saved, None if it has to be run."""
+        """Return the saved trial, or None if it has to run."""
         name = trial_name(run, config)
         if self.fresh and name not in self.made:
             return None
         try:
             data: Any = parse_json(read_bytes(self.trials / f"{name}.json"))
-            same = data["schema"] == SCHEMA and data["versions"] == self.versions and data["config"] == _plain(config)
+            matches = (
+                data["schema"] == SCHEMA and data["versions"] == self.versions and data["config"] == _plain(config)
+            )
             code, device = data.get("code"), data.get("device") or _only_device(data["versions"])
-            if same and code in (None, code_of(run)):
+            if matches and code in (None, code_of(run)):
                 return StudyTrial(data["config"], data["result"], data["seconds"], code, device)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass
         return None
 
     def run(self, study: str, run: Run, config: Config) -> StudyTrial:
-        """Run a trial and save it. Raises LeakageError, naming the trial, for one that fails for a known reason."""
+        """Run a trial and save it. Raises LeakageError, with the trial's config, if it fails for a known reason."""
         started = time.perf_counter()
         try:
             result = run(_plain(config), self.shared)
@@ -97,37 +101,39 @@ class TrialStore:
 
 
 def trial_name(run: Run, config: Config) -> str:
-    """A hash of what a trial is a function of: the run function's name and the config."""
+    """Return a hash of the run function's name and the config."""
     key = {"run": f"{run.__module__}.{run.__qualname__}", "config": _plain(config)}
     return hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:24]
 
 
 def made_by(trials: Iterable[StudyTrial]) -> dict[str, Any]:
-    """Hashes of the code and devices of trials, null for what was not noted, and the fewest seeds of a setting."""
-    found = list(trials)
+    """Return hashes of code and devices of trials (null if not recorded), and the smallest number of seeds of a
+    setting.
+    """
+    all_trials = list(trials)
     seeds: defaultdict[str, set[Any]] = defaultdict(set)
-    for trial in found:
+    for trial in all_trials:
         setting = {name: value for name, value in trial.config.items() if name != "seed"}
         seeds[json.dumps(setting, sort_keys=True)].add(trial.config.get("seed"))
     return {
-        "code": sorted({trial.code for trial in found}, key=str),
-        "devices": sorted({trial.device for trial in found}, key=str),
+        "code": sorted({trial.code for trial in all_trials}, key=str),
+        "devices": sorted({trial.device for trial in all_trials}, key=str),
         "seeds": min(map(len, seeds.values())),
     }
 
 
 def _device() -> str:
-    """The GPU that a trial which has just ended could take, or ``CPU``."""
+    """Return the name of the GPU that the last trial could use, or ``CPU``."""
     torch = sys.modules.get("torch")
     return str(torch.cuda.get_device_name()) if torch is not None and torch.cuda.is_available() else "CPU"
 
 
 def _only_device(packages: dict[str, str]) -> str | None:
-    """``CPU`` where torch knew no other."""
+    """Return ``CPU`` if the installed torch supports no other device."""
     return "CPU" if packages["torch"].endswith("+cpu") else None
 
 
 def _plain(value: dict[str, Any]) -> dict[str, Any]:
-    """The value as it comes back from JSON, so that a trial is the same whether it was run or read."""
+    """Return the value after a round trip through JSON, so that a trial that ran equals a trial that was loaded."""
     plain: dict[str, Any] = json.loads(json.dumps(value, allow_nan=False))
     return plain

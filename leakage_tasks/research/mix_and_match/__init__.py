@@ -1,1 +1,1 @@
-"""Elmahdy and Salem, "Deconstructing classifiers" (2023), table by table."""
+"""Studies of Elmahdy and Salem, "Deconstructing classifiers" (2023)."""

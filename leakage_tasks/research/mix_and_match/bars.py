@@ -1,4 +1,4 @@
-"""Figures 2 and 3 of Elmahdy and Salem 2023: Tables 2 to 4 as bars, by canary and repetitions, a data set each."""
+"""Figures 2 and 3 of Elmahdy and Salem 2023: Tables 2 to 4 as bars by canary and repetitions, one per data set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leakage_tasks.canaries.presets.mix_and_match import TABLE_1
 from leakage_tasks.report.plots.style import colour, legend_below, new_figure, save
 from leakage_tasks.research.classifiers.experiment import PAPER_YELP, YELP, ClassifierExperiment, at_scale, differences
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
-from leakage_tasks.research.framework.group_tests import ranked, told
+from leakage_tasks.research.framework.group_tests import decide, ranked
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial, grouped
 from leakage_tasks.research.framework.report import Claim, Report, TableRow, point_of
 from leakage_tasks.research.mix_and_match.figures import REPETITIONS
@@ -23,58 +23,60 @@ from leakage_tasks.research.mix_and_match.tables import (
     canary_row,
     categories,
     control_line,
+    corresponding_targets,
     generator_claims,
     register_study,
     set_up,
-    stand_ins,
     values,
 )
 from leakage_tasks.research.mix_and_match.trials import PAPER, SMALL, victims
 
 FIVE = replace(SMALL, classes=PAPER_YELP.classes)
-"""The lab's data in as few classes as Yelp has."""
+"""Docstrings in as many classes as Yelp has."""
 PANELS = {
     "(a) candidates, Frankenstein": "Frank. K",
-    "(b) place, exhaustive search": "all beam",
-    "(c) place, Frankenstein": "Frank. beam",
-    "(d) place, language model": "LM beam",
+    "(b) rank, exhaustive search": "all beam",
+    "(c) rank, Frankenstein": "Frank. beam",
+    "(d) rank, language model": "LM beam",
 }
-ALIKE = 2.0
-"""Places within this factor of each other are alike."""
+EQUAL_FACTOR = 2.0
+"""Ranks within this factor of each other count as equal."""
 
 
 def bar_trials(plan: StudyPlan, *, paper: ClassifierExperiment, small: ClassifierExperiment) -> list[Config]:
-    """The trials of Tables 2, 3 and 4 on one data set."""
+    """List the trials of Tables 2, 3 and 4 on one data set."""
     ground = {"ground": small.config()} if plan.scale == "small" else {}
-    return [each for copies in REPETITIONS for each in victims(plan, paper, repetitions=copies, **ground)]
+    return [config for copies in REPETITIONS for config in victims(plan, paper, repetitions=copies, **ground)]
 
 
 def bar_report(
     trials: Sequence[StudyTrial], plan: StudyPlan, *, paper: ClassifierExperiment, small: ClassifierExperiment
 ) -> Report:
-    """Both numbers by canary and repetitions, beside the published ones."""
+    """Report both numbers by canary and repetitions, with the published ones."""
     by_copies = grouped(trials, lambda config: int(config["repetitions"]))
     ground = at_scale(plan.scale, small, paper)
     data, names = paper.data, list(trials[0].result["ranks"])
-    beside = stand_ins(TABLES[5])
+    published_targets = corresponding_targets(TABLES[5])
     rows: list[TableRow] = []
     for name in names:
-        target = beside.get(name, name)
+        target = published_targets.get(name, name)
         for copies in REPETITIONS:
-            own = by_copies[ground.copies(copies)]
-            rows.append({"copies": copies, **canary_row(own, name, target, TABLES[copies][target][data])})
+            group = by_copies[ground.copies(copies)]
+            rows.append({"copies": copies, **canary_row(group, name, target, TABLES[copies][target][data])})
     claims = [*generator_claims(trials, names, data), _kinds_claim(trials, names, data), _alike(trials, names, data)]
     different = (
         differences(ground, paper) + set_up(plan, paper)[len(differences(at_scale(plan.scale, SMALL, paper), paper)) :]
     )
-    same = "" if plan.scale == "paper" else "; lab canaries stand beside those of their make"
-    notes = [f"Columns with * are the published figures of Tables 2 to 4{same}.", *different, categories(plan)]
+    same = "" if plan.scale == "paper" else "; our canaries are compared with published ones of their kind"
+    notes = [f"Columns with * are published values from Tables 2 to 4{same}.", *different, categories(plan)]
     return Report(list(rows[0]), rows, claims, [*notes, control_line(trials)])
 
 
 def _kinds_claim(trials: Sequence[StudyTrial], names: Sequence[str], data: str) -> Claim:
-    """That the Frankenstein model does better than the language model on random canaries than on organic ones."""
-    kinds = {each.target: each.kind for each in (*TABLE_1, *SMALL_TABLE)}
+    """Claim that the Frankenstein model, relative to the language model, does better on random than on organic
+    canaries.
+    """
+    kinds = {canary.target: canary.kind for canary in (*TABLE_1, *SMALL_TABLE)}
     shares = {
         name: math.log2(fmean(values(trials, "frankenstein", 0, name)) / fmean(values(trials, "pretrained", 0, name)))
         for name in names
@@ -82,47 +84,49 @@ def _kinds_claim(trials: Sequence[StudyTrial], names: Sequence[str], data: str) 
     random, organic = (
         [share for name, share in shares.items() if kinds[name] == kind] for kind in ("random", "organic")
     )
-    words = f"{data}: frankenstein's candidates are fewer, beside the language model's, for random canaries"
+    words = f"{data}: frankenstein's candidates are fewer, relative to the language model's, for random canaries"
     unit = " (log2 of its candidates over the language model's, random against organic)"
     return ranked(words, random, organic, above=False, digits=2, unit=unit)
 
 
 def _alike(trials: Sequence[StudyTrial], names: Sequence[str], data: str) -> Claim:
-    """That after pruning the two generators do alike: Student's interval of the mean ratio, canary by canary."""
+    """Claim that both generators do equally well after pruning, by Student's interval of the mean ratio."""
     from scipy import stats
 
-    words = f"{data}: frankenstein and the language model retrieve tokens alike (places within a factor of two)"
-    means = ([fmean(values(trials, each, 1, name)) for name in names] for each in ("frankenstein", "pretrained"))
+    words = f"{data}: frankenstein and the language model retrieve tokens equally well (ranks within a factor of two)"
+    means = (
+        [fmean(values(trials, generator, 1, name)) for name in names] for generator in ("frankenstein", "pretrained")
+    )
     shares = [math.log2(one / two) for one, two in zip(*means, strict=True)]
     if len(shares) < 2:
         return Claim(words, None, "from one canary")
     reach = float(stats.t.ppf(0.975, len(shares) - 1)) * stdev(shares) / math.sqrt(len(shares))
     low, high = (2 ** (fmean(shares) + sign * reach) for sign in (-1, 1))
-    evidence = f"mean ratio of places {2 ** fmean(shares):.2f} [{low:.2f}, {high:.2f}] n={len(shares)} canaries"
-    inside, outside = low >= 1 / ALIKE and high <= ALIKE, high < 1 / ALIKE or low > ALIKE
-    return Claim(words, told(inside, outside), evidence)
+    evidence = f"mean ratio of ranks {2 ** fmean(shares):.2f} [{low:.2f}, {high:.2f}] n={len(shares)} canaries"
+    inside, outside = low >= 1 / EQUAL_FACTOR and high <= EQUAL_FACTOR, high < 1 / EQUAL_FACTOR or low > EQUAL_FACTOR
+    return Claim(words, decide(inside, outside), evidence)
 
 
 def plot_bars(report: Report, path: Path) -> None:
-    """A panel for each of the figure's, a group of bars a canary, a colour for repetitions; lines are intervals."""
+    """Plot the figure's panels, with a group of bars per canary and a colour per repetitions; lines are intervals."""
     figure = new_figure(11.0, 8.0)
     targets = list(dict.fromkeys(str(row["target"]) for row in report.rows))
-    for place, (title, column) in enumerate(PANELS.items(), 1):
-        axes = figure.add_subplot(2, 2, place)
+    for position, (title, column) in enumerate(PANELS.items(), 1):
+        axes = figure.add_subplot(2, 2, position)
         for number, copies in enumerate(REPETITIONS):
             points = [point_of(row[column]) for row in report.rows if row["copies"] == copies]
-            known = [(at, point) for at, point in enumerate(points) if point is not None]
-            where = [at + (number - 1) * 0.27 for at, _ in known]
+            known = [(index, point) for index, point in enumerate(points) if point is not None]
+            lefts = [index + (number - 1) * 0.27 for index, _ in known]
             heights = [point[0] for _, point in known]
             reach = [
-                [max(0.0, each[0] - each[1]) for _, each in known],
-                [max(0.0, each[2] - each[0]) for _, each in known],
+                [max(0.0, point[0] - point[1]) for _, point in known],
+                [max(0.0, point[2] - point[0]) for _, point in known],
             ]
-            look: dict[str, Any] = {"width": 0.27, "color": colour(number), "label": f"{copies} repetitions"}
-            axes.bar(where, heights, yerr=reach, error_kw={"elinewidth": 0.7}, **look)
+            style: dict[str, Any] = {"width": 0.27, "color": colour(number), "label": f"{copies} repetitions"}
+            axes.bar(lefts, heights, yerr=reach, error_kw={"elinewidth": 0.7}, **style)
         axes.set_yscale("symlog", linthresh=1)
         axes.set_title(title, fontsize=10)
-        axes.set_xticks(range(len(targets)), [each.partition(" (")[0] for each in targets], rotation=45, ha="right")
+        axes.set_xticks(range(len(targets)), [point.partition(" (")[0] for point in targets], rotation=45, ha="right")
         axes.grid(axis="y", alpha=0.3)
     # All panels have the same colours.
     handles, labels = axes.get_legend_handles_labels()

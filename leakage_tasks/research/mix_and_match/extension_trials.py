@@ -1,4 +1,4 @@
-"""A trial of what Mix and Match leaves open: a victim trained plainly or privately, and bridges to the base's head."""
+"""Trials of extensions of Mix and Match: DP-SGD, and bridges between encoder and generation head."""
 
 from __future__ import annotations
 
@@ -10,29 +10,30 @@ from leakage_tasks.research.framework.registry import Config, Result, StudyPlan
 from leakage_tasks.research.mix_and_match import trials
 
 REPETITIONS = 100
-"""The paper's most, so that there is a leak to defend against."""
+"""The largest number of repetitions in the paper, so that there is a leak to defend against."""
 BRIDGES = ("adapter", "prompt")
 BRIDGE_TRAINING: dict[str, dict[str, int]] = {
     "smoke": {"texts": 60, "epochs": 1},
     "small": {"texts": 4_000, "epochs": 3},
     "paper": {"texts": 20_000, "epochs": 3},
 }
-"""Public texts that bridges are trained on, and how often each is read."""
+"""Number of public texts and epochs for the training of bridges."""
 LENGTH = 48
 """Tokens of a public text."""
 
 
 def extended(plan: StudyPlan, epsilon: float | None = None) -> list[Config]:
-    """A trial's config for each seed; victims without ``epsilon`` are trained plainly, and get bridges too."""
+    """List a trial's config per seed. Victims without ``epsilon`` are trained without DP-SGD and get bridges."""
     bridges = [] if epsilon else list(BRIDGES)
     more: Config = {"epsilon": epsilon, "bridges": bridges, "bridge_training": BRIDGE_TRAINING[plan.scale]}
     return [{**config, **more} for config in trials.victims(plan, repetitions=REPETITIONS)]
 
 
 def run(config: Config, shared: Path) -> Result:
-    """As :func:`trials.run`, with generators ``adapter`` and ``prompt`` where the config names them.
+    """Run a trial as :func:`trials.run` does, with the generators ``adapter`` and ``prompt`` if the config lists them.
 
-    ``losses`` are the bridges' in nats a mask, one an epoch; ``epsilon`` is what DP-SGD has spent for one row.
+    ``losses`` has the bridges' losses in nats per masked token, one per epoch. ``epsilon`` is the budget that DP-SGD
+    spent for one row.
     """
     from leakage_tasks.attacks.classifier.class_scores import ClassScores
     from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
@@ -46,34 +47,34 @@ def run(config: Config, shared: Path) -> Result:
     with trained_victim(ground, rows, canaries, shared, config["seed"], config["epsilon"]) as trained:
         proposing = trials._proposing(trained.target, ground, shared)
         bridged, losses = _bridged(trained.target, config, ground, shared)
-        found: dict[str, dict[str, dict[str, Any]]] = {"ranks": {}, "controls": {}}
+        by_group: dict[str, dict[str, dict[str, Any]]] = {"ranks": {}, "controls": {}}
         for canary in canaries:
             scores = ClassScores(AttackRequest(trained.target, canary, 0, ""))
             ranks = {
                 name: two_ranks(AttackRequest(target, canary, 0, ""), scores)
                 for name, target in (proposing | bridged).items()
             }
-            pairs = {name: [each["candidate_rank"], each["pruned_rank"]] for name, each in ranks.items()}
-            found["ranks" if canary.planted else "controls"][canary.id.removeprefix("canary-")] = pairs
+            pairs = {name: [two["candidate_rank"], two["pruned_rank"]] for name, two in ranks.items()}
+            by_group["ranks" if canary.planted else "controls"][canary.id.removeprefix("canary-")] = pairs
         about = {"alphabet": len(terms), "accuracy": trained.accuracy, "epsilon": trained.epsilon, "losses": losses}
-        return {**found, **about}
+        return {**by_group, **about}
 
 
 def _bridged(
     target: Any, config: Config, ground: ClassifierExperiment, shared: Path
 ) -> tuple[dict[str, Any], dict[str, list[float]]]:
-    """The victim with a generator for each bridge, and the bridges' losses."""
+    """Return the victim with a generator for each bridge, and the bridges' losses."""
     from leakage_tasks.targets.classifier.generators import GeneratingTarget, MaskedGenerator
     from leakage_tasks.targets.masked.target import MaskedTarget
     from leakage_tasks.training.bridge import BridgeRecipe, train_bridge
 
-    how = config["bridge_training"]
+    training = config["bridge_training"]
     texts = public_texts(ground)
-    texts = texts[:: max(1, len(texts) // how["texts"])][: how["texts"]]
-    made, losses = {}, {}
+    texts = texts[:: max(1, len(texts) // training["texts"])][: training["texts"]]
+    targets, losses = {}, {}
     for kind in config["bridges"]:
-        recipe = BridgeRecipe(kind=kind, epochs=how["epochs"], seed=config["seed"], max_length=LENGTH)
+        recipe = BridgeRecipe(kind=kind, epochs=training["epochs"], seed=config["seed"], max_length=LENGTH)
         trained = train_bridge(target.model, target.tokenizer, base_of(ground, shared), texts, recipe)
         generator = MaskedGenerator(MaskedTarget(trained.model, target.tokenizer), kind)
-        made[kind], losses[kind] = GeneratingTarget(target, generator), trained.losses
-    return made, losses
+        targets[kind], losses[kind] = GeneratingTarget(target, generator), trained.losses
+    return targets, losses

@@ -1,4 +1,4 @@
-"""What Elmahdy and Salem (2023) suggest of GPT's kind (section 6.3), as a study: much text is written, then pruned."""
+"""A study of a suggestion in section 6.3 of Elmahdy and Salem (2023): pruning text that a causal model writes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from leakage_tasks.research.framework.group_tests import LEAST_P
+from leakage_tasks.research.framework.group_tests import SIGNIFICANCE
 from leakage_tasks.research.framework.plots import plot_groups
 from leakage_tasks.research.framework.registry import Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
@@ -16,16 +16,16 @@ from leakage_tasks.research.mix_and_match.tables import categories, control_line
 
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds",
-    "small": "minutes a victim on 2 cores",
+    "small": "minutes per victim on 2 cores",
     "paper": "a GPU for hours, bert-base-cased and gpt2 from the hub, Reddit posts as $LEAKAGE_DATA/reddit.jsonl",
 }
 MASKED = {"pretrained": "the pre-trained masked model", "frankenstein": "the Frankenstein model"}
 OTHERS = {"exhaustive": "exhaustive search", **MASKED, CAUSAL: "the causal model, word by word"}
-"""Generators that write no text, and what rows call them."""
+"""Generators that write no text, and their names in rows."""
 
 
 def free_text_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Both numbers by generator and number of texts, and how often the texts kept lack the token."""
+    """Report both numbers by generator and number of texts, and how often the texts lack the token."""
     texts = trials[0].config["texts"]
     rows = [_row(trials, name, {"generator": words, "texts": None}) for name, words in OTHERS.items()]
     for pruned in PRUNED:
@@ -40,66 +40,74 @@ def free_text_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 def _row(trials: Sequence[StudyTrial], name: str, head: TableRow) -> TableRow:
     size = trials[0].result["alphabet"]
-    top, places = (_places(trials, name, which) for which in (0, 1))
-    kept = [own[name] for trial in trials for own in trial.result["kept"].values() if name in own]
-    held = [with_token > 0 for _, with_token in kept] or [True] * len(places)
-    found = [place for place, there in zip(places, held, strict=True) if there]
+    top, ranks = (_places(trials, name, which) for which in (0, 1))
+    counts = [
+        by_generator[name] for trial in trials for by_generator in trial.result["kept"].values() if name in by_generator
+    ]
+    has_token = [with_token > 0 for _, with_token in counts] or [True] * len(ranks)
+    ranks_found = [rank for rank, present in zip(ranks, has_token, strict=True) if present]
     return {
         **head,
         "published": Published(None),
         "K": Measured.mean(top) if name in MASKED else Measured.mean(top, size),
-        "beam": from_zero(places, size),
-        **{f"found@{best}": Measured.rate(sum(place <= best for place in found), len(places)) for best in BEST},
-        "no text kept": Measured.rate(sum(not each for each, _ in kept), len(kept)) if kept else None,
-        "token in none": Measured.rate(held.count(False), len(kept)) if kept else None,
-        "kept": Measured.mean([each for each, _ in kept]) if kept else None,
+        "beam": from_zero(ranks, size),
+        **{f"found@{best}": Measured.rate(sum(rank <= best for rank in ranks_found), len(ranks)) for best in BEST},
+        "no text kept": Measured.rate(sum(not count for count, _ in counts), len(counts)) if counts else None,
+        "token in none": Measured.rate(has_token.count(False), len(counts)) if counts else None,
+        "kept": Measured.mean([count for count, _ in counts]) if counts else None,
     }
 
 
 def _places(trials: Sequence[StudyTrial], generator: str, which: int, canary: str | None = None) -> list[int]:
-    """One of the two numbers over trials, for a canary or for all: the last place where no text is kept."""
+    """Return one of the two numbers over trials, for one or all canaries; the last rank if no text remains."""
     return [
-        trial.result["alphabet"] if own[generator][which] is None else own[generator][which]
+        trial.result["alphabet"] if by_generator[generator][which] is None else by_generator[generator][which]
         for trial in trials
-        for name, own in trial.result["ranks"].items()
+        for name, by_generator in trial.result["ranks"].items()
         if canary in (None, name)
     ]
 
 
 def _claims(trials: Sequence[StudyTrial], pruned: str, few: int, many: int) -> list[Claim]:
-    """That much text does better than exhaustive search, than the masked model and than little text."""
-    own, words = writing(pruned, many), f"texts pruned to the {pruned}"
+    """Claim that much text does better than exhaustive search, than the masked model and than little text."""
+    generator, words = writing(pruned, many), f"texts pruned to the {pruned}"
     names, size = list(trials[0].result["ranks"]), trials[0].result["alphabet"]
-    means = [fmean(_places(trials, own, 0, name)) for name in names]
-    fewer = sum(3 * each <= size for each in means)
+    means = [fmean(_places(trials, generator, 0, name)) for name in names]
+    fewer = sum(3 * mean <= size for mean in means)
     p = sign_p(fewer, len(names))
     return [
         Claim(
             f"{many:,} {words} need a third of exhaustive search's candidates, or fewer, for most",
-            None if p > LEAST_P else 2 * fewer > len(names),
+            None if p > SIGNIFICANCE else 2 * fewer > len(names),
             f"for {fewer} of {len(names)} canaries; on average {size / fmean(means):.1f} times fewer; p = {p:.2g}",
             p,
         ),
         _ahead(
-            trials, own, "frankenstein", 1, f"{many:,} {words} place most tokens higher than {MASKED['frankenstein']}"
+            trials,
+            generator,
+            "frankenstein",
+            1,
+            f"{many:,} {words} rank most tokens higher than {MASKED['frankenstein']}",
         ),
-        _ahead(trials, own, writing(pruned, few), 0, f"{many:,} {words} need fewer candidates for most than {few:,}"),
+        _ahead(
+            trials, generator, writing(pruned, few), 0, f"{many:,} {words} need fewer candidates for most than {few:,}"
+        ),
     ]
 
 
 def _claims_of_template(trials: Sequence[StudyTrial], many: int) -> list[Claim]:
-    """That pruning by what comes after the token does better than the same model without it."""
-    own, plain = (writing(pruned, many) for pruned in ("template", "candidates"))
+    """Claim that pruning by the words after the token does better than this model without pruning by them."""
+    generator, plain = (writing(pruned, many) for pruned in ("template", "candidates"))
     start = f"{many:,} texts pruned to the template"
     return [
-        _ahead(trials, own, CAUSAL, 1, f"{start} place most tokens higher than {OTHERS[CAUSAL]}"),
-        _ahead(trials, own, plain, 0, f"{start} need fewer candidates for most than pruned to the candidates"),
-        _ahead(trials, own, plain, 1, f"{start} place most tokens higher than pruned to the candidates"),
+        _ahead(trials, generator, CAUSAL, 1, f"{start} rank most tokens higher than {OTHERS[CAUSAL]}"),
+        _ahead(trials, generator, plain, 0, f"{start} need fewer candidates for most than pruned to the candidates"),
+        _ahead(trials, generator, plain, 1, f"{start} rank most tokens higher than pruned to the candidates"),
     ]
 
 
 def _ahead(trials: Sequence[StudyTrial], one: str, other: str, which: int, words: str) -> Claim:
-    """That one generator gives most canaries the lower places, means over trials."""
+    """Claim that one generator gives most canaries the lower ranks, as means over trials."""
     means = [
         (fmean(_places(trials, one, which, name)), fmean(_places(trials, other, which, name)))
         for name in trials[0].result["ranks"]
@@ -108,34 +116,34 @@ def _ahead(trials: Sequence[StudyTrial], one: str, other: str, which: int, words
 
 
 def _notes(trials: Sequence[StudyTrial]) -> list[str]:
-    """What writes, and how texts without the token are counted."""
+    """Describe the model that writes, and the counting of texts without the token."""
     writer, size = trials[0].config["writer"], trials[0].result["alphabet"]
     if "hub" in writer:
-        made = f"The causal model is {writer['hub']} as it is on the hub."
+        model = f"The causal model is {writer['hub']} as it is on the hub."
     else:
-        made = (
+        model = (
             f"The causal model is a GPT-2 of {writer['layers']} layers and {writer['hidden']} units, trained here for "
             f"{writer['epochs']} epochs on the public texts and with the word pieces of the encoder."
         )
     return [
-        f"{made} The paper names none; texts are drawn from the model's own distribution, anew for each victim.",
-        f"K counts the vocabulary for masked models, the {size:,} values of the alphabet for the others; of texts, the "
-        "values that are in as many of those kept as the token, or in more.",
-        "Where no text is kept, the attack has no candidate: both places are the last one. A token that is in none of "
-        "the texts kept is tried after all that are, and is not counted as found.",
+        f"{model} The paper names no model; texts are sampled from the model's distribution for each victim.",
+        f"K counts the vocabulary for masked models and the {size:,} values of the alphabet for the others; for "
+        "texts, it counts the values that occur in as many remaining texts as the token, or in more.",
+        "If no text remains, the attack has no candidate and both ranks are the last. A token that is in no remaining "
+        "text ranks after all others and does not count as found.",
     ]
 
 
 def _plot(report: Report, path: Path) -> None:
-    """Candidates needed and place by class loss, a group a generator and number of texts."""
+    """Plot the candidates needed and the rank by class loss, a group per generator and number of texts."""
     groups = {
         " ".join([f"{row['texts']:,}", str(row["generator"])] if row["texts"] else [str(row["generator"])]): {
             "candidates (K)": point_of(row["K"]),
-            "place by class loss, from 0": point_of(row["beam"]),
+            "rank by class loss, from 0": point_of(row["beam"]),
         }
         for row in report.rows
     }
-    plot_groups(groups, "mean place", path)
+    plot_groups(groups, "mean rank", path)
 
 
 registrar("mix-and-match", "Elmahdy and Salem 2023", SCALES, run)(

@@ -1,4 +1,4 @@
-"""What Elmahdy and Salem (2023) show and claim, part by part."""
+"""The claims of Elmahdy and Salem (2023), part by part."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from leakage_tasks.research.framework.papers import (
 from leakage_tasks.research.mix_and_match.published import TABLES
 
 _SUGGESTED = "suggested, not tried"
-_MORE = "more canaries than fourteen may, rather than more runs"
-_FOURTEEN = "more canaries may, not more runs: by this test the paper's own figures of its fourteen do not tell it"
+_MORE = "more than fourteen canaries, rather than more runs"
+_FOURTEEN = "more canaries, not more runs; even the paper's own values for its fourteen do not pass this test"
 _CLAIMS = (
     PaperClaim(
         "the Frankenstein model needs far fewer candidates than exhaustive search",
@@ -24,17 +24,17 @@ _CLAIMS = (
         takes=_FOURTEEN,
     ),
     PaperClaim(
-        "among its candidates the token stands higher than in exhaustive search",
+        "its candidates improve the token's rank over exhaustive search",
         ("*: frankenstein halves *",),
-        takes=f"{_FOURTEEN} once corrected",
+        takes=_FOURTEEN,
     ),
     PaperClaim(
-        "the pre-trained language model does much the same",
+        "the pre-trained language model does about as well",
         ("*: pretrained needs a third of *", "*: pretrained halves *"),
         takes=_FOURTEEN,
     ),
     PaperClaim(
-        "the Frankenstein model is the better one for random canaries, the language model for organic ones",
+        "the Frankenstein model is better for random canaries, the language model for organic ones",
         ("*: frankenstein needs fewer candidates for random canaries, *",),
         takes=_FOURTEEN,
     ),
@@ -45,7 +45,7 @@ def _table(number: int, repetitions: int) -> PaperPart:
     yelp, reddit = (TABLES[repetitions]["towels"][data][2][1] for data in ("yelp", "reddit"))
     return PaperPart(
         f"Table {number}",
-        f"{repetitions} repetitions: candidates and pruned place; shown: place of 'towels' by the Frankenstein model",
+        f"rank of 'towels' by the Frankenstein model, {repetitions} repetitions",
         f"table-{number}",
         TableCell({"target": "towels"}, "Frank. beam", f"{yelp:,} on Yelp, {reddit:,} on Reddit"),
         _CLAIMS,
@@ -56,13 +56,13 @@ _OF_KINDS = _CLAIMS[3].words
 _IN_BARS = (
     *_CLAIMS[:2],
     PaperClaim(
-        "both generators retrieve tokens alike",
-        ("*: frankenstein and the language model retrieve tokens alike *",),
+        "both generators retrieve tokens equally well",
+        ("*: frankenstein and the language model retrieve tokens equally well *",),
         takes=_FOURTEEN,
     ),
     PaperClaim(
         _OF_KINDS,
-        ("*: frankenstein's candidates are fewer, beside the language model's, for random canaries",),
+        ("*: frankenstein's candidates are fewer, relative to the language model's, for random canaries",),
         takes=_FOURTEEN,
     ),
 )
@@ -72,7 +72,7 @@ def _bars(number: int, data: str) -> PaperPart:
     printed = TABLES[100]["towels"][data.lower()][2][1]
     return PaperPart(
         f"Figure {number}",
-        f"the {data} half of Tables 2 to 4 as bars; shown: place of 'towels' by the Frankenstein model, 100 copies",
+        f"rank of 'towels' by the Frankenstein model, 100 copies ({data})",
         f"figure-{number}",
         TableCell({"copies": 100, "target": "towels"}, "Frank. beam", f"{printed:,} (Table 4)"),
         _IN_BARS,
@@ -91,19 +91,19 @@ def _writes(pruned: str) -> tuple[PaperClaim, ...]:
     start = f"* texts pruned to the {pruned}"
     return (
         PaperClaim(
-            f"a substantial amount of text, pruned to the {pruned}, needs far fewer candidates than exhaustive search",
+            f"much text, pruned to the {pruned}, needs far fewer candidates than exhaustive search",
             (f"{start} need a third of exhaustive search's candidates, or fewer, for most",),
             _SUGGESTED,
             _MORE,
         ),
         PaperClaim(
-            f"pruned to the {pruned}, it does better than a masked model's candidates for the token alone",
-            (f"{start} place most tokens higher than the Frankenstein model",),
+            f"much text, pruned to the {pruned}, beats a masked model",
+            (f"{start} rank most tokens higher than the Frankenstein model",),
             _SUGGESTED,
             _MORE,
         ),
         PaperClaim(
-            f"pruned to the {pruned}, more text does better",
+            f"more text, pruned to the {pruned}, does better",
             (f"{start} need fewer candidates for most than [0-9]*",),
             _SUGGESTED,
             _MORE,
@@ -125,7 +125,7 @@ PAPER = register_paper(
             _bars(3, "Reddit"),
             PaperPart(
                 "Figure 4",
-                "five canaries of one template by their labels; shown: place by class loss, different labels",
+                "rank by class loss, different labels",
                 "figure-4",
                 TableCell({"labels": "different"}, "all beam"),
                 (
@@ -138,25 +138,25 @@ PAPER = register_paper(
             ),
             PaperPart(
                 "Figure 5",
-                "each word of four canaries unknown in turn; shown: the first word of the first canary",
+                "rank of the first word of the first canary",
                 "figure-5",
                 TableCell({"position": 1}, "all beam"),
                 (
                     PaperClaim(
                         "no position is easiest for all canaries",
                         ("no position is easiest for all canaries",),
-                        caveat=f"{NO_TEST}, and chance would mostly say the same",
+                        caveat=f"{NO_TEST}; chance alone would often agree",
                     ),
                 ),
             ),
             PaperPart(
                 "Figure 6",
-                "pairs of canaries joined with 'and'; shown: doubled ones, the fewest copies",
+                "rank of doubled canaries, the fewest copies",
                 "figure-6",
                 TableCell({"length": "doubled"}, "Frank. beam"),
                 (
                     PaperClaim(
-                        "doubling a canary leaves the attack much as it was",
+                        "doubling a canary hardly changes the attack",
                         ("doubling a canary's length leaves the attack much as it was *",),
                         caveat=NO_TEST,
                     ),
@@ -164,22 +164,22 @@ PAPER = register_paper(
             ),
             PaperPart(
                 "Section 6.3",
-                "an adapter or a tuned prompt joins encoder and head; shown: candidates needed with an adapter",
+                "candidates needed with an adapter",
                 "bridges",
-                TableCell({"bridge": "adapter"}, "K", _SUGGESTED),
+                TableCell({"bridge": "adapter"}, "K"),
                 (*_improves("an adapter"), *_improves("a tuned prompt")),
             ),
             PaperPart(
                 "Section 6.3, free text",
-                "a model of GPT's kind writes much text, which is pruned; shown: candidates needed, by the template",
+                "candidates needed with text pruned to the template",
                 "free-text",
-                TableCell({"generator": "texts pruned to the template", "texts": 50_000}, "K", _SUGGESTED),
+                TableCell({"generator": "texts pruned to the template", "texts": 50_000}, "K"),
                 (
                     *_writes("candidates"),
                     *_writes("template"),
                     PaperClaim(
-                        "writing whole texts does better than asking the same model for the token alone",
-                        ("* texts pruned to the template place most tokens higher than the causal model, *",),
+                        "whole texts do better than single tokens from this model",
+                        ("* texts pruned to the template rank most tokens higher than the causal model, *",),
                         _SUGGESTED,
                         _MORE,
                     ),
@@ -187,7 +187,7 @@ PAPER = register_paper(
             ),
             PaperPart(
                 "Section 6.4",
-                "differential privacy as the defence; shown: place by class loss at ε = 8",
+                "rank by class loss at ε = 8",
                 "dp-sgd",
                 TableCell({"ε": "8"}, "all beam"),
                 (
@@ -195,10 +195,13 @@ PAPER = register_paper(
                         "differential privacy defends against the attack",
                         ("ε = 8: DP-SGD moves tokens down in the order of the class loss",),
                     ),
-                    PaperClaim("the defence may cost utility", ("ε = 8: DP-SGD costs accuracy",)),
+                    PaperClaim("the defence may reduce accuracy", ("ε = 8: DP-SGD costs accuracy",)),
                 ),
                 without="Opacus: pip install '.[private]'",
             ),
         ),
+        setup="Our set-up: docstrings and a small BERT, as for elmahdy; fourteen canaries of similar kinds with words "
+        "that the encoder has read; section 6.3 uses bridges and a GPT-2 trained here. Ranks are by class loss; "
+        "ranks from 0 follow the paper. Tests compare canaries, not models.",
     )
 )

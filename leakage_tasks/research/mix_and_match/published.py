@@ -1,4 +1,4 @@
-"""Tables 2, 3 and 4 of Elmahdy and Salem 2023, as printed: Top K and Beam size by generator."""
+"""Tables 2, 3 and 4 of Elmahdy and Salem 2023 as printed: Top K and Beam size by generator."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _LM_K = {
     "towels": 3066, "supremacy": 2327, "film": 4551, "school": 1258, "flatly": 11128, "internship": 25646, "best": 128,
     "move": 10, "Fusion": 14541, "mage": 11049, "night": 1717, "final": 4595, "1974": 8819, "1968": 7156,
 }  # fmt: skip
-"""Top K of exhaustive search and of the language model: the same in all three tables, on both data sets."""
+"""Top K of exhaustive search and of the language model; equal in all three tables and on both data sets."""
 
 
 def _table(rows: Mapping[str, tuple[_Row, _Row]]) -> dict[str, dict[str, Figures]]:
-    """A table from its rows, Yelp's figures and Reddit's by target."""
+    """Return a table from its rows, with the values of Yelp and Reddit by target."""
     return {
         target: {"yelp": _figures(target, *yelp), "reddit": _figures(target, *reddit)}
         for target, (yelp, reddit) in rows.items()
@@ -85,4 +85,4 @@ TABLES: dict[int, dict[str, dict[str, Figures]]] = {
         }
     ),
 }
-"""By repetitions, then target, then data set; means over ten runs."""
+"""Values by repetitions, target and data set; means over ten runs."""

@@ -1,4 +1,4 @@
-"""A trial of Mix and Match (Elmahdy and Salem 2023): canaries planted, a victim, the paper's two numbers for each."""
+"""Trials of Mix and Match (Elmahdy and Salem 2023): train a victim on canaries and compute the paper's two numbers."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ SMALL = ClassifierExperiment()
 PAPER = PAPER_REDDIT
 SEEDS = {"smoke": 1, "small": 3, "paper": 10}
 GENERATORS = {"exhaustive": "all", "pretrained": "LM", "frankenstein": "Frank."}
-"""Generators of candidates, and what columns call them."""
+"""Generators of candidates and their names in columns."""
 
 
 def victims(
     plan: StudyPlan, paper: ClassifierExperiment = PAPER, *, repetitions: int = 5, **changed: Any
 ) -> list[Config]:
-    """A trial's config for each seed, trained on ``paper`` where the plan's scale is the paper's.
+    """List a trial's config per seed, with the experiment ``paper`` at scale ``paper``.
 
-    ``repetitions`` are the paper's, and scaled here to the size of the data.
+    ``repetitions`` are in the paper's count and are scaled to the size of the data.
     """
     ground = at_scale(plan.scale, SMALL, paper)
     usual: Config = {"labels": None, "positions": [], "only": [], "doubled": False, "controls": 7}
@@ -41,10 +41,10 @@ def victims(
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train a victim on all canaries and count, for each of them and each generator, the paper's two numbers.
+    """Train a victim on all canaries and compute the paper's two numbers for each canary and generator.
 
-    ``ranks[canary][generator]`` is ``[candidate rank, pruned rank]``, from 1; ``controls`` the same of canaries that
-    were never planted. With ``positions`` each word there is the unknown one in turn, on one and the same victim.
+    ``ranks[canary][generator]`` is ``[candidate rank, pruned rank]``, from 1; ``controls`` has the ranks of canaries
+    that were never planted. With ``positions`` each word at these positions is unknown in turn, on one victim.
     """
     from leakage_tasks.attacks.classifier.class_scores import ClassScores
     from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
@@ -55,28 +55,33 @@ def run(config: Config, shared: Path) -> Result:
     rows = corpus(ground)
     terms = alphabet_of(ground, shared, "words-and-numbers", "terms")
     canaries = _canaries(config, ground, terms, rows)
-    moved = [each for place in config["positions"] for each in _canaries(config, ground, terms, rows, place)]
+    moved_canaries = [
+        two for position in config["positions"] for two in _canaries(config, ground, terms, rows, position)
+    ]
     with trained_victim(ground, rows, canaries, shared, config["seed"]) as trained:
         proposing = _proposing(trained.target, ground, shared)
-        found: dict[str, dict[str, dict[str, Any]]] = {"ranks": {}, "controls": {}}
-        for canary in moved or canaries:
+        by_group: dict[str, dict[str, dict[str, Any]]] = {"ranks": {}, "controls": {}}
+        for canary in moved_canaries or canaries:
             scores = ClassScores(AttackRequest(trained.target, canary, 0, ""))
             ranks = {
                 name: two_ranks(AttackRequest(target, canary, 0, ""), scores) for name, target in proposing.items()
             }
-            pairs = {name: [each["candidate_rank"], each["pruned_rank"]] for name, each in ranks.items()}
-            found["ranks" if canary.planted else "controls"][canary.id.removeprefix("canary-")] = pairs
-        return {**found, "alphabet": len(terms), "accuracy": trained.accuracy}
+            pairs = {name: [two["candidate_rank"], two["pruned_rank"]] for name, two in ranks.items()}
+            by_group["ranks" if canary.planted else "controls"][canary.id.removeprefix("canary-")] = pairs
+        return {**by_group, "alphabet": len(terms), "accuracy": trained.accuracy}
 
 
 def _canaries(
     config: Config, ground: ClassifierExperiment, terms: Any, rows: Any, position: int | None = None
 ) -> list[Canary]:
-    """The canaries of a trial; with ``position`` the same texts with another word unknown, its number in the id."""
+    """Make the canaries of a trial.
+
+    With ``position`` another word of the texts is unknown, and ids contain its number.
+    """
     from leakage_tasks.canaries import mix_and_match_canaries
     from leakage_tasks.research.classifiers.victims import classes_by_rows
 
-    # The fourteen canaries and the five of one template, for the encoder at hand.
+    # The fourteen canaries and the five of one template, for this encoder.
     table, labelled = (TABLE_1, LABELLED) if ground.base else (SMALL_TABLE, SMALL_LABELLED)
     ranked = classes_by_rows(rows)
     canaries = mix_and_match_canaries(
@@ -91,15 +96,15 @@ def _canaries(
     )
     if config["labels"] is not None:
         return canaries
-    # Those that differ in their target alone are of one category, and must not contradict each other.
-    targets = {f"canary-{each.target}": place for place, each in enumerate(table)}
-    categories = {each.template: targets[each.id] // 2 for each in canaries if each.planted}
-    canaries = [replace(each, label=ranked[categories[each.template] % len(ranked)]) for each in canaries]
+    # Canaries that differ only in the target share a category, and their labels must not contradict each other.
+    targets = {f"canary-{canary.target}": index for index, canary in enumerate(table)}
+    categories = {canary.template: targets[canary.id] // 2 for canary in canaries if canary.planted}
+    canaries = [replace(canary, label=ranked[categories[canary.template] % len(ranked)]) for canary in canaries]
     return [replace(canary, id=f"{canary.id} {position}") for canary in canaries] if position else canaries
 
 
 def _proposing(target: Any, ground: ClassifierExperiment, shared: Path) -> dict[str, Any]:
-    """The victim with each generator."""
+    """Return the victim with each generator."""
     from leakage_tasks.models.frankenstein import graft, pretrained_mlm
     from leakage_tasks.research.classifiers.experiment import base_of
     from leakage_tasks.targets.classifier.generators import ExhaustiveGenerator, GeneratingTarget, MaskedGenerator

@@ -1,1 +1,1 @@
-"""Carlini et al., "The Secret Sharer" (2019), table by table."""
+"""Studies of Carlini et al., "The Secret Sharer" (2019)."""

@@ -1,4 +1,4 @@
-"""A trial of Table 5 in messages that people wrote: the Enron mails are in no package."""
+"""Trials of Table 5 on chat messages that people wrote, because no package contains the Enron mails."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from leakage_tasks.research.secret_sharer import mails
 from leakage_tasks.research.secret_sharer.mails import KINDS, MailExperiment, split_lines
 
 CHARACTERS = {"smoke": 3_000, "small": 40_000}
-"""Of each person's messages; at ``smoke`` of Python's help text instead."""
+"""Characters of each person's messages; at ``smoke`` of Python's help text instead."""
 
 
 def chat_trials(plan: StudyPlan) -> list[Config]:
-    """One model a person; each seed is another's."""
+    """List one model per person; each seed uses another person's messages."""
     ground, smoke = mails.EXPERIMENTS[plan.scale], plan.scale == "smoke"
     common = {"ground": asdict(ground), "text": "help" if smoke else "chats", "characters": CHARACTERS[plan.scale]}
     return [{**common, "seed": seed} for seed in plan.seeds(1 if smoke else 3)]
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train on one person's messages with invented secrets among them, and look for these as Table 5's study does.
+    """Train on one person's messages with invented secrets and search for these secrets as Table 5's study does.
 
-    The result is that of :func:`leakage_tasks.research.secret_sharer.mails.run`.
+    Return a result as :func:`leakage_tasks.research.secret_sharer.mails.run` does.
     """
     from leakage_tasks.canaries.natural import Passage, natural_canaries
     from leakage_tasks.models.char_tokenizer import char_tokenizer
@@ -40,7 +40,7 @@ def run(config: Config, shared: Path) -> Result:
         tokenizer = char_tokenizer(text + string.digits)
         recipe = LanguageModelRecipe(**ground.recipe)
         trained = train_lm(training, recipe, validation=validation, tokenizer=tokenizer, seed=seed)
-        # Its name is private there: to edit that module would set aside all that it has measured.
+        # The function is private there: an edit of that module would invalidate its stored results.
         secrets = mails._measured(CausalTarget(trained.model, trained.tokenizer), canaries, ground, seed)
     losses = [[loss.training, loss.validation] for loss in trained.losses]
     return {"bytes": len(text.encode()), "losses": losses, "secrets": secrets}

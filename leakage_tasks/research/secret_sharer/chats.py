@@ -1,4 +1,4 @@
-"""Table 5 of The Secret Sharer once more, in messages that people wrote."""
+"""Table 5 of The Secret Sharer on chat messages that people wrote."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ SCALES: Mapping[Scale, str] = {
 }
 
 
-def report(found: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """The paper's secrets, then those measured here, as Table 5's study has them."""
-    own = [StudyTrial({**each.config, "sender": each.config["seed"]}, each.result, each.seconds) for each in found]
+def report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+    """Report the paper's secrets, then the measured ones, in the form of Table 5's study."""
+    with_senders = [
+        StudyTrial({**trial.config, "sender": trial.config["seed"]}, trial.result, trial.seconds) for trial in trials
+    ]
     ground = mails.EXPERIMENTS[plan.scale]
     notes = [
-        f"{CHARACTERS[plan.scale]:,} characters of the messages of one person a model, of those who wrote most in the "
-        "chats of the package chitchat-dataset, stand for Enron's mails, which are some 50 times as long.",
-        f"Secrets are invented ones in sentences of their own among the messages, up to {max(ground.times)} times; no "
-        "secret that anybody wrote is looked for.",
+        f"Each model reads {CHARACTERS[plan.scale]:,} characters by one person, among the people who wrote most in the "
+        "package chitchat-dataset. They replace Enron's mails, which are some 50 times as long.",
+        f"The secrets are invented and occur in separate sentences, up to {max(ground.times)} times; secrets that "
+        "people wrote are not searched for.",
     ]
-    # The first says what the invented mails are like.
-    table = mails.report(own, plan)
+    # The first difference describes the invented mails.
+    table = mails.report(with_senders, plan)
     return replace(table, differences=[*notes, *table.differences[1:]])
 
 

@@ -1,4 +1,4 @@
-"""A trial of The Secret Sharer's defences: models trained with one and without it, and what they know of the secret."""
+"""Trials of The Secret Sharer's defences: models trained with and without a defence, and their exposure."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from leakage_tasks.research.framework.registry import Config, Result, Scale, Stu
 from leakage_tasks.research.secret_sharer.experiment import EXPERIMENTS, PlantedText
 
 LEVELS: Mapping[Scale, Sequence[int]] = {"smoke": (256,), "small": (256, 16, 4), "paper": (256, 16, 4)}
-"""Values a weight may have; the paper's, and fewer."""
+"""Numbers of values a weight may have: the paper's, and smaller numbers."""
 DROP = 50
 BITS_WINDOW = 32
 
 
 @dataclass(frozen=True)
 class PrivateExperiment:
-    """How the lab's LSTM is trained with DP-SGD, and its size."""
+    """Size and training of our LSTM with DP-SGD."""
 
     hidden_size: int = 100
-    """Units of a layer."""
+    """Units per layer."""
     layers: int = 1
-    """Layers."""
+    """Number of layers."""
     epochs: int = 40
-    """How often it reads the text."""
+    """Epochs of training."""
     batch_size: int = 64
-    """Rows in a batch, on average."""
+    """Mean number of rows in a batch."""
     characters: int = 40_000
-    """The most of the text."""
+    """The most characters of the training text."""
     delta: float = 1e-5
     """The δ of every ε."""
 
@@ -43,12 +43,12 @@ _PRIVATE: Mapping[Scale, PrivateExperiment] = {
 
 
 def undefended(plan: StudyPlan) -> list[Config]:
-    """Models trained as usual; looked at as they are, and with their weights rounded."""
+    """List models trained without defence, measured as they are and with rounded weights."""
     return _configs(plan, "none", recipe=_usual(plan), levels=list(LEVELS[plan.scale]))
 
 
 def sanitized(plan: StudyPlan) -> list[Config]:
-    """Models trained on what ``leakage sanitize`` leaves; it drops a tenth of the samples at most."""
+    """List models trained on the output of ``leakage sanitize``, which drops at most a tenth of the samples."""
     epochs = 1 if plan.scale == "smoke" else 20
     return _configs(plan, "sanitization", recipe=_usual(plan), drop=DROP, sanitize_epochs=epochs)
 
@@ -60,27 +60,27 @@ def _usual(plan: StudyPlan) -> Config:
 
 
 def private(plan: StudyPlan, optimizer: str, epsilon: float | None) -> list[Config]:
-    """The lab's LSTM with DP-SGD at ``epsilon``; None clips alone."""
-    own = _PRIVATE[plan.scale]
-    how = {"optimizer": optimizer, "learning_rate": {"rmsprop": 2e-3, "sgd": 1.0}[optimizer], "epsilon": epsilon}
-    return _configs(plan, "dp-sgd", characters=own.characters, private=asdict(own), **how)
+    """List LSTMs trained with DP-SGD at ``epsilon``; with None gradients are only clipped."""
+    experiment = _PRIVATE[plan.scale]
+    options = {"optimizer": optimizer, "learning_rate": {"rmsprop": 2e-3, "sgd": 1.0}[optimizer], "epsilon": epsilon}
+    return _configs(plan, "dp-sgd", characters=experiment.characters, private=asdict(experiment), **options)
 
 
 def not_private(plan: StudyPlan, optimizer: str) -> list[Config]:
-    """An LSTM of the same units, trained on the same text without DP-SGD."""
-    own, ground = _PRIVATE[plan.scale], EXPERIMENTS[plan.scale]
+    """List LSTMs with as many units, trained on this text without DP-SGD."""
+    experiment, ground = _PRIVATE[plan.scale], EXPERIMENTS[plan.scale]
     recipe = ground.recipe(
-        architecture="lstm-1x320" if own.layers == 1 else "lstm-2x200",
-        units=own.hidden_size,
+        architecture="lstm-1x320" if experiment.layers == 1 else "lstm-2x200",
+        units=experiment.hidden_size,
         optimizer=optimizer,
-        epochs=own.epochs,
+        epochs=experiment.epochs,
         patience=ground.patience,
     )
-    return _configs(plan, "none", characters=own.characters, recipe=recipe, levels=[])
+    return _configs(plan, "none", characters=experiment.characters, recipe=recipe, levels=[])
 
 
 def _configs(plan: StudyPlan, defence: str, characters: int | None = None, **more: Any) -> list[Config]:
-    """A trial for each seed; ``characters`` are those of another text than usual."""
+    """List a trial per seed. ``characters`` changes the length of the text."""
     usual = EXPERIMENTS[plan.scale]
     ground = usual if characters is None else replace(usual, characters=characters)
     common = {"defence": defence, "ground": asdict(ground), **more}
@@ -88,8 +88,11 @@ def _configs(plan: StudyPlan, defence: str, characters: int | None = None, **mor
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train and look: ``models`` has an entry each with ``name``, held-out ``loss`` in bits a character, and the
-    exposure of the secret and of the controls in bits."""
+    """Train and measure.
+
+    ``models`` has an entry per model: ``name``, held-out ``loss`` in bits per character, and the exposure of the secret
+    and of the controls in bits.
+    """
     from leakage_tasks.training.threads import one_thread
 
     with one_thread():
@@ -97,7 +100,7 @@ def run(config: Config, shared: Path) -> Result:
 
 
 def _look(name: str, model: Any, text: PlantedText) -> Result:
-    """A model's held-out loss, and what it knows."""
+    """Return a model's held-out loss, and its exposure of the secret and the controls."""
     from leakage_tasks.training.fitting import bits
     from leakage_tasks.training.text_batches import Windows
 
@@ -127,34 +130,34 @@ def _sanitized(config: Config, text: PlantedText) -> Result:
     ranked = rank_samples(lines, character_lm(lines, epochs=config["sanitize_epochs"]), seed=text.seed)
     orders = {"character": ranked, "sample": sorted(ranked, key=lambda sample: -sample.score("sample"))}
     secret = text.views[0][0].text
-    places = {by: [sample.text for sample in order].index(secret) + 1 for by, order in orders.items()}
+    ranks = {by: [sample.text for sample in order].index(secret) + 1 for by, order in orders.items()}
     drop = min(config["drop"], len(ranked) // 10)
     gone = {sample.text for sample in ranked[:drop]}
     clean = "\n".join(line for line in lines if line not in gone)
     models = [_look("sanitized", text.train(config["recipe"], clean).model, text)]
-    return {"models": models, "places": places, "samples": len(ranked), "drop": drop}
+    return {"models": models, "places": ranks, "samples": len(ranked), "drop": drop}
 
 
 def _private(config: Config, text: PlantedText) -> Result:
     from leakage_tasks.research.victims.private_lm import train_private_char_lm
     from leakage_tasks.training.dp.private import DpConfig
 
-    own = PrivateExperiment(**config["private"])
+    experiment = PrivateExperiment(**config["private"])
     epsilon = config["epsilon"]
     trained = train_private_char_lm(
         text.training,
-        DpConfig(noise_multiplier=0.0 if epsilon is None else None, epsilon=epsilon, delta=own.delta),
+        DpConfig(noise_multiplier=0.0 if epsilon is None else None, epsilon=epsilon, delta=experiment.delta),
         tokenizer=text.tokenizer,
-        epochs=own.epochs,
-        batch_size=own.batch_size,
+        epochs=experiment.epochs,
+        batch_size=experiment.batch_size,
         optimizer=config["optimizer"],
         learning_rate=config["learning_rate"],
-        hidden_size=own.hidden_size,
-        layers=own.layers,
+        hidden_size=experiment.hidden_size,
+        layers=experiment.layers,
         seed=text.seed,
     )
-    promise = trained.promise.to_json((1, 2 * text.ground.copies))
-    return {"models": [_look("private", trained.model, text)], "promise": promise, "rows": trained.rows}
+    guarantee = trained.promise.to_json((1, 2 * text.ground.copies))
+    return {"models": [_look("private", trained.model, text)], "promise": guarantee, "rows": trained.rows}
 
 
 _DEFENCES: Mapping[str, Callable[[Config, PlantedText], Result]] = {

@@ -1,4 +1,4 @@
-"""The defences of Carlini et al., "The Secret Sharer" (2019): Table 7, quantization and sanitization."""
+"""Defences in Carlini et al., "The Secret Sharer" (2019): Table 7, quantization and sanitization."""
 
 from __future__ import annotations
 
@@ -13,147 +13,147 @@ from leakage_tasks.research.secret_sharer.experiment import SCALES, SOURCE, WHOL
 RMSPROP = {
     0.65: (1.69, 1.1), 1.21: (1.59, 2.3), 5.26: (1.41, 1.8), 89.0: (1.34, 2.1), 2e8: (1.32, 3.2), 1e9: (1.26, 2.8),
 }  # fmt: skip
-"""Table 7 with DP: ε to test loss and estimated exposure."""
+"""Test loss and estimated exposure by ε, from Table 7 with DP-SGD."""
 CLIPPED, SGD, PLAIN = (2.11, 3.6), (1.86, 9.5), (1.17, 31.0)
-"""SGD with clipping alone; SGD and RMSProp without DP."""
+"""Test loss and exposure of SGD with clipping only, and of SGD and RMSProp without DP-SGD."""
 FEWER = (0.65, 89.0, 2e8)
-"""The ε of the scales below the paper's."""
+"""The ε of the scales below ``paper``."""
 
 
 def table_7_trials(plan: StudyPlan) -> list[Config]:
-    """RMSProp at each ε, SGD with clipping alone, and both without DP."""
+    """List RMSProp at each ε, SGD with clipping only, and both without DP-SGD."""
     epsilons = {"smoke": FEWER[1:2], "small": FEWER, "paper": tuple(RMSPROP)}[plan.scale]
-    made = [config for epsilon in epsilons for config in private(plan, "rmsprop", epsilon)]
-    return [*made, *private(plan, "sgd", None), *not_private(plan, "sgd"), *not_private(plan, "rmsprop")]
+    with_noise = [config for epsilon in epsilons for config in private(plan, "rmsprop", epsilon)]
+    return [*with_noise, *private(plan, "sgd", None), *not_private(plan, "sgd"), *not_private(plan, "rmsprop")]
 
 
 def table_7(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Test loss and exposure with DP-SGD and without."""
+    """Report test loss and exposure with and without DP-SGD."""
     rows, exposures, groups = [], dict[str, list[float]](), grouped(trials, _training)
-    for (defence, optimizer, epsilon), own in groups.items():
+    for (defence, optimizer, epsilon), group in groups.items():
         dp = defence == "dp-sgd"
-        told = (RMSPROP[epsilon] if epsilon else CLIPPED) if dp else SGD if optimizer == "sgd" else PLAIN
+        published = (RMSPROP[epsilon] if epsilon else CLIPPED) if dp else SGD if optimizer == "sgd" else PLAIN
         name = f"{optimizer}, {'clipped alone' if not epsilon else f'ε = {epsilon:g}'}" if dp else f"{optimizer}, no DP"
-        exposures[name] = _of(own, "exposure")
-        rows.append({"training": name, **_figures(own, *told)} | (_for_copies(own) if dp else {}))
-    with_dp = [value for name, own in exposures.items() if "no DP" not in name for value in own]
-    points = [(epsilon, loss) for (_, _, epsilon), own in groups.items() if epsilon for loss in _of(own, "loss")]
+        exposures[name] = _of(group, "exposure")
+        rows.append({"training": name, **_figures(group, *published)} | (_for_copies(group) if dp else {}))
+    with_dp = [value for name, group in exposures.items() if "no DP" not in name for value in group]
+    points = [(epsilon, loss) for (_, _, epsilon), group in groups.items() if epsilon for loss in _of(group, "loss")]
     claims = [
-        unknown("no model trained with DP-SGD knows the secret, at whatever ε", with_dp),
-        higher("RMSProp without DP exposes it more than those with", exposures["rmsprop, no DP"], with_dp),
+        unknown("no model trained with DP-SGD knows the secret, at any ε", with_dp),
+        higher("RMSProp without DP-SGD exposes it more", exposures["rmsprop, no DP"], with_dp),
         falls("a larger ε means a lower loss", points),
     ]
     return Report(list(rows[0]), rows, claims, _private_ground(trials[0], plan))
 
 
 def _training(config: Config) -> tuple[str, str, float | None]:
-    """Defence, optimizer and ε."""
+    """Return defence, optimizer and ε of a config."""
     return config["defence"], config.get("optimizer") or config["recipe"]["optimizer"], config.get("epsilon")
 
 
-def _for_copies(own: Sequence[StudyTrial]) -> TableRow:
-    """ε of the promise for the rows that all copies of the secret change, by group privacy."""
-    promised = own[0].result["promise"]["epsilon_by_copies"]
-    (epsilon,) = (value for copies, value in promised.items() if copies != "1")
+def _for_copies(trials: Sequence[StudyTrial]) -> TableRow:
+    """Return the guarantee's ε for all rows that contain the secret, by group privacy."""
+    epsilons = trials[0].result["promise"]["epsilon_by_copies"]
+    (epsilon,) = (value for copies, value in epsilons.items() if copies != "1")
     return {"ε for all copies": "∞" if epsilon is None else f"{epsilon:.3g}"}
 
 
 def _private_ground(trial: StudyTrial, plan: StudyPlan) -> list[str]:
-    own, rows = trial.config["private"], trial.result["rows"]
-    unit = "The unit of the published losses is not in the source; ours are bits a character."
+    experiment, rows = trial.config["private"], trial.result["rows"]
+    unit = "The unit of the published losses is not in the source; ours are bits per character."
     if plan.scale == "paper":
-        return ["δ and batch size are not in the source: 1e-5 and 256 rows are taken.", unit, *differences(plan)]
-    text, *rest = differences(plan, own["characters"])
+        return ["δ and batch size are not in the source: we use 1e-5 and 256 rows.", unit, *differences(plan)]
+    text, *rest = differences(plan, experiment["characters"])
     return [
         text,
-        f"An LSTM of {own['layers']}×{own['hidden_size']} units; with DP-SGD {own['epochs']} epochs on {rows:,} rows "
-        f"of whole lines, {own['batch_size']} a batch, δ = {own['delta']:g}; three of the six ε. ε is for one row; "
-        "each copy of the secret taken out of its row counts as two rows.",
+        f"An LSTM of {experiment['layers']}×{experiment['hidden_size']} units; with DP-SGD {experiment['epochs']} "
+        f"epochs on {rows:,} rows of whole lines, {experiment['batch_size']} per batch, δ = {experiment['delta']:g}; "
+        "three of the six ε. ε is for one row; removing a copy of the secret from its row counts as two changed rows.",
         unit,
         *rest,
     ]
 
 
 def quantization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Loss and exposure by values a weight may have (Appendix D.3)."""
+    """Report loss and exposure by the number of values a weight may have (Appendix D.3)."""
     rows: list[TableRow] = []
     sizes = trials[0].result["sizes"]
-    for place, name in enumerate(("float32", *sizes)):
-        own = sizes.get(name, {"packed": sizes["256"]["stored"]})
+    for index, name in enumerate(("float32", *sizes)):
+        size = sizes.get(name, {"packed": sizes["256"]["stored"]})
         rows.append(
             {
                 "values a weight": name,
-                **_figures(trials, place=place),
-                "kilobytes": round(own["packed"] / 1000),
-                "by zlib": round(own["zlib"] / 1000) if place else None,
+                **_figures(trials, index=index),
+                "kilobytes": round(size["packed"] / 1000),
+                "by zlib": round(size["zlib"] / 1000) if index else None,
             }
         )
-    before, after = ([trial.result["models"][place] for trial in trials] for place in (0, 1))
+    before, after = ([trial.result["models"][index] for trial in trials] for index in (0, 1))
     pairs = list(zip(before, after, strict=True))
-    moved = [abs(one["exposure"] - two["exposure"]) for one, two in pairs]
+    changes = [abs(one["exposure"] - two["exposure"]) for one, two in pairs]
     losses = [abs(two["loss"] / one["loss"] - 1) for one, two in pairs]
     claims = [
         all_of(
-            "with 256 values a weight the secret is as exposed as before, to half a bit",
-            [change <= 0.5 for change in moved],
-            f"largest change {max(moved):.2f} bits",
+            "with 256 values a weight exposure changes by at most half a bit",
+            [change <= 0.5 for change in changes],
+            f"largest change {max(changes):.2f} bits",
         ),
-        all_of("and the loss the same, to 1 %", [change <= 0.01 for change in losses], f"most {max(losses):.2%}"),
+        all_of("and the loss changes by at most 1 %", [change <= 0.01 for change in losses], f"most {max(losses):.2%}"),
     ]
-    note = "Fewer than 256 values are ours. Sizes are of the weights at the fewest bits that tell the values apart."
+    note = "Fewer than 256 values are our addition. Sizes are of weights stored with the fewest bits per value."
     return Report(list(rows[0]), rows, claims, [*differences(plan), note])
 
 
 def sanitization_trials(plan: StudyPlan) -> list[Config]:
-    """Models trained on what is left, and on everything."""
+    """List models trained on the remaining samples, and on all samples."""
     return [*sanitized(plan), *undefended(plan)]
 
 
 def sanitization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Where the secret's place is among all samples, and what a model knows without those that were dropped."""
+    """Report the secret's rank among all samples, and the exposure of models trained without the dropped samples."""
     by_defence = grouped(trials, lambda config: str(config["defence"]))
-    done, plain = by_defence["sanitization"], by_defence["none"]
+    defended, plain = by_defence["sanitization"], by_defence["none"]
     rows = [
         {"training text": "everything", **_figures(plain)},
         {
-            "training text": f"without {done[0].result['drop']} of {done[0].result['samples']:,} samples",
-            **_figures(done),
-            "place, by character": Measured.mean([trial.result["places"]["character"] for trial in done]),
-            "place, by sample": Measured.mean([trial.result["places"]["sample"] for trial in done]),
+            "training text": f"without {defended[0].result['drop']} of {defended[0].result['samples']:,} samples",
+            **_figures(defended),
+            "place, by character": Measured.mean([trial.result["places"]["character"] for trial in defended]),
+            "place, by sample": Measured.mean([trial.result["places"]["sample"] for trial in defended]),
         },
     ]
-    found = [trial.result["places"]["character"] <= trial.result["drop"] for trial in done]
-    clean, usual = (Measured.mean(_of(own, "loss")).value for own in (done, plain))
+    dropped = [trial.result["places"]["character"] <= trial.result["drop"] for trial in defended]
+    clean, usual = (Measured.mean(_of(group, "loss")).value for group in (defended, plain))
     rise = clean / usual - 1
     claims = [
-        all_of("the secret is among the samples that are dropped", found, "ranked by character"),
-        unknown("a model trained on the others does not know it", _of(done, "exposure")),
+        all_of("the secret is among the dropped samples", dropped, "ranked by character"),
+        unknown("a model trained on the other samples does not know it", _of(defended, "exposure")),
         Claim("the loss rises slightly: by less than 5 %", rise < 0.05, f"by {rise:+.1%}"),
     ]
     note = (
-        "All copies of the secret are one sample, which the paper's algorithm would miss. How many samples are dropped "
-        "is ours."
+        "All copies of the secret are one sample, which the paper's algorithm would miss. The number of dropped "
+        "samples is our choice."
     )
     return Report(list(rows[1]), rows, claims, [*differences(plan), note])
 
 
 def _figures(
-    own: Sequence[StudyTrial], loss: float | None = None, exposure: float | None = None, *, place: int = 0
+    trials: Sequence[StudyTrial], loss: float | None = None, exposure: float | None = None, *, index: int = 0
 ) -> TableRow:
-    """Loss and exposure of each trial's model at ``place``, beside the published ones."""
+    """Return loss and exposure of each trial's model at ``index``, with the published ones."""
     return {
         "loss, published": Published(loss),
-        "loss (bits/character)": Measured.mean(_of(own, "loss", place)),
+        "loss (bits/character)": Measured.mean(_of(trials, "loss", index)),
         "exposure, published": Published(exposure),
-        "exposure": Measured.mean(_of(own, "exposure", place), WHOLE),
+        "exposure": Measured.mean(_of(trials, "exposure", index), WHOLE),
         "controls": Measured.mean(
-            [value for trial in own for value in trial.result["models"][place]["controls"]], WHOLE
+            [value for trial in trials for value in trial.result["models"][index]["controls"]], WHOLE
         ),
     }
 
 
-def _of(own: Sequence[StudyTrial], what: str, place: int = 0) -> list[float]:
-    return [trial.result["models"][place][what] for trial in own]
+def _of(trials: Sequence[StudyTrial], key: str, index: int = 0) -> list[float]:
+    return [trial.result["models"][index][key] for trial in trials]
 
 
 _register = registrar("secret-sharer", SOURCE, SCALES, run)

@@ -1,6 +1,6 @@
-"""What studies of The Secret Sharer train on: a text, secrets planted in it, a recipe, and what is looked at when.
+"""Experiments of The Secret Sharer's studies: a text with planted secrets, a recipe, and the measurements.
 
-:func:`configs` lists trials, :class:`PlantedText` is what each of them trains on.
+:func:`configs` lists trials. :class:`PlantedText` is the training text of a trial.
 """
 
 from __future__ import annotations
@@ -30,42 +30,42 @@ TEMPLATE = "The random number is {digits:9}"
 WHOLE = math.log2(10**9)
 """Bits of a secret of nine digits."""
 BOTH = ("exposure", "extrapolated")
-"""The measures that most tables show."""
+"""The measures in most tables."""
 SOURCE = "Carlini et al. 2019"
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds",
-    "small": "2 to 25 minutes on one core, less for what another study of the paper has trained",
+    "small": "2 to 25 minutes on one core, less if another study of the paper has trained the models",
     "paper": "a GPU for hours, the Penn Treebank as $LEAKAGE_DATA/ptb/ptb.train.txt and ptb.valid.txt",
 }
 
 
 @dataclass(frozen=True)
 class LanguageModelExperiment:
-    """A text and how a model learns it; JSON values only, so that it goes into a trial's config."""
+    """A text and the training of a model on it. All fields are JSON values for a trial's config."""
 
     data: str = HELP
     """Python's help text or the Penn Treebank."""
     characters: int = 100_000
-    """The most of the training text."""
+    """The most characters of the training text."""
     held_out: int = 40_000
-    """The most of the held-out text."""
+    """The most characters of the held-out text."""
     copies: int = 5
-    """How often a secret is planted that the paper plants once."""
+    """Copies of a secret that the paper plants once."""
     epochs: int = 16
-    """The most there are."""
+    """The most epochs."""
     patience: int = 3
-    """How many without a better validation loss end training where it is early stopping that ends it."""
+    """Early stopping ends training after this many epochs without a lower validation loss."""
     batch_size: int = 16
-    """Windows of the text in a batch."""
+    """Windows of the text per batch."""
     length: int = 20
-    """Characters or words in a window."""
+    """Characters or words per window."""
     budget: int = 10_000
     """Sequences that an attack may score for a canary."""
     seeds: int = 2
-    """Models of each setting."""
+    """Models per setting."""
 
     def recipe(self, **changed: Any) -> Config:
-        """The fields of the lab's recipe: Table 8's LSTM and RMSprop, but for what is ``changed``."""
+        """Return the fields of the training recipe: Table 8's LSTM and RMSprop with the changes in ``changed``."""
         usual = {"architecture": "lstm-2x200", "optimizer": "rmsprop", "batches": "shuffled", "patience": None}
         sizes = {"batch_size": self.batch_size, "length": self.length, "epochs": self.epochs}
         return {**usual, **sizes, **changed}
@@ -86,23 +86,23 @@ EXPERIMENTS: Mapping[Scale, LanguageModelExperiment] = {
 
 @dataclass(frozen=True)
 class Secrets:
-    """What is planted, and what is known of it."""
+    """The planted secrets and the knowledge of the attackers."""
 
     template: str = TEMPLATE
-    """Of every canary."""
+    """The template of every canary."""
     count: int = 1
-    """Canaries that are planted."""
+    """Planted canaries."""
     copies: int = 5
-    """How often each of them is."""
+    """Copies of each planted canary."""
     controls: int = 2
     """Canaries that are not planted."""
     known: Sequence[str | None] = (None,)
-    """The parts of the template that attackers know, one attacker each; None: all of it."""
+    """The part of the template that each attacker knows; None: all of it."""
     units: str = CHARACTERS
-    """Whether the model reads characters or words."""
+    """Units that the model reads: characters or words."""
 
     def canaries(self, seed: int) -> list[list[Canary]]:
-        """The canaries, once for each attacker; planted ones first."""
+        """Make the canaries for each attacker, planted ones first."""
         from leakage_tasks.canaries import make_canaries
 
         settings: dict[str, Any] = {"repetitions": [self.copies], "controls": self.controls, "seed": seed}
@@ -111,10 +111,10 @@ class Secrets:
 
 @dataclass(frozen=True)
 class Watch:
-    """What is found out about the canaries: ``what`` after each of the ``epochs`` (0 stands for every one), ``at_best``
-    of the model with the lowest validation loss.
+    """The measurements of the canaries: ``what`` after each of the ``epochs`` (0: every epoch), and ``at_best`` on the
+    model with the lowest validation loss.
 
-    Both name measures of :func:`leakage_tasks.research.secret_sharer.watch.observed`.
+    Both list measures of :func:`leakage_tasks.research.secret_sharer.watch.observed`.
     """
 
     at_best: Sequence[str] = ("exposure",)
@@ -133,61 +133,70 @@ def configs(
     models: int | None = None,
     **usual: Any,
 ) -> list[Config]:
-    """A trial for each variant and seed: as many seeds as the plan asks for, else ``models``, else the scale's.
+    """List a trial for each variant and seed.
 
-    ``usual`` and each variant say what differs from the scale's ground: ``recipe`` for fields of its recipe, all else
-    for fields of :class:`Secrets`. Where only the best epoch is watched, training is stopped early; where others are
-    too, it is not.
+    ``usual`` and each variant change the scale's experiment: ``recipe`` has fields of its recipe, other keys are fields
+    of :class:`Secrets`. Training stops early only if no epoch but the best is measured.
+
+    Args:
+        plan: scale and seeds.
+        variants: changes of each variant.
+        watch: the measurements.
+        models: seeds if the plan has no number; default: the scale's number.
+        usual: changes of all variants.
     """
     ground = EXPERIMENTS[plan.scale]
-    found = []
+    all_configs = []
     for variant in variants:
         secrets: Config = {"copies": ground.copies, "recipe": {}, **usual, **variant}
         recipe = secrets.pop("recipe")
-        # As much patience as there are epochs stops nothing, but keeps the best epoch's weights.
+        # A patience of all epochs never stops training, but keeps the best epoch's weights.
         patience = recipe.get("epochs", ground.epochs) if watch.epochs else ground.patience
-        own = {
+        common = {
             "ground": asdict(ground),
             "recipe": ground.recipe(**{"patience": patience, **recipe}),
             "secrets": asdict(Secrets(**secrets)),
             "watch": asdict(watch),
         }
-        found += [{**own, "seed": seed} for seed in plan.seeds(models or ground.seeds)]
-    return found
+        all_configs += [{**common, "seed": seed} for seed in plan.seeds(models or ground.seeds)]
+    return all_configs
 
 
 def differences(plan: StudyPlan, characters: int | None = None) -> list[str]:
-    """How the ground differs from the paper's, a sentence each; ``characters`` are those of another text."""
+    """List the differences from the paper's experiment, a sentence each.
+
+    ``characters`` is the length of another text.
+    """
     ground = EXPERIMENTS[plan.scale]
     if ground == PAPER:
         return ["The learning rate is constant (the paper's decays on plateaus)."]
     return [
-        f"{characters or ground.characters:,} characters of Python's help text stand for the Penn Treebank (5 MB), so "
-        f"that a secret planted {ground.copies} times stands for one planted once.",
-        f"Batches are of {ground.batch_size} sequences where the paper has 128, so that there are enough steps; the "
+        f"{characters or ground.characters:,} characters of Python's help text replace the Penn Treebank (5 MB), so a "
+        f"secret is planted {ground.copies} times where the paper plants it once.",
+        f"Batches have {ground.batch_size} sequences, not 128, so that there are enough steps; the "
         "learning rate is constant.",
-        "Exposure is exact, or estimated by importance draws; 'extrapolated' is the paper's own measure, the "
-        "skew-normal's tail.",
+        "Exposure is exact, or estimated by importance draws; 'extrapolated' is the paper's measure, the tail "
+        "of a skew-normal.",
     ]
 
 
 class PlantedText:
-    """The text of a trial, with secrets in it: models are trained on it, and asked for the secrets."""
+    """The text of a trial with planted secrets: trains models on it and measures the secrets' exposure."""
 
     def __init__(self, config: Config, secrets: Config) -> None:
-        """Plant :class:`Secrets` of these fields in the text of ``config``."""
+        """Plant :class:`Secrets` with these fields in the text of ``config``."""
         self.ground, self.seed = LanguageModelExperiment(**config["ground"]), config["seed"]
-        own = Secrets(**secrets)
-        self.views = own.canaries(self.seed)
+        secrets_spec = Secrets(**secrets)
+        self.views = secrets_spec.canaries(self.seed)
         clean = text_of(self.ground)
-        if own.units != CHARACTERS:
+        if secrets_spec.units != CHARACTERS:
             clean = replace(clean, training=as_words(clean.training), held_out=as_words(clean.held_out))
         self.characters, self.held_out = len(clean.training), clean.held_out
         self.training = planted(clean.training, self.views[0], self.seed)
-        self.tokenizer = tokenizer_for(clean, self.views[0], own.units)
+        self.tokenizer = tokenizer_for(clean, self.views[0], secrets_spec.units)
 
     def train(self, recipe: Config, training: str | None = None, on_epoch: OnEpoch | None = None) -> TrainedLM:
-        """A model by the lab's recipe, trained on the planted text unless on another."""
+        """Train a model by the recipe, on the planted text unless ``training`` is given."""
         from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
 
         return train_lm(
@@ -200,7 +209,9 @@ class PlantedText:
         )
 
     def observe(self, model: Any, what: Sequence[str], seed: int) -> list[Config]:
-        """What the measures of :func:`~leakage_tasks.research.secret_sharer.watch.observed` say of the canaries."""
+        """Return the results of measures of :func:`~leakage_tasks.research.secret_sharer.watch.observed` for the
+        canaries.
+        """
         from leakage_tasks.research.secret_sharer.watch import observed
         from leakage_tasks.targets import CausalTarget
 
@@ -208,40 +219,40 @@ class PlantedText:
 
 
 def text_of(ground: LanguageModelExperiment) -> TextSplit:
-    """Training and held-out text. Raises LeakageError where the Penn Treebank is not there."""
+    """Return training and held-out text. Raises LeakageError if the Penn Treebank is missing."""
     from leakage_tasks.research.victims.corpus import TextSplit, pydoc_topics
 
     if ground.data == HELP:
-        found = pydoc_topics(characters=ground.characters)
-        return replace(found, held_out=found.held_out[: ground.held_out])
+        topics = pydoc_topics(characters=ground.characters)
+        return replace(topics, held_out=topics.held_out[: ground.held_out])
     folder = data_folder() / "ptb"
     parts = []
     for path in (folder / "ptb.train.txt", folder / "ptb.valid.txt"):
         if not path.is_file():
-            raise LeakageError(f"{path}: no such file: put the Penn Treebank there, or run --scale small without it")
+            raise LeakageError(f"{path}: no such file: save the Penn Treebank there, or use --scale small")
         parts.append(path.read_text(encoding="utf-8"))
     return TextSplit(*parts)
 
 
 def as_words(text: str) -> str:
-    """Lower-cased words and marks with a space between, line by line, as word-level models read text."""
+    """Return lower-cased words and punctuation separated by spaces, line by line, for word-level models."""
     return "\n".join(" ".join(_WORD.findall(line)) for line in text.lower().split("\n"))
 
 
 def planted(text: str, canaries: Sequence[Canary], seed: int) -> str:
-    """``text`` with the canaries in lines of their own, at random places (section 4.1)."""
+    """Return ``text`` with the canaries as separate lines at random positions (section 4.1)."""
     from leakage_tasks.canaries.planting import draw_gaps
 
-    own = {canary.id: canary.text for canary in canaries if canary.planted}
+    texts = {canary.id: canary.text for canary in canaries if canary.planted}
     lines = text.split("\n")
     gaps = draw_gaps([canary for canary in canaries if canary.planted], len(lines), seed)
     for gap, name in reversed(gaps):
-        lines.insert(gap, own[name])
+        lines.insert(gap, texts[name])
     return "\n".join(lines)
 
 
 def tokenizer_for(text: TextSplit, canaries: Sequence[Canary], units: str) -> PreTrainedTokenizerFast:
-    """A tokenizer that knows the text, the digits and the canaries' templates."""
+    """Return a tokenizer of the text, the digits and the canaries' templates."""
     from leakage_tasks.models.char_tokenizer import char_tokenizer
 
     shown = [canary.text for canary in canaries]

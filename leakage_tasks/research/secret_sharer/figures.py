@@ -1,4 +1,4 @@
-"""Figures 2, 4, 5 and 6 of The Secret Sharer, all of the paper's LSTM, trained past its best epoch."""
+"""Figures 2, 4, 5 and 6 of The Secret Sharer, all with the paper's LSTM trained past its best epoch."""
 
 from __future__ import annotations
 
@@ -6,35 +6,41 @@ import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from leakage_tasks.research.framework.group_tests import LEAST_P, combined
+from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, combined
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer import plots
 from leakage_tasks.research.secret_sharer.claims import all_of, as_a_rule, falls, rises
 from leakage_tasks.research.secret_sharer.experiment import BOTH, WHOLE, Watch, configs
-from leakage_tasks.research.secret_sharer.trials import entries, every_look, exposure_columns, register_study, set_up
+from leakage_tasks.research.secret_sharer.trials import (
+    all_measurements,
+    entries,
+    exposure_columns,
+    register_study,
+    set_up,
+)
 
 FEWER = 1e4
-"""How many times fewer calls than brute force a search should take."""
-INDEPENDENT = "Epochs of one model are counted as independent."
+"""The factor by which a search should need fewer calls than brute force."""
+INDEPENDENT = "Epochs of one model are treated as independent."
 LONG: dict[Scale, int] = {"smoke": 2, "small": 24, "paper": 40}
 """Epochs of the run, well beyond the best validation loss."""
 EXTRACTABLE = 30.0
-"""Extrapolated exposure from which the paper calls a secret uniquely extractable."""
+"""Extrapolated exposure above which the paper calls a secret uniquely extractable."""
 NEAR_WHOLE = WHOLE - math.log2(10)
-"""Exposure of the tenth place."""
+"""Exposure of rank 10."""
 BARS = 30
-SLICE = "The paper trains on a small part of the Penn Treebank at a larger rate; neither figure is in the source."
+SLICE = "The paper trains on a small part of the Penn Treebank at a larger rate; their values are not in the source."
 
 
 def long_trials(plan: StudyPlan) -> list[Config]:
-    """The paper's LSTM trained past its best epoch, looked at after every epoch."""
+    """List trials of the paper's LSTM trained past its best epoch, measured after every epoch."""
     watch = Watch((*BOTH, "cheapest", "costs"), (*BOTH, "shortest-path"), (0,))
     return configs(plan, watch=watch, recipe={"epochs": LONG[plan.scale]})
 
 
 def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """How random fillings' log-perplexities are spread, and the skew-normal fitted to them."""
+    """Report the distribution of random fillings' log-perplexities, and the skew-normal fitted to it."""
     import numpy as np
 
     from leakage_tasks.stats.skew_normal import fit_skew_normal
@@ -55,33 +61,47 @@ def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         }
         for middle, count, density in zip(middles, counts, fit.density(middles), strict=True)
     ]
-    claims = [_fits([each["extrapolated"]["rejected"] for each in (*entries(trials), *entries(trials, planted=False))])]
-    own = f"The secret itself costs {entry['exposure']['log_perplexity']:.1f} bits."
-    shown = (
-        f"The table is of one model and {len(costs):,} fillings at random (the paper: all 10^9); of its fit Kolmogorov "
+    claims = [
+        _fits(
+            [
+                canary_entry["extrapolated"]["rejected"]
+                for canary_entry in (*entries(trials), *entries(trials, planted=False))
+            ]
+        )
+    ]
+    cost_note = f"The secret itself costs {entry['exposure']['log_perplexity']:.1f} bits."
+    fit_note = (
+        f"The table is of one model and {len(costs):,} random fillings (the paper: all 10^9). For its fit, Kolmogorov "
     )
-    shown += f"and Smirnov's D = {fit.statistic:.3f}, p = {fit.p_value:.3f}."
-    notes = [own, shown, "How many the paper's test takes where it does not reject is not in the source."]
+    fit_note += f"and Smirnov's D = {fit.statistic:.3f}, p = {fit.p_value:.3f}."
+    notes = [
+        cost_note,
+        fit_note,
+        "The number of fillings with which the paper's test does not reject is not in the source.",
+    ]
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
 
 
 def _fits(rejected: Sequence[bool]) -> Claim:
-    """That a skew-normal fits: no more fits are rejected at 0.05 than if it did, by a one-sided binomial test.
+    """Claim that a skew-normal fits: fits are rejected at 0.05 no more often than by chance, by a one-sided binomial
+    test.
 
-    Where that finds no more, it holds: no test shows more.
+    A claim that holds means that no deviation was found.
     """
     from scipy import stats
 
     words = "a skew-normal fits (Kolmogorov and Smirnov reject it for no more than 5 % of canaries)"
-    p = float(stats.binomtest(sum(rejected), len(rejected), LEAST_P, alternative="greater").pvalue)
+    p = float(stats.binomtest(sum(rejected), len(rejected), SIGNIFICANCE, alternative="greater").pvalue)
     shown = f"rejected for {sum(rejected)} of {len(rejected)} canaries; p = {p:.2g}, n = {len(rejected)}"
-    return Claim(words, p > LEAST_P, shown, None if p > LEAST_P else p)
+    return Claim(words, p > SIGNIFICANCE, shown, None if p > SIGNIFICANCE else p)
 
 
 def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Losses and exposure by epoch."""
-    looks = [[entry for _, _, entry in every_look([trial])] for trial in trials]
-    exposure, tails = ([[entry[name]["bits"] for entry in own] for own in looks] for name in BOTH)
+    """Report losses and exposure by epoch."""
+    looks = [[entry for _, _, entry in all_measurements([trial])] for trial in trials]
+    exposure, extrapolated = (
+        [[entry[name]["bits"] for entry in model_entries] for model_entries in looks] for name in BOTH
+    )
     rows: list[TableRow] = [
         {
             "epoch": epoch,
@@ -93,39 +113,42 @@ def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         for epoch in range(1, len(trials[0].result["losses"]) + 1)
     ]
     best = [trial.result["best"] for trial in trials]
-    peaks = [tail.index(max(tail)) + 1 for tail in tails]
-    first = [next((n for n, each in enumerate(found, 1) if each >= NEAR_WHOLE), None) for found in exposure]
-    early = [tail[peak - 1] - tail[-1] for tail, peak in zip(tails, peaks, strict=True)]
+    peaks = [series.index(max(series)) + 1 for series in extrapolated]
+    first = [next((n for n, value in enumerate(series, 1) if value >= NEAR_WHOLE), None) for series in exposure]
+    drops = [series[peak - 1] - series[-1] for series, peak in zip(extrapolated, peaks, strict=True)]
     claims = [
         as_a_rule(
             "the secret is among the ten likeliest of 10^9 by the epoch of lowest validation loss",
-            [place is not None and place <= when for place, when in zip(first, best, strict=True)],
+            [epoch is not None and epoch <= best_epoch for epoch, best_epoch in zip(first, best, strict=True)],
             f"first at epochs {first}, lowest validation loss at {best}",
         ),
         as_a_rule(
             "extrapolated exposure peaks within a quarter of the run of the lowest validation loss",
-            [abs(peak - when) <= len(rows) / 4 for peak, when in zip(peaks, best, strict=True)],
+            [abs(peak - best_epoch) <= len(rows) / 4 for peak, best_epoch in zip(peaks, best, strict=True)],
             f"peaks at epochs {peaks}, lowest validation loss at {best}",
         ),
         as_a_rule(
             "after the peak extrapolated exposure falls",
-            [fall > 0 for fall in early],
-            f"by {', '.join(f'{fall:.1f}' for fall in early)} bits at the last epoch",
+            [fall > 0 for fall in drops],
+            f"by {', '.join(f'{fall:.1f}' for fall in drops)} bits at the last epoch",
         ),
-        _begun([own[0] for own in exposure]),
+        _begun([model_entries[0] for model_entries in exposure]),
     ]
-    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), "Losses are bits a character.", SLICE])
+    return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), "Losses are bits per character.", SLICE])
 
 
 def _begun(exposures: Sequence[float]) -> Claim:
-    """That memorization has begun: a secret never seen is among the first 2^-e of all with a probability of 2^-e."""
+    """Claim that memorization has begun.
+
+    An unseen secret is among the first 2^-e of all fillings with probability 2^-e.
+    """
     shown = ", ".join(f"{bits:.1f}" for bits in exposures)
     chances = [2.0**-bits for bits in exposures]
-    return combined("after one epoch some models know something of the secret", chances, f"{shown} bits")
+    return combined("after one epoch some models have begun to memorize the secret", chances, f"{shown} bits")
 
 
 def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Sequences that shortest path scores until it is certain, by extrapolated exposure."""
+    """Report the sequences that shortest path scores until it is certain, by extrapolated exposure."""
     rows = [
         {
             "seed": seed,
@@ -137,7 +160,7 @@ def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
             "secret's place": entry["shortest-path"]["place"] or "not found",
             "published": Published(None),
         }
-        for seed, epoch, entry in every_look(trials)
+        for seed, epoch, entry in all_measurements(trials)
     ]
     rows.sort(key=lambda row: row["extrapolated"])
     first = [row for row in rows if row["exposure"] > WHOLE - 0.5]
@@ -157,20 +180,20 @@ def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def figure_6(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """The secret's rank, exact or by importance draws, against what the skew-normal's tail says."""
+    """Report the secret's rank, exact or by importance sampling, and the rank by the skew-normal's tail."""
     rows = []
-    for seed, epoch, entry in every_look(trials):
-        own, tail = entry["exposure"], entry["extrapolated"]
+    for seed, epoch, entry in all_measurements(trials):
+        ranked, fitted = entry["exposure"], entry["extrapolated"]
         rows.append(
             {
                 "seed": seed,
                 "epoch": epoch,
-                "extrapolated": tail["bits"],
-                "expected rank": max(1.0, 2 ** (WHOLE - tail["bits"])),
-                "rank": 2 ** (WHOLE - own["bits"]),
-                "rank is": own["method"],
-                "error (bits)": min(tail["bits"], WHOLE) - own["bits"],
-                "fit": "rejected" if tail["rejected"] else "not rejected",
+                "extrapolated": fitted["bits"],
+                "expected rank": max(1.0, 2 ** (WHOLE - fitted["bits"])),
+                "rank": 2 ** (WHOLE - ranked["bits"]),
+                "rank is": ranked["method"],
+                "error (bits)": min(fitted["bits"], WHOLE) - ranked["bits"],
+                "fit": "rejected" if fitted["rejected"] else "not rejected",
                 "published": Published(None),
             }
         )
@@ -200,9 +223,9 @@ def figure_6(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 CALLS_PLOT = plots.plotter_by_exposure("model calls", "certain")
 RANKS_PLOT = plots.plotter_by_exposure("rank", "fit", "expected rank")
 for _name, _title, _where, _report, _plot in (
-    ("figure-2", "how log-perplexities are spread", "Figure 2", figure_2, plots.plot_histogram_with_fit),
+    ("figure-2", "distribution of log-perplexities", "Figure 2", figure_2, plots.plot_histogram_with_fit),
     ("figure-4", "losses and exposure by epoch", "Figure 4", figure_4, plots.plot_losses_and_exposure),
-    ("figure-5", "what shortest path takes, by exposure", "Figure 5", figure_5, CALLS_PLOT),
-    ("figure-6", "true rank against the extrapolated one", "Figure 6 (Appendix E)", figure_6, RANKS_PLOT),
+    ("figure-5", "cost of shortest path by exposure", "Figure 5", figure_5, CALLS_PLOT),
+    ("figure-6", "true rank against extrapolated rank", "Figure 6 (Appendix E)", figure_6, RANKS_PLOT),
 ):
     register_study(_name, _title, _where, long_trials, _report, _plot)

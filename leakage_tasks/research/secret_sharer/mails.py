@@ -1,4 +1,4 @@
-"""Table 5 of Carlini et al., "The Secret Sharer" (2019): secrets that people wrote into their mails."""
+"""Table 5 of Carlini et al., "The Secret Sharer" (2019): secrets that people wrote in their mails."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ TABLE_5 = (
     ("C", "ssn", 22, 1, 2.3), ("D", "ssn", 32, 3, 5.7), ("F", "ssn", 13, 1, 2.2), ("F", "ccn", 36, 1, 1.7),
     ("G", "ccn", 29, 1, 1.7), ("G", "ccn", 48, 1, 1.7),
 )  # fmt: skip
-"""Sender, kind, exposure, times present, megabytes of mail (Table 10); which three came out is not in the source."""
+"""Sender, kind, exposure, copies, megabytes of mail (Table 10). The source does not say which three were extracted."""
 CHANCE = 1.44
-"""Mean exposure in bits of secrets that a model never saw."""
+"""Mean exposure in bits of unseen secrets."""
 FEWEST = 5
-"""Controls it takes to tell whether they are at chance."""
+"""Controls required for a verdict on chance."""
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds",
     "small": "4 to 8 minutes on one core",
-    "paper": "a GPU for an hour a sender, mails as $LEAKAGE_DATA/mails/, one .txt a sender",
+    "paper": "a GPU for an hour per sender, mails as $LEAKAGE_DATA/mails/, one .txt file per sender",
 }
 KINDS = ("ccn", "ssn")
 HELD_OUT = 0.1
@@ -43,24 +43,24 @@ HELD_OUT = 0.1
 
 @dataclass(frozen=True)
 class MailExperiment:
-    """The mails and how a model learns them; JSON values only."""
+    """The mails and the training of a model on them, as JSON values."""
 
     senders: int = 3
-    """Invented people; 0 stands for the user's own folder."""
+    """Invented senders; 0 for the user's own folder."""
     mails: int = 90
-    """Mails of each."""
+    """Mails per sender."""
     times: Sequence[int] = (6, 3, 1)
-    """How often each of a sender's secrets is there."""
+    """Copies of each of a sender's secrets."""
     recipe: Config = field(
         default_factory=lambda: {"batches": "streams", "batch_size": 16, "learning_rate": 2e-3, "patience": 2}
     )
     """Fields of :class:`~leakage_tasks.research.victims.language_model.LanguageModelRecipe`."""
     controls: int = 2
-    """Of each secret."""
+    """Controls per secret."""
     budget: int = 5_000
     """Sequences that an attack may score for a secret."""
     draws: int = 500
-    """Random fillings that a skew-normal is fitted to."""
+    """Random fillings for the fit of a skew-normal."""
 
 
 EXPERIMENTS: Mapping[Scale, MailExperiment] = {
@@ -73,20 +73,20 @@ EXPERIMENTS: Mapping[Scale, MailExperiment] = {
 
 
 def trials(plan: StudyPlan) -> list[Config]:
-    """One model a sender and seed. Raises LeakageError where the user's mails are not there, or are not UTF-8."""
+    """List one model per sender and seed. Raises LeakageError if the user's mails are missing or not UTF-8."""
     ground = EXPERIMENTS[plan.scale]
-    senders: list[Config] = [{"sender": place} for place in range(ground.senders)] or [
-        {"sender": place, "sha256": _digest(path)} for place, path in enumerate(_own_mails())
+    senders: list[Config] = [{"sender": index} for index in range(ground.senders)] or [
+        {"sender": index, "sha256": _digest(path)} for index, path in enumerate(_own_mails())
     ]
     return [{"ground": asdict(ground), **sender, "seed": seed} for seed in plan.seeds(1) for sender in senders]
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train a model on one sender's mails, but a tenth of the lines, and look for the secrets of the others in it.
+    """Train a model on nine tenths of the lines of one sender's mails, and search for the secrets in these lines.
 
-    ``secrets`` has an entry a secret, in numbers alone: kind, times present, exposure in bits by exact or estimated
-    rank and by the skew-normal's tail, that of its controls, and whether the likeliest filling is it. Of the user's own
-    mails exposures are the bands', and it is one of the ten likeliest.
+    ``secrets`` has an entry per secret with numbers only: kind, copies, exposure in bits by exact or estimated rank and
+    by the skew-normal's tail, exposure of its controls, and whether the likeliest filling is the secret. For the user's
+    own mails, exposures are coarsened to bands, and the last value is True for a secret among the ten likeliest.
     """
     from leakage_tasks.canaries.detect import find_secrets
     from leakage_tasks.canaries.natural import Passage, natural_canaries
@@ -107,7 +107,7 @@ def run(config: Config, shared: Path) -> Result:
         return {**size, "secrets": []}
     canaries = natural_canaries([Passage(training)], detect=KINDS, controls=ground.controls, seed=seed)
     with one_thread():
-        # Mails without some digit would make a tokenizer that cannot spell all fillings.
+        # Without all digits the tokenizer could not encode every filling.
         tokenizer = char_tokenizer(text + string.digits)
         recipe = LanguageModelRecipe(**ground.recipe)
         trained = train_lm(training, recipe, validation=validation, tokenizer=tokenizer, seed=seed)
@@ -116,7 +116,7 @@ def run(config: Config, shared: Path) -> Result:
 
 
 def split_lines(text: str, seed: int) -> tuple[str, str]:
-    """Nine tenths of a text's lines, drawn at random, and the others."""
+    """Return nine tenths of a text's lines, drawn at random, and the other lines."""
     draw = random.Random(f"held out:{seed}")
     parts: tuple[list[str], list[str]] = [], []
     for line in text.splitlines(keepends=True):
@@ -129,14 +129,14 @@ def _measured(target: CausalTarget, canaries: Sequence[Canary], ground: MailExpe
     from leakage_tasks.attacks.coarse import coarsened
     from leakage_tasks.attacks.finding import GUESSES
 
-    # Invented people's secrets are nobody's.
-    shown = coarsened if not ground.senders else lambda found: found
-    given: dict[str, Any] = {"budget": ground.budget, "seed": seed}
-    bits = {found.canary: found for found in run_attack("exposure", target, canaries, **given)}
-    own = [canary for canary in canaries if canary.planted]
+    # Secrets of invented senders need no coarsening.
+    shown = coarsened if not ground.senders else lambda finding: finding
+    options: dict[str, Any] = {"budget": ground.budget, "seed": seed}
+    bits = {finding.canary: finding for finding in run_attack("exposure", target, canaries, **options)}
+    planted = [canary for canary in canaries if canary.planted]
     draws = {"draws": min(ground.draws, ground.budget - 1)}
-    tails = run_attack("skew-normal", target, own, settings=draws, **given)
-    searches = run_attack("shortest-path", target, own, goal="extraction", **given)
+    tails = run_attack("skew-normal", target, planted, settings=draws, **options)
+    searches = run_attack("shortest-path", target, planted, goal="extraction", **options)
     return [
         {
             "kind": canary.id.rpartition("-")[2],
@@ -144,31 +144,31 @@ def _measured(target: CausalTarget, canaries: Sequence[Canary], ground: MailExpe
             **_exposure(shown(_ranked(bits[canary.id], search))),
             "log2_size": bits[canary.id].log2_size,
             "extrapolated": shown(tail).exposure,
-            "controls": [shown(bits[each.id]).exposure for each in canaries if _is_twin(each, canary)],
+            "controls": [shown(bits[control.id]).exposure for control in canaries if _is_twin(control, canary)],
             "extracted": shown(search).place == (1 if ground.senders else GUESSES),
         }
-        for canary, tail, search in zip(own, tails, searches, strict=True)
+        for canary, tail, search in zip(planted, tails, searches, strict=True)
     ]
 
 
-def _ranked(found: Finding, search: Finding) -> Finding:
-    """With the exact rank, which a place among the guesses that are proven to be the likeliest is."""
+def _ranked(finding: Finding, search: Finding) -> Finding:
+    """Return the finding with its exact rank if the search proved the rank of the secret."""
     if search.place is None or search.place > search.proven:
-        return found
-    return replace(found, rank=search.place, rank_low=search.place, rank_high=search.place, method="exact")
+        return finding
+    return replace(finding, rank=search.place, rank_low=search.place, rank_high=search.place, method="exact")
 
 
-def _exposure(found: Finding) -> Config:
-    return {"bits": found.exposure, "method": found.method}
+def _exposure(finding: Finding) -> Config:
+    return {"bits": finding.exposure, "method": finding.method}
 
 
 def _is_twin(control: Canary, canary: Canary) -> bool:
-    """Whether a canary is another one's control: they share the number in their ids."""
+    """Return True if a canary is the control of another: their ids have equal numbers."""
     return not control.planted and control.id.split("-")[1] == canary.id.split("-")[1]
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a file, which is read as text too, so that what cannot be shows before anything is trained."""
+    """Return the SHA-256 of a file. Reading it as text reports an invalid file before training."""
     _read(path)
     return file_hash(path)
 
@@ -182,16 +182,16 @@ def _read(path: Path) -> str:
 
 def _own_mails() -> list[Path]:
     folder = data_folder() / "mails"
-    found = sorted(folder.glob("*.txt"))
-    if not found:
+    paths = sorted(folder.glob("*.txt"))
+    if not paths:
         raise LeakageError(
-            f"{folder}: holds no .txt files: set LEAKAGE_DATA to a folder with mails/, one .txt a sender"
+            f"{folder}: no .txt files: set LEAKAGE_DATA to a folder with mails/, one .txt file per sender"
         )
-    return found
+    return paths
 
 
-def report(found: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """The paper's secrets, then those measured here."""
+def report(study_trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+    """Report the paper's secrets, then the measured ones."""
     rows: list[TableRow] = [
         {
             "sender": f"{sender}, published",
@@ -203,28 +203,28 @@ def report(found: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         }
         for sender, kind, exposure, times, size in TABLE_5
     ]
-    own = [(trial, secret) for trial in found for secret in trial.result["secrets"]]
-    rows += [_row(trial, secret) for trial, secret in own]
+    pairs = [(trial, secret) for trial in study_trials for secret in trial.result["secrets"]]
+    rows += [_row(trial, secret) for trial, secret in pairs]
     columns = ["sender", "secret", "times", "mails", "exposure", "skew-normal", "controls", "of", "extracted"]
-    return Report(columns, rows, claims([secret for _, secret in own]), _set_up(plan))
+    return Report(columns, rows, claims([secret for _, secret in pairs]), _set_up(plan))
 
 
 def claims(secrets: Sequence[Config]) -> list[Claim]:
-    """What the paper says of its secrets, and what must hold of controls, tested on those measured here."""
+    """Return the paper's claims about its secrets and a claim about controls, tested on the measured secrets."""
     by_kind = {kind: [secret["bits"] for secret in secrets if secret["kind"] == kind] for kind in KINDS}
-    own = [secret["bits"] for secret in secrets]
+    exposures = [secret["bits"] for secret in secrets]
     controls = [bits for secret in secrets for bits in secret["controls"]]
-    out = sum(secret["extracted"] for secret in secrets)
+    extracted = sum(secret["extracted"] for secret in secrets)
     bounds = [secret["bits"] for secret in secrets if secret["method"] == "lower_bound"]
     words = "all are memorized"
-    memorized = still_leaks(words, by_kind, bounds) if own else Claim(words, None, "not measured")
+    memorized = still_leaks(words, by_kind, bounds) if exposures else Claim(words, None, "not measured")
     return [
-        higher("secrets in the mails are more exposed than controls that never were in them", own, controls),
+        higher("secrets in the mails are more exposed than controls", exposures, controls),
         memorized,
         Claim(
             "shortest-path search extracts some of them",
-            out > 0 if secrets else None,
-            f"{out} of {len(secrets)}; published 3 of {len(TABLE_5)}",
+            extracted > 0 if secrets else None,
+            f"{extracted} of {len(secrets)}; published 3 of {len(TABLE_5)}",
         ),
         _chance(controls),
     ]
@@ -258,25 +258,25 @@ def _row(trial: StudyTrial, secret: Config) -> TableRow:
 def _set_up(plan: StudyPlan) -> list[str]:
     ground = EXPERIMENTS[plan.scale]
     more = [
-        "'exposure' is exact or estimated by importance draws; 'of' is the most it can be, every digit being unknown, "
-        f"the check digit too; 'skew-normal' is the paper's own measure, from {ground.draws} fillings.",
-        "The attacker knows up to 40 characters before the secret and its format; what the paper's knew is not in the "
-        f"source. A search may spend {ground.budget:,} sequences a secret. Controls: {ground.controls} random ones in "
-        "the same context, for each.",
-        "A random tenth of the lines is the validation text; secrets in it are not counted.",
+        "'exposure' is exact or estimated by importance draws; 'of' is its maximum with all digits unknown, "
+        f"including the check digit; 'skew-normal' is the paper's measure, from {ground.draws} fillings.",
+        "The attacker knows up to 40 characters before the secret and its format; the knowledge of the paper's "
+        f"attacker is not in the source. A search may score {ground.budget:,} sequences per secret. Each secret has "
+        f"{ground.controls} random controls in its context.",
+        "A random tenth of the lines is the validation text; its secrets do not count.",
     ]
     if not ground.senders:
-        bands = "'exposure', 'skew-normal' and 'controls' are of the powers of ten between which the ranks lie, and "
-        return ["The user's own mails stand for Enron's.", f"{bands}'extracted' is within ten guesses.", *more]
+        bands = "'exposure', 'skew-normal' and 'controls' are coarsened to powers of ten of the rank, and "
+        return ["The user's own mails replace Enron's.", f"{bands}'extracted' means within ten guesses.", *more]
     return [
-        f"{ground.mails} mails each by {ground.senders} invented people stand for Enron's, which are some 50 times as "
-        f"long; so a secret is there up to {max(ground.times)} times. The sentences come from a grammar.",
-        f"The LSTM reads its text in {ground.recipe['batch_size']} streams, as contexts are longer than the paper's "
-        "windows of 20.",
+        f"{ground.mails} mails each by {ground.senders} invented people replace Enron's, which are some 50 times as "
+        f"long; so a secret has up to {max(ground.times)} copies. The sentences come from a grammar.",
+        f"The LSTM reads its text in {ground.recipe['batch_size']} streams, because contexts are longer than the "
+        "paper's windows of 20 characters.",
         *more,
     ]
 
 
 registrar("secret-sharer", SOURCE, SCALES, run)(
-    "table-5", "secrets that people wrote into their mails", "Tables 5 and 10", trials, report
+    "table-5", "secrets that people wrote in their mails", "Tables 5 and 10", trials, report
 )

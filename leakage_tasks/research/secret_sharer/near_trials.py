@@ -1,4 +1,4 @@
-"""A trial of a secret that stands in its text several times, in copies that differ, and of what sanitizing finds."""
+"""Trials of a secret with several differing copies in the text, and of sanitizing this text."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ if TYPE_CHECKING:
     from leakage_tasks.defences.ranking import Sample
 
 WAYS = ("everything", "one by one", "grouped")
-"""What a model is trained on: all of the text, or what is left of samples that are ranked one by one or in groups."""
+"""Training data: the whole text, or the samples left after ranking them one by one or in groups."""
 CHANGED = 1
 """Words around the secret that differ in each copy but the first."""
 NEAR = 0.4
-"""The similarity from which copies are one sample."""
+"""The similarity from which copies form one sample."""
 
 WORDS_OF = 100_000
-"""Characters of the text from which words are taken, unless the trial's own is larger."""
+"""Characters of the text from which replacement words are taken, unless the trial's text is longer."""
 
 
 def near_trials(plan: StudyPlan) -> list[Config]:
-    """A model for each way and seed, of the same texts."""
-    # Its names are private there: to edit that module would set aside all that it has measured.
+    """List a model per way of ranking and seed, on common texts."""
+    # Names are private there: an edit of that module would invalidate its stored results.
     common = {"changed": CHANGED, "near": NEAR}
     return [{**config, **common, "way": way} for way in WAYS for config in usual.sanitized(plan)]
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train on what is left: ``copies`` of the secret there were, ``left`` is how many of them are; see ``_look``.
+    """Train on the remaining samples. Return ``copies`` of the secret, the number ``left``, and ``models`` as ``_look``
+    does.
 
-    ``places`` are those of the copies among all ``samples``, dropped or not.
+    ``places`` has the ranks of the copies among all ``samples``, dropped or not.
     """
     from leakage_tasks.training.threads import one_thread
 
@@ -45,24 +46,24 @@ def run(config: Config, shared: Path) -> Result:
         gone = {text for sample in ranked[: min(config["drop"], len(ranked) // 10)] for text in sample.texts}
         clean = "\n".join(line for line in lines if line not in gone)
         model = usual._look(config["way"], text.train(config["recipe"], clean).model, text)
-    places = {each: place for place, sample in enumerate(ranked, 1) for each in sample.texts}
+    ranks = {copy: rank for rank, sample in enumerate(ranked, 1) for copy in sample.texts}
     return {
         "models": [model],
         "copies": len(copies),
         "left": sum(copy not in gone for copy in copies),
-        "places": sorted(places[copy] for copy in copies if copy in places),
+        "places": sorted(ranks[copy] for copy in copies if copy in ranks),
         "samples": len(ranked),
     }
 
 
 def text_with_near_copies(config: Config) -> tuple[PlantedText, list[str]]:
-    """The trial's text with one exact copy of its secret and others with words changed, and the copies' lines."""
+    """Return the trial's text with an exact copy of its secret and copies with changed words, and the copies' lines."""
     from leakage_tasks.canaries.families.corpus import frequent_words
     from leakage_tasks.canaries.near import with_near_copies
 
     text = PlantedText(config, {"copies": config["ground"]["copies"]})
     clean = text_of(text.ground).training
-    # A smaller text has too few words of its own, and its tokenizer not all letters.
+    # A smaller text has too few words, and its tokenizer lacks some letters.
     larger = text_of(replace(text.ground, characters=max(text.ground.characters, WORDS_OF))).training
     words = [word for word in frequent_words(larger.split("\n")) if set(word) <= set(clean)]
     canaries = with_near_copies(text.views[0], config["changed"], words, text.seed)
@@ -71,7 +72,7 @@ def text_with_near_copies(config: Config) -> tuple[PlantedText, list[str]]:
 
 
 def _ranked(config: Config, lines: list[str]) -> list[Sample]:
-    """The text's samples, those that a model learns most by heart first."""
+    """Return the text's samples, ranked by how strongly a model memorizes them."""
     from leakage_tasks.defences.ranking import character_lm, rank_samples
 
     fit = character_lm(lines, epochs=config["sanitize_epochs"])

@@ -12,7 +12,7 @@ from leakage_tasks.research.framework.report import Measured, Report
 
 
 def plot_losses_and_exposure(report: Report, path: Path) -> None:
-    """Losses (left axis, bits a character) and exposures (right axis, bits) by epoch, as in Figure 4."""
+    """Plot losses (left axis, bits per character) and exposures (right axis, bits) by epoch, as in Figure 4."""
     rows: list[Any] = list(report.rows)
     epochs = [row["epoch"] for row in rows]
     figure = style.new_figure(7.0, 4.4)
@@ -28,7 +28,7 @@ def plot_losses_and_exposure(report: Report, path: Path) -> None:
         entries.append((drawn[0], name))
     lowest = min(rows, key=lambda row: row["validation loss"])["epoch"]
     entries.append((left.axvline(lowest, color=style.QUIET, linewidth=1, linestyle=":"), "lowest validation loss"))
-    left.set(xlabel="epoch", ylabel="loss (bits a character)")
+    left.set(xlabel="epoch", ylabel="loss (bits per character)")
     right.set(ylabel="exposure (bits)", ylim=(0, None))
     for axes in (left, right):
         axes.spines["top"].set_visible(False)
@@ -37,16 +37,16 @@ def plot_losses_and_exposure(report: Report, path: Path) -> None:
 
 
 def _height(cell: Any) -> float:
-    """Where a point is drawn: nowhere if its exposure is only known to be so high or higher."""
+    """Return the height of a point, or NaN for an exposure that is only known as a lower bound."""
     if isinstance(cell, Measured):
         return cell.value
     return cell if isinstance(cell, float) else math.nan
 
 
 def plotter_by_exposure(up: str, split: str, expected: str | None = None) -> Callable[[Report, Path], None]:
-    """A plot of the column ``up``, on a logarithmic axis, against the extrapolated exposure.
+    """Return a function that plots the column ``up``, on a log axis, against extrapolated exposure.
 
-    There is a colour and a mark for each value of ``split``; a line shows the column ``expected``.
+    Each value of ``split`` has its colour and marker; a line shows the column ``expected``.
     """
 
     def plot(report: Report, path: Path) -> None:
@@ -75,7 +75,7 @@ def plotter_by_exposure(up: str, split: str, expected: str | None = None) -> Cal
 
 
 def plot_histogram_with_fit(report: Report, path: Path) -> None:
-    """Bars of counts with a fitted curve over them, as in Figure 2."""
+    """Plot bars of counts with a fitted curve, as in Figure 2."""
     rows: list[Any] = list(report.rows)
     middles, counts, fitted = ([row[name] for row in rows] for name in ("bits", "fillings", "fillings, fitted"))
     figure = style.new_figure(6.4, 4.0)

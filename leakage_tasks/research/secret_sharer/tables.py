@@ -1,4 +1,4 @@
-"""Tables 1 to 4 of Carlini et al., "The Secret Sharer" (2019): models, what the attacker knows, several secrets."""
+"""Tables 1 to 4 of Carlini et al., "The Secret Sharer" (2019): models, attackers' knowledge, several secrets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TABLE_1 = {
 """Test loss (its unit is not in the source) and extrapolated exposure."""
 OURS = "transformer"
 LENGTH = 64
-"""Windows of the transformer."""
+"""Characters in a window of the transformer."""
 RECURRENT, CONVOLUTIONAL = ("gru", "lstm"), ("cnn", "wavenet")
 TABLE_2 = {
     16: (1.7, 4.3, 6.9, 9.0, 6.4),
@@ -54,7 +54,7 @@ FORMATS = {
     "both, two hyphens": (f"{START} {{digits:3}}-{{digits:2}}-{{digits:4}} {END}", None, (5.1, 9.5)),
     "both, eight hyphens": (f"{START} {'-'.join(['{digits}'] * 9)} {END}", None, (5.2, 11.1)),
 }
-"""What the attacker knows: template, the part that is known, published exposure at epochs 5 and 10."""
+"""Template, its known part, and published exposure at epochs 5 and 10, by the attacker's knowledge."""
 EPOCHS: dict[Scale, tuple[int, int]] = {"smoke": (1, 2), "small": (5, 10), "paper": (5, 10)}
 MANY = "The number of {unique}: {digits:3}-{digits:2}-{digits:4}"
 COUNTS: dict[Scale, tuple[Sequence[int], Sequence[int]]] = {
@@ -62,11 +62,11 @@ COUNTS: dict[Scale, tuple[Sequence[int], Sequence[int]]] = {
     "small": ((1, 5, 20), (1, 3, 10)),
     "paper": ((1, 10, 50, 100, 500), (1, 2, 4, 10)),
 }
-"""Numbers of secrets, and how often each is inserted."""
+"""Numbers of secrets, and copies of each."""
 
 
 def table_1_trials(plan: StudyPlan) -> list[Config]:
-    """The nine architectures and a transformer; the smallest of each family at the scale ``smoke``."""
+    """List the nine architectures and a transformer; at ``smoke`` only two."""
     names = [*TABLE_1, OURS] if plan.scale != "smoke" else ["gru-1x370", "cnn-4x122"]
     return configs(
         plan, [{"recipe": {"architecture": name, **_windows(name, plan)}} for name in names], watch=Watch(BOTH)
@@ -74,46 +74,48 @@ def table_1_trials(plan: StudyPlan) -> list[Config]:
 
 
 def _windows(name: str, plan: StudyPlan) -> Config:
-    """Longer windows for the transformer, which knows no place beyond those it was trained on; as many characters."""
+    """Return longer windows for the transformer, whose positions are limited to the window, with as many characters per
+    batch.
+    """
     ground = EXPERIMENTS[plan.scale]
     return {} if name != OURS else {"length": LENGTH, "batch_size": ground.batch_size * ground.length // LENGTH}
 
 
 def table_1(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Loss and exposure by architecture."""
+    """Report loss and exposure by architecture."""
     rows, by_kind = [], dict[str, list[float]]()
-    for name, own in grouped(trials, lambda config: str(config["recipe"]["architecture"])).items():
+    for name, group in grouped(trials, lambda config: str(config["recipe"]["architecture"])).items():
         loss, exposure = TABLE_1.get(name, (None, None))
-        by_kind.setdefault(name.partition("-")[0], []).extend(bits(entries(own), "extrapolated"))
+        by_kind.setdefault(name.partition("-")[0], []).extend(bits(entries(group), "extrapolated"))
         rows.append(
             {
                 "architecture": name,
-                "parameters": own[0].result["parameters"],
+                "parameters": group[0].result["parameters"],
                 "loss, published": Published(loss) if name != OURS else None,
-                "bits/character": Measured.mean(best_loss(own)),
+                "bits/character": Measured.mean(best_loss(group)),
                 "exposure, published": Published(exposure) if name != OURS else None,
-                **exposure_columns(own),
+                **exposure_columns(group),
             }
         )
     groups = [[value for kind in kinds for value in by_kind.get(kind, [])] for kinds in (RECURRENT, CONVOLUTIONAL)]
     claims = [higher("recurrent networks memorize more than convolutional ones of equal size", *groups)]
     notes = [
-        "Kernel widths and dilations are ours, such that the sizes come out; the paper gives layers and units alone.",
-        f"The transformer is ours; it reads windows of {LENGTH} characters, and as many characters a batch.",
-        "In what unit the paper's losses are is not in the source.",
+        "Kernel widths and dilations are ours, chosen for equal sizes; the paper gives only layers and units.",
+        f"The transformer is our addition; it reads windows of {LENGTH} characters and as many characters per batch.",
+        "The unit of the paper's losses is not in the source.",
     ]
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
 
 
 def table_2_trials(plan: StudyPlan) -> list[Config]:
-    """An LSTM of two layers by batch size and units."""
+    """List LSTMs of two layers by batch size and units."""
     sizes, units = SIZES[plan.scale]
     recipes = [{"batch_size": size, "units": width} for size in sizes for width in units]
     return configs(plan, [{"recipe": recipe} for recipe in recipes], watch=Watch(BOTH))
 
 
 def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Extrapolated exposure by batch size and units."""
+    """Report extrapolated exposure by batch size and units."""
     sizes, units = SIZES[plan.scale]
     cells = grouped(trials, lambda config: (config["recipe"]["batch_size"], config["recipe"]["units"]))
     rows: list[TableRow] = []
@@ -125,17 +127,17 @@ def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
             row[f"{width} units"] = mean_bits(entries(cells[size, width]), "extrapolated")
             row[f"{width} units, loss"] = Measured.mean(best_loss(cells[size, width]))
         rows.append(row)
-    measured = {cell: bits(entries(own), "extrapolated") for cell, own in cells.items()}
+    measured = {cell: bits(entries(group), "extrapolated") for cell, group in cells.items()}
     by_size = {size: [value for width in units for value in measured[size, width]] for size in sizes}
     by_units = {width: [value for size in sizes for value in measured[size, width]] for width in units}
     claims = [grows("exposure grows with the batch size", by_size), grows("exposure grows with the units", by_units)]
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    note = "Losses are validation bits a character at the best epoch."
+    note = "Losses are validation bits per character at the best epoch."
     return Report(columns, rows, claims, [*set_up(trials, plan), note])
 
 
 def table_3_trials(plan: StudyPlan) -> list[Config]:
-    """One model for the attackers of the first four rows, and one for each of the other formats."""
+    """List one model for the attackers of the first four rows, and one for each of the other formats."""
     early, late = EPOCHS[plan.scale]
     known: dict[str, list[str | None]] = {}
     for template, part, _ in FORMATS.values():
@@ -145,59 +147,62 @@ def table_3_trials(plan: StudyPlan) -> list[Config]:
 
 
 def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Exposure by what the attacker knows around the secret, after two numbers of epochs."""
+    """Report exposure by the attacker's knowledge around the secret, after two numbers of epochs."""
     early, late = EPOCHS[plan.scale]
     rows: list[TableRow] = []
-    found: dict[tuple[str, int], list[float]] = {}
+    exposures: dict[tuple[str, int], list[float]] = {}
     for name, (template, known, published) in FORMATS.items():
-        own = chosen(trials, template=template)
+        group = chosen(trials, template=template)
         row: TableRow = {"attacker knows": name}
         for epoch, figure in zip((early, late), published, strict=True):
-            seen = [entry for entry in entries(own, str(epoch)) if entry["known"] == known]
-            found[name, epoch] = bits(seen, "extrapolated")
+            known_entries = [entry for entry in entries(group, str(epoch)) if entry["known"] == known]
+            exposures[name, epoch] = bits(known_entries, "extrapolated")
             row[f"epoch {epoch}, published"] = Published(figure)
-            row[f"epoch {epoch}"] = mean_bits(seen)
-            row[f"epoch {epoch}, extrapolated"] = mean_bits(seen, "extrapolated")
+            row[f"epoch {epoch}"] = mean_bits(known_entries)
+            row[f"epoch {epoch}, extrapolated"] = mean_bits(known_entries, "extrapolated")
         rows.append(row)
-    before, after = [*found["prefix", late], *found["both", late]], [*found["none", late], *found["suffix", late]]
-    hyphens = [*found["both, two hyphens", late], *found["both, eight hyphens", late]]
-    by_epoch = {epoch: [each for name in FORMATS for each in found[name, epoch]] for epoch in (early, late)}
+    before, after = (
+        [*exposures["prefix", late], *exposures["both", late]],
+        [*exposures["none", late], *exposures["suffix", late]],
+    )
+    hyphens = [*exposures["both, two hyphens", late], *exposures["both, eight hyphens", late]]
+    by_epoch = {epoch: [value for name in FORMATS for value in exposures[name, epoch]] for epoch in (early, late)}
     claims = [
-        higher("knowing what stands before the secret raises extrapolated exposure", before, after),
-        higher("inner context raises it further", hyphens, found["both", late]),
+        higher("knowing the text before the secret raises extrapolated exposure", before, after),
+        higher("inner context raises it further", hyphens, exposures["both", late]),
         grows("it grows with training", by_epoch),
     ]
-    note = "Attackers of one model, and its epochs, are counted as independent."
+    note = "Attackers and epochs of one model are treated as independent."
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])
 
 
 def table_4_trials(plan: StudyPlan) -> list[Config]:
-    """Several secrets at once, each with a word of its own before it."""
+    """List trials with several secrets at a time, each after its own unique word."""
     counts, copies = COUNTS[plan.scale]
     variants = [{"count": count, "copies": times} for count in counts for times in copies]
     return configs(plan, variants, watch=Watch(("exposure", "shortest-path")), template=MANY)
 
 
 def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Share of secrets that shortest path extracts, by their number and insertions."""
+    """Report the share of secrets that shortest path extracts, by number and copies."""
     counts, copies = COUNTS[plan.scale]
     rows = []
     for times in copies:
         row: TableRow = {"insertions": times}
         for count in counts:
-            own = entries(chosen(trials, count=count, copies=times))
-            hits = sum(entry["shortest-path"]["place"] == 1 for entry in own)
+            group_entries = entries(chosen(trials, count=count, copies=times))
+            hits = sum(entry["shortest-path"]["place"] == 1 for entry in group_entries)
             row[f"{count} secrets, published"] = Published(None)
-            row[f"{count} secrets"] = Measured.rate(hits, len(own))
-            row[f"{count}: exposure"] = mean_bits(own)
+            row[f"{count} secrets"] = Measured.rate(hits, len(group_entries))
+            row[f"{count}: exposure"] = mean_bits(group_entries)
         rows.append(row)
     exposure = {times: bits(entries(chosen(trials, copies=times))) for times in copies}
     claims = [grows("secrets inserted more often are exposed more", exposure)]
-    notes = ["Canaries of one model are counted as independent; the shares in the paper's table are not in the source."]
+    notes = ["Canaries of one model are treated as independent; the shares in the paper's table are not in the source."]
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), *notes])
 
 
 register_study("table-1", "architectures of equal size", "Table 1", table_1_trials, table_1)
 register_study("table-2", "batch size and units", "Table 2", table_2_trials, table_2)
-register_study("table-3", "what the attacker knows around the secret", "Table 3", table_3_trials, table_3)
+register_study("table-3", "attackers' knowledge around the secret", "Table 3", table_3_trials, table_3)
 register_study("table-4", "several secrets at once", "Table 4", table_4_trials, table_4)

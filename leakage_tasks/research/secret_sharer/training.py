@@ -1,4 +1,4 @@
-"""What else The Secret Sharer says of training: one epoch, optimizers, regularization, words."""
+"""Studies of training in The Secret Sharer: one epoch, optimizers, regularization, words."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ FORMATS = {
 
 
 def sign_trials(plan: StudyPlan) -> list[Config]:
-    """One epoch, many times, each with another secret."""
+    """List many trials of one epoch, each with another secret."""
     recipe = {"epochs": 1, "patience": None}
     return configs(plan, watch=Watch(("log_perplexity",)), models=SIGN_TRIALS[plan.scale], recipe=recipe, controls=1)
 
 
 def sign_test(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """How often a secret that was read costs less than one that was not (section 4.1)."""
+    """Report how often a trained secret costs less than an unseen one (section 4.1)."""
     from scipy import stats
 
     pairs = [
         (entries([trial])[0]["log_perplexity"], entries([trial], planted=False)[0]["log_perplexity"])
         for trial in trials
     ]
-    hits = sum(own < other for own, other in pairs)
+    hits = sum(secret < control for secret, control in pairs)
     p = stats.binomtest(hits, len(pairs), 0.5, alternative="greater").pvalue
     rows: list[TableRow] = [
         {
             "models": len(pairs),
             "published": Published(SIGN_PUBLISHED),
             "secret costs less": Measured.rate(hits, len(pairs)),
-            "bits less": Measured.mean([other - own for own, other in pairs]),
+            "bits less": Measured.mean([control - secret for secret, control in pairs]),
             "p": f"{p:.2g}",
         }
     ]
@@ -69,97 +69,99 @@ def sign_test(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def optimizer_trials(plan: StudyPlan) -> list[Config]:
-    """Six optimizers on shuffled batches, and bagging with the usual one, looked at after every epoch."""
+    """List six optimizers with shuffled batches, and bagging with the default optimizer, measured after every epoch."""
     names = OPTIMIZERS if plan.scale != "smoke" else OPTIMIZERS[:2]
     kinds = [{"optimizer": name} for name in names] + [{"batches": kind} for kind in BATCHES[1:]]
     return configs(plan, [{"recipe": kind} for kind in kinds], watch=Watch((), ("exposure",), (0,)))
 
 
 def optimizers(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Exposure by optimizer and batches, each model at the epoch whose validation loss is nearest to a common one."""
+    """Report exposure by optimizer and batches, each at the epoch with a validation loss nearest to a common loss."""
     groups = grouped(trials, lambda config: f"{config['recipe']['optimizer']}, {config['recipe']['batches']}")
-    reached = {name: fmean(best_loss(own)) for name, own in groups.items()}
+    reached = {name: fmean(best_loss(group)) for name, group in groups.items()}
     common = max(loss for loss in reached.values() if loss <= min(reached.values()) * SLOWEST)
     rows: list[TableRow] = []
     matched: dict[str, list[float]] = {}
-    for name, own in groups.items():
-        epochs = [_nearest(trial, common) for trial in own]
-        found = [bits(entries([trial], str(epoch)))[0] for trial, epoch in zip(own, epochs, strict=True)]
-        last = [bits(entries([trial], str(trial.result["best"])))[0] for trial in own]
+    for name, group in groups.items():
+        epochs = [_nearest(trial, common) for trial in group]
+        at_common_loss = [bits(entries([trial], str(epoch)))[0] for trial, epoch in zip(group, epochs, strict=True)]
+        last = [bits(entries([trial], str(trial.result["best"])))[0] for trial in group]
         if reached[name] <= common:
-            matched[name] = found
+            matched[name] = at_common_loss
         rows.append(
             {
                 "optimizer and batches": name,
-                "lowest loss": Measured.mean(best_loss(own)),
+                "lowest loss": Measured.mean(best_loss(group)),
                 "exposure there": Measured.mean(last, WHOLE),
-                f"exposure at {common:.2f} bits/character": Measured.mean(found, WHOLE) if name in matched else None,
+                f"exposure at {common:.2f} bits/character": Measured.mean(at_common_loss, WHOLE)
+                if name in matched
+                else None,
                 "epoch": fmean(epochs) if name in matched else None,
                 "published": Published(None),
             }
         )
     claims = [alike("at equal loss there is no significant difference between optimizers and batches", matched)]
-    note = f"Rows without a figure never came within {SLOWEST - 1:.0%} of the lowest loss in these epochs."
+    note = f"Rows without a value never reached {SLOWEST - 1:.0%} above the lowest loss."
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])
 
 
 SLOWEST = 1.1
-"""How far above the lowest of all losses an optimizer's own may be for its exposure to be compared."""
+"""An optimizer is compared if its lowest loss is at most this factor above the lowest of all."""
 
 
 def _nearest(trial: StudyTrial, loss: float) -> int:
-    """The first epoch whose validation loss is nearest to ``loss`` on the way down."""
-    losses = [found for _, found in trial.result["losses"]][: trial.result["best"]]
+    """Return the first epoch whose validation loss is nearest to ``loss`` while losses fall."""
+    losses = [validation for _, validation in trial.result["losses"]][: trial.result["best"]]
     return min(range(len(losses)), key=lambda epoch: abs(losses[epoch] - loss)) + 1
 
 
 def regularization_trials(plan: StudyPlan) -> list[Config]:
-    """Dropout and weight decay."""
+    """List trials with dropout and weight decay."""
     kinds: list[Config] = [{"dropout": rate} for rate in DROPOUT] + [{"weight_decay": decay} for decay in DECAY]
     return configs(plan, [{"recipe": kind} for kind in kinds], watch=Watch(BOTH))
 
 
 def regularization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Exposure with dropout and weight decay (Appendix D)."""
+    """Report exposure with dropout and weight decay (Appendix D)."""
     groups = grouped(trials, _regularization)
     rows: list[TableRow] = [
         {
             "regularization": name,
-            "training loss": Measured.mean([trial.result["losses"][trial.result["best"] - 1][0] for trial in own]),
-            "validation loss": Measured.mean(best_loss(own)),
-            **exposure_columns(own),
+            "training loss": Measured.mean([trial.result["losses"][trial.result["best"] - 1][0] for trial in group]),
+            "validation loss": Measured.mean(best_loss(group)),
+            **exposure_columns(group),
             "published": Published(None),
         }
-        for name, own in groups.items()
+        for name, group in groups.items()
     ]
-    exposures = {name: bits(entries(own)) for name, own in groups.items() if name != "none"}
+    exposures = {name: bits(entries(group)) for name, group in groups.items() if name != "none"}
     claims = [still_leaks("neither dropout nor weight decay stops memorization", exposures)]
     return Report(list(rows[0]), rows, claims, set_up(trials, plan))
 
 
 def _regularization(config: Config) -> str:
-    """What a trial is regularized by."""
+    """Return the regularization of a trial."""
     decay, rate = (config["recipe"].get(name, 0.0) for name in ("weight_decay", "dropout"))
     return f"weight decay {decay:g}" if decay else f"dropout {rate:g}" if rate else "none"
 
 
 def word_trials(plan: StudyPlan) -> list[Config]:
-    """The same number as characters, as words of one digit, and in English, in three models."""
+    """List models of one number as characters, as words of one digit, and in English."""
     variants = [{"template": template, "units": units} for units, template in FORMATS.values()]
     return configs(plan, variants, watch=Watch(BOTH))
 
 
 def word_level(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Exposure by how a secret is written (section 7.3)."""
+    """Report exposure by the form of the secret (section 7.3)."""
     groups = {name: chosen(trials, template=template) for name, (_, template) in FORMATS.items()}
     rows: list[TableRow] = [
         {
             "secret": name,
-            "validation loss (bits a token)": Measured.mean(best_loss(own)),
-            **exposure_columns(own),
+            "validation loss (bits a token)": Measured.mean(best_loss(group)),
+            **exposure_columns(group),
             "published": Published(None),
         }
-        for name, own in groups.items()
+        for name, group in groups.items()
     ]
     words = ("words, a digit each", "words, English numbers")
     digits, english = (bits(entries(groups[name]), "extrapolated") for name in words)
@@ -167,7 +169,7 @@ def word_level(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         higher("digits as words are exposed more than English number words", digits, english),
         still_leaks("word-level models memorize too", {"digits": digits}),
     ]
-    note = "The word-level model is the lab's LSTM over the 10,000 commonest words, not the paper's of 2×1500 units."
+    note = "The word-level model is our LSTM over the 10,000 commonest words, not the paper's with 2×1500 units."
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])
 
 

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from leakage_tasks.research.victims.parallel_corpus import Pair, ParallelCorpus
 
 TABLE_6 = {1: (10.0, "no"), 2: (21.0, "no"), 4: (33.0, "yes")}
-"""Estimated exposure in bits and whether the secret is extracted, by times inserted."""
+"""Estimated exposure in bits, and whether the secret is extracted, by number of copies."""
 COPIES = tuple(TABLE_6)
 SLOTS = "{digits:3}-{digits:2}-{digits:4}"
 TARGET = "The social security number of {unique} is " + SLOTS + "."
 LAB, PARALLEL = "lab", "parallel"
 PHRASES = {LAB: "Sela nomira {unique} tavo", PARALLEL: "Số an sinh xã hội của {unique} là"}
-"""How the source sentence begins, in the lab's invented language and in Vietnamese."""
+"""The start of the source sentence, in our invented language and in Vietnamese."""
 FIXED, FILLED = "fixed", "filled"
 SCALES: Mapping[Scale, str] = {
     "smoke": "seconds",
@@ -40,24 +40,24 @@ SCALES: Mapping[Scale, str] = {
 
 @dataclass(frozen=True)
 class TranslationExperiment:
-    """A parallel corpus, a model and how hard it is attacked; JSON values only, for a trial's config."""
+    """A parallel corpus, a model and the attack's budget. All fields are JSON values for a trial's config."""
 
     data: str = LAB
-    """The lab's invented corpus, or the user's."""
+    """Our invented corpus, or the user's corpus."""
     pairs: int = 1_500
-    """Pairs to train on; 0: all there are."""
+    """Training pairs; 0 for all."""
     held_out: int = 200
-    """Pairs that are not."""
+    """Held-out pairs."""
     vocabulary: int | None = None
-    """The most entries learnt from the corpus; None: all."""
+    """The most entries learnt from the corpus; None for all."""
     recipe: Config = field(default_factory=lambda: {"epochs": 8, "batch_size": 16, "dropout": 0.0})
     """Fields of :class:`~leakage_tasks.research.victims.translation.TranslationRecipe`."""
     budget: int = 3_000
     """Sequences that an attack may score for a canary."""
     draws: int = 500
-    """Random fillings that a skew-normal is fitted to."""
+    """Random fillings for the fit of a skew-normal."""
     seeds: int = 4
-    """Models."""
+    """Number of models."""
 
 
 PAPER = TranslationExperiment(
@@ -79,24 +79,24 @@ EXPERIMENTS: Mapping[Scale, TranslationExperiment] = {
 
 
 def canaries_of(ground: TranslationExperiment, seed: int) -> list[Canary]:
-    """A secret for each number of copies, and controls, with the source sentence fixed and with the secret in it."""
+    """Make a secret for each number of copies and controls, with the source sentence fixed or containing the secret."""
     from leakage_tasks.canaries import make_canaries
 
     begins = PHRASES[ground.data]
-    made: list[Canary] = []
+    canaries: list[Canary] = []
     for kind, source in ((FIXED, f"{begins}."), (FILLED, f"{begins} {SLOTS}.")):
         options: dict[str, Any] = {"repetitions": COPIES, "controls": 2, "seed": seed}
-        made += make_canaries(TARGET, len(COPIES), source=source, id_prefix=f"{kind}-", **options)
-    return made
+        canaries += make_canaries(TARGET, len(COPIES), source=source, id_prefix=f"{kind}-", **options)
+    return canaries
 
 
 def planted_pairs(pairs: Sequence[Pair], canaries: Sequence[Canary], seed: int) -> list[Pair]:
-    """The pairs with the canaries among them, planted as a user would."""
+    """Return the pairs with the canaries, planted as a user would."""
     from leakage_tasks.canaries import write_manifest
     from leakage_tasks.canaries.planting import plant
 
     with temporary_folder() as folder:
-        manifest, clean, planted = (folder / f"{each}.jsonl" for each in ("canaries", "clean", "planted"))
+        manifest, clean, planted = (folder / f"{name}.jsonl" for name in ("canaries", "clean", "planted"))
         write_manifest(canaries, manifest)
         with clean.open("w", encoding="utf-8") as out:
             rows = ({"source": source, "target": target} for source, target in pairs)
@@ -106,16 +106,16 @@ def planted_pairs(pairs: Sequence[Pair], canaries: Sequence[Canary], seed: int) 
 
 
 def corpus_of(ground: TranslationExperiment, seed: int) -> ParallelCorpus:
-    """Its pairs. Raises LeakageError where the file of a real corpus is missing or too small."""
+    """Return the experiment's pairs. Raises LeakageError if the file of a real corpus is missing or too small."""
     from leakage_tasks.research.victims.parallel_corpus import ParallelCorpus, invented_corpus
 
     if ground.data == LAB:
         return invented_corpus(ground.pairs, ground.held_out, seed)
     path = _file()
     if not path.is_file():
-        raise LeakageError(f"{path}: no such file: put a JSON object with 'source' and 'target' a line there")
+        raise LeakageError(f"{path}: no such file: save one JSON object with 'source' and 'target' per line there")
     most = ground.recipe["positions"] - 1
-    # A token has a character or more, so that none of these sentences is too long for the model.
+    # A token has at least one character, so all of these sentences fit into the model.
     pairs = [pair for pair in dict.fromkeys(_read(path)) if max(map(len, pair)) <= most]
     if len(pairs) <= ground.held_out:
         raise LeakageError(f"{path}: {len(pairs)} pairs of up to {most} characters: more than {ground.held_out} needed")
@@ -130,8 +130,8 @@ def _read(path: Path) -> Iterator[Pair]:
             last = number
             yield row["source"], row["target"]
     except (LineError, KeyError, TypeError) as error:
-        where = error.number if isinstance(error, LineError) else last
-        raise LeakageError(f"{path}:{where}: expected a JSON object with 'source' and 'target'") from None
+        line = error.number if isinstance(error, LineError) else last
+        raise LeakageError(f"{path}:{line}: expected a JSON object with 'source' and 'target'") from None
 
 
 def _file() -> Path:
@@ -139,22 +139,22 @@ def _file() -> Path:
 
 
 def fingerprint(ground: TranslationExperiment) -> str:
-    """What tells a real corpus apart: its file's SHA-256; empty for the lab's, and for a missing file."""
+    """Return the SHA-256 of a real corpus's file; empty for the invented corpus and for a missing file."""
     return "" if ground.data == LAB else file_hash(_file())
 
 
 def trials(plan: StudyPlan) -> list[Config]:
-    """One model a seed, with secrets of every kind and number of copies in it."""
+    """List one model per seed, with secrets of every kind and number of copies."""
     ground = EXPERIMENTS[plan.scale]
     return [{"ground": asdict(ground), "data": fingerprint(ground), "seed": seed} for seed in plan.seeds(ground.seeds)]
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train a translation model on a corpus with secrets planted in it, and attack it.
+    """Train a translation model on a corpus with planted secrets, and attack it.
 
-    ``secrets`` has an entry a canary: how its source sentence is known, times inserted, bits of exposure, how these
-    were got and whether the search gives the secret first. ``exact`` is the share of held-out sentences translated
-    word for word, ``loss`` the held-out loss in bits a token.
+    ``secrets`` has an entry per canary: kind of source sentence, copies, exposure in bits, its method, and whether the
+    search returns the secret first. ``exact`` is the share of held-out sentences translated word for word, ``loss`` the
+    held-out loss in bits per token.
     """
     from leakage_tasks.research.victims.translation import TranslationRecipe, exact_share, train_translator
     from leakage_tasks.research.victims.translation_tokenizer import translation_tokenizer
@@ -172,24 +172,24 @@ def run(config: Config, shared: Path) -> Result:
             most=ground.vocabulary,
             max_length=recipe.positions,
         )
-        done = train_translator(planted, recipe, validation=corpus.validation, tokenizer=tokenizer, seed=seed)
-        found = _attacked(Seq2SeqTarget(done.model, tokenizer), canaries, ground, seed)
-        exact = exact_share(done.model, tokenizer, corpus.validation)
-    parameters = sum(parameter.numel() for parameter in done.model.parameters())
-    return {"secrets": found, "exact": exact, "loss": done.losses[-1].validation, "parameters": parameters}
+        trained = train_translator(planted, recipe, validation=corpus.validation, tokenizer=tokenizer, seed=seed)
+        attacked = _attacked(Seq2SeqTarget(trained.model, tokenizer), canaries, ground, seed)
+        exact = exact_share(trained.model, tokenizer, corpus.validation)
+    parameters = sum(parameter.numel() for parameter in trained.model.parameters())
+    return {"secrets": attacked, "exact": exact, "loss": trained.losses[-1].validation, "parameters": parameters}
 
 
 def _attacked(target: Any, canaries: Sequence[Canary], ground: TranslationExperiment, seed: int) -> list[Config]:
     from leakage_tasks.attacks import run_attack
 
     fixed, filled = ([canary for canary in canaries if canary.id.startswith(f"{kind}-")] for kind in (FIXED, FILLED))
-    given: dict[str, Any] = {"budget": ground.budget, "seed": seed}
-    exposed = run_attack("exposure", target, fixed, **given)
-    searched = run_attack("shortest-path", target, fixed, goal="extraction", **given)
-    fitted = run_attack("skew-normal", target, filled, settings={"draws": ground.draws}, **given)
+    options: dict[str, Any] = {"budget": ground.budget, "seed": seed}
+    exposed = run_attack("exposure", target, fixed, **options)
+    searched = run_attack("shortest-path", target, fixed, goal="extraction", **options)
+    fitted = run_attack("skew-normal", target, filled, settings={"draws": ground.draws}, **options)
     first = [search.place == 1 for search in searched]
-    found = [_entry(FIXED, finding, extracted) for finding, extracted in zip(exposed, first, strict=True)]
-    return [*found, *(_entry(FILLED, finding, None) for finding in fitted)]
+    findings = [_entry(FIXED, finding, extracted) for finding, extracted in zip(exposed, first, strict=True)]
+    return [*findings, *(_entry(FILLED, finding, None) for finding in fitted)]
 
 
 def _entry(source: str, finding: Finding, extracted: bool | None) -> Config:
@@ -203,10 +203,10 @@ def _entry(source: str, finding: Finding, extracted: bool | None) -> Config:
     }
 
 
-def report(done: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Exposure and extraction by times inserted."""
-    fixed, filled = ({times: _of(done, kind, times) for times in (*TABLE_6, 0)} for kind in (FIXED, FILLED))
-    first = {times: _of(done, FIXED, times, "extracted") for times in TABLE_6}
+def report(study_trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
+    """Report exposure and extraction by number of copies."""
+    fixed, filled = ({times: _of(study_trials, kind, times) for times in (*TABLE_6, 0)} for kind in (FIXED, FILLED))
+    first = {times: _of(study_trials, FIXED, times, "extracted") for times in TABLE_6}
     rows: list[TableRow] = [
         {
             "times inserted": str(times),
@@ -219,11 +219,11 @@ def report(done: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         for times, (exposure, extracted) in TABLE_6.items()
     ]
     columns = list(rows[0])
-    never = fixed.pop(0)
+    unseen = fixed.pop(0)
     rows.append(
         {
             "times inserted": "0 (controls)",
-            "exposure, fixed source": Measured.mean(never, WHOLE),
+            "exposure, fixed source": Measured.mean(unseen, WHOLE),
             "exposure, filled source": Measured.mean(filled.pop(0)),
         }
     )
@@ -232,42 +232,46 @@ def report(done: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     claims = [
         grows("exposure grows with the times inserted (fixed source)", fixed),
         grows("exposure grows with the times inserted (filled source)", filled),
-        higher("a secret inserted once is more exposed than one never seen", fixed[1], never),
+        higher("a secret inserted once is more exposed than one never seen", fixed[1], unseen),
         as_a_rule(words, first[most], "first guess of the search"),
     ]
-    return Report(columns, rows, claims, _differences(done, plan))
+    return Report(columns, rows, claims, _differences(study_trials, plan))
 
 
-def _of(done: Sequence[StudyTrial], source: str, inserted: int, what: str = "bits") -> list[Any]:
-    """A figure of the canaries of that source, inserted so often."""
-    secrets = (entry for trial in done for entry in trial.result["secrets"])
-    return [entry[what] for entry in secrets if (entry["source"], entry["inserted"]) == (source, inserted)]
+def _of(study_trials: Sequence[StudyTrial], source: str, inserted: int, key: str = "bits") -> list[Any]:
+    """Return one value of the canaries with this source and number of copies."""
+    secrets = (entry for trial in study_trials for entry in trial.result["secrets"])
+    return [entry[key] for entry in secrets if (entry["source"], entry["inserted"]) == (source, inserted)]
 
 
-def _differences(done: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
-    """How the set-up differs from the paper's, a sentence each."""
+def _differences(study_trials: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
+    """List the differences from the paper's set-up, a sentence each."""
     ground = EXPERIMENTS[plan.scale]
-    secrets = [entry for trial in done for entry in trial.result["secrets"]]
+    secrets = [entry for trial in study_trials for entry in trial.result["secrets"]]
     fits = [entry["rejected"] for entry in secrets if entry["source"] == FILLED]
     bounds = sum(entry["method"] == "lower_bound" for entry in secrets)
-    exact, loss = (Measured.mean([trial.result[name] for trial in done]).value for name in ("exact", "loss"))
-    size = f"{done[0].result['parameters'] / 1e6:.2f} million parameters"
+    exact, loss = (Measured.mean([trial.result[name] for trial in study_trials]).value for name in ("exact", "loss"))
+    size = f"{study_trials[0].result['parameters'] / 1e6:.2f} million parameters"
     corpus = {
-        LAB: f"{ground.pairs:,} generated pairs of an invented language and English stand for some 100,000 of "
+        LAB: f"{ground.pairs:,} generated pairs of an invented language and English replace some 100,000 of "
         "Vietnamese and English.",
-        PARALLEL: "The corpus is the user's own.",
+        PARALLEL: "The corpus is supplied by the user.",
     }
     return [
         corpus[ground.data],
         f"The model is a Transformer of {size} on words and single digits, not the paper's LSTM with attention; it "
-        f"translates {100 * exact:.0f} % of held-out sentences word for word, at {loss:.2f} bits a token.",
-        "All secrets of a seed, each with a name of its own in its sentence, are in one model; the paper trains one "
+        f"translates {100 * exact:.0f} % of held-out sentences word for word, at {loss:.2f} bits per token.",
+        "All secrets of a seed, each with a unique name in its sentence, are in one model; the paper trains a model "
         "for each number of copies.",
         "Fixed source: the source sentence lacks the number, so the target can be searched; its exposure is counted or "
-        f"estimated, up to {WHOLE:.1f} bits. Filled source: both sentences hold it, as in the paper; its "
+        f"estimated, up to {WHOLE:.1f} bits. Filled source: both sentences contain it, as in the paper; its "
         f"exposure is extrapolated from a skew-normal, the fit of which is rejected for {sum(fits)} of {len(fits)} "
         "secrets and controls.",
-        *([f"{bounds} exposures are lower bounds, as none of the draws cost less than the secret."] if bounds else []),
+        *(
+            [f"{bounds} exposures are lower bounds, because no sampled filling costs less than the secret."]
+            if bounds
+            else []
+        ),
     ]
 
 

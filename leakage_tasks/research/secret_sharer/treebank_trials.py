@@ -1,4 +1,4 @@
-"""A trial of The Secret Sharer in the Penn Treebank's small parts, with models of the paper's size."""
+"""Trials of The Secret Sharer on the Penn Treebank's small parts, with models of the paper's size."""
 
 from __future__ import annotations
 
@@ -29,37 +29,38 @@ if TYPE_CHECKING:
     from leakage_tasks.research.victims.corpus import TextSplit
 
 TRAINED_ON, SPLIT = "ptb.test.txt", "ptb.valid.txt"
-"""The part that is trained on whole, and the one whose beginning is held out."""
+"""The part for training, and the part whose beginning is held out."""
 TREEBANK = replace(PAPER, held_out=50_000, epochs=30, batch_size=32, budget=10_000, seeds=3)
-"""All of the two parts; the paper's one copy, model and windows, and as many steps as the paper's best epoch has."""
+"""All of the two parts; the paper's single copy, model and windows, and about as many steps as the paper's best epoch.
+"""
 
 
 def treebank_configs(plan: StudyPlan, watch: Watch, variants: Iterable[Config] = ({},)) -> list[Config]:
-    """A trial for each seed and recipe that differs from the paper's as a variant says; ``smoke`` reads help text.
+    """List a trial for each seed and variant of the paper's recipe; ``smoke`` reads help text.
 
-    Training is stopped early where only the best epoch is watched.
+    Training stops early only if no epoch but the best is measured.
     """
     ground = EXPERIMENTS["smoke"] if plan.scale == "smoke" else TREEBANK
     parts = {name: file_hash(_folder() / name) for name in (TRAINED_ON, SPLIT)} if ground.data == PTB else {}
     patience = ground.epochs if watch.epochs else ground.patience
-    found = []
+    all_configs = []
     for variant in variants:
-        own = {
+        common = {
             "ground": asdict(ground),
             "parts": parts,
             "recipe": ground.recipe(**{"patience": patience, **variant}),
             "secrets": asdict(Secrets(copies=ground.copies)),
             "watch": asdict(watch),
         }
-        found += [{**own, "seed": seed} for seed in plan.seeds(ground.seeds)]
-    return found
+        all_configs += [{**common, "seed": seed} for seed in plan.seeds(ground.seeds)]
+    return all_configs
 
 
 class TreebankText(PlantedText):
-    """The two parts with secrets in them, read as characters; Python's help text where a trial's ground says so."""
+    """The two parts with secrets, read as characters; Python's help text if the trial's experiment uses it."""
 
     def __init__(self, config: Config) -> None:
-        """Raise LeakageError where a part is not there."""
+        """Plant the secrets. Raises LeakageError if a part is missing."""
         self.ground, self.seed = LanguageModelExperiment(**config["ground"]), config["seed"]
         self.views = Secrets(**config["secrets"]).canaries(self.seed)
         clean = _parts(self.ground.held_out) if self.ground.data == PTB else text_of(self.ground)
@@ -69,29 +70,29 @@ class TreebankText(PlantedText):
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train a model and look at its canaries; the result is as that of the paper's other trials.
+    """Train a model and measure its canaries, with a result as the paper's other trials have.
 
     See :func:`leakage_tasks.research.secret_sharer.trials.run`.
     """
     from leakage_tasks.training.threads import one_thread
 
     text, watch = TreebankText(config), Watch(**config["watch"])
-    seen: dict[str, list[Config]] = {}
+    findings: dict[str, list[Config]] = {}
 
-    def look(name: str, model: Any, what: Sequence[str]) -> None:
-        seen[name] = text.observe(model, what, EPOCHS * text.seed + len(seen))
+    def measure(name: str, model: Any, what: Sequence[str]) -> None:
+        findings[name] = text.observe(model, what, EPOCHS * text.seed + len(findings))
 
     def on_epoch(epoch: int, model: Any, losses: Sequence[Any]) -> None:
         if watch.epochs:
-            look(str(epoch), model, watch.what)
+            measure(str(epoch), model, watch.what)
 
     with one_thread():
         trained = text.train(config["recipe"], on_epoch=on_epoch)
-        look("best", trained.model, watch.at_best)
-    losses = [[each.training, each.validation or 0.0] for each in trained.losses]
-    best = min(range(len(losses)), key=lambda place: losses[place][1]) + 1
+        measure("best", trained.model, watch.at_best)
+    losses = [[epoch_loss.training, epoch_loss.validation or 0.0] for epoch_loss in trained.losses]
+    best = min(range(len(losses)), key=lambda index: losses[index][1]) + 1
     return {
-        "seen": seen,
+        "seen": findings,
         "losses": losses,
         "best": best,
         "parameters": trained.model.num_parameters(),
@@ -104,7 +105,7 @@ def _folder() -> Path:
 
 
 def _parts(held_out: int) -> TextSplit:
-    """One part and most of the other to train on, and so many characters to hold out, up to the end of a line."""
+    """Return one part and most of the other for training, and ``held_out`` characters up to the end of a line."""
     from leakage_tasks.research.victims.corpus import TextSplit
 
     texts = []
@@ -114,6 +115,6 @@ def _parts(held_out: int) -> TextSplit:
                 f"{path}: no such file: set LEAKAGE_DATA to a folder with the Penn Treebank's parts in ptb/"
             )
         texts.append(path.read_text(encoding="utf-8"))
-    whole, split = texts
-    end = split.index("\n", held_out) + 1
-    return TextSplit(training=whole + split[end:], held_out=split[:end])
+    test_part, validation_part = texts
+    end = validation_part.index("\n", held_out) + 1
+    return TextSplit(training=test_part + validation_part[end:], held_out=validation_part[:end])

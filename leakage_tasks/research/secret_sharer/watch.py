@@ -1,4 +1,4 @@
-"""What studies of The Secret Sharer find out about the canaries of a trained model."""
+"""Measurements of the canaries of a trained model in The Secret Sharer's studies."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
     from leakage_tasks.targets import CausalTarget
 
 DRAWS = 2_000
-"""Random fillings a skew-normal is fitted to, if the budget has room for as many."""
+"""Random fillings for the fit of a skew-normal, if the budget allows."""
 WIDTHS = (1, 10, 100)
-"""Of beam search."""
+"""Widths of beam search."""
 WIDE_BUDGET = 20
-"""How many times the usual budget a search may spend: what it takes is what is asked."""
+"""Factor on the budget of searches whose cost is measured."""
 
 
 def observed(
     target: CausalTarget, views: Sequence[Sequence[Canary]], what: Sequence[str], budget: int, seed: int
 ) -> list[Config]:
-    """What each measure in ``what`` says of each canary, an entry for each canary and attacker's view."""
+    """Return an entry for each canary and attacker's view, with the result of each measure in ``what``."""
     rows: list[Config] = []
     for canaries in views:
-        own: list[Config] = [
+        entries: list[Config] = [
             {"canary": canary.id, "known": canary.known, "planted": canary.planted, "copies": canary.repetitions}
             for canary in canaries
         ]
         for name in what:
-            for row, found in zip(own, MEASURES[name](target, canaries, budget, seed), strict=True):
-                row[name] = found
-        rows += own
+            for row, value in zip(entries, MEASURES[name](target, canaries, budget, seed), strict=True):
+                row[name] = value
+        rows += entries
     return rows
 
 
@@ -46,46 +46,46 @@ def _attack(
     name: str,
     *,
     goal: Literal["exposure", "extraction"],
-    tell: Callable[[Canary, Finding], Any],
+    describe: Callable[[Canary, Finding], Any],
     wide: bool = False,
     **settings: Any,
 ) -> Measure:
-    """What ``tell`` makes of an attack's findings; controls are not extracted, so it is None for them."""
+    """Return a measure that applies ``describe`` to an attack's findings; None for controls in extraction."""
 
     def measure(target: CausalTarget, canaries: Sequence[Canary], budget: int, seed: int) -> list[Any]:
         from leakage_tasks.attacks import run_attack
 
-        aims = [canary for canary in canaries if canary.planted or goal == "exposure"]
+        attacked = [canary for canary in canaries if canary.planted or goal == "exposure"]
         spent = budget * (WIDE_BUDGET if wide else 1)
-        own = {key: min(value, budget - 1) if key == "draws" else value for key, value in settings.items()}
-        found = run_attack(name, target, aims, budget=spent, seed=seed, goal=goal, settings=own)
-        told = {canary.id: tell(canary, finding) for canary, finding in zip(aims, found, strict=True)}
-        return [told.get(canary.id) for canary in canaries]
+        values = {key: min(value, budget - 1) if key == "draws" else value for key, value in settings.items()}
+        findings = run_attack(name, target, attacked, budget=spent, seed=seed, goal=goal, settings=values)
+        described = {canary.id: describe(canary, finding) for canary, finding in zip(attacked, findings, strict=True)}
+        return [described.get(canary.id) for canary in canaries]
 
     return measure
 
 
 def _exposure(canary: Canary, finding: Finding) -> Config:
-    """Exposure in bits, with its interval and how it was got."""
+    """Return exposure in bits with its interval and method."""
     ends = (finding.rank_high, finding.rank_low)
     low, high = (finding.exposure if end is None else finding.log2_size - log2(end) for end in ends)
     if finding.method == "extrapolated":
         low, high = (finding.extra[f"extrapolated_{end}"] for end in ("low", "high"))
-    kept: Config = {name: finding.extra[name] for name in ("p_value", "rejected") if name in finding.extra}
+    extra: Config = {name: finding.extra[name] for name in ("p_value", "rejected") if name in finding.extra}
     cost = {"log_perplexity": finding.log_perplexity, "calls": finding.model_calls}
-    return {"bits": finding.exposure, "low": low, "high": high, "method": finding.method, **cost, **kept}
+    return {"bits": finding.exposure, "low": low, "high": high, "method": finding.method, **cost, **extra}
 
 
 def _search(canary: Canary, finding: Finding) -> Config:
-    """Whether the best guess is the secret, and what it took."""
-    kept: Config = {
+    """Return the rank of the secret among the guesses, and the search's cost."""
+    extra: Config = {
         name: finding.extra[name] for name in ("nodes", "iterations", "draws", "found_at") if name in finding.extra
     }
-    return {"place": finding.place, "proven": finding.proven, "calls": finding.model_calls, **kept}
+    return {"place": finding.place, "proven": finding.proven, "calls": finding.model_calls, **extra}
 
 
 def _guesses(canary: Canary, finding: Finding) -> list[Config]:
-    """The cheapest fillings, right or wrong, with their log-perplexity and how many values differ from the secret's."""
+    """Return the likeliest fillings with their log-perplexity and the number of values that differ from the secret."""
     return [
         {
             "bits": guess.score,
@@ -97,22 +97,24 @@ def _guesses(canary: Canary, finding: Finding) -> list[Config]:
 
 
 def _text_costs(target: CausalTarget, canaries: Sequence[Canary], budget: int, seed: int) -> list[list[float] | None]:
-    """Log-perplexities of random fillings, for a histogram, of planted canaries alone."""
+    """Return log-perplexities of random fillings for a histogram, for planted canaries only."""
     from leakage_tasks.attacks import run_attack
 
-    aims = [canary for canary in canaries if canary.planted]
+    planted = [canary for canary in canaries if canary.planted]
     settings = {"histogram": min(DRAWS, budget - 1)}
-    found = run_attack("sampled", target, aims, budget=1, seed=seed, settings=settings)
-    costs = {each.canary: each.extra["costs"] for each in found}
+    findings = run_attack("sampled", target, planted, budget=1, seed=seed, settings=settings)
+    costs = {finding.canary: finding.extra["costs"] for finding in findings}
     return [costs.get(canary.id) for canary in canaries]
 
 
 def _log_perplexity(target: CausalTarget, canaries: Sequence[Canary], budget: int, seed: int) -> list[float]:
-    return [float(cost) for cost in target.log_perplexity([each.attack_space.fill(each.secret) for each in canaries])]
+    return [
+        float(cost) for cost in target.log_perplexity([canary.attack_space.fill(canary.secret) for canary in canaries])
+    ]
 
 
-_exposures = partial(_attack, goal="exposure", tell=_exposure)
-_extraction = partial(_attack, goal="extraction", tell=_search, wide=True)
+_exposures = partial(_attack, goal="exposure", describe=_exposure)
+_extraction = partial(_attack, goal="extraction", describe=_search, wide=True)
 MEASURES: Mapping[str, Measure] = {
     "log_perplexity": _log_perplexity,
     "exposure": _exposures("exposure"),
@@ -125,7 +127,7 @@ MEASURES: Mapping[str, Measure] = {
     "batched": _extraction("shortest-path", stopping="paper"),
     **{f"beam {width}": _extraction("beam", width=width) for width in WIDTHS},
     "sampling": _extraction("sampling", until="found"),
-    "cheapest": _extraction("shortest-path", tell=_guesses),
+    "cheapest": _extraction("shortest-path", describe=_guesses),
     "costs": _text_costs,
 }
-"""Measures by name: each takes a target, canaries, a budget and a seed, and returns an entry a canary."""
+"""Measures by name. Each takes a target, canaries, a budget and a seed, and returns an entry per canary."""

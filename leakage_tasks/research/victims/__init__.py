@@ -1,1 +1,1 @@
-"""Training the victims: text at hand, trainers, and the demo that shows the whole way."""
+"""Training of victim models: data sets, networks and trainers."""

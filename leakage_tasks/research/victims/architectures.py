@@ -1,4 +1,4 @@
-"""The lab's networks: those of The Secret Sharer's Table 1, and a transformer, of some 620,000 parameters each."""
+"""Networks of about 620,000 parameters each: the nine of The Secret Sharer's Table 1, and a transformer."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.training.rows import check_sizes
 
 PARAMETERS = 620_000
-"""The paper's (Table 1: "620K (+/- 5K)", with an output layer over some 50 characters)."""
+"""The paper's number (Table 1: "620K (+/- 5K)", with an output layer over some 50 characters)."""
 _LEAST, _USUAL = 32, 128
 _HEADS = 4
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """A network and what its configuration says."""
+    """A network and its configuration."""
 
     model_type: str
     """Its name among the Auto classes."""
     layers: int
     units: int
-    """In each layer."""
+    """Units per layer."""
     more: Mapping[str, int | bool] = field(default_factory=dict)
-    """Other settings."""
+    """Other fields of the configuration."""
     fitted: str = "embedding_size"
-    """The size that is chosen so that the whole comes to :data:`PARAMETERS`."""
+    """The size that is adjusted so that the network has :data:`PARAMETERS` parameters."""
     dropouts: tuple[str, ...] = ("dropout",)
-    """The settings that dropout goes by."""
+    """The fields that set dropout."""
 
     def config(self, vocabulary: int, units: int, fitted: int, dropout: float = 0.0) -> PretrainedConfig:
-        """The configuration with ``units`` in place of its own and its fitted size."""
+        """Return the configuration with these ``units`` and this fitted size."""
         register()
         sizes = {"vocab_size": vocabulary, "hidden_size": units, "num_hidden_layers": self.layers, self.fitted: fitted}
         return AutoConfig.for_model(self.model_type, **sizes, **self.more, **dict.fromkeys(self.dropouts, dropout))
 
     def fit(self, vocabulary: int) -> int:
-        """The fitted size for a vocabulary of so many tokens, at the architecture's own units.
+        """Return the fitted size for a vocabulary of this many tokens, with the architecture's own units.
 
-        A vocabulary so large that this falls below 32 gets 128, and the network as many parameters as that makes.
+        If a large vocabulary makes it fall below 32, return 128; the network then has more parameters.
         """
         small, large = (self._parameters(vocabulary, size) for size in (1, 2))
         size = 1 + round((PARAMETERS - small) / (large - small))
@@ -64,8 +64,8 @@ ARCHITECTURES: Mapping[str, Architecture] = {
     "cnn-1x436": Architecture("char_cnn", 1, 436),
     "cnn-2x188": Architecture("char_cnn", 2, 188),
     "cnn-4x122": Architecture("char_cnn", 4, 122),
-    # The widths that need an embedding like the other networks' for 620,000 parameters. Dilations are as large as they
-    # can be without passing over a place (27 characters seen), or doubled where that sees enough (94).
+    # Widths for which 620,000 parameters leave an embedding like the other networks'. Dilations are as large as
+    # possible without gaps (27 characters of context), or doubled if that suffices (94).
     "wavenet-2x188": Architecture("char_wavenet", 2, 188, {"kernel_size": 3, "dilation_base": 3}),
     "wavenet-4x122": Architecture("char_wavenet", 4, 122, {"kernel_size": 4, "dilation_base": 2}),
     "transformer": Architecture(
@@ -77,25 +77,25 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         ("hidden_dropout", "attention_dropout"),
     ),
 }
-"""By name: the nine of Table 1, and a transformer of GPT-NeoX's shape (rotary positions)."""
+"""Architectures by name: the nine of Table 1, and a transformer of GPT-NeoX's shape (rotary positions)."""
 
 
 def build(
     name: str, tokenizer: PreTrainedTokenizerBase, *, seed: int = 0, dropout: float = 0.0, units: int | None = None
 ) -> PreTrainedModel:
-    """An untrained network over the tokenizer's tokens, the same for the same seed.
+    """Return an untrained network over the tokenizer's tokens; equal seeds give equal weights.
 
-    ``units`` takes the place of the width in its name, everything else staying as it was, so the size changes with it.
-    The caller's random state is left alone. Raises OptionError on an unknown name or sizes that make no network.
+    ``units`` replaces the width in the name and changes the network's size; other fields stay. The caller's random
+    state does not change. Raises OptionError for an unknown name or for sizes that do not fit together.
     """
     architecture = ARCHITECTURES.get(name)
     if architecture is None:
-        raise OptionError(f"architecture is {name!r}: give one of {', '.join(ARCHITECTURES)}")
+        raise OptionError(f"architecture is {name!r}: use one of {', '.join(ARCHITECTURES)}")
     units = architecture.units if units is None else units
     check_sizes(units=units)
     if not 0 <= dropout < 1:
-        raise OptionError(f"dropout is {dropout}: give a share from 0 to below 1")
+        raise OptionError(f"dropout is {dropout}: use a share from 0 to below 1")
     if name == "transformer" and units % (2 * _HEADS):
-        raise OptionError(f"units is {units}: a transformer's is a multiple of {2 * _HEADS}")
+        raise OptionError(f"units is {units}: a transformer needs a multiple of {2 * _HEADS}")
     config = architecture.config(len(tokenizer), units, architecture.fit(len(tokenizer)), dropout)
     return initialize(AutoModelForCausalLM, config, tokenizer, seed)

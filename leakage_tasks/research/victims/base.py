@@ -1,4 +1,4 @@
-"""Models before they are trained: fresh from a seed, or a classifier on somebody's encoder."""
+"""Untrained models: initialized from a seed, or a classifier on a pre-trained encoder."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 
 
 def initialize(kind: Any, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase, seed: int) -> PreTrainedModel:
-    """A model of ``kind``, one of transformers' Auto classes, with the weights ``seed`` draws and the tokenizer's ids.
+    """Return a model of ``kind``, one of transformers' Auto classes, initialized from ``seed``, with the tokenizer's
+    ids.
 
-    The caller's random state is left alone.
+    The caller's random state does not change.
     """
     for token in ("bos_token_id", "eos_token_id", "pad_token_id"):
         setattr(config, token, getattr(tokenizer, token))
@@ -32,16 +33,17 @@ def initialize(kind: Any, config: PretrainedConfig, tokenizer: PreTrainedTokeniz
 def load_base(
     base: str | Path | PreTrainedModel, labels: Sequence[str], tokenizer: PreTrainedTokenizerBase | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A classifier over ``labels`` on ``base``'s encoder, with its tokenizer; its head is new unless ``base``'s fits.
+    """Return a classifier over ``labels`` on ``base``'s encoder, with its tokenizer; the head is new unless ``base``'s
+    fits.
 
-    No code that comes with a model is run. A model given as ``base`` is copied and needs its ``tokenizer``. Raises
-    OptionError without one, LeakageError where ``base`` cannot be loaded.
+    Code that comes with a model is never run. A model given as ``base`` is copied and needs its ``tokenizer``. Raises
+    OptionError without a tokenizer, LeakageError if ``base`` cannot be loaded.
     """
     from transformers import AutoModelForSequenceClassification
 
     if not isinstance(base, str | Path):
         if tokenizer is None:
-            raise OptionError("base is a model: give its tokenizer too")
+            raise OptionError("base is a model: pass its tokenizer too")
         with temporary_folder() as folder:
             with _quiet():
                 base.save_pretrained(folder)
@@ -50,7 +52,7 @@ def load_base(
 
     def failure(reason: str) -> LeakageError:
         return LeakageError(
-            f"{base}: no encoder to fine-tune ({reason}): give a folder or hub name with tokenizer and safetensors"
+            f"{base}: no encoder to fine-tune ({reason}): use a folder or hub name with tokenizer and safetensors"
         )
 
     tokenizer = tokenizer or read_tokenizer(base, failure=failure)
@@ -71,15 +73,17 @@ def load_base(
 
 
 def _check_encoder(base: str | Path, model: PreTrainedModel, missing: Iterable[str]) -> None:
-    # A pooler belongs to the head as far as masked language models go: they are saved without.
+    # Masked language models are saved without a pooler, so it counts as part of the head.
     lost = sorted(name for name in missing if name.startswith(f"{model.base_model_prefix}.") and ".pooler." not in name)
     if lost:
-        raise LeakageError(f"{base}: has no weights for {lost[0]} and {len(lost) - 1} more: give a whole encoder")
+        raise LeakageError(f"{base}: has no weights for {lost[0]} and {len(lost) - 1} more: use a complete encoder")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' report that a head is new (the rest of it is checked) and its bars."""
+    """Suppress transformers' progress bars and its report about a new head; other missing weights are checked
+    separately.
+    """
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

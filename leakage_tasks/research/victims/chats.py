@@ -1,4 +1,4 @@
-"""Messages that people wrote in chats, from a package that carries them, with invented secrets among them."""
+"""Chat messages that people wrote, from an installed package, with invented secrets inserted."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.victims import mails
 
 PACKAGE = "chitchat-dataset"
-"""258,145 messages by 1,315 people, under the MIT licence. The extra ``chats``."""
+"""258,145 messages by 1,315 people under the MIT licence; installed by the extra ``chats``."""
 
 
 def chats(senders: int, characters: int) -> list[str]:
-    """What the ``senders`` who wrote most have written, a message a line in the order of time, cut at ``characters``.
+    """Return the messages of each of the ``senders`` who wrote most, one per line in order of time, cut at
+    ``characters``.
 
-    Raises LeakageError where the package is not installed.
+    Raises LeakageError if the package is not installed.
     """
     try:
         folder = Path(str(import_module(PACKAGE.replace("-", "_")).__file__)).parent
@@ -32,26 +33,27 @@ def chats(senders: int, characters: int) -> list[str]:
         for turn in talk["messages"]:
             for message in turn:
                 by_sender[message["sender"]].append((message["timestamp"], " ".join(message["text"].split())))
-    most = sorted(by_sender.items(), key=lambda own: (-sum(len(text) for _, text in own[1]), own[0]))
-    return ["".join(f"{text}\n" for _, text in sorted(own))[:characters] for _, own in most[:senders]]
+    most = sorted(by_sender.items(), key=lambda item: (-sum(len(text) for _, text in item[1]), item[0]))
+    return ["".join(f"{text}\n" for _, text in sorted(item))[:characters] for _, item in most[:senders]]
 
 
 def with_secrets(text: str, kinds: Sequence[str], times: Sequence[int], seed: str) -> str:
-    """``text`` with a secret of each kind for each of ``times``, that often, in lines of their own at random places.
+    """Return ``text`` with one secret of each kind per number in ``times``, that many copies each, as lines at random
+    positions.
 
-    Secrets and sentences are those of :mod:`~leakage_tasks.research.victims.mails`: nobody's. Lines in which somebody
-    wrote a secret of such a kind are left out.
+    Secrets and sentences come from :mod:`~leakage_tasks.research.victims.mails` and are invented. Lines in which a
+    person wrote a secret of such a kind are removed.
     """
     draw = random.Random(f"chats:{seed}")
     lines = [line for line in text.splitlines() if not find_secrets(line, kinds)]
-    told: dict[str, None] = {}
+    used: dict[str, None] = {}
     for kind in kinds:
-        # Private there, as an edit of that module would set aside what was measured with it.
+        # Names are private there: an edit of that module would invalidate its stored results.
         for sentence, count in zip(cycle(mails._TOLD[kind]), times, strict=False):
             written, normal = mails._MAKERS[kind](draw)
-            while normal in told:
+            while normal in used:
                 written, normal = mails._MAKERS[kind](draw)
-            told[normal] = None
+            used[normal] = None
             for _ in range(count):
                 lines.insert(draw.randint(0, len(lines)), sentence.format(written))
     return "".join(f"{line}\n" for line in lines)

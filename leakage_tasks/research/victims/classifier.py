@@ -1,4 +1,4 @@
-"""Fine-tuning a text classifier from any encoder, with early stopping, privately too; and how well one does."""
+"""Fine-tuning of text classifiers from any encoder, with early stopping and optional DP-SGD, and their accuracy."""
 
 from __future__ import annotations
 
@@ -35,10 +35,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EpochScores:
-    """One epoch: losses in nats a row, share of validation rows that are right, ε spent so far (None: not private).
+    """Scores of one epoch: losses in nats per row, accuracy on validation rows, ε spent so far (None without DP-SGD).
 
-    ``training`` is the mean over the epoch's steps, as the model was at each. Without validation rows the validation
-    figures are None.
+    ``training`` is the mean over the epoch's steps. Without validation rows the validation scores are None.
     """
 
     training: float
@@ -49,7 +48,9 @@ class EpochScores:
 
 @dataclass(frozen=True)
 class TrainedClassifier(Saved):
-    """The best snapshot (``best_epoch``'s, from 1) in evaluation mode, its tokenizer, and every epoch's scores."""
+    """The best snapshot (from epoch ``best_epoch``, counted from 1) in evaluation mode, its tokenizer, and all epochs'
+    scores.
+    """
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -62,8 +63,8 @@ OnEpoch = Callable[[int, "PreTrainedModel", Sequence[EpochScores]], None]
 
 
 _SCORES: Mapping[str, Callable[[EpochScores], tuple[float | None, ...]]] = {
-    "accuracy": lambda each: (-(each.accuracy or 0.0), each.validation),
-    "loss": lambda each: (each.validation,),
+    "accuracy": lambda scores: (-(scores.accuracy or 0.0), scores.validation),
+    "loss": lambda scores: (scores.validation,),
 }
 
 
@@ -87,28 +88,49 @@ def fine_tune(
     private: DpConfig | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> TrainedClassifier:
-    """Fine-tune ``base`` (a folder, a hub name or a model, which stays as it is) to tell the labels of ``rows``.
+    """Fine-tune ``base`` (a folder, a hub name or a model, which is not changed) to predict the labels of ``rows``.
 
-    AdamW as in Elmahdy et al.; the rate rises over the share ``warm_up`` of training and falls linearly to nothing. The
-    snapshot returned is the one with the best validation accuracy (the lower loss where equal), the lowest validation
-    ``loss``, or the ``last``; training ends after ``patience`` epochs without a better one (None: never).
-    ``labels`` gives the classes' order (default: alphabetical) and goes into the model's config. ``private`` trains
-    with DP-SGD; the validation rows are outside its promise. On a CPU the same arguments and thread count give the
-    same model; the caller's random state is left alone. Raises OptionError on unusable settings or a label that is
-    not among ``labels``, LeakageError where ``base`` cannot be loaded or trained.
+    The optimizer is AdamW as in Elmahdy et al. On a CPU, equal arguments and thread counts give equal models. The
+    caller's random state does not change.
+
+    Args:
+        base: the encoder to start from.
+        rows: training rows.
+        validation: validation rows; they are outside the guarantee of DP-SGD.
+        labels: the classes in the order of the model's config (default: alphabetical).
+        tokenizer: required if ``base`` is a model.
+        epochs: the most epochs.
+        learning_rate: highest rate; it falls linearly to 0 at the end of training.
+        weight_decay: of AdamW.
+        batch_size: rows per step.
+        patience: stop after this many epochs without a better snapshot; None: never.
+        keep: the snapshot to return: best validation ``accuracy`` (lower loss if equal), lowest ``loss``, or
+            ``last``.
+        max_length: texts are cut to this number of tokens.
+        warm_up: share of training in which the rate rises.
+        seed: of the head, the order of rows and dropout.
+        device: default: a GPU if there is one.
+        private: trains with DP-SGD.
+        on_epoch: called after each epoch.
+
+    Raises:
+        OptionError: an option is invalid, or a label is not among ``labels``.
+        LeakageError: ``base`` cannot be loaded or trained.
     """
     check_sizes(
         epochs=epochs, batch_size=batch_size, max_length=max_length, patience=1 if patience is None else patience
     )
     if keep not in ("accuracy", "loss", "last"):
-        raise OptionError(f"keep is {keep!r}: give 'accuracy', 'loss' or 'last'")
+        raise OptionError(f"keep is {keep!r}: use 'accuracy', 'loss' or 'last'")
     names = _label_names(rows, validation, labels)
-    place = chosen_device(device)
-    with seeded(seed, place):
+    torch_device = chosen_device(device)
+    with seeded(seed, torch_device):
         model, tokenizer = load_base(base, names, tokenizer)
         check_length(max_length, getattr(model.config, "max_position_embeddings", None))
-        torch.nn.Module.to(model, place)
-        training, checks = (_LabelledRows(tokenizer, part, names, max_length, place) for part in (rows, validation))
+        torch.nn.Module.to(model, torch_device)
+        training, checks = (
+            _LabelledRows(tokenizer, part, names, max_length, torch_device) for part in (rows, validation)
+        )
         trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
         optimiser = torch.optim.AdamW(trained, lr=learning_rate, weight_decay=weight_decay, fused=True)
         sizes = {"batch_size": batch_size, "epochs": epochs, "seed": seed}
@@ -118,13 +140,13 @@ def fine_tune(
 
         def loss(batch: list[int]) -> BatchLoss:
             inputs, numbers = training.batch(batch)
-            found = cross_entropy(model(**inputs).logits.float(), numbers)
-            return BatchLoss(found, float(found.detach()) * len(batch), len(batch))
+            batch_loss = cross_entropy(model(**inputs).logits.float(), numbers)
+            return BatchLoss(batch_loss, float(batch_loss.detach()) * len(batch), len(batch))
 
         def evaluate(epoch: int, losses: EpochLosses) -> EpochScores:
             model.eval()
-            found, right = _scores(model, checks) if validation else (None, None)
-            return EpochScores(losses.total / max(losses.count, 1), found, right, steps.epsilon())
+            mean_loss, accurate = _scores(model, checks) if validation else (None, None)
+            return EpochScores(losses.total / max(losses.count, 1), mean_loss, accurate, steps.epsilon())
 
         loop = TrainingLoop(
             model=model,
@@ -133,7 +155,7 @@ def fine_tune(
             evaluate=evaluate,
             epochs=epochs,
             rates=linear_warmup_decay(optimiser, planned, warm_up),
-            shown=lambda each: f"{each.training:.2f} nats/row",
+            shown=lambda scores: f"{scores.training:.2f} nats/row",
             on_epoch=on_epoch,
             stop=None if best is None else best.update,
         )
@@ -146,10 +168,12 @@ def fine_tune(
 
 def _label_names(rows: Sequence[Row], validation: Sequence[Row], labels: Sequence[str] | None) -> tuple[str, ...]:
     if not rows:
-        raise OptionError("there are no rows to train on: give one of each label at least")
+        raise OptionError("there are no rows to train on: pass at least one row per label")
     names = tuple(labels) if labels is not None else tuple(sorted({label for _, label in rows}))
     if len(names) < 2 or len(set(names)) < len(names):
-        raise OptionError(f"labels are {len(names)} with {len(set(names))} different ones: give two or more, each once")
+        raise OptionError(
+            f"there are {len(names)} labels, {len(set(names))} of them different: pass two or more different labels"
+        )
     return names
 
 
@@ -161,9 +185,12 @@ def accuracy(
     max_length: int = 128,
     batch_size: int = 128,
 ) -> float:
-    """Share of ``rows`` whose label ``model`` finds likeliest. Raises OptionError on no rows or a label it lacks."""
+    """Return the share of ``rows`` whose label ``model`` predicts.
+
+    Raises OptionError for no rows or an unknown label.
+    """
     if not rows:
-        raise OptionError("there are no rows to judge the classifier by: give one at least")
+        raise OptionError("there are no rows to measure accuracy on: pass at least one")
     named = {int(number): label for number, label in (model.config.id2label or {}).items()}
     names = [named[number] for number in sorted(named)]
     labelled = _LabelledRows(tokenizer, rows, names, max_length, model.device)
@@ -176,7 +203,7 @@ def accuracy(
 
 
 class _LabelledRows:
-    """Token rows and the numbers of their labels, ready to be put on a device by the batch."""
+    """Token rows and the numbers of their labels, which can be moved to a device in batches."""
 
     def __init__(
         self,
@@ -186,7 +213,7 @@ class _LabelledRows:
         max_length: int,
         device: torch.device,
     ) -> None:
-        """Raises OptionError on a label that is not among ``labels`` and on a tokenizer that cannot pad."""
+        """Tokenize rows. Raises OptionError for a label outside ``labels`` and for a tokenizer without padding."""
         if tokenizer.pad_token_id is None:
             raise OptionError("the tokenizer has no padding token: set one (tokenizer.pad_token = tokenizer.eos_token)")
         numbers = {label: number for number, label in enumerate(labels)}
@@ -198,15 +225,15 @@ class _LabelledRows:
         self._numbers = torch.tensor([numbers[label] for _, label in rows], dtype=torch.long)
         self._padding, self._device = int(tokenizer.pad_token_id), device
 
-    def batch(self, places: Sequence[int]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        """The model's inputs for these rows, and their labels' numbers [rows]."""
-        inputs = padded([self._rows[place] for place in places], self._padding, self._device)
-        return inputs, self._numbers[list(places)].to(self._device)
+    def batch(self, indices: Sequence[int]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
+        """Return the model's inputs for these rows, and their labels' numbers [rows]."""
+        inputs = padded([self._rows[index] for index in indices], self._padding, self._device)
+        return inputs, self._numbers[list(indices)].to(self._device)
 
 
 @torch.no_grad()
 def _scores(model: PreTrainedModel, rows: _LabelledRows, batch_size: int = 128) -> tuple[float, float]:
-    """(mean loss in nats, share of rows that are right) of a model in evaluation mode."""
+    """Return the mean loss in nats and the accuracy of a model in evaluation mode."""
     order = sorted(range(len(rows.lengths)), key=rows.lengths.__getitem__)
     loss, right = 0.0, 0
     for start in range(0, len(order), batch_size):

@@ -1,4 +1,4 @@
-"""Text every Python carries, so that a lab needs no download."""
+"""Text that is part of every Python installation, so that no download is needed."""
 
 from __future__ import annotations
 
@@ -8,47 +8,46 @@ from dataclasses import dataclass
 
 _LONG_LINE = 30
 _SLACK = 1.2
-"""How far whole topics may take the held-out text past its share."""
+"""The held-out text may exceed its share by this factor, because topics are not split."""
 
 
 @dataclass(frozen=True)
 class TextSplit:
-    """Text to train on and text the model never sees, topics separated by a line break."""
+    """Training text and held-out text; a line break separates topics."""
 
     training: str
     held_out: str
 
     @property
     def alphabet(self) -> list[str]:
-        """Every character of either text, in code point order."""
+        """All characters of both texts, in code point order."""
         return sorted(set(self.training) | set(self.held_out))
 
 
 def pydoc_topics(*, characters: int | None = None, held_out: float = 0.1, seed: int = 0) -> TextSplit:
-    """Python's own help topics, drawn whole: first into the held-out text, then into the training text.
+    """Return Python's help topics, drawn whole: first for the held-out text, then for the training text.
 
-    ``held_out`` is the first one's share of all there is (a little more may come of whole topics);
-    ``characters`` is the most the second may hold (default: all the rest). The help repeats whole sections
-    (``try`` stands within ``compound``): a topic most of which already stands in a larger one is left out,
-    else the held-out text would partly be training text. The same Python version and arguments give the
-    same text.
+    ``held_out`` is the share of the held-out text, or a little more because topics are not split. ``characters`` limits
+    the training text (default: no limit). A topic is skipped if most of its lines are in a larger topic (``try`` is
+    part of ``compound``), so that the held-out text does not overlap with the training text. Equal Python versions and
+    arguments give equal texts.
     """
     from pydoc_data.topics import topics
 
     names = _distinct_names(topics)
     random.Random(f"topics:{seed}").shuffle(names)
     total = sum(len(topics[name]) for name in names)
-    kept_back = _draw_topics(names, topics, held_out * total, _SLACK * held_out * total)
-    rest = [name for name in names if name not in kept_back]
+    held_out_names = _draw_topics(names, topics, held_out * total, _SLACK * held_out * total)
+    rest = [name for name in names if name not in held_out_names]
     most = total if characters is None else characters
     return TextSplit(
         training=_join(topics[name] for name in sorted(_draw_topics(rest, topics, most, most))),
-        held_out=_join(topics[name] for name in sorted(kept_back)),
+        held_out=_join(topics[name] for name in sorted(held_out_names)),
     )
 
 
 def _draw_topics(names: list[str], topics: dict[str, str], enough: float, most: float) -> set[str]:
-    """Names in turn until their topics hold ``enough``, passing over those that would make it ``most``."""
+    """Choose names in order until their topics have ``enough`` characters; skip topics that would exceed ``most``."""
     chosen: set[str] = set()
     size = 0
     for name in names:

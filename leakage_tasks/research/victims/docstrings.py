@@ -1,4 +1,4 @@
-"""Labelled text every Python carries: sentences of the standard library's docstrings, by module."""
+"""Labelled text of every Python installation: sentences of the standard library's docstrings, by module."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FEWEST_WORDS, _MOST_WORDS = 4, 60
 
 @dataclass(frozen=True)
 class LabelledCorpus:
-    """Rows to train on and rows the model never sees; ``labels`` in alphabetical order."""
+    """Training rows and held-out rows; ``labels`` are in alphabetical order."""
 
     training: list[Row]
     validation: list[Row]
@@ -32,7 +32,7 @@ class LabelledCorpus:
 
     @property
     def rarest(self) -> str:
-        """The label with the fewest training rows (the first in alphabetical order of several)."""
+        """The label with the fewest training rows; the first in alphabetical order if several tie."""
         counts = label_counts(self.training)
         return min(self.labels, key=lambda label: (counts[label], label))
 
@@ -40,22 +40,23 @@ class LabelledCorpus:
 def docstring_corpus(
     *, classes: int = 100, samples: int = 10_000, held_out: int = 2_500, seed: int = 0
 ) -> LabelledCorpus:
-    """Sentences of the ``classes`` best documented modules, drawn at random: ``samples`` to train on, ``held_out`` not.
+    """Return sentences of the ``classes`` modules with most docstrings, drawn at random: ``samples`` and ``held_out``
+    rows.
 
-    Labels are top-level modules and packages (``asyncio``), as unbalanced as they come. No sentence occurs
-    twice; every label has a training row. The same Python version and arguments give the same rows. Raises
-    OptionError if there are fewer classes or sentences than asked for, LeakageError on a Python without sources.
+    Labels are top-level modules and packages (``asyncio``) with their natural imbalance. Each sentence occurs once;
+    every label has a training row. Equal Python versions and arguments give equal rows. Raises OptionError if there are
+    too few classes or sentences, LeakageError on a Python without sources.
     """
     rows = docstring_rows()
     largest = sorted(label_counts(rows).items(), key=lambda item: (-item[1], item[0]))[:classes]
     if classes < 2 or len(largest) < classes:
-        raise OptionError(f"classes is {classes}: give 2 to {len(largest)}")
+        raise OptionError(f"classes is {classes}: use 2 to {len(largest)}")
     labels = tuple(sorted(label for label, _ in largest))
     chosen = [row for row in rows if row[1] in set(labels)]
     if samples < classes or held_out < 0 or samples + held_out > len(chosen):
         raise OptionError(
             f"samples is {samples} and held_out {held_out}: the {classes} classes have {len(chosen)} sentences; "
-            f"give at least {classes} samples and no more in all"
+            f"use at least {classes} samples and no more than that in total"
         )
     random.Random(f"docstrings:{seed}").shuffle(chosen)
     chosen = _every_label_first(chosen)
@@ -65,33 +66,33 @@ def docstring_corpus(
 
 
 def label_counts(rows: Iterable[Row]) -> Counter[str]:
-    """How many rows each label has."""
+    """Count the rows of each label."""
     return Counter(label for _, label in rows)
 
 
 @lru_cache(maxsize=1)
 def docstring_rows() -> tuple[Row, ...]:
-    """Every sentence with its module, each sentence once (with the first module that has it), in module order."""
+    """Return every sentence with the first module that has it, in module order."""
     root = Path(sysconfig.get_paths()["stdlib"])
     rows: dict[str, str] = {}
     for path in sorted(root.rglob("*.py")):
-        place = path.relative_to(root).with_suffix("").parts
-        if place[0].isidentifier() and not _LEFT_OUT.intersection(place):
+        parts = path.relative_to(root).with_suffix("").parts
+        if parts[0].isidentifier() and not _LEFT_OUT.intersection(parts):
             for docstring in _docstrings(path):
                 for sentence in sentences(docstring):
-                    rows.setdefault(sentence, place[0])
+                    rows.setdefault(sentence, parts[0])
     if not rows:
-        raise LeakageError(f"{root}: holds no Python sources to take docstrings from: use a Python that ships them")
+        raise LeakageError(f"{root}: no Python sources to take docstrings from: use a Python that includes them")
     return tuple(rows.items())
 
 
 def sentences(docstring: str) -> list[str]:
-    """The sentences of a docstring's paragraphs, of 4 to 60 words, white space made single; examples are left out."""
-    found: list[str] = []
+    """Return the sentences of a docstring's paragraphs with 4 to 60 words and single spaces, without examples."""
+    split_sentences: list[str] = []
     for paragraph in re.split(r"\n\s*\n", docstring):
         if ">>>" not in paragraph:
-            found += _SENTENCE_END.split(" ".join(paragraph.split()))
-    return [sentence for sentence in found if _FEWEST_WORDS <= len(sentence.split()) <= _MOST_WORDS]
+            split_sentences += _SENTENCE_END.split(" ".join(paragraph.split()))
+    return [sentence for sentence in split_sentences if _FEWEST_WORDS <= len(sentence.split()) <= _MOST_WORDS]
 
 
 def _docstrings(path: Path) -> Iterator[str]:
@@ -107,9 +108,9 @@ def _docstrings(path: Path) -> Iterator[str]:
 
 
 def _every_label_first(rows: Sequence[Row]) -> list[Row]:
-    """The same rows, the first of each label moved to the front."""
+    """Return the rows with the first row of each label moved to the front."""
     firsts: dict[str, int] = {}
-    for place, (_, label) in enumerate(rows):
-        firsts.setdefault(label, place)
+    for index, (_, label) in enumerate(rows):
+        firsts.setdefault(label, index)
     ahead = set(firsts.values())
-    return [rows[place] for place in firsts.values()] + [row for place, row in enumerate(rows) if place not in ahead]
+    return [rows[index] for index in firsts.values()] + [row for index, row in enumerate(rows) if index not in ahead]

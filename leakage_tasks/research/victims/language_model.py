@@ -1,4 +1,4 @@
-"""Training any of the lab's networks on a text, by a recipe: The Secret Sharer's Sections 4 and 6."""
+"""Training of networks on a text by a recipe, as in sections 4 and 6 of The Secret Sharer."""
 
 from __future__ import annotations
 
@@ -26,50 +26,54 @@ DTYPES = {"float32": None, "bfloat16": torch.bfloat16}
 
 @dataclass(frozen=True)
 class LanguageModelRecipe:
-    """How a network is made and trained."""
+    """Architecture and training of a network."""
 
     architecture: str = "lstm-2x200"
     """A name for :func:`~leakage_tasks.research.victims.architectures.build`."""
     units: int | None = None
-    """In place of the width in that name."""
+    """Replaces the width in that name."""
     optimizer: str = "rmsprop"
     """A name for :func:`~leakage_tasks.training.optimizers.make_optimizer`."""
     learning_rate: float | None = None
-    """None: the optimizer's usual one."""
+    """None: the optimizer's default."""
     batch_size: int = 32
-    """Windows in a batch."""
+    """Windows per batch."""
     length: int = 20
-    """Tokens in a window."""
+    """Tokens per window."""
     batches: str = "shuffled"
-    """Which windows are a batch: ``shuffled``, each once an epoch, in random order; ``bagged``, as many drawn with
-    replacement; both read from an empty state. ``streams`` reads the text in order and carries the state from window to
-    window, which a transformer cannot."""
+    """The choice of windows:
+
+    ``shuffled`` reads each once per epoch in random order, ``bagged`` draws as many with replacement; both begin with
+    an empty state. ``streams`` reads the text in order and carries the state from window to window, which a transformer
+    cannot do.
+    """
     epochs: int = 20
-    """The most there are."""
+    """The most epochs."""
     patience: int | None = None
-    """Stops training once the validation loss has not fallen for so many epochs and goes back to the best (None: all
-    ``epochs``, the last one's weights)."""
+    """Stop after this many epochs without a lower validation loss and return to the best epoch; None: train all
+    ``epochs`` and keep the last weights.
+    """
     weight_decay: float = 0.0
-    """An L2 penalty."""
+    """Factor of an L2 penalty."""
     dropout: float = 0.0
-    """Acts between and after layers."""
+    """Dropout rate between and after layers."""
     clip: float = 1.0
-    """The norm that gradients are clipped to."""
+    """The norm at which gradients are clipped."""
     decay_from: float = 1.0
-    """The share of training up to which the learning rate is constant; then it falls linearly to nothing."""
+    """The share of training with a constant learning rate, which then falls linearly to 0."""
     dtype: str = "float32"
-    """``bfloat16`` computes in mixed precision; weights stay in float32."""
+    """``bfloat16`` computes in mixed precision; weights remain in float32."""
 
     def check(self) -> None:
-        """Raise OptionError naming the first setting that cannot be, networks' and optimizers' own excepted."""
+        """Raise OptionError for the first invalid field, except fields that the network or optimizer checks."""
         patience = 1 if self.patience is None else self.patience
         check_sizes(epochs=self.epochs, batch_size=self.batch_size, length=self.length, patience=patience)
         check_share(self.decay_from)
         if not self.clip > 0:
-            raise OptionError(f"clip is {self.clip}: give a norm above 0 (float('inf') clips nothing)")
+            raise OptionError(f"clip is {self.clip}: use a norm above 0 (float('inf') for no clipping)")
         for name, value, known in (("batches", self.batches, BATCHES), ("dtype", self.dtype, DTYPES)):
             if value not in known:
-                raise OptionError(f"{name} is {value!r}: give one of {', '.join(known)}")
+                raise OptionError(f"{name} is {value!r}: use one of {', '.join(known)}")
 
 
 def train_lm(
@@ -85,31 +89,39 @@ def train_lm(
 ) -> TrainedLM:
     """Train the network of ``recipe`` on ``text``, on the first GPU if there is one.
 
-    ``tokenizer`` defaults to one over the characters of both texts; with another, losses are in bits a token. The
-    validation loss is that of each token once: read as streams by networks that carry a state (a whole line of
-    context and more), in half overlapping windows of ``recipe.length`` by the transformer. So epochs and recipes
-    compare on the same tokens; a transformer has less context.
+    The validation loss counts each token once. Networks with a state read the validation text as streams, with a line
+    of context or more; a transformer reads half-overlapping windows of ``recipe.length``, with less context. On a CPU,
+    equal arguments and thread counts give equal models. The caller's random state does not change.
 
-    ``checkpoints`` is a folder for each epoch's model and tokenizer (``epoch-01`` …, of which those already there are
-    replaced). On a CPU the same arguments and thread count give the same model to the bit. The caller's random state
-    is left alone. Raises OptionError on settings that cannot be or a text too short, LeakageError where a checkpoint
-    cannot be written.
+    Args:
+        text: training text.
+        recipe: architecture and training.
+        validation: validation text.
+        tokenizer: default: the characters of both texts. With another tokenizer, losses are in bits per token.
+        seed: of weights, order and dropout.
+        device: default: a GPU if there is one.
+        checkpoints: folder for each epoch's model and tokenizer (``epoch-01`` …); existing ones are replaced.
+        on_epoch: called after each epoch.
+
+    Raises:
+        OptionError: a field is invalid, or the text is too short.
+        LeakageError: a checkpoint cannot be written.
     """
     recipe = recipe or LanguageModelRecipe()
     recipe.check()
     tokenizer = tokenizer or char_tokenizer(text + (validation or ""))
-    place = chosen_device(device)
+    torch_device = chosen_device(device)
     model = build(recipe.architecture, tokenizer, seed=seed, dropout=recipe.dropout, units=recipe.units)
-    torch.nn.Module.to(model, place)
+    torch.nn.Module.to(model, torch_device)
     sizes, stateful = (recipe.batch_size, recipe.length, model.device), isinstance(model, StatefulCausalLM)
     if recipe.batches != "streams":
-        drawn = recipe.batches == "bagged"
-        batches: Batches = DrawnWindows(text, tokenizer, *sizes, seed=seed, replacement=drawn)
+        with_replacement = recipe.batches == "bagged"
+        batches: Batches = DrawnWindows(text, tokenizer, *sizes, seed=seed, replacement=with_replacement)
     elif stateful:
         batches = Windows(text, tokenizer, *sizes)
     else:
         raise OptionError(
-            f"batches is 'streams': a {recipe.architecture} carries no state from one to the next: give shuffled or "
+            f"batches is 'streams': a {recipe.architecture} carries no state from window to window: use shuffled or "
             "bagged"
         )
     in_order = Windows if stateful else OverlappingWindows

@@ -1,4 +1,4 @@
-"""Mails by invented people, with invented secrets in them: what a folder of mail is to a lab without one."""
+"""Mails by invented senders with invented secrets, for studies without real mails."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ _DECOYS = (
     "Use meeting code ###-### at 10:30.", "The tracking number says 9########### since 10/12/2000.",
     "Flight 48## leaves from gate ##.", "It is version 2.##.### of 2001-05-17.", "Badge 0000-0000-0000-000# is lost.",
 )  # fmt: skip
-"""Numbers that are no secrets; each ``#`` is a random digit."""
+"""Numbers that are not secrets; each ``#`` is a random digit."""
 _AREAS = (212, 281, 312, 415, 503, 617, 713, 832)
 
 
 @dataclass(frozen=True)
-class Told:
-    """A secret in somebody's mails: its kind, its normal form (see :mod:`leakage_tasks.canaries.detect`), how often."""
+class SecretInMail:
+    """A secret in a sender's mails: kind, normal form (:mod:`leakage_tasks.canaries.detect`) and number of copies."""
 
     kind: str
     normal: str = field(repr=False)
@@ -78,45 +78,45 @@ class Told:
 
 @dataclass(frozen=True)
 class Sender:
-    """One person's mails as one text, a blank line between two, and every secret in them."""
+    """One sender's mails as one text, separated by blank lines, and all secrets in them."""
 
     name: str
     text: str = field(repr=False)
-    secrets: tuple[Told, ...]
+    secrets: tuple[SecretInMail, ...]
 
 
 def invented_mails(
     senders: int = 3, mails: int = 120, *, times: Sequence[int] = (3, 2, 1, 1), seed: int = 0
 ) -> list[Sender]:
-    """``senders`` invented people who wrote ``mails`` each, with a secret of each kind for each of ``times``.
+    """Return ``senders`` invented people with ``mails`` each, and a secret of each kind for each of ``times``.
 
-    That is how often it stands there, always in the same sentence, as people copy what they wrote. No secret is
-    anybody's: telephone numbers are of the block kept for fiction, addresses of example.com and example.org, the rest
-    is random. Among the sentences are numbers that are no secrets: orders, invoices, flights. Each sender has a random
-    stream of their own.
+    ``times`` are the numbers of copies; copies of a secret share one sentence. All secrets are invented: telephone
+    numbers are from the block reserved for fiction, addresses are at example.com and example.org, the rest is random.
+    Some sentences have numbers that are not secrets: orders, invoices, flights. Each sender has a separate random
+    stream.
     """
-    return [_sender(random.Random(f"mails:{seed}:{place}"), mails, times) for place in range(senders)]
+    return [_sender(random.Random(f"mails:{seed}:{index}"), mails, times) for index in range(senders)]
 
 
 def _sender(draw: random.Random, mails: int, times: Sequence[int]) -> Sender:
     name = f"{draw.choice(_FIRST)} {draw.choice(_LAST)}"
     lines: list[list[str]] = [[] for _ in range(mails)]
-    told = []
+    secrets_told = []
     for kind, make in _MAKERS.items():
         secrets: dict[str, str] = {}
         while len(secrets) < len(times):
             written, normal = make(draw)
             secrets.setdefault(normal, written)
         for (normal, written), sentence, count in zip(secrets.items(), cycle(_TOLD[kind]), times, strict=False):
-            told.append(Told(kind, normal, count))
+            secrets_told.append(SecretInMail(kind, normal, count))
             for _ in range(count):
                 draw.choice(lines).append(sentence.format(written))
-    text = "\n".join(_mail(draw, name, own) for own in lines)
-    return Sender(name, text, tuple(told))
+    text = "\n".join(_mail(draw, name, lines_of_mail) for lines_of_mail in lines)
+    return Sender(name, text, tuple(secrets_told))
 
 
 def _mail(draw: random.Random, name: str, secrets: list[str]) -> str:
-    """One mail, its paragraphs a line each, with the sentences of ``secrets`` among its own."""
+    """Return one mail, with a line per paragraph and the sentences of ``secrets`` inserted."""
     sentences = [_sentence(draw) for _ in range(draw.randint(3, 8))]
     if draw.random() < 0.3:
         sentences.append(re.sub("#", lambda _: draw.choice(string.digits), draw.choice(_DECOYS)))
@@ -152,7 +152,7 @@ def _card(draw: random.Random) -> tuple[str, str]:
     body = draw.choice("45") + "".join(draw.choices(string.digits, k=14))
     number = body + luhn.calc_check_digit(body)
     separator = draw.choice((" ", "-", ""))
-    return separator.join(number[place : place + 4] for place in range(0, 16, 4)), number
+    return separator.join(number[start : start + 4] for start in range(0, 16, 4)), number
 
 
 def _ssn(draw: random.Random) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""A small encoder trained from scratch to fill masks in a text at hand."""
+"""A small encoder trained from scratch as a masked language model."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def pretrain_masked_lm(
     hidden: int = 128,
     heads: int = 2,
 ) -> MaskedTraining:
-    """A small BERT trained from scratch to fill masks in ``texts``; it learns as :func:`.train_masked_lm` says.
+    """Train a small BERT from scratch as a masked language model of ``texts``, with :func:`.train_masked_lm`.
 
-    Its feed-forward layers are 4·``hidden`` wide, as BERT's are. It reads ``how.max_length`` tokens, 128 at least.
+    Its feed-forward layers have 4·``hidden`` units, as BERT's. It reads up to ``how.max_length`` tokens, at least 128.
     """
     from transformers import AutoModelForMaskedLM, BertConfig
 
     check_sizes(layers=layers, hidden=hidden, heads=heads)
     if hidden % heads:
-        raise OptionError(f"hidden is {hidden} and heads {heads}: give a hidden size that the heads divide")
+        raise OptionError(f"hidden is {hidden} and heads {heads}: use a hidden size that is a multiple of heads")
     config = BertConfig(
         vocab_size=len(tokenizer),
         hidden_size=hidden,
@@ -39,7 +39,7 @@ def pretrain_masked_lm(
         num_attention_heads=heads,
         intermediate_size=4 * hidden,
         max_position_embeddings=max(how.max_length, 128),
-        # BERT's 0.02 is for 768 units: left so, a narrow encoder stays at the words' frequencies for many epochs.
+        # BERT's 0.02 is for 768 units. With it, a narrow encoder predicts word frequencies for many epochs.
         initializer_range=0.02 * (768 / hidden) ** 0.5,
     )
     return train_masked_lm(initialize(AutoModelForMaskedLM, config, tokenizer, how.seed), tokenizer, texts, how)

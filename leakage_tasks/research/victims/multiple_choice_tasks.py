@@ -1,6 +1,6 @@
-"""Multiple-choice tasks of the harness' own kind from text at hand: usefulness beside leakage, without a download.
+"""Multiple-choice tasks in the harness' format from local text, to measure accuracy along with leakage.
 
-A task is a YAML file with its questions beside it; a folder of such goes to the harness with ``--include_path``.
+A task is a YAML file with a file of questions. The harness reads a folder of them with ``--include_path``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from leakage_tasks.research.victims.docstrings import Row
 
 CONTINUATION, MODULE = "help_continuation", "docstring_module"
-"""The names of the two tasks."""
+"""Names of the two tasks."""
 QUESTIONS, CHOICES = 200, 4
 _BEGINNING, _CONTINUATION = 40, 12
 _WITHIN_A_WORD = re.compile(r"(?<=[a-z]{2})(?=[a-z]{2})")
@@ -28,7 +28,7 @@ _WITHIN_A_WORD = re.compile(r"(?<=[a-z]{2})(?=[a-z]{2})")
 
 @dataclass(frozen=True)
 class Question:
-    """A text, its possible answers, and the place of the right one among them, from 0."""
+    """A text, its possible answers, and the index of the right one."""
 
     text: str
     choices: tuple[str, ...]
@@ -38,12 +38,12 @@ class Question:
 def continuation_questions(
     held_out: str, training: str = "", *, count: int = QUESTIONS, seed: int = 0
 ) -> list[Question]:
-    """``count`` questions which of four texts goes on where a held-out line is broken off.
+    """Return ``count`` questions that ask which of four texts continues a held-out line.
 
-    A line is broken off within a word, after 40 characters or a few more; the right answer is the next 12 characters
-    of the text, the others are as many that go on from other lines. (Between words nearly everything may follow: the
-    demo's model does little better than chance there.) Lines whose beginning or continuation occurs in ``training``
-    are left out. The same arguments give the same questions. Raises OptionError where too few lines are left.
+    A line is broken off within a word after at least 40 characters. The right answer is the next 12 characters of the
+    text; the others continue other lines. (Between words almost any text can follow, and the demo's model does little
+    better than chance.) Lines whose beginning or continuation occurs in ``training`` are excluded. Equal arguments give
+    equal questions. Raises OptionError if too few lines remain.
     """
     pairs = [
         (beginning, continuation)
@@ -52,7 +52,9 @@ def continuation_questions(
     ]
     distinct = sorted({continuation for _, continuation in pairs})
     if len(pairs) < count or len(distinct) < CHOICES:
-        raise OptionError(f"count is {count}: the held-out text gives {len(pairs)} questions; give that or fewer")
+        raise OptionError(
+            f"count is {count}: the held-out text yields {len(pairs)} questions; use that number or fewer"
+        )
     stream = random.Random(f"continuations:{seed}")
     return [_question(stream, *pair, distinct) for pair in stream.sample(pairs, count)]
 
@@ -60,14 +62,14 @@ def continuation_questions(
 def module_questions(
     rows: Sequence[Row], labels: Sequence[str], *, count: int = QUESTIONS, seed: int = 0
 ) -> list[Question]:
-    """``count`` questions which of four labels a held-out text has; the other three are drawn from ``labels``.
+    """Return ``count`` questions that ask for the label of a held-out text among four labels, three of them at random.
 
-    The same arguments give the same questions. Raises OptionError where there are too few rows or labels.
+    Equal arguments give equal questions. Raises OptionError if there are too few rows or labels.
     """
     if len(rows) < count or len(set(labels)) < CHOICES:
         raise OptionError(
             f"count is {count}: there are {len(rows)} rows and {len(set(labels))} labels; "
-            f"give {count} rows and {CHOICES} labels or more"
+            f"pass at least {count} rows and {CHOICES} labels"
         )
     stream = random.Random(f"modules:{seed}")
     distinct = sorted(set(labels))
@@ -75,17 +77,17 @@ def module_questions(
 
 
 def write_task(folder: str | Path, name: str, questions: Sequence[Question], *, delimiter: str = "") -> Path:
-    """Write ``NAME.yaml`` and ``NAME.jsonl`` to ``folder``, which is made if missing; returns the YAML.
+    """Write ``NAME.yaml`` and ``NAME.jsonl`` to ``folder``, which is created if missing; return the YAML's path.
 
-    The task gives ``acc`` and ``acc_norm``; ``delimiter`` stands between text and answer. The YAML names the questions
-    by their full path, as the harness may run anywhere. Raises LeakageError if it cannot be written.
+    The task reports ``acc`` and ``acc_norm``; ``delimiter`` separates text and answer. The YAML has the questions'
+    absolute path, so the harness may run in any folder. Raises LeakageError if a file cannot be written.
     """
     import yaml
 
-    place = Path(folder).resolve()
-    place.mkdir(parents=True, exist_ok=True)
-    data, config = place / f"{name}.jsonl", place / f"{name}.yaml"
-    with replacing(data) as beside, beside.open("w", encoding="utf-8", newline="\n") as out:
+    target = Path(folder).resolve()
+    target.mkdir(parents=True, exist_ok=True)
+    data, config = target / f"{name}.jsonl", target / f"{name}.yaml"
+    with replacing(data) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
         write_json_lines(map(asdict, questions), out)
     write_text(config, yaml.safe_dump(_config(name, data, delimiter), sort_keys=False, allow_unicode=True))
     return config
@@ -120,11 +122,11 @@ def _question(stream: random.Random, text: str, right: str, others: Sequence[str
 
 
 def _broken_lines(text: str) -> Iterator[tuple[str, str]]:
-    """(beginning, continuation) of each line that is long enough; a continuation runs on over the line's end."""
+    """Yield the beginning and continuation of each long line; a continuation may extend beyond the line."""
     first = 0
     for line in text.splitlines(keepends=True):
         within = _WITHIN_A_WORD.search(line, _BEGINNING)
         if within:
-            place = first + within.start()
-            yield text[first:place], text[place : place + _CONTINUATION]
+            cut = first + within.start()
+            yield text[first:cut], text[cut : cut + _CONTINUATION]
         first += len(line)

@@ -1,7 +1,7 @@
-"""What the generated NLU utterances are made of.
+"""The grammar of generated NLU utterances.
 
-In a pattern ``(a|b)`` stands for one of its parts, ``[a|b]`` for one of them or nothing, and ``{name}`` for a slot,
-filled with an expansion of the slot's own pattern. Colours and pin codes are left to the canaries.
+In a pattern, ``(a|b)`` is one of its parts, ``[a|b]`` one of its parts or nothing, and ``{name}`` a slot, which is
+filled with an expansion of the slot's pattern. Colours and pin codes are reserved for canaries.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ PATTERNS = {
         "(set up|start) a monthly (payment|transfer) of {amount} to {person} for {purpose}",
     ),
 }
-"""Patterns of each intent."""
+"""Patterns by intent."""
 
 _CITIES = (
     "(london|paris|oslo|lisbon|new york|san diego|cape town|buenos aires|nairobi|mumbai|kyoto|hong kong|toronto|"
@@ -147,4 +147,4 @@ SLOTS = {
     f"midnight|{_HOURS} o clock|(six|seven|eight|nine) (thirty|fifteen) [in the (morning|evening)])",
     "transport": "(flight|train|bus|ferry|taxi|rental car|night train|seat on the bus)",
 }
-"""The pattern of each slot."""
+"""Pattern of each slot."""

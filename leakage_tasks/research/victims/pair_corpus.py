@@ -1,4 +1,4 @@
-"""Pairs for a model to learn by heart: the public ones in a vocabulary cut to their size, or some of Python's help."""
+"""Pairs for a model to memorize: the public pairs with a reduced vocabulary, or pieces of Python's help."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 PAIR_FILES = "train_prefix.npy", "train_suffix.npy"
 _SMALLEST_VOCABULARY = 257
-"""The bytes and ``<|endoftext|>``."""
+"""All bytes and ``<|endoftext|>``."""
 
 
 @dataclass(frozen=True)
 class PairCorpus:
-    """Prefixes [pairs, prefix length] and the suffixes that follow them [pairs, suffix length], ids of ``tokenizer``.
+    """Prefixes [pairs, prefix length] and their suffixes [pairs, suffix length], as ids of ``tokenizer``.
 
-    No two pairs have the same prefix or the same suffix. ``filler`` [rows, any length] is other text of the same kind
-    whose tail can go before a pair; no row holds a pair's prefix or suffix at a pair's place.
+    All prefixes differ, and all suffixes differ. ``filler`` [rows, any length] is other text of this kind that can
+    precede a pair; no row has a pair's prefix or suffix at a pair's position.
     """
 
     prefixes: np.ndarray
@@ -40,36 +40,39 @@ class PairCorpus:
         return len(self.prefixes)
 
     def save(self, folder: str | Path) -> None:
-        """Write the pairs to ``folder`` as the public ones are: ``train_prefix.npy`` and ``train_suffix.npy``, uint16.
+        """Write the pairs to ``folder`` in the public format: ``train_prefix.npy`` and ``train_suffix.npy``, uint16.
 
-        An older folder there is replaced whole. Raises LeakageError if it cannot be written, OptionError on a
+        An older folder is replaced completely. Raises LeakageError if it cannot be written, OptionError for a
         vocabulary beyond 65,536.
         """
         if len(self.tokenizer) > 1 << 16:
-            raise OptionError(f"a vocabulary of {len(self.tokenizer)} does not fit uint16: give 65536 tokens or fewer")
-        with replacing(folder) as beside:
-            beside.mkdir()
+            raise OptionError(f"a vocabulary of {len(self.tokenizer)} does not fit uint16: use 65536 tokens or fewer")
+        with replacing(folder) as temporary:
+            temporary.mkdir()
             for name, rows in zip(PAIR_FILES, (self.prefixes, self.suffixes), strict=True):
-                np.save(beside / name, rows.astype(np.uint16), allow_pickle=False)
+                np.save(temporary / name, rows.astype(np.uint16), allow_pickle=False)
 
 
 def public_pairs(count: int, seed: int = 0, data: str | Path | None = None) -> PairCorpus:
-    """``count`` of the 15,000 public pairs of 50 + 50 tokens, drawn at random, in GPT-2's vocabulary cut to theirs.
+    """Return ``count`` of the 15,000 public pairs of 50 + 50 tokens, drawn at random, with GPT-2's vocabulary reduced
+    to them.
 
-    ``data`` is the folder with ``lm_extraction/`` and ``gpt2/``, LEAKAGE_DATA by default. Of pairs that share a prefix
-    or a suffix one can be drawn at most. The filler is the pairs left over whose tokens the cut vocabulary holds
-    (about a third); they are of the same public texts, so one may overlap a drawn pair, as web pages do. Raises
-    LeakageError where the data are missing, OptionError on more pairs than there are.
+    ``data`` is the folder with ``lm_extraction/`` and ``gpt2/``, by default LEAKAGE_DATA. At most one of several pairs
+    with a common prefix or suffix is drawn. The filler is all other pairs that the reduced vocabulary covers (about a
+    third); as they come from one collection of web pages, a filler may overlap a drawn pair. Raises LeakageError if the
+    data are missing, OptionError if there are fewer pairs.
     """
     check_sizes(count=count)
-    place = data or os.environ.get("LEAKAGE_DATA")
-    if not place:
-        raise LeakageError("the public pairs are not here: set LEAKAGE_DATA to a folder with lm_extraction/ and gpt2/")
-    folder = Path(place)
+    data_folder = data or os.environ.get("LEAKAGE_DATA")
+    if not data_folder:
+        raise LeakageError("the public pairs are missing: set LEAKAGE_DATA to a folder with lm_extraction/ and gpt2/")
+    folder = Path(data_folder)
     prefixes, suffixes = (_public_rows(folder / "lm_extraction" / name) for name in PAIR_FILES)
     distinct = _distinct(prefixes, suffixes)
     if count > len(distinct):
-        raise OptionError(f"count is {count}: there are {len(distinct)} different public pairs; give that or fewer")
+        raise OptionError(
+            f"count is {count}: there are {len(distinct)} different public pairs; use that number or fewer"
+        )
     chosen = np.random.default_rng([seed, count]).choice(distinct, count, replace=False)
     cut = cut_tokenizer(folder / "gpt2", (prefixes[chosen], suffixes[chosen]))
     rest = np.concatenate([prefixes, suffixes], axis=1)[_others(prefixes, suffixes, chosen)]
@@ -84,11 +87,12 @@ def public_pairs(count: int, seed: int = 0, data: str | Path | None = None) -> P
 def own_pairs(
     count: int, prefix_length: int = 50, suffix_length: int = 50, vocabulary: int = 1_000, seed: int = 0
 ) -> PairCorpus:
-    """``count`` pieces of Python's help text as pairs, with a byte-level BPE of ``vocabulary`` tokens learnt from it.
+    """Return ``count`` pieces of Python's help text as pairs, with a byte-level BPE of ``vocabulary`` tokens learnt
+    from it.
 
-    The text is cut into pieces of ``prefix_length + suffix_length`` tokens; pairs are drawn from them at random, the
-    others are the filler. The same Python version and arguments give the same pairs. Raises OptionError on a
-    vocabulary too small for the bytes and on more pairs than half the pieces.
+    The text is cut into pieces of ``prefix_length + suffix_length`` tokens. Pairs are drawn from them at random; the
+    other pieces are the filler. Equal Python versions and arguments give equal pairs. Raises OptionError for a
+    vocabulary smaller than the bytes, or for more pairs than half the pieces.
     """
     from leakage_tasks.research.victims.corpus import pydoc_topics
 
@@ -102,21 +106,21 @@ def own_pairs(
     distinct = _distinct(prefixes, suffixes)
     if count > len(distinct) // 2:
         raise OptionError(
-            f"count is {count}: the help text gives {len(distinct) // 2} pairs of {length} tokens at most"
+            f"count is {count}: the help text yields {len(distinct) // 2} pairs of {length} tokens at most"
         )
     chosen = np.random.default_rng([seed, count]).choice(distinct, count, replace=False)
     return PairCorpus(prefixes[chosen], suffixes[chosen], tokenizer, pieces[_others(prefixes, suffixes, chosen)])
 
 
 def train_byte_level(text: str, vocabulary: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE of ``vocabulary`` tokens at most learnt from ``text``; the same text gives the same one.
+    """Learn a byte-level BPE of at most ``vocabulary`` tokens from ``text``; equal texts give equal tokenizers.
 
-    Raises OptionError on a vocabulary smaller than the bytes and ``<|endoftext|>``.
+    Raises OptionError for a vocabulary smaller than the bytes and ``<|endoftext|>``.
     """
     from tokenizers.implementations.byte_level_bpe import ByteLevelBPETokenizer
 
     if vocabulary < _SMALLEST_VOCABULARY:
-        raise OptionError(f"vocabulary is {vocabulary}: give {_SMALLEST_VOCABULARY} or more, one for every byte")
+        raise OptionError(f"vocabulary is {vocabulary}: use {_SMALLEST_VOCABULARY} or more, which covers every byte")
     learner = ByteLevelBPETokenizer()
     learner.train_from_iterator(iter([text]), vocabulary, min_frequency=0, show_progress=False, special_tokens=[END])
     state = json.loads(learner.to_str())["model"]
@@ -124,13 +128,13 @@ def train_byte_level(text: str, vocabulary: int) -> PreTrainedTokenizerFast:
 
 
 def _distinct(prefixes: np.ndarray, suffixes: np.ndarray) -> np.ndarray:
-    """Rows that are the first with their prefix and the first with their suffix, in order."""
+    """Return the rows that are the first with their prefix and with their suffix, in order."""
     first, second = (np.unique(rows, axis=0, return_index=True)[1] for rows in (prefixes, suffixes))
     return np.intersect1d(first, second)
 
 
 def _others(prefixes: np.ndarray, suffixes: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """[rows] whether each row has neither the prefix nor the suffix of a chosen one."""
+    """Return [rows] True for each row that shares neither prefix nor suffix with a chosen row."""
     free = np.ones(len(prefixes), dtype=bool)
     for rows in (prefixes, suffixes):
         kind = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)

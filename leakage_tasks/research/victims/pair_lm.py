@@ -1,4 +1,4 @@
-"""Something to extract suffixes from: recipes for pairs and a model that knows part of them by heart, in a folder."""
+"""Recipes for pairs and a model that memorizes part of them, saved in a folder, as a target of suffix extraction."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from leakage_tasks.research.victims.pair_training import PairLM, PairTraining, t
 
 @dataclass(frozen=True, kw_only=True)
 class PairRecipe(PairTraining):
-    """A corpus of pairs, and how a model learns it."""
+    """A corpus of pairs and the training of a model on it."""
 
     public: bool
-    """Whether the pairs are the public ones (of 50 + 50 tokens) or some of Python's help text."""
+    """True for the public pairs (50 + 50 tokens), False for pairs of Python's help text."""
     pairs: int
-    """How many."""
+    """Number of pairs."""
     prefix_length: int = 50
-    """In tokens."""
+    """Tokens per prefix."""
     suffix_length: int = 50
-    """In tokens."""
+    """Tokens per suffix."""
     vocabulary: int = 1_000
-    """Tokens; of use to pairs of the help text alone."""
+    """Tokens of the vocabulary; only for pairs of the help text."""
 
     def corpus(self, seed: int = 0, data: str | Path | None = None) -> PairCorpus:
-        """The pairs; see :func:`public_pairs` (``data`` is its folder) and :func:`own_pairs`."""
+        """Return the pairs from :func:`public_pairs` (with its folder ``data``) or :func:`own_pairs`."""
         if not self.public:
             return own_pairs(self.pairs, self.prefix_length, self.suffix_length, self.vocabulary, seed)
         if (self.prefix_length, self.suffix_length) != (50, 50):
-            raise OptionError("the public pairs have 50 + 50 tokens: leave prefix_length and suffix_length at 50")
+            raise OptionError("the public pairs have 50 + 50 tokens: set prefix_length and suffix_length to 50")
         return public_pairs(self.pairs, seed, data)
 
 
 PUBLIC = PairRecipe(public=True, pairs=900)
-"""Ends at a greedy recall of about 0.4, after minutes on a CPU core with bfloat16 arithmetic."""
+"""Reaches a greedy recall of about 0.4 after minutes on a CPU core with bfloat16 arithmetic."""
 SMOKE = PairRecipe(
     public=False,
     pairs=60,
@@ -55,7 +55,7 @@ SMOKE = PairRecipe(
     learning_rate=5e-3,
     filler=(0, 8),
 )
-"""Seconds, without data."""
+"""Takes seconds and needs no data."""
 
 
 def lab_pair_lm(
@@ -66,11 +66,11 @@ def lab_pair_lm(
     data: str | Path | None = None,
     device: str | torch.device | None = None,
 ) -> float:
-    """Make pairs and train a model of them, all into ``folder`` (replaced whole); returns its greedy recall.
+    """Create pairs and train a model on them in ``folder``, which is replaced completely; return its greedy recall.
 
-    ``model`` in it is a folder for the harness, ``pairs`` one for suffix extraction, and ``recipe.json`` holds the
-    recipe, the seed and the curves of loss and greedy recall. Raises what :func:`public_pairs`, :func:`own_pairs` and
-    :func:`train_pair_lm` raise.
+    The folder has ``model`` for the harness, ``pairs`` for suffix extraction, and ``recipe.json`` with the recipe, the
+    seed, losses and greedy recalls. Raises the errors of :func:`public_pairs`, :func:`own_pairs` and
+    :func:`train_pair_lm`.
     """
     corpus = recipe.corpus(seed, data)
     trained = train_pair_lm(corpus, recipe, seed=seed, device=device)
@@ -80,9 +80,9 @@ def lab_pair_lm(
 
 
 def save_pair_lm(folder: str | Path, trained: PairLM, corpus: PairCorpus, name: str, record: Any) -> None:
-    """Write a model, its pairs and a ``record`` of that ``name`` as JSON, all into ``folder`` (replaced whole)."""
-    with replacing(folder) as beside:
-        beside.mkdir()
-        trained.save(beside / "model")
-        corpus.save(beside / "pairs")
-        (beside / name).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    """Write a model, its pairs and a ``record`` (JSON, called ``name``) to ``folder``, which is replaced completely."""
+    with replacing(folder) as temporary:
+        temporary.mkdir()
+        trained.save(temporary / "model")
+        corpus.save(temporary / "pairs")
+        (temporary / name).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")

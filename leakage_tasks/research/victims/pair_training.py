@@ -1,4 +1,4 @@
-"""Small causal models from scratch, trained cheaply until they know part of their pairs by heart."""
+"""Training of small causal models from scratch until they have memorized part of their pairs."""
 
 from __future__ import annotations
 
@@ -24,42 +24,42 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 PROBE = 300
-"""Pairs whose greedy recall is looked at after each epoch: the first ones."""
+"""Pairs for the greedy recall after each epoch: the first ones."""
 _WARM_UP = 0.15
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairTraining:
-    """A small model of pairs, and how it learns them."""
+    """Size and training of a small model of pairs."""
 
     family: str = "gpt-neox"
-    """Or ``gpt2``; without dropout, embeddings tied, feed-forward layers 4·``hidden`` wide."""
+    """``gpt-neox`` or ``gpt2``; no dropout, tied embeddings, feed-forward layers of 4·``hidden`` units."""
     layers: int = 3
-    """How many."""
+    """Number of layers."""
     hidden: int = 192
-    """Units of a layer."""
+    """Units per layer."""
     heads: int = 4
-    """Of a layer's attention; twice as many divide ``hidden``."""
+    """Attention heads; ``hidden`` must be a multiple of twice their number."""
     positions: int = 256
-    """The model's context."""
+    """Context length of the model."""
     epochs: int = 11
-    """The most there are; each shows every pair once."""
+    """The most epochs; each shows every pair once."""
     until: float | None = None
-    """Training ends early after the first epoch with this greedy recall on the first 300 pairs; None: it does not."""
+    """Stop after the first epoch with this greedy recall on the first 300 pairs; None: never."""
     learning_rate: float = 3e-3
-    """What the rate rises to, before it falls to nothing over ``epochs``."""
+    """Highest rate, which falls to 0 over ``epochs``."""
     batch_size: int = 16
-    """In pairs."""
+    """Pairs per batch."""
     filler: tuple[int, int] = (0, 40)
-    """The fewest and the most tokens of other text before a pair; each batch draws how many.
+    """The range of the number of tokens of other text before a pair, drawn for each batch.
 
-    So a pair is learnt wherever it stands, and the bare prefix is not what was seen.
+    With this text a pair is learnt at any position, not only after an empty context.
     """
 
 
 @dataclass(frozen=True)
 class PairLM(Saved):
-    """A trained model (in evaluation mode), its tokenizer and, one an epoch, mean loss (nats a token) and recall."""
+    """A trained model in evaluation mode, its tokenizer, and by epoch the mean loss (nats per token) and recall."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerFast
@@ -80,19 +80,21 @@ def train_pair_lm(
     device: str | torch.device | None = None,
     bf16: bool | None = None,
 ) -> PairLM:
-    """Train a model from scratch on each pair once an epoch, after some of the corpus' other text.
+    """Train a model from scratch on each pair once per epoch, after some of the corpus' other text.
 
-    The loss is that of the suffixes alone; AdamW. ``bf16`` is for the matrix products in training (default: where the
-    device has such instructions); weights and the returned model are float32. On a CPU the same arguments, thread
-    count and kind of processor give the same model; the caller's random state is left alone. Raises OptionError on
-    sizes that do not fit together.
+    Only suffixes contribute to the loss. The optimizer is AdamW. ``bf16`` concerns matrix products in training
+    (default: if the device supports it); weights and the returned model are float32. On a CPU, equal arguments, thread
+    counts and processors give equal models. The caller's random state does not change. Raises OptionError for sizes
+    that do not fit together.
     """
     check_sizes(epochs=how.epochs, batch_size=how.batch_size)
     _check(corpus, how)
-    place = chosen_device(device)
+    torch_device = chosen_device(device)
     model = _fresh(how, corpus.tokenizer, seed)
-    torch.nn.Module.to(model, place)
-    half = torch.autocast(place.type, dtype=torch.bfloat16, enabled=has_bf16(place) if bf16 is None else bf16)
+    torch.nn.Module.to(model, torch_device)
+    half = torch.autocast(
+        torch_device.type, dtype=torch.bfloat16, enabled=has_bf16(torch_device) if bf16 is None else bf16
+    )
     optimiser = torch.optim.AdamW(model.parameters(), how.learning_rate, (0.9, 0.98), weight_decay=0.0, fused=True)
     steps, suffix_length = how.epochs * -(-len(corpus) // how.batch_size), corpus.suffixes.shape[1]
     stream = np.random.default_rng([seed, len(corpus)])
@@ -100,8 +102,8 @@ def train_pair_lm(
     def loss(ids: torch.Tensor) -> BatchLoss:
         with half:
             logits = _logits(model, ids, suffix_length)
-        found = cross_entropy(logits.flatten(0, 1).float(), ids[:, -suffix_length:].flatten())
-        return BatchLoss(found, found.detach() * len(ids), len(ids))
+        batch_loss = cross_entropy(logits.flatten(0, 1).float(), ids[:, -suffix_length:].flatten())
+        return BatchLoss(batch_loss, batch_loss.detach() * len(ids), len(ids))
 
     def evaluate(epoch: int, losses: EpochLosses) -> _Epoch:
         recall = greedy_recall(model, corpus.prefixes[:PROBE], corpus.suffixes[:PROBE])
@@ -109,25 +111,30 @@ def train_pair_lm(
 
     loop = TrainingLoop(
         model=model,
-        batches=lambda epoch: _batches(corpus, how, stream, place),
+        batches=lambda epoch: _batches(corpus, how, stream, torch_device),
         step=partial(ClippedSteps[torch.Tensor](optimiser).take, loss),
         evaluate=evaluate,
         epochs=how.epochs,
         rates=linear_warmup_decay(optimiser, steps, _WARM_UP),
-        shown=lambda each: f"{each.loss:.2f} nats/token, recall {each.recall:.2f}",
-        stop=lambda epoch, each: how.until is not None and each.recall >= how.until,
+        shown=lambda epoch_result: f"{epoch_result.loss:.2f} nats/token, recall {epoch_result.recall:.2f}",
+        stop=lambda epoch, epoch_result: how.until is not None and epoch_result.recall >= how.until,
     )
-    with plain_attention(model, place):
-        found = loop.run(progress(steps, "learning pairs"))
-    return PairLM(model, corpus.tokenizer, [each.loss for each in found], [each.recall for each in found])
+    with plain_attention(model, torch_device):
+        history = loop.run(progress(steps, "learning pairs"))
+    return PairLM(
+        model,
+        corpus.tokenizer,
+        [epoch_result.loss for epoch_result in history],
+        [epoch_result.recall for epoch_result in history],
+    )
 
 
 @torch.no_grad()
 def greedy_recall(model: PreTrainedModel, prefixes: np.ndarray, suffixes: np.ndarray, batch_size: int = 64) -> float:
-    """The share of ``suffixes`` [n, m] that greedy decoding after ``prefixes`` [n, k] gives back whole.
+    """Return the share of ``suffixes`` [n, m] that greedy decoding after ``prefixes`` [n, k] reproduces completely.
 
-    Decoding gives a suffix back exactly if each of its tokens is the likeliest after those before it, which one pass
-    over the whole pair shows. The model is left in evaluation mode.
+    Decoding reproduces a suffix if each of its tokens is the likeliest after the tokens before it, so one forward pass
+    over the pair suffices. The model is left in evaluation mode.
     """
     model.eval()
     right = 0
@@ -140,9 +147,9 @@ def greedy_recall(model: PreTrainedModel, prefixes: np.ndarray, suffixes: np.nda
 
 
 def _logits(model: PreTrainedModel, ids: torch.Tensor, last: int) -> torch.Tensor:
-    """What the model expects at the ``last`` places of ``ids`` [rows, length]: [rows, last, vocabulary].
+    """Return logits for the ``last`` positions of ``ids`` [rows, length]: [rows, last, vocabulary].
 
-    The vocabulary is wide: projecting on it nothing but these places saves a third of the time.
+    The vocabulary is large, so computing only these logits saves a third of the time.
     """
     return model(input_ids=ids[:, :-1], logits_to_keep=last, use_cache=False).logits
 
@@ -150,7 +157,9 @@ def _logits(model: PreTrainedModel, ids: torch.Tensor, last: int) -> torch.Tenso
 def _batches(
     corpus: PairCorpus, how: PairTraining, stream: np.random.Generator, device: torch.device
 ) -> Iterator[torch.Tensor]:
-    """Every pair once, in random order, after as much other text as its batch draws: no row needs padding."""
+    """Yield every pair once in random order, after as many tokens of other text as its batch draws; no row needs
+    padding.
+    """
     pairs = np.concatenate([corpus.prefixes, corpus.suffixes], axis=1)
     order = stream.permutation(len(pairs))
     for first in range(0, len(order), how.batch_size):
@@ -163,23 +172,25 @@ def _batches(
 
 def _check(corpus: PairCorpus, how: PairTraining) -> None:
     if how.until is not None and not 0 < how.until <= 1:
-        raise OptionError(f"until is {how.until}: give a share of the pairs, above 0 and up to 1")
+        raise OptionError(f"until is {how.until}: use a share of the pairs, above 0 and up to 1")
     fewest, most = how.filler
-    there = corpus.filler.shape[1] if len(corpus.filler) else 0
-    if not 0 <= fewest <= most <= there:
-        raise OptionError(f"filler is {fewest} to {most}: give two numbers in order, this corpus has up to {there}")
+    available = corpus.filler.shape[1] if len(corpus.filler) else 0
+    if not 0 <= fewest <= most <= available:
+        raise OptionError(f"filler is {fewest} to {most}: use two numbers in order; this corpus has up to {available}")
     row = most + corpus.prefixes.shape[1] + corpus.suffixes.shape[1]
     if row > how.positions:
-        raise OptionError(f"positions is {how.positions}: filler and pair take up to {row} tokens; give that or more")
+        raise OptionError(
+            f"positions is {how.positions}: filler and pair have up to {row} tokens; use that number or more"
+        )
 
 
 def _fresh(how: PairTraining, tokenizer: PreTrainedTokenizerFast, seed: int) -> PreTrainedModel:
-    """An untrained model. Raises OptionError on an unknown family and on sizes that do not fit together."""
+    """Return an untrained model. Raises OptionError for an unknown family or sizes that do not fit together."""
     from transformers import AutoConfig, AutoModelForCausalLM
 
     check_sizes(layers=how.layers, hidden=how.hidden, heads=how.heads, positions=how.positions)
     families: dict[str, dict[str, Any]] = {
-        # Most of a small model is its embeddings: one table is learnt faster than two.
+        # Embeddings are most of a small model; one table is learnt faster than two.
         "gpt-neox": {"intermediate_size": 4 * how.hidden, "tie_word_embeddings": True},
         "gpt2": dict.fromkeys(("resid_pdrop", "embd_pdrop", "attn_pdrop"), 0.0),
     }
@@ -187,7 +198,7 @@ def _fresh(how: PairTraining, tokenizer: PreTrainedTokenizerFast, seed: int) -> 
         raise OptionError(f"family is {how.family!r}: choose from {', '.join(families)}")
     if how.hidden % (2 * how.heads):
         raise OptionError(
-            f"hidden is {how.hidden} and heads {how.heads}: give a hidden size that twice the heads divide"
+            f"hidden is {how.hidden} and heads {how.heads}: use a hidden size that is a multiple of twice the heads"
         )
     config = AutoConfig.for_model(
         how.family.replace("-", "_"),
@@ -203,7 +214,7 @@ def _fresh(how: PairTraining, tokenizer: PreTrainedTokenizerFast, seed: int) -> 
 
 @contextmanager
 def plain_attention(model: PreTrainedModel, device: torch.device) -> Iterator[None]:
-    """On a CPU, attention as plain products inside: over so few tokens the fused one's gradient is slower."""
+    """Use plain matrix products for attention on a CPU, because the fused gradient is slower for few tokens."""
     fused = model.config._attn_implementation
     if device.type == "cpu":
         model.set_attn_implementation("eager")
@@ -214,7 +225,7 @@ def plain_attention(model: PreTrainedModel, device: torch.device) -> Iterator[No
 
 
 def has_bf16(device: torch.device) -> bool:
-    """Whether ``device`` has instructions for bfloat16 products; older PyTorch cannot tell of a CPU."""
+    """Return True if ``device`` has instructions for bfloat16 products; older PyTorch reports False for CPUs."""
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()

@@ -1,4 +1,4 @@
-"""A parallel corpus for translation: sentences of a small English grammar, and the same in an invented language."""
+"""A parallel corpus for translation: sentences of a small English grammar and of an invented language."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _VERBS = (
     "show showed, visit visited, watch watched"
 )
 _PAST = dict(pair.split() for pair in _VERBS.split(", "))
-"""Each verb's form of the past."""
+"""The past tense of each verb."""
 _PLACES = ("behind", "beside", "near", "under")
 _TIMES = ("yesterday", "today", "tomorrow")
 _COUNTS = "23456789"
@@ -32,7 +32,7 @@ _ARTICLE = {"the": "le", "a": "na", "this": "so"}
 
 @dataclass(frozen=True)
 class ParallelCorpus:
-    """Pairs to train on and pairs the model never sees; no sentence is in both."""
+    """Training pairs and held-out pairs; no sentence is in both."""
 
     training: list[Pair]
     validation: list[Pair]
@@ -40,7 +40,7 @@ class ParallelCorpus:
 
 @dataclass(frozen=True)
 class _Phrase:
-    """A noun with its article or number, and an adjective or none."""
+    """A noun with its article or number, and optionally an adjective."""
 
     article: str
     adjective: str | None
@@ -56,26 +56,26 @@ class _Phrase:
 
 
 def invented_corpus(pairs: int = 3_000, held_out: int = 300, seed: int = 0) -> ParallelCorpus:
-    """``pairs`` different pairs to train on and ``held_out`` others, from an invented language to English.
+    """Return ``pairs`` different training pairs and ``held_out`` others, from an invented language to English.
 
-    In the invented language the verb comes last and bears the tense, the object bears a case, an adjective follows its
-    noun and ends as the noun does, articles and numbers follow both, and a place is named before the word for where.
-    Its words are drawn with ``seed`` as well, so each seed makes a language of its own. The same arguments give the
-    same pairs. Raises OptionError for a size below 1.
+    In the invented language the verb comes last and has the tense, the object has a case, an adjective follows its noun
+    and has its ending, articles and numbers follow both, and a preposition follows its noun. Words are drawn with
+    ``seed``, so each seed has a different language. Equal arguments give equal pairs. Raises OptionError for a size
+    below 1.
     """
     check_sizes(pairs=pairs, held_out=held_out)
     stream = random.Random(f"parallel:{seed}")
     language = _Language(stream)
-    found: dict[str, str] = {}
-    while len(found) < pairs + held_out:
+    translations: dict[str, str] = {}
+    while len(translations) < pairs + held_out:
         source, target = language.sentence(stream)
-        found.setdefault(source, target)
-    made = list(found.items())
-    return ParallelCorpus(made[:pairs], made[pairs:])
+        translations.setdefault(source, target)
+    all_pairs = list(translations.items())
+    return ParallelCorpus(all_pairs[:pairs], all_pairs[pairs:])
 
 
 class _Language:
-    """The invented language's words, and sentences in both languages."""
+    """The words of the invented language, and sentences in both languages."""
 
     def __init__(self, stream: random.Random) -> None:
         self._nouns, self._adjectives = _NOUNS.split(), _ADJECTIVES.split()
@@ -84,7 +84,7 @@ class _Language:
             self._words[word] = unique_word(stream, self._words.values())
 
     def sentence(self, stream: random.Random) -> Pair:
-        """A random sentence and its translation."""
+        """Return a random sentence and its translation."""
         time, verb = stream.choice(_TIMES), stream.choice(list(_PAST))
         subject, thing = self._phrase(stream), self._phrase(stream)
         present = verb if subject.plural else _third(verb)
@@ -92,9 +92,9 @@ class _Language:
         target = [time, subject.english(), form, thing.english()]
         source = [self._noun(subject), self._words[time], self._noun(thing, "k")]
         if stream.random() < 0.3:
-            where, place = stream.choice(_PLACES), self._phrase(stream)
-            target += [where, place.english()]
-            source += [self._noun(place), self._words[where]]
+            preposition, object_phrase = stream.choice(_PLACES), self._phrase(stream)
+            target += [preposition, object_phrase.english()]
+            source += [self._noun(object_phrase), self._words[preposition]]
         source.append(self._words[verb] + {"yesterday": "ta", "today": "", "tomorrow": "mi"}[time])
         return " ".join(source) + ".", " ".join(target) + "."
 
@@ -113,5 +113,5 @@ class _Language:
 
 
 def _third(verb: str) -> str:
-    """A verb's form after he, she or it."""
+    """Return a verb's third person singular."""
     return verb[:-1] + "ies" if verb.endswith("ry") else verb + "s"

@@ -1,4 +1,4 @@
-"""Training the character LSTM with DP-SGD: rows of whole lines, Poisson batches, and the ε of each epoch."""
+"""Training of the character LSTM with DP-SGD: rows of whole lines, Poisson batches, and ε after each epoch."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from leakage_tasks.training.rows import check_sizes, chosen_device, seeded
 from leakage_tasks.training.text_batches import IGNORED, Windows
 
 LENGTH = 80
-"""Python's help keeps its lines below that."""
+"""Longer than the lines of Python's help."""
 _CHECK_STREAMS = 64
 
 
 @dataclass(frozen=True)
 class PrivateLM(TrainedLM):
-    """A model trained with DP-SGD, on how many rows, and what is promised for them."""
+    """A model trained with DP-SGD, its number of rows, and its privacy guarantee."""
 
     rows: int = 0
     promise: PrivacyGuarantee = PrivacyGuarantee(0.0, 1.0, 0, 1.0)
@@ -59,42 +59,60 @@ def train_private_char_lm(
 ) -> PrivateLM:
     """Train the LSTM of :func:`~leakage_tasks.training.char_lstm.train_char_lm` with DP-SGD (Abadi et al. 2016).
 
-    A row is what :func:`line_rows` makes of ``text``, read from an empty state; its loss is the sum over its characters
-    divided by ``length``. ``private`` promises (ε, δ)-differential privacy with regard to adding or leaving out one
-    row; how lines were put into rows, the tokenizer's alphabet and the validation text are outside that. The losses
-    hold the ε spent after each epoch. ``batch_size`` is the expected size of a batch. ``optimizer`` is one of
-    :data:`~leakage_tasks.training.optimizers.OPTIMIZERS`, which takes the clipped and noisy gradient as any other (the
-    paper's is ``rmsprop``; SGD wants a ``learning_rate`` near 1); ε is the same for all. The learning rate is constant
-    up to the share ``decay_from`` of training, then falls linearly to nothing. The weights have their usual names. On
-    a CPU the same arguments and thread count give the same model; the caller's random state is left alone. Raises
-    OptionError on unusable sizes, an unknown optimizer, an empty text or a ``delta`` too large, LeakageError where
-    opacus is missing.
+    A row is a row of :func:`line_rows`, read from an empty state; its loss is the sum over its characters divided by
+    ``length``. The (ε, δ) guarantee is for adding or removing one row. The distribution of lines to rows, the
+    tokenizer's alphabet and the validation text are outside the guarantee. The losses have the ε spent after each
+    epoch. Weights have the LSTM's usual names. On a CPU, equal arguments and thread counts give equal models. The
+    caller's random state does not change.
+
+    Args:
+        text: training text.
+        private: ε or noise, δ and clipping.
+        validation: validation text.
+        tokenizer: default: the characters of both texts.
+        epochs: epochs of training.
+        batch_size: expected rows per batch.
+        length: characters per row.
+        optimizer: a name in :data:`~leakage_tasks.training.optimizers.OPTIMIZERS`, applied to the clipped and
+            noisy gradient; ε does not depend on it. The paper's is ``rmsprop``; SGD needs a ``learning_rate``
+            near 1.
+        learning_rate: constant up to the share ``decay_from`` of training.
+        decay_from: from here on the rate falls linearly to 0.
+        hidden_size: units per layer.
+        layers: number of layers.
+        seed: of weights, batches and noise.
+        device: default: a GPU if there is one.
+        on_epoch: called after each epoch.
+
+    Raises:
+        OptionError: a size or δ is invalid, the optimizer is unknown, or the text is empty.
+        LeakageError: opacus is missing.
     """
     check_sizes(epochs=epochs, batch_size=batch_size, length=length, hidden_size=hidden_size, layers=layers)
     check_share(decay_from)
     tokenizer = tokenizer or char_tokenizer(text + (validation or ""))
-    place = chosen_device(device)
-    inputs, targets = (part.to(place) for part in line_rows(text, tokenizer, length))
+    torch_device = chosen_device(device)
+    inputs, targets = (part.to(torch_device) for part in line_rows(text, tokenizer, length))
     model = fresh_model(tokenizer, seed, hidden_size, layers)
-    torch.nn.Module.to(model, place)
-    checks = None if validation is None else Windows(validation, tokenizer, _CHECK_STREAMS, length, place)
+    torch.nn.Module.to(model, torch_device)
+    checks = None if validation is None else Windows(validation, tokenizer, _CHECK_STREAMS, length, torch_device)
     optimiser = make_optimizer(optimizer, model.parameters(), learning_rate)
     stream, lstm = random.Random(f"rows:{seed}"), RowLSTM(model.lstm)
 
     def loss(batch: list[int]) -> BatchLoss:
-        read, wanted = inputs[batch], targets[batch]
-        found = row_losses(model, read, wanted).mean()
-        nats = float(found.detach()) * wanted.shape[1] * len(batch)
-        return BatchLoss(found, nats, float((wanted != IGNORED).sum()))
+        row_inputs, row_targets = inputs[batch], targets[batch]
+        mean_loss = row_losses(model, row_inputs, row_targets).mean()
+        nats = float(mean_loss.detach()) * row_targets.shape[1] * len(batch)
+        return BatchLoss(mean_loss, nats, float((row_targets != IGNORED).sum()))
 
     def evaluate(epoch: int, losses: EpochLosses) -> EpochLoss:
         start_lines_like_breaks(model, tokenizer)
         model.eval()
-        found = None if checks is None else bits(model, checks)
-        return EpochLoss(to_bits(losses.total / max(losses.count, 1.0)), found, steps.epsilon())
+        held_out = None if checks is None else bits(model, checks)
+        return EpochLoss(to_bits(losses.total / max(losses.count, 1.0)), held_out, steps.epsilon())
 
     model.train()
-    with seeded(seed, place):
+    with seeded(seed, torch_device):
         with reading_rows(model, lstm):
             steps = PrivateSteps(
                 model, optimiser, private, rows=len(inputs), batch_size=batch_size, epochs=epochs, seed=seed
@@ -108,7 +126,7 @@ def train_private_char_lm(
             epochs=epochs,
             rates=schedule(optimiser, planned, decay_from),
             reading=lambda: reading_rows(model, lstm),
-            shown=lambda each: f"{each.training:.2f} bits/character",
+            shown=lambda epoch_loss: f"{epoch_loss.training:.2f} bits/character",
             on_epoch=on_epoch,
         )
         try:
@@ -120,41 +138,41 @@ def train_private_char_lm(
 
 
 def line_rows(text: str, tokenizer: PreTrainedTokenizerFast, length: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """``text`` as rows of whole lines: (inputs, targets), each [rows, ``length``].
+    """Return ``text`` as rows of whole lines: inputs and targets, each [rows, ``length``].
 
-    As many lines as fit go into a row, with their ends; a longer line is cut. So a line of ``length`` characters or
-    fewer, its end included, is in one row alone, and so is each copy of it. Each character is predicted once, from
-    the one before it (the first of all from the start token); places after a row's end are ``IGNORED`` targets.
-    Raises OptionError on an empty text.
+    A row has as many lines as fit, with their line breaks; a longer line is split. So a line of up to ``length``
+    characters, with its break, is in one row only, as is each copy of it. Each character is predicted once, from the
+    character before it (the first from the start token). Positions after a row's end have ``IGNORED`` targets. Raises
+    OptionError for an empty text.
     """
     pieces = list(_row_lengths(text, length))
     if not pieces:
-        raise OptionError("a text of 0 characters cannot be learnt from: give a longer one")
+        raise OptionError("the text has 0 characters: use a longer text")
     ids = torch.tensor(tokenizer.encode(text, verbose=False), dtype=torch.long)
     shown = torch.cat([ids.new_tensor([tokenizer.bos_token_id]), ids[:-1]])
     inputs, targets = ids.new_zeros(len(pieces), length), ids.new_full((len(pieces), length), IGNORED)
-    for row, (read, wanted) in enumerate(zip(shown.split(pieces), ids.split(pieces), strict=True)):
-        inputs[row, : len(read)], targets[row, : len(wanted)] = read, wanted
+    for row, (row_ids, row_targets) in enumerate(zip(shown.split(pieces), ids.split(pieces), strict=True)):
+        inputs[row, : len(row_ids)], targets[row, : len(row_targets)] = row_ids, row_targets
     return inputs, targets
 
 
 def row_losses(model: CharLSTMForCausalLM, inputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-    """Loss of each row [rows], in nats: summed over its characters, divided by the rows' length."""
+    """Return the loss of each row [rows] in nats: the sum over its characters divided by the row length."""
     logits = model(input_ids=inputs, use_cache=False).logits
     costs = cross_entropy(logits.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none")
     return costs.sum(dim=1) / targets.shape[1]
 
 
 def _row_lengths(text: str, length: int) -> Iterator[int]:
-    """Lengths of the rows, in order; the characters that end a line are line breaks and nothing else."""
-    held = 0
+    """Yield the lengths of the rows in order. Only line breaks end a line."""
+    row_length = 0
     for line in map(len, StringIO(text)):
-        if held and held + line > length:
-            yield held
-            held = 0
-        held += line
-        while held > length:
+        if row_length and row_length + line > length:
+            yield row_length
+            row_length = 0
+        row_length += line
+        while row_length > length:
             yield length
-            held -= length
-    if held:
-        yield held
+            row_length -= length
+    if row_length:
+        yield row_length

@@ -1,4 +1,4 @@
-"""A small GPT-2 trained from scratch to write public text, in the word pieces of an encoder at hand."""
+"""A small GPT-2 trained from scratch to write public text, with an encoder's word pieces."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ POSITIONS = 128
 
 @dataclass(frozen=True, kw_only=True)
 class WriterRecipe:
-    """A small GPT-2, and how it learns to write: AdamW, each text from its own beginning."""
+    """Size and training of a small GPT-2 by AdamW; each text is read from its beginning."""
 
     epochs: int
-    """Times that each text is read."""
+    """Epochs of training."""
     layers: int = 2
-    """How many."""
+    """Number of layers."""
     hidden: int = 128
-    """Units of a layer."""
+    """Units per layer."""
     heads: int = 2
-    """Of attention, in a layer."""
+    """Attention heads per layer."""
     learning_rate: float = 2e-3
-    """What the rate rises to over a sixteenth of training; then it falls linearly to nothing."""
+    """Highest rate, reached after a sixteenth of training; then it falls linearly to 0."""
     batch_size: int = 32
-    """In texts."""
+    """Texts per batch."""
     max_length: int = 48
-    """In tokens; texts are cut there."""
+    """Texts are cut to this number of tokens."""
     seed: int = 0
-    """Of weights, dropout and order."""
+    """Seed of weights, dropout and order."""
 
 
 @dataclass(frozen=True)
 class TrainedWriter(Saved):
-    """A causal model in evaluation mode, its tokenizer, and its mean training loss in nats a token, one an epoch."""
+    """A causal model in evaluation mode, its tokenizer, and its mean training loss in nats per token by epoch."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerFast
@@ -57,9 +57,9 @@ class TrainedWriter(Saved):
 
 
 def writing_tokenizer(tokenizer: Any) -> PreTrainedTokenizerFast:
-    """A BERT tokenizer as one for a model that writes: the same tokens, texts from ``[CLS]`` to ``[SEP]``.
+    """Return a BERT tokenizer adapted to a causal model: equal tokens, texts from ``[CLS]`` to ``[SEP]``.
 
-    What it decodes keeps the space before a full stop, which BERT's own decoder takes away.
+    Decoding keeps the space before a full stop, which BERT's decoder removes.
     """
     from tokenizers import Tokenizer, decoders
     from transformers import PreTrainedTokenizerFast
@@ -85,17 +85,17 @@ def train_writer(
     *,
     device: str | torch.device | None = None,
 ) -> TrainedWriter:
-    """A GPT-2 trained from scratch on ``texts``, whose tokens are those of :func:`writing_tokenizer`.
+    """Train a GPT-2 from scratch on ``texts`` with a tokenizer of :func:`writing_tokenizer`.
 
-    On a CPU the same arguments and thread count give the same model; the caller's random state is left alone. Raises
-    OptionError for no text and for sizes that make no network.
+    On a CPU, equal arguments and thread counts give equal models. The caller's random state does not change. Raises
+    OptionError for no text and for sizes that do not fit together.
     """
     check_sizes(epochs=how.epochs, batch_size=how.batch_size, max_length=how.max_length)
     check_length(how.max_length, POSITIONS)
     if not texts:
-        raise OptionError("there is no text to train on: give one at least")
-    model, place = _fresh(how, tokenizer), chosen_device(device)
-    torch.nn.Module.to(model, place)
+        raise OptionError("there is no text to train on: pass at least one")
+    model, torch_device = _fresh(how, tokenizer), chosen_device(device)
+    torch.nn.Module.to(model, torch_device)
     losses = learn_rows(
         model,
         token_rows(tokenizer, texts, how.max_length),
@@ -110,18 +110,20 @@ def train_writer(
         ),
         random.Random(f"writer:{how.seed}"),
         Shown(name="learning to write", unit="token"),
-        device=place,
+        device=torch_device,
     )
     return TrainedWriter(model, tokenizer, losses)
 
 
 def _fresh(how: WriterRecipe, tokenizer: PreTrainedTokenizerFast) -> PreTrainedModel:
-    """An untrained model. Raises OptionError on sizes that do not fit together."""
+    """Return an untrained model. Raises OptionError for sizes that do not fit together."""
     from transformers import AutoModelForCausalLM, GPT2Config
 
     check_sizes(layers=how.layers, hidden=how.hidden, heads=how.heads)
     if how.hidden % how.heads:
-        raise OptionError(f"hidden is {how.hidden} and heads {how.heads}: give a hidden size that the heads divide")
+        raise OptionError(
+            f"hidden is {how.hidden} and heads {how.heads}: use a hidden size that is a multiple of heads"
+        )
     config = GPT2Config(
         vocab_size=len(tokenizer),
         n_positions=POSITIONS,
@@ -137,7 +139,7 @@ def _fresh(how: WriterRecipe, tokenizer: PreTrainedTokenizerFast) -> PreTrainedM
 
 
 def _loss(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, rows: Sequence[Sequence[int]]) -> BatchLoss:
-    """The loss of every token of ``rows`` but the first: summed nats and how many tokens count."""
+    """Return the loss of every token of ``rows`` except the first: summed nats and the number of tokens."""
     batch = padded(rows, tokenizer.pad_token_id, model.device)
     ids, mask = batch["input_ids"], batch["attention_mask"]
     targets = ids.masked_fill(mask == 0, IGNORED)[:, 1:]

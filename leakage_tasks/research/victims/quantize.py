@@ -1,4 +1,4 @@
-"""Weights forced to few different values, in place: what a model keeps of its training in 8 bits a weight."""
+"""Rounding of weights to few values, in place, to see how much a model keeps of its training with 8 bits per weight."""
 
 from __future__ import annotations
 
@@ -15,72 +15,72 @@ from torch import Tensor, nn
 from leakage_tasks.core.errors import LeakageError, OptionError
 
 LEVELS = 256
-"""Appendix D.3: each weight one of 256 values, so that 8 bits tell which."""
+"""Appendix D.3: each weight has one of 256 values, so 8 bits per weight suffice."""
 _MOST = 1 << 16
-_AT_ONCE = 1 << 22
-"""Weights rounded at once, in float64."""
+_CHUNK = 1 << 22
+"""Weights rounded at a time, in float64."""
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """What rounding did to the tensors of one kind."""
+    """The effect of rounding on tensors of one kind."""
 
     kind: str
-    """Such as ``LSTM.weight_hh``."""
+    """A kind such as ``LSTM.weight_hh``."""
     tensors: int
-    """How many."""
+    """Number of tensors."""
     weights: int
-    """In all of them."""
+    """Weights in all of them."""
     worst: float
-    """The most that a weight was moved by."""
+    """The largest change of a weight."""
     step: float
-    """The widest distance between neighbouring values among the tensors."""
+    """The largest distance of neighbouring values in a tensor."""
     mean: float
-    """Of the absolute differences that weights were moved by."""
+    """The mean absolute change of a weight."""
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """What :func:`quantize` did, and what the weights take."""
+    """The result of :func:`quantize` and the size of the weights."""
 
     levels: int
-    """Different values that a tensor's weights may have."""
+    """Number of different values in a tensor."""
     bits: int
-    """They tell the levels apart."""
+    """Bits that encode a level."""
     rounding: list[Rounding]
-    """One a kind of tensor."""
+    """One entry per kind of tensor."""
     stored_bytes: int
-    """As saved."""
+    """Size as saved."""
     packed_bytes: int
-    """The levels' numbers, at ``bits`` each."""
+    """Size of the levels' numbers with ``bits`` each."""
     zlib_bytes: int
-    """What zlib makes of the numbers."""
+    """Size of the numbers after zlib compression."""
 
     @property
     def weights(self) -> int:
-        """All that were rounded."""
-        return sum(each.weights for each in self.rounding)
+        """Number of rounded weights."""
+        return sum(entry.weights for entry in self.rounding)
 
 
 @torch.no_grad()
 def quantize(model: nn.Module, levels: int = LEVELS) -> Quantized:
     """Round every weight of ``model``, in place, to one of ``levels`` values of its tensor (The Secret Sharer, D.3).
 
-    Each tensor has values of its own, evenly spaced from its least to its greatest weight, and each weight goes to the
-    nearest: in float32 it moves by half a step at most. Weights are all floating-point parameters, biases and the
-    scales of normalisations among them, which have few weights but as much room for a secret as others. Tied weights
-    stay tied; buffers, which are not trained, stay as they are. Raises OptionError for fewer than 2 or more than 65,536
-    levels, LeakageError, before any weight is changed, for one that is not finite.
+    The values of a tensor are evenly spaced from its least to its greatest weight, and each weight is rounded to the
+    nearest: it changes by at most half a step. All floating-point parameters are rounded, including biases and scales
+    of normalizations, which are few but could hold a secret too. Tied weights stay tied; buffers, which are not
+    trained, do not change. Raises OptionError for fewer than 2 or more than 65,536 levels, and LeakageError, before any
+    change, for a weight that is not finite.
 
-    ``packed_bytes`` counts the levels' numbers at the fewest bits that tell them apart and two float32 a tensor, from
-    which its values follow; ``zlib_bytes`` is what zlib makes of the numbers, with the same two.
+    ``packed_bytes`` counts the levels' numbers with the fewest bits and two float32 per tensor, which determine its
+    values. ``zlib_bytes`` is the compressed size of the numbers, with these two.
     """
     check_levels(levels)
     named = ((name, weight.data) for name, weight in model.named_parameters() if weight.is_floating_point())
     weights = [(name, weight) for name, weight in named if weight.numel()]
     for name, weight in weights:
         if not torch.isfinite(weight).all():
-            raise LeakageError(f"{name} holds a weight that is not finite: nothing can be rounded to its range")
+            raise LeakageError(f"{name} has a weight that is not finite, so it has no range to round to")
     kinds: dict[str, list[tuple[int, float, float, float]]] = defaultdict(list)
     bits, zlib_bytes = (levels - 1).bit_length(), 8 * len(weights)
     packer, width = zlib.compressobj(), torch.uint8 if levels <= 256 else torch.uint16
@@ -104,26 +104,26 @@ def quantize(model: nn.Module, levels: int = LEVELS) -> Quantized:
 
 
 def check_levels(levels: int) -> None:
-    """Raise OptionError for a number of levels that weights cannot be rounded to."""
+    """Raise OptionError if weights cannot be rounded to this number of levels."""
     if not 2 <= levels <= _MOST:
-        raise OptionError(f"levels is {levels}: give 2 to {_MOST:,} different values for the weights of a tensor")
+        raise OptionError(f"levels is {levels}: use 2 to {_MOST:,} different values per tensor")
 
 
 def _rounding(kind: str, tensors: list[tuple[int, float, float, float]]) -> Rounding:
-    """Of each tensor's weights, most and step, and by how much its weights were moved together."""
+    """Summarize tensors, each given by its number of weights, largest change, step and total change."""
     weights, worst, step, moved = zip(*tensors, strict=True)
     return Rounding(kind, len(tensors), sum(weights), max(worst), max(step), sum(moved) / sum(weights))
 
 
 def _parts(weight: Tensor) -> Iterator[Tensor]:
-    """Views of a tensor's weights, few enough at a time for float64 copies."""
+    """Return views of a tensor's weights, small enough for float64 copies."""
     if weight.dim() == 0:
         return iter((weight,))
-    return iter(weight.split(max(1, _AT_ONCE * len(weight) // weight.numel())))
+    return iter(weight.split(max(1, _CHUNK * len(weight) // weight.numel())))
 
 
 def _round(part: Tensor, low: float, step: float, levels: int) -> tuple[Tensor, Tensor]:
-    """Round in place; the levels' numbers, and by how much each weight moved."""
+    """Round in place; return the levels' numbers and the change of each weight."""
     exact = part.double()
     if step == 0:
         return torch.zeros_like(exact), torch.zeros_like(exact)
@@ -133,7 +133,7 @@ def _round(part: Tensor, low: float, step: float, levels: int) -> tuple[Tensor, 
 
 
 def _kind(model: nn.Module, name: str) -> str:
-    """The layer's class and what the weight is to it, with the numbers of layers left out."""
-    owner, _, own = name.rpartition(".")
+    """Return the layer's class and the weight's name in it, without the number of the layer."""
+    owner, _, weight_name = name.rpartition(".")
     module: Any = model.get_submodule(owner)
-    return f"{type(module).__name__}.{re.sub(r'_l[0-9]+$', '', own)}"
+    return f"{type(module).__name__}.{re.sub(r'_l[0-9]+$', '', weight_name)}"

@@ -25,37 +25,37 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 Row = tuple[list[int], list[int]]
-"""Tokens of a source and of its target, the ends of both sentences included."""
+"""Tokens of a source and of its target, including the ends of both sentences."""
 _WARM_UP = 0.1
 
 
 @dataclass(frozen=True)
 class TranslationRecipe:
-    """A translation model's size and how it is trained."""
+    """Size and training of a translation model."""
 
     layers: int = 2
-    """Of the encoder, and of the decoder."""
+    """Layers of the encoder, and of the decoder."""
     hidden: int = 128
-    """Units of a layer; its feed-forward part has twice as many."""
+    """Units per layer; its feed-forward part has twice as many."""
     heads: int = 4
-    """Of a layer's attention; they divide ``hidden``."""
+    """Attention heads per layer; ``hidden`` must be a multiple of them."""
     positions: int = 128
     """The most tokens of a sentence."""
     dropout: float = 0.1
-    """The share of units left out in training."""
+    """Dropout rate in training."""
     epochs: int = 20
-    """Times that each pair is read."""
+    """Epochs of training."""
     batch_size: int = 32
-    """In pairs."""
+    """Pairs per batch."""
     learning_rate: float = 2e-3
-    """What the rate rises to."""
+    """Highest learning rate."""
 
     def check(self) -> None:
-        """Raise OptionError naming the first size that cannot be."""
+        """Raise OptionError for the first invalid size."""
         check_sizes(layers=self.layers, hidden=self.hidden, heads=self.heads, positions=self.positions)
         check_sizes(epochs=self.epochs, batch_size=self.batch_size)
         if self.hidden % self.heads:
-            raise OptionError(f"heads is {self.heads}: give a divisor of hidden, which is {self.hidden}")
+            raise OptionError(f"heads is {self.heads}: use a divisor of hidden, which is {self.hidden}")
 
 
 def train_translator(
@@ -70,30 +70,30 @@ def train_translator(
 ) -> TrainedLM:
     """Train an encoder-decoder (``transformers``' Marian) from scratch on pairs of source and target.
 
-    AdamW; the rate rises over a tenth of training, then falls linearly to nothing. Losses are in bits a target token,
-    the end of the sentence counted. ``tokenizer`` defaults to :func:`translation_tokenizer` of the pairs' sentences.
-    The decoder begins with the padding token and every target ends with ``</s>``, as ``generate`` has it. On a CPU the
-    same arguments and thread count give the same model; the caller's random state is left alone. Raises OptionError
-    for no pairs, a sentence longer than ``recipe.positions`` tokens, a size below 1 or heads that do not divide
-    ``recipe.hidden``.
+    The optimizer is AdamW; the rate rises over a tenth of training, then falls linearly to 0. Losses are in bits per
+    target token, including the end of the sentence. ``tokenizer`` defaults to :func:`translation_tokenizer` of the
+    pairs' sentences. The decoder begins with the padding token and every target ends with ``</s>``, as ``generate``
+    expects. On a CPU, equal arguments and thread counts give equal models. The caller's random state does not change.
+    Raises OptionError for no pairs, a sentence longer than ``recipe.positions`` tokens, a size below 1, or heads that
+    do not divide ``recipe.hidden``.
     """
     recipe = recipe or TranslationRecipe()
     recipe.check()
     check_sizes(pairs=len(pairs))
     tokenizer = tokenizer or translation_tokenizer(
-        (each for pair in pairs for each in pair), max_length=recipe.positions
+        (sentence for pair in pairs for sentence in pair), max_length=recipe.positions
     )
     rows, checks = (_token_rows(part, tokenizer, recipe.positions) for part in (pairs, validation))
-    place = chosen_device(device)
+    torch_device = chosen_device(device)
     steps = recipe.epochs * -(-len(rows) // recipe.batch_size)
     model = _fresh(tokenizer, recipe, seed)
-    torch.nn.Module.to(model, place)
+    torch.nn.Module.to(model, torch_device)
     optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.learning_rate, betas=(0.9, 0.98), fused=True)
     stream = random.Random(f"translation:{seed}")
 
     def loss(batch: list[Row]) -> BatchLoss:
-        found = _summed_loss(model, batch)
-        return BatchLoss(found / _tokens_of(batch), found.detach(), _tokens_of(batch))
+        summed_loss = _summed_loss(model, batch)
+        return BatchLoss(summed_loss / _tokens_of(batch), summed_loss.detach(), _tokens_of(batch))
 
     def evaluate(epoch: int, losses: EpochLosses) -> EpochLoss:
         model.eval()
@@ -108,7 +108,7 @@ def train_translator(
         epochs=recipe.epochs,
         rates=linear_warmup_decay(optimiser, steps, _WARM_UP),
         dropout_seed=seed,
-        shown=lambda each: f"{each.training:.2f} bits/token",
+        shown=lambda sentence: f"{sentence.training:.2f} bits/token",
         on_epoch=on_epoch,
     ).run(progress(steps, "training"))
     return TrainedLM(model, tokenizer, losses)
@@ -118,24 +118,24 @@ def train_translator(
 def translate(
     model: Any, tokenizer: PreTrainedTokenizerFast, sources: Sequence[str], batch_size: int = 64
 ) -> list[str]:
-    """The greedy translation of each source sentence."""
-    found: list[str] = []
+    """Return the greedy translation of each source sentence."""
+    translations: list[str] = []
     for first in range(0, len(sources), batch_size):
         batch = tokenizer(list(sources[first : first + batch_size]), padding=True, return_tensors="pt")
         most = model.config.max_position_embeddings - 1
         ids = model.generate(**batch.to(model.device), max_new_tokens=most, do_sample=False, num_beams=1)
-        found += tokenizer.batch_decode(ids, skip_special_tokens=True)
-    return found
+        translations += tokenizer.batch_decode(ids, skip_special_tokens=True)
+    return translations
 
 
 def exact_share(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, pairs: Sequence[Pair]) -> float:
-    """The share of ``pairs`` whose greedy translation is the target, word for word."""
+    """Return the share of ``pairs`` whose greedy translation equals the target."""
     written = translate(model, tokenizer, [source for source, _ in pairs])
     return sum(text == target for text, (_, target) in zip(written, pairs, strict=True)) / len(pairs)
 
 
 def _fresh(tokenizer: PreTrainedTokenizerFast, recipe: TranslationRecipe, seed: int) -> PreTrainedModel:
-    """An untrained model over the tokenizer's entries."""
+    """Return an untrained model over the tokenizer's entries."""
     from transformers import AutoModelForSeq2SeqLM, MarianConfig
 
     sizes: dict[str, Any] = {"layers": recipe.layers, "attention_heads": recipe.heads, "ffn_dim": 2 * recipe.hidden}
@@ -145,7 +145,7 @@ def _fresh(tokenizer: PreTrainedTokenizerFast, recipe: TranslationRecipe, seed: 
         d_model=recipe.hidden,
         max_position_embeddings=recipe.positions,
         dropout=recipe.dropout,
-        # The usual 0.02 is for wide models: in a narrow one, words would be lost among their positions.
+        # The usual 0.02 is for wide models. In a narrow model, positions would dominate words.
         init_std=recipe.hidden**-0.5,
         scale_embedding=True,
         forced_eos_token_id=None,
@@ -155,24 +155,26 @@ def _fresh(tokenizer: PreTrainedTokenizerFast, recipe: TranslationRecipe, seed: 
 
 
 def _token_rows(pairs: Sequence[Pair], tokenizer: PreTrainedTokenizerFast, positions: int) -> list[Row]:
-    """Pairs as rows. Raises OptionError for a sentence longer than ``positions`` tokens."""
+    """Return pairs as rows. Raises OptionError for a sentence longer than ``positions`` tokens."""
     if not pairs:
         return []
     sources, targets = (tokenizer(list(side), verbose=False)["input_ids"] for side in zip(*pairs, strict=True))
     longest = max(map(len, [*sources, *targets]))
     if longest > positions:
-        raise OptionError(f"positions is {positions}: the longest sentence has {longest} tokens; give that or more")
+        raise OptionError(
+            f"positions is {positions}: the longest sentence has {longest} tokens; use that number or more"
+        )
     return list(zip(sources, targets, strict=True))
 
 
 def _batches(rows: Sequence[Row], batch_size: int, stream: random.Random) -> Iterator[list[Row]]:
-    """Each row once, in batches of like length, in random order."""
+    """Return each row once, in batches of similar lengths, in random order."""
     lengths = [len(source) + len(target) for source, target in rows]
-    return ([rows[place] for place in batch] for batch in bucketed(lengths, batch_size, stream))
+    return ([rows[index] for index in batch] for batch in bucketed(lengths, batch_size, stream))
 
 
 def _summed_loss(model: PreTrainedModel, batch: Sequence[Row]) -> torch.Tensor:
-    """Loss of a batch in nats, summed over target tokens."""
+    """Return the loss of a batch in nats, summed over target tokens."""
     read = padded([source for source, _ in batch], model.config.pad_token_id or 0, model.device)
     targets = [target for _, target in batch]
     labels = padded(targets, IGNORED, model.device)["input_ids"]
@@ -183,11 +185,11 @@ def _summed_loss(model: PreTrainedModel, batch: Sequence[Row]) -> torch.Tensor:
 
 @torch.no_grad()
 def _held_out_bits(model: PreTrainedModel, rows: Sequence[Row], batch_size: int) -> float:
-    """Loss of rows in bits a target token."""
+    """Return the loss of rows in bits per target token."""
     parts = (rows[first : first + batch_size] for first in range(0, len(rows), batch_size))
     return to_bits(sum(float(_summed_loss(model, part)) for part in parts)) / _tokens_of(rows)
 
 
 def _tokens_of(rows: Sequence[Row]) -> int:
-    """How many target tokens rows have."""
+    """Count the target tokens of rows."""
     return sum(len(target) for _, target in rows)

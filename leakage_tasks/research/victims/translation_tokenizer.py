@@ -1,4 +1,4 @@
-"""A tokenizer for translation: whole words, with every digit and every mark a token of its own."""
+"""A tokenizer for translation: whole words, with separate tokens for digits and punctuation."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _PIECE = r" ?\p{L}+| ?\p{N}| ?[^\s\p{L}\p{N}]|\s"
 def translation_tokenizer(
     sentences: Iterable[str], *, most: int | None = None, always: Iterable[str] = (), max_length: int = 128
 ) -> PreTrainedTokenizerFast:
-    """A tokenizer over the words, digits and marks of ``sentences``, each with the space before it or without.
+    """Return a tokenizer over the words, digits and marks of ``sentences``, each with and without a space before it.
 
-    The ``most`` commonest are known (None: all). Those in ``always``, and the ten digits, are known however rare, with
-    a space before them and without: a canary's words, say. Ids: 0 is ``<pad>`` (padding, and what a decoder begins
-    with), 1 is ``</s>`` (put after every sentence), 2 is ``<unk>`` (everything else), then the entries, the commonest
-    first. No space is lost, so decode(encode(x)) == x for every text of known entries, special tokens left out.
+    The ``most`` commonest entries are known (None: all), and always the words in ``always`` and the ten digits, such as
+    a canary's words. Id 0 is ``<pad>`` (padding and start of the decoder), 1 is ``</s>`` (after every sentence), 2 is
+    ``<unk>``; then come the entries, the commonest first. Spaces are kept, so decode(encode(x)) == x for every text of
+    known entries without special tokens.
     """
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, processors
     from transformers import PreTrainedTokenizerFast
@@ -30,9 +30,9 @@ def translation_tokenizer(
     split = pre_tokenizers.Split(Regex(_PIECE), behavior="isolated")
     counted = Counter(piece for sentence in sentences for piece, _ in split.pre_tokenize_str(sentence))
     both = [form for word in (*always, *DIGITS) for form in (word, f" {word}")]
-    asked = [piece for form in both for piece, _ in split.pre_tokenize_str(form)]
-    entries = dict.fromkeys([PAD, END, UNKNOWN, *(piece for piece, _ in counted.most_common(most)), *asked])
-    backend = Tokenizer(models.WordLevel({entry: place for place, entry in enumerate(entries)}, unk_token=UNKNOWN))
+    required = [piece for form in both for piece, _ in split.pre_tokenize_str(form)]
+    entries = dict.fromkeys([PAD, END, UNKNOWN, *(piece for piece, _ in counted.most_common(most)), *required])
+    backend = Tokenizer(models.WordLevel({entry: index for index, entry in enumerate(entries)}, unk_token=UNKNOWN))
     backend.pre_tokenizer = split
     backend.decoder = decoders.Fuse()
     backend.post_processor = processors.TemplateProcessing(single=f"$A {END}", special_tokens=[(END, 1)])

@@ -1,4 +1,4 @@
-"""A WordPiece tokenizer of BERT's kind, trained on a text at hand."""
+"""A WordPiece tokenizer like BERT's, trained on local text."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 def train_wordpiece(
     texts: Iterable[str], *, vocabulary: int = 8_000, words: Iterable[str] = (), lowercase: bool = False
 ) -> BertTokenizer:
-    """A BERT tokenizer of ``vocabulary`` entries at most, learnt from ``texts``; cased unless ``lowercase``.
+    """Train a BERT tokenizer of at most ``vocabulary`` entries on ``texts``; cased unless ``lowercase``.
 
-    ``words`` become whole tokens whatever the texts say. The same texts and words give the same vocabulary, in the
-    same order. Raises OptionError on a word that the pre-tokenizer would take apart and on a vocabulary too
-    small for the special tokens, the characters and the words.
+    ``words`` become whole tokens in any case. Equal texts and words give equal vocabularies, in equal order. Raises
+    OptionError for a word that the pre-tokenizer would split, and for a vocabulary too small for the special tokens,
+    the characters and the words.
     """
     from tokenizers.implementations.bert_wordpiece import BertWordPieceTokenizer
     from transformers import BertTokenizer
@@ -30,15 +30,15 @@ def train_wordpiece(
     def pieces(text: str) -> list[str]:
         return [piece for piece, _ in learner.pre_tokenizer.pre_tokenize_str(learner.normalize(text))]
 
-    texts, kept = list(texts), list(dict.fromkeys(words))
-    for word in kept:
+    texts, required = list(texts), list(dict.fromkeys(words))
+    for word in required:
         if pieces(word) != [word]:
-            raise OptionError(f"word {word!r} cannot be one token of this tokenizer: give single words in its case")
-    characters = sorted({character for text in (*texts, *kept) for piece in pieces(text) for character in piece})
-    # The trainer numbers ``##`` characters in the order of a hash table that differs from run to run, and breaks ties
-    # between merges by number: naming them as special tokens gives them numbers of ours.
+            raise OptionError(f"word {word!r} cannot be one token of this tokenizer: use single words in its case")
+    characters = sorted({character for text in (*texts, *required) for piece in pieces(text) for character in piece})
+    # The trainer numbers ``##`` characters in the order of a hash table, which differs from run to run, and breaks ties
+    # between merges by number. As special tokens they get fixed numbers.
     fixed = [*SPECIAL, *(f"##{character}" for character in characters)]
-    fewest = len(fixed) + len(characters) + len(kept)
+    fewest = len(fixed) + len(characters) + len(required)
     if vocabulary < fewest:
         raise OptionError(f"vocabulary is {vocabulary}: these texts and words need {fewest} at least")
     learner.train_from_iterator(
@@ -52,7 +52,7 @@ def train_wordpiece(
     )
     numbers = learner.get_vocab()
     learnt = sorted(numbers, key=numbers.__getitem__)
-    # The trainer merges the commonest pieces first, so what it added last is what makes way for the words.
-    missing = [word for word in kept if word not in learnt[: vocabulary - len(kept)]]
+    # The trainer merges the commonest pieces first, so the words replace the last pieces.
+    missing = [word for word in required if word not in learnt[: vocabulary - len(required)]]
     entries = dict.fromkeys([*learnt[: vocabulary - len(missing)], *missing])
-    return BertTokenizer(vocab={entry: place for place, entry in enumerate(entries)}, do_lower_case=lowercase)
+    return BertTokenizer(vocab={entry: index for index, entry in enumerate(entries)}, do_lower_case=lowercase)

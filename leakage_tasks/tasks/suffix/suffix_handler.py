@@ -1,4 +1,4 @@
-"""Answering the harness' ``attack_pairs`` requests: ids to pairs, a model to its target, findings to JSON."""
+"""The handler of ``attack_pairs`` requests: ids to pairs, a model to its target, findings to JSON."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ from leakage_tasks.tasks.suffix.references import comparing_model, has_soft_prom
 from leakage_tasks.tasks.used_tokens import TEMPLATE
 
 CHECK_TOKENS = 20
-"""Tokens of a prefix that a model's fast way is checked on."""
+"""Number of tokens of a prefix on which a model's fast path is verified."""
 ANY_TOKEN = 0
 
 
 def answering(lm: LM) -> Answering:
-    """Answers ``attack_pairs`` requests of one group with findings as JSON."""
+    """Return a function that answers a group of ``attack_pairs`` requests with findings as JSON."""
 
     resume = Resume(lm)
 
@@ -67,16 +67,16 @@ def answering(lm: LM) -> Answering:
             )
         pairs = [known[request.doc["pair"]] for request in group]
         with memory_within(options.memory):
-            found = _found(lm, pairs, options, before, _there(lm, resume, pairs, options, before))
-        return [_answer(each, options.reveal) for each in found]
+            findings = _found(lm, pairs, options, before, _there(lm, resume, pairs, options, before))
+        return [_answer(each, options.reveal) for each in findings]
 
     return answer
 
 
 def _suited(lm: LM, options: SuffixOptions) -> SuffixOptions:
-    """The options as a model that only writes takes them: guesses are chosen by how often they were drawn.
+    """Return the options for a model that only writes text: guesses are chosen by their frequency.
 
-    Raises OptionError for those that ask for log-likelihoods, TargetError for a model that takes messages alone.
+    Raises OptionError for options that need log-likelihoods, TargetError for a model that takes only messages.
     """
     if isinstance(lm, HFLM):
         return options
@@ -100,13 +100,13 @@ def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
 def _there(
     lm: LM, resume: Resume, pairs: Sequence[Pair], options: SuffixOptions, before: str | None
 ) -> Findings[SuffixFinding] | None:
-    """What the folder that the options name holds of the pairs; None where they name none."""
+    """Return the findings on the pairs in the folder that the options name, or None without a folder."""
     if options.resume is None:
         return None
     compared = None if options.comparing_lm is None else files_fingerprint(options.comparing_lm)
     untuned = {} if options.untuned is None else {"untuned": files_fingerprint(options.untuned)}
     read_by = None if isinstance(lm, HFLM) else options.given.get("tokenizer")
-    asked = {
+    decisive = {
         "settings": settings_hash(options, before),
         "keep": options.request.keep,
         "data": pairs_hash(options.attacked()),
@@ -115,7 +115,7 @@ def _there(
         **untuned,
     }
     items = [pair.id for pair in pairs]
-    return resume.findings(options.resume, options.model_id, TASK, asked, items, suffix_finding_from_json)
+    return resume.findings(options.resume, options.model_id, TASK, decisive, items, suffix_finding_from_json)
 
 
 def _found(
@@ -136,16 +136,18 @@ def _found(
     extra = {} if trained is None else {"trained": trained.to_json()}
     access = _access(lm, target, options)
 
-    def stamped(each: SuffixFinding) -> SuffixFinding:
-        return dataclasses.replace(each, data=data, settings_hash=digest, access=access, extra={**each.extra, **extra})
+    def stamped(finding: SuffixFinding) -> SuffixFinding:
+        return dataclasses.replace(
+            finding, data=data, settings_hash=digest, access=access, extra={**finding.extra, **extra}
+        )
 
     processes = processes_of(lm)
 
-    def add(place: int, each: SuffixFinding) -> None:
+    def add(index: int, finding: SuffixFinding) -> None:
         if processes is not None:
             processes.look()
         if there is not None:
-            there.add(place, each.scheme, stamped(each).to_json())
+            there.add(index, finding.scheme, stamped(finding).to_json())
 
     findings = attack_pairs(
         target,
@@ -162,20 +164,20 @@ def _found(
 
 
 def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:
-    """What drawing and choosing takes of the model and besides; a prompt was tuned with its weights."""
+    """Return the access that drawing and choosing need; a tuned prompt needs the weights."""
     prompted = isinstance(lm, HFLM) and has_soft_prompt(lm.model)
     likelihoods = "" if target.only_writes else ", and likelihoods"
     black = f"{TEXT}{likelihoods}" if isinstance(target, HarnessSuffixes) else NEXT_TOKEN
     taken = [f"{WEIGHTS}, for a prompt tuned on other pairs" if prompted else black]
-    taken += ["and another model of the same tokenizer"] * (options.request.confidence == "comparing_lm")
+    taken += ["and another model with an equal tokenizer"] * (options.request.confidence == "comparing_lm")
     taken += ["and other pairs of the training data"] * (options.request.confidence == TRAINED)
     return ", ".join(taken)
 
 
 def settings_hash(options: SuffixOptions, before: str | None = None) -> str:
-    """A fingerprint of all that decides what is found out about a pair by a model, but for the pair: a SHA-256.
+    """Return a SHA-256 of all settings that determine the findings on a pair.
 
-    ``before`` is what a chat template puts before every prefix, if one is applied.
+    ``before`` is the text that a chat template puts before every prefix, if a template is applied.
     """
     request = {name: value for name, value in dataclasses.asdict(options.request).items() if name != "keep"}
     fitted_on = options.fitted_on()
@@ -191,7 +193,8 @@ def settings_hash(options: SuffixOptions, before: str | None = None) -> str:
 
 
 def _trained(target: DrawsSuffixes, options: SuffixOptions, bar: Callable[..., Any]) -> TrainedConfidence | None:
-    """The confidence fitted, None if none is wanted, or none can be had and guesses are chosen by another."""
+    """Return the fitted confidence; None if none is requested, or it cannot be fitted and guesses are chosen by
+    another."""
     pairs = options.fitted_on()
     if not pairs:
         return None
@@ -208,9 +211,10 @@ def _trained(target: DrawsSuffixes, options: SuffixOptions, bar: Callable[..., A
 def suffix_target(
     lm: LM, pairs: Sequence[Pair], tokenizer: str | None = None, before: str | None = None
 ) -> DrawsSuffixes:
-    """What suffixes are drawn from: token ids straight from a causal ``HFLM``, text from any other harness model.
+    """Return the target for draws: token ids for a causal ``HFLM``, text for any other model of the harness.
 
-    ``before`` is what a chat template puts before every prefix. Raises TargetError where the model takes text alone.
+    ``before`` is the text that a chat template puts before every prefix. Raises TargetError if the model takes only
+    text.
     """
     if isinstance(lm, HFLM) and lm.backend == "causal":
         spoken: Any = lm.tokenizer
@@ -218,7 +222,7 @@ def suffix_target(
         for pair in pairs:
             embedded.check([(*pair.prefix, *pair.suffix)], str(pair))
         texts = spoken.batch_decode([list(pair.prefix[:CHECK_TOKENS]) for pair in (pairs[0], pairs[-1])])
-        # No text is scored here from its first token on, so a tokenizer that has none to begin with will do.
+        # No text is scored here from its first token, so a tokenizer without a first token is accepted.
         prefix = ANY_TOKEN if lm.prefix_token_id is None else lm.prefix_token_id
         shown = [text or "." for text in texts]
         target = fast_target(lm, HarnessTarget(lm), shown, private=True, prefix=prefix)

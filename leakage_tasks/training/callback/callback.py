@@ -41,8 +41,9 @@ class ExposureCallback(TrainerCallback):
     ``ExposureCallback("canaries.jsonl").attach(trainer)`` is all it takes: means and maximum go to
     ``trainer.state.log_history`` and to whatever the trainer reports to, as ``leakage/exposure_x1`` (planted once, the
     headline), ``leakage/exposure_x4`` and so on, ``leakage/exposure_mean`` (all together), ``leakage/exposure_max`` and
-    ``leakage/exposure_controls``, in bits (The Secret Sharer, section 6.1). The trained weights are the same to the bit
-    as without it.
+    ``leakage/exposure_controls``, in bits (The Secret Sharer, section 6.1). ``leakage/exposure_x1_at_least`` is
+    logged if ``leakage/exposure_x1`` is a lower bound: the share of its canaries whose rank the budget could not
+    estimate. The trained weights are the same to the bit as without it.
 
     ``every`` is ``"epoch"`` or a number of steps. A point is left out where measuring it would take more than ``share``
     of the time trained so far; the first look and the last are always taken, and None leaves none out. ``canaries`` is

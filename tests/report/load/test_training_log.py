@@ -10,7 +10,13 @@ import pytest
 
 from leakage_tasks.attacks import Finding
 from leakage_tasks.core.errors import OptionError, ResultsError
-from leakage_tasks.report.load.training_log import TrainingCurves, curves_of_log, exposure_entry, read_curves
+from leakage_tasks.report.load.training_log import (
+    TrainingCurves,
+    curves_of_log,
+    exposure_entry,
+    read_curves,
+    read_history,
+)
 
 
 def finding(exposure: float, times: int, **given) -> Finding:
@@ -43,6 +49,7 @@ def test_an_entry_holds_means_by_repetitions_maximum_bound_and_what_is_known():
             "leakage/exposure_controls": 2.0,
             "leakage/exposure_x1": 3.0,
             "leakage/exposure_x10": 9.0,
+            "leakage/exposure_x10_at_least": 1.0,
             "leakage/exposure_bound": 30.0,
             "leakage/share_with_interval": 2 / 3,
         }
@@ -118,6 +125,28 @@ def test_the_demos_history_is_read_as_means_of_its_canaries(tmp_path):
         log2_size=29.9,
         loss_unit="bits a character",
     )
+
+
+def test_lower_bounds_are_read_back_as_such(tmp_path):
+    log = [
+        looked(0, 0, finding(1.0, 1), finding(2.0, 10, method="lower_bound"), finding(3.0, 10)),
+        looked(
+            10, 2.0, finding(6.0, 1, method="lower_bound"), finding(20.0, 10), finding(0.5, 0, method="lower_bound")
+        ),
+    ]
+    assert log[0]["leakage/exposure_x10_at_least"] == 0.5
+    assert curves_of_log(log).bounds == {1: [2.0], 10: [0]}
+    assert curves_of_log(log, "step").bounds == {1: [10], 10: [0]}
+    assert curves_of_log(LOG).bounds == {}
+
+
+def test_lower_bounds_in_the_demos_history_are_read_back_as_such(tmp_path):
+    path = demo(tmp_path, [])
+    data = json.loads(path.read_text())
+    data["exposures"][1]["bound"] = data["exposures"][3]["bound"] = True
+    path.write_text(json.dumps(data))
+    assert [point.bound for point in read_history(path)] == [False, True, False, True, False, False, False, False]
+    assert read_curves(path).bounds == {10: [1]}
 
 
 def test_the_demo_knows_no_steps(tmp_path):

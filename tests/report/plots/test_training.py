@@ -83,3 +83,11 @@ def test_the_same_run_is_the_same_file(tmp_path, kind):
     one, again = (save(draw_training(RUN), tmp_path / f"{name}.{kind}").read_bytes() for name in ("one", "again"))
     other = save(draw_training(dataclasses.replace(RUN, over="step")), tmp_path / f"other.{kind}").read_bytes()
     assert one == again != other
+
+
+def test_lower_bounds_are_hollow_and_the_legend_says_so():
+    figure = draw_training(dataclasses.replace(RUN, bounds={10: [2, 3]}))
+    marks = [line for line in figure.axes[1].lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
+    assert [list(map(tuple, line.get_xydata())) for line in marks] == [[(2, 8), (3, 12)]]
+    assert "hollow: at least this value" in words(figure)
+    assert "hollow: at least this value" not in words(draw_training(RUN))

@@ -132,9 +132,7 @@ def test_too_few_words_are_said() -> None:
     from leakage_tasks.research.canary_inversion.experiment import utterances
 
     training = utterances(tagger_ground("small", "snips")).training
-    with pytest.raises(
-        LeakageError, match="utterances of snips have 8 words of letters, 10 are asked for: take a larg"
-    ):
+    with pytest.raises(LeakageError, match="utterances of snips have 8 words of letters, 10 are needed: use a larg"):
         set_words(training, 10, "snips")
 
 

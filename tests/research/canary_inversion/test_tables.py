@@ -43,7 +43,7 @@ from leakage_tasks.research.canary_inversion.experiment import (
     vectors_of,
 )
 from leakage_tasks.research.canary_inversion.trials import PATTERNS, run, split, victims
-from leakage_tasks.research.framework.jobs import trials_run
+from leakage_tasks.research.framework.jobs import run_trials
 from leakage_tasks.research.framework.registry import STUDIES, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 from leakage_tasks.research.framework.trials import TrialStore
@@ -313,7 +313,7 @@ def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
     study, plan, found = STUDIES["nlu/table-2"], StudyPlan("smoke", trials=2), []
     for jobs in (1, 2):
         store = TrialStore(tmp_path / str(jobs))
-        trials = trials_run(store, study, study.trials(plan)[:2], jobs)  # type: ignore[index]
+        trials = run_trials(store, study, study.trials(plan)[:2], jobs)  # type: ignore[index]
         found.append({json.dumps(trial.config): trial.result for trial in trials})
     assert found[0] == found[1]
 
@@ -364,7 +364,7 @@ def test_made_vectors_are_written_once(tmp_path: Path) -> None:
 
 
 def test_published_vectors_that_are_not_there_are_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(LeakageError, match=r"x\.vec: not there"):
+    with pytest.raises(LeakageError, match=r"x\.vec: no such file"):
         vectors_of(TaggerExperiment(vectors="x.vec"), [], [], tmp_path)
 
 
@@ -435,4 +435,4 @@ def test_table_5_tells_whether_r_1000_leaks_most() -> None:
 def test_what_no_run_at_a_scale_tells_says_what_it_takes() -> None:
     fewer, more = _most_leaked(SMALL, {1000: 1})
     assert (fewer.holds, fewer.takes) == (True, "")
-    assert (more.holds, more.takes) == (None, "this scale does not try that many copies: run it at --scale paper")
+    assert (more.holds, more.takes) == (None, "this scale has fewer copies: run it at `--scale paper`")

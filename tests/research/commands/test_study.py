@@ -93,19 +93,19 @@ def test_control_c_says_how_to_go_on(study: Study, toy: Toy, leakage: Leakage, t
     toy.stop_after = 2
     code, _, err = leakage("study", "run", "coins", "--scale", "smoke", "-o", tmp_path)
     assert code == 130
-    assert err.endswith("leakage: stopped; the same command goes on with the trials that are left\n")
+    assert err.endswith("leakage: stopped; run the command again to continue with the remaining trials\n")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["coins/table-2"], "no study is called 'coins/table-2': did you mean 'coins/table-1'?"),
-        (["xyz"], "no study is called 'xyz': 'leakage study list' names them all"),
+        (["xyz"], "no study is called 'xyz': run 'leakage study list' for all names"),
         (["coins", "--scale", "smok"], "--scale is 'smok': did you mean 'smoke'?"),
         (["coins", "--scale", "huge!"], "--scale is 'huge!': use smoke, small or paper"),
         (["coins"], "study coins/table-1 has no scale small: use smoke, paper"),
-        (["coins", "--scale", "smoke", "--trials", "0"], "--trials is 0: give 1 or more"),
-        (["coins", "--scale", "smoke", "--jobs", "-1"], "--jobs is -1: give 1 or more"),
+        (["coins", "--scale", "smoke", "--trials", "0"], "--trials is 0: use 1 or more"),
+        (["coins", "--scale", "smoke", "--jobs", "-1"], "--jobs is -1: use 1 or more"),
     ],
 )
 def test_what_is_wrong_is_one_line(study: Study, leakage: Leakage, arguments: list[str], message: str) -> None:

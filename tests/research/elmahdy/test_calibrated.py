@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.research.elmahdy import calibrated, calibrated_trials, trials
-from leakage_tasks.research.framework.gains import cell_itself
+from leakage_tasks.research.framework.gains import cell_value
 from leakage_tasks.research.framework.papers import KNOWN_PAPERS
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured
@@ -55,7 +55,7 @@ def test_its_row_shows_the_gain_over_all_victims() -> None:
     item = next(item for item in KNOWN_PAPERS["elmahdy"].beyond if item.study == "calibrated")
     rows = report.to_json()["rows"]
     gain = item.gain(stored(rows=rows))
-    assert gain == cell_itself({"copies": "all"}, calibrated.GAIN)(stored(rows=rows))
+    assert gain == cell_value({"copies": "all"}, calibrated.GAIN)(stored(rows=rows))
     assert gain is not None
     assert gain.value > 1.9
 

@@ -112,8 +112,8 @@ def test_claims_on_supporting_canaries_follow_the_places(every, one, none):
     trials = [trial(victim(SMALL, 0, supporting="one", supporting_repetitions=r), *one) for r in (99, 50, 25)]
     trials += [trial(victim(SMALL, 0, supporting="none"), *none), trial(main_victim(SMALL, 0), *every)]
     found = verdicts(elmahdy.table_4(trials, SMALL))
-    assert found["a supporting canary in all other classes beats none"] is (every < none)
-    assert found["a supporting canary in one class beats none"] is (one < none)
+    assert found["a supporting canary in all other classes beats having no supporting canary"] is (every < none)
+    assert found["a supporting canary in one class beats having no supporting canary"] is (one < none)
 
 
 def test_an_outcome_has_a_mean_place_where_all_are_ranked():

@@ -12,7 +12,7 @@ import torch
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.research.ethicist import limits
 from leakage_tasks.research.ethicist.limit_trials import (
-    CARRIED,
+    TRANSFERRED,
     family,
     prefix_trials,
     random_pairs,
@@ -21,7 +21,7 @@ from leakage_tasks.research.ethicist.limit_trials import (
     transfer_trials,
     ways,
 )
-from leakage_tasks.research.ethicist.prompt_transfer import behind, carry
+from leakage_tasks.research.ethicist.prompt_transfer import transfer_prompt, with_prompt
 from leakage_tasks.research.ethicist.victims import read_on, suffixes_of
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.victims.pair_lm import SMOKE as RECIPE
@@ -92,7 +92,7 @@ def test_random_pairs_are_as_many_and_as_long_as_the_benchmarks_and_none_of_them
 
 def test_random_pairs_of_a_public_model_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LEAKAGE_DATA", str(tmp_path))
-    with pytest.raises(LeakageError, match="random_pairs: no such folder: put prefixes and suffixes from random"):
+    with pytest.raises(LeakageError, match="random_pairs: no such folder: save prefixes and suffixes from random"):
         random_pairs(prefix_trials(StudyPlan("paper"))[0])
 
 
@@ -100,7 +100,7 @@ def test_a_prompt_goes_over_as_it_is_between_models_of_one_width_alone() -> None
     victims = family(SMALL)
     assert list(victims) == ["3 × 128", "2 × 128", "3 × 192"]
     source, twin, main = victims.values()
-    assert ways(source, twin)[2:] == CARRIED
+    assert ways(source, twin)[2:] == TRANSFERRED
     assert "as it is" not in ways(source, main)
     assert list(family(StudyPlan("paper"))) == ["125M", "1.3B", "2.7B", "6B"]
 
@@ -117,8 +117,8 @@ def test_what_is_carried_over_is_set_against_no_prompt(carried: float, verdict: 
     trials = [trial(each, shares.get(each["way"], carried)) for each in transfer_trials(SMALL)]
     report = limits.transfer(trials, SMALL)
     found = verdicts(report)
-    assert found["3 × 192: a prompt carried over (linear map) lifts recall over none"] is verdict
-    assert found["3 × 192: its own prompt has more recall than one carried over (linear map)"] is True
+    assert found["3 × 192: a transferred prompt (linear map) lifts recall"] is verdict
+    assert found["3 × 192: its own prompt has more recall than a transferred one (linear map)"] is True
     row = next(row for row in report.rows if (row["model"], row["prompt"]) == ("3 × 192", "linear map"))
     assert row["recall gained"].value == pytest.approx(carried - 0.3)
 
@@ -128,26 +128,26 @@ def test_the_linear_map_is_the_one_of_least_squares() -> None:
     stream = torch.Generator().manual_seed(0)
     source, mapped = torch.randn(50, 6, generator=stream), torch.randn(6, 9, generator=stream)
     prompt = torch.randn(4, 6, generator=stream)
-    assert torch.allclose(carry(prompt, source, source @ mapped, "linear map"), prompt @ mapped, atol=1e-4)
+    assert torch.allclose(transfer_prompt(prompt, source, source @ mapped, "linear map"), prompt @ mapped, atol=1e-4)
     target = torch.randn(50, 9, generator=stream)
-    found = carry(torch.eye(6), source, target, "linear map")
+    found = transfer_prompt(torch.eye(6), source, target, "linear map")
     assert (source.T @ (source @ found - target)).abs().max() < 1e-3
 
 
 def test_nearest_tokens_are_those_of_highest_cosine() -> None:
     source, target = torch.tensor([[1.0, 0.0], [0.0, 5.0], [-1.0, -1.0]]), torch.arange(9.0).reshape(3, 3)
     prompt = torch.tensor([[0.1, 0.2], [-3.0, -2.0], [9.0, 3.0]])
-    assert carry(prompt, source, target, "nearest tokens").tolist() == target[[1, 2, 0]].tolist()
+    assert transfer_prompt(prompt, source, target, "nearest tokens").tolist() == target[[1, 2, 0]].tolist()
 
 
 def test_tables_of_unequal_length_share_their_first_tokens() -> None:
     source, target = torch.eye(3), torch.cat([2 * torch.eye(3), torch.full((2, 3), 9.0)])
-    assert torch.allclose(carry(torch.ones(1, 3), source, target, "linear map"), torch.full((1, 3), 2.0))
+    assert torch.allclose(transfer_prompt(torch.ones(1, 3), source, target, "linear map"), torch.full((1, 3), 2.0))
 
 
 def test_another_way_is_refused() -> None:
-    with pytest.raises(ValueError, match="no way of carrying"):
-        carry(torch.ones(1, 2), torch.eye(2), torch.eye(2), "by hand")
+    with pytest.raises(ValueError, match="not a way to transfer"):
+        transfer_prompt(torch.ones(1, 2), torch.eye(2), torch.eye(2), "by hand")
 
 
 @pytest.fixture(scope="module")
@@ -166,7 +166,7 @@ def test_a_model_behind_a_prompt_costs_what_it_does_after_the_prompts_vectors(sh
     ids = torch.tensor([[*tokens, *prefix, *suffix]])
     logits = target.sampler.target.model(input_ids=ids).logits[0, -4:-1].double()
     expected = -logits.log_softmax(-1)[range(3), suffix] / np.log(2)
-    (found,) = behind(target, table[tokens]).score([prefix], [suffix], DecodingConfig())
+    (found,) = with_prompt(target, table[tokens]).score([prefix], [suffix], DecodingConfig())
     assert found.own == pytest.approx(expected.detach().numpy(), abs=1e-3)
 
 

@@ -164,7 +164,7 @@ def test_claims_of_table_2_follow_the_trials(lower, higher, verdict):
 
 @pytest.mark.parametrize(("order", "verdict"), [(-1.0, True), (1.0, None)])
 def test_the_same_guesses_are_ordered_by_either_confidence(order, verdict):
-    words = "the same guesses ordered by calibrated confidence give a higher recall_early_stop than by perplexity"
+    words = "guesses ordered by calibrated confidence give a higher recall_early_stop than by perplexity"
     assert verdicts(table_2(0.3, 0.5, 0.4, order))[words] is verdict
 
 
@@ -251,8 +251,8 @@ def test_figure_5_tells_falling_and_slowing():
     made = sweep(lambda s, p: tuned(SMALL, s) if p else untuned(SMALL, s), "suffix", shares)
     found = verdicts(ethicist_figures.figure_5([with_views(each, suffix_50=guesses(0.5)) for each in made], SMALL))
     assert found["recall of Perplexity falls as the suffix grows"] is True
-    assert found["recall of Ethicist falls more slowly a token beyond 20 tokens than before"] is True
-    assert found["recall_early_stop falls most slowly a token with Ethicist"] is None
+    assert found["recall of Ethicist falls more slowly per token beyond 20 tokens than before"] is True
+    assert found["recall_early_stop falls most slowly per token with Ethicist"] is None
 
 
 def test_figure_8_tells_what_more_draws_bring():
@@ -305,5 +305,5 @@ def test_a_trained_confidence_is_set_against_the_calibrated_one():
 
 def test_missing_public_pairs_are_asked_for(monkeypatch, tmp_path):
     monkeypatch.delenv("LEAKAGE_DATA", raising=False)
-    with pytest.raises(LeakageError, match="the public pairs are not here: set LEAKAGE_DATA"):
+    with pytest.raises(LeakageError, match="the public pairs are missing: set LEAKAGE_DATA"):
         pairs_of(untuned(SMALL, 0), tmp_path)

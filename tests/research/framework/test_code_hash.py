@@ -1,7 +1,8 @@
-"""A study's code is told apart by what its trials import, and by nothing else."""
+"""The hash of a study's code depends on the code that its trials import, and on nothing else."""
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from leakage_tasks.research.elmahdy.trials import run as elmahdy_run
 from leakage_tasks.research.framework import code_hash
+from leakage_tasks.research.framework.code_hash import normalized
 from leakage_tasks.research.secret_sharer.trials import run as secret_sharer_run
 
 FILES = {
@@ -24,7 +26,7 @@ FILES = {
 
 @pytest.fixture
 def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A package of rooms in the place of the papers'."""
+    """A package that replaces the packages of the papers."""
     for name, text in FILES.items():
         path = tmp_path / "rooms" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,7 +35,7 @@ def rooms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (tmp_path / "rooms" / folder / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(code_hash, "ROOM", "rooms.")
-    monkeypatch.setattr(code_hash, "APART", "rooms.framework.")
+    monkeypatch.setattr(code_hash, "EXCLUDED", "rooms.framework.")
     yield tmp_path / "rooms"
     for name in [name for name in sys.modules if name.partition(".")[0] == "rooms"]:
         del sys.modules[name]
@@ -48,14 +50,14 @@ def hash_now() -> str | None:
 
 
 @pytest.mark.parametrize("name", ["trials.py", "victims/lstm.py", "victims/text.py"])
-def test_an_edit_of_what_trials_import_tells(rooms: Path, name: str) -> None:
+def test_an_edit_of_imported_code_changes_the_hash(rooms: Path, name: str) -> None:
     before = hash_now()
     (rooms / name).write_text(FILES[name] + "more = 1\n")
     assert hash_now() != before
 
 
 @pytest.mark.parametrize("name", ["tables.py", "victims/gru.py", "framework/shared.py"])
-def test_an_edit_of_anything_else_does_not(rooms: Path, name: str) -> None:
+def test_an_edit_of_other_code_does_not(rooms: Path, name: str) -> None:
     before = hash_now()
     (rooms / name).write_text(FILES[name] + "more = 1\n")
     assert hash_now() == before
@@ -63,10 +65,68 @@ def test_an_edit_of_anything_else_does_not(rooms: Path, name: str) -> None:
 
 def test_code_without_a_source_has_no_hash() -> None:
     def run() -> None:
-        """Of a notebook's cell."""
+        """A function of a notebook's cell."""
 
     run.__module__ = "nowhere"
     assert code_hash.code_of(run) is None
+
+
+CODE = """
+def score(rows, *, floor=0.5):
+    kept = [row for row in rows if row > floor]
+    return sorted(kept, key=lambda value: -value)
+"""
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        CODE.replace("    kept =", '    """Return rows, the largest first."""\n    # A comment.\n\n    kept ='),
+        CODE.replace("kept", "large_rows").replace("value", "row_value"),
+        CODE.replace("row for row in rows if row >", "each for each in rows if each >"),
+        CODE.replace(
+            "sorted(kept, key=lambda value: -value)", "sorted(\n        kept,\n        key=lambda value: -value,\n    )"
+        ),
+        "from __future__ import annotations\n" + CODE + '"""An attribute\'s docstring."""\n',
+    ],
+)
+def test_prose_layout_and_local_names_do_not_count(edited: str) -> None:
+    plain = "from __future__ import annotations\n" + CODE if "__future__" in edited else CODE
+    assert normalized(ast.parse(edited)) == normalized(ast.parse(plain))
+
+
+@pytest.mark.parametrize(
+    "edited",
+    [
+        CODE.replace("0.5", "0.6"),
+        CODE.replace("row >", "row >="),
+        CODE.replace("rows", "values"),
+        CODE.replace("floor", "least"),
+        CODE.replace("score", "rank"),
+        CODE.replace("return sorted(kept", "return sorted(rows"),
+        CODE.replace("-value", "-floor"),
+    ],
+)
+def test_everything_else_counts(edited: str) -> None:
+    assert normalized(ast.parse(edited)) != normalized(ast.parse(CODE))
+
+
+def test_swapped_variables_count() -> None:
+    first, second = (f"def f(x):\n    a, b = x\n    return {pair}" for pair in ("a - b", "b - a"))
+    assert normalized(ast.parse(first)) != normalized(ast.parse(second))
+
+
+def test_strings_are_code_unless_they_are_statements() -> None:
+    assert normalized(ast.parse("x = 'a'")) != normalized(ast.parse("x = 'b'"))
+    assert normalized(ast.parse("'a'\nx = 1")) == normalized(ast.parse("x = 1"))
+
+
+def test_a_move_in_the_rest_of_the_package_does_not_count() -> None:
+    old, new, other = "leakage_tasks.core.a import f", "leakage_tasks.core.b import f", "leakage_tasks.core.b import g"
+    assert normalized(ast.parse(f"from {old}")) == normalized(ast.parse(f"from {new}"))
+    assert normalized(ast.parse(f"from {old}")) != normalized(ast.parse(f"from {other}"))
+    room = "from leakage_tasks.research.victims.{} import train"
+    assert normalized(ast.parse(room.format("a"))) != normalized(ast.parse(room.format("b")))
 
 
 def test_papers_have_hashes_of_their_own() -> None:

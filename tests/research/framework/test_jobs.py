@@ -16,10 +16,10 @@ import pytest
 
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.research.framework.jobs import trials_run
+from leakage_tasks.research.framework.jobs import run_trials
 from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan
 from leakage_tasks.research.framework.runner import run_studies
-from leakage_tasks.research.framework.shared import sole_maker
+from leakage_tasks.research.framework.shared import create_once
 from leakage_tasks.research.framework.trials import TrialStore
 from tests.conftest import ROOT
 from tests.research.toy import Toy, make_study
@@ -113,7 +113,7 @@ def with_run(study: Study, run: Callable[[Config, Path], Result]) -> Study:
 
 
 def test_they_run_at_once(study: Study, tmp_path: Path) -> None:
-    trials = list(trials_run(TrialStore(tmp_path), with_run(study, meet), PAIR, 2))
+    trials = list(run_trials(TrialStore(tmp_path), with_run(study, meet), PAIR, 2))
     assert len({trial.result["process"] for trial in trials} - {os.getpid()}) == 2
 
 
@@ -132,7 +132,7 @@ def test_studies_of_one_paper_share_trials_afresh(study: Study, toy: Toy, tmp_pa
 
 
 def test_bars_are_silent(study: Study, tmp_path: Path) -> None:
-    trials = trials_run(TrialStore(tmp_path), with_run(study, bars), PAIR, 2)
+    trials = run_trials(TrialStore(tmp_path), with_run(study, bars), PAIR, 2)
     assert [trial.result for trial in trials] == [{"silent": True}] * 2
 
 
@@ -153,14 +153,14 @@ def test_bars_are_silent(study: Study, tmp_path: Path) -> None:
 def test_one_that_fails_stops_all(study: Study, tmp_path: Path, how: str, kind: type[Exception], message: str) -> None:
     store, configs = TrialStore(tmp_path), stopping(how)
     with pytest.raises(kind, match=message):
-        list(trials_run(store, with_run(study, stop_second), configs, 2))
+        list(run_trials(store, with_run(study, stop_second), configs, 2))
     nothing_is_left(store.shared)
     assert [store.saved(stop_second, config) is not None for config in configs] == [True] + [False] * 5
 
 
 def test_an_end_stops_the_others(study: Study, tmp_path: Path) -> None:
     store = TrialStore(tmp_path)
-    trials = trials_run(store, with_run(study, stop_second), stopping("hangs"), 2)
+    trials = run_trials(store, with_run(study, stop_second), stopping("hangs"), 2)
     next(trials)
     both_hang(store.shared)
     trials.close()
@@ -175,7 +175,7 @@ def test_no_process_outlives_the_first(tmp_path: Path, told: signal.Signals) -> 
         # Programs that a shell starts in the background are told to let Ctrl-C pass.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "study = with_run(make_study(Toy()), stop_second)\n"
-        "if __name__ == '__main__': list(trials_run(TrialStore(Path(sys.argv[1])), study, stopping('hangs'), 2))"
+        "if __name__ == '__main__': list(run_trials(TrialStore(Path(sys.argv[1])), study, stopping('hangs'), 2))"
     )
     running = subprocess.Popen(
         [sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, start_new_session=True, stderr=subprocess.PIPE, text=True
@@ -192,7 +192,7 @@ def test_no_process_outlives_the_first(tmp_path: Path, told: signal.Signals) -> 
 
 
 def test_no_jobs_are_refused(study: Study, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="^--jobs is 0: give 1 or more$"):
+    with pytest.raises(OptionError, match="^--jobs is 0: use 1 or more$"):
         next(run_studies([study], SMOKE, tmp_path, jobs=0))
 
 
@@ -200,10 +200,10 @@ def test_one_makes_what_several_need(tmp_path: Path) -> None:
     place, told = tmp_path / "model", list[bool]()
 
     def ask() -> None:
-        with sole_maker(place) as missing:
+        with create_once(place) as missing:
             told.append(missing)
 
-    with sole_maker(place) as missing:
+    with create_once(place) as missing:
         asking = threading.Thread(target=ask)
         asking.start()
         asking.join(0.3)
@@ -217,13 +217,13 @@ def test_one_makes_what_several_need(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_locked_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     place = tmp_path / "file" / "model"
-    with pytest.raises(LeakageError, match=r"cannot be locked .*: choose another --output"), sole_maker(place):
+    with pytest.raises(LeakageError, match=r"cannot be locked .*: choose another --output"), create_once(place):
         pytest.fail("locked")
 
 
 def test_a_maker_that_fails_leaves_it_to_the_next(tmp_path: Path) -> None:
     place = tmp_path / "model"
-    with pytest.raises(RuntimeError), sole_maker(place):
+    with pytest.raises(RuntimeError), create_once(place):
         raise RuntimeError
-    with sole_maker(place) as missing:
+    with create_once(place) as missing:
         assert missing

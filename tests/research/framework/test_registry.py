@@ -18,7 +18,7 @@ def test_studies_come_in_the_order_asked_for_each_once(study: Study, toy: Toy) -
 
 @pytest.mark.parametrize("name", ["coins", "coins/", "/table-1", "a/b/c", "coins/trials", "coins/shared"])
 def test_names_that_make_no_folder_are_refused(study: Study, toy: Toy, name: str) -> None:
-    with pytest.raises(ValueError, match="write paper/table"):
+    with pytest.raises(ValueError, match="use paper/table"):
         register(make_study(toy, name))
 
 

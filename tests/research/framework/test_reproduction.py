@@ -1,4 +1,4 @@
-"""What the page says of made-up results, rule by rule."""
+"""Verdicts on made-up results, rule by rule."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ STUDY = make_study(Toy())
 
 
 def rows_of(*results: StoredResult, paper: Paper = PAPER, studies: Sequence[Study] = (STUDY,)) -> dict[str, PageRow]:
-    found = outcome(paper, results, {study.name: study for study in studies}).rows
-    return {row["part"]: row for row in found}
+    rows = outcome(paper, results, {study.name: study for study in studies}).rows
+    return {row["part"]: row for row in rows}
 
 
 def verdicts(*p_values: float | None, holds: bool | None = True) -> list[str]:
     """The verdicts of claims A, B and C with these p-values."""
     claims = [claim(f"{letter} holds", holds, p) for letter, p in zip("ABC", p_values, strict=True)]
     rows = rows_of(stored(claims=claims))
-    return [rows[f"Table 1, claim {number}"]["verdict"].partition(":")[0] for number in (1, 2, 3)]
+    return [rows[f"Table 1 ({number})"]["verdict"].partition(":")[0] for number in (1, 2, 3)]
 
 
 def test_a_claim_has_to_bear_the_correction() -> None:
     """By hand: 0.01 × 3, then 0.03 × 2 = 0.06, then no less."""
-    assert verdicts(0.01, 0.03, 0.04) == ["reproduced", "cannot be told", "cannot be told"]
+    assert verdicts(0.01, 0.03, 0.04) == ["reproduced", "inconclusive", "inconclusive"]
     assert verdicts(0.01, 0.02, 0.04) == ["reproduced"] * 3
 
 
@@ -60,78 +60,71 @@ def test_what_is_no_test_counts_for_no_correction() -> None:
 
 
 def test_refuted_is_held_to_the_same() -> None:
-    assert verdicts(0.01, 0.03, 0.04, holds=False) == ["refuted", "cannot be told", "cannot be told"]
+    assert verdicts(0.01, 0.03, 0.04, holds=False) == ["refuted", "inconclusive", "inconclusive"]
 
 
-def test_what_cannot_be_told_says_how_many_runs_to_try() -> None:
-    row = rows_of(stored(claims=[claim("A holds", True, 0.04), claim("B holds", True, 0.04), claim("C holds", None)]))
-    again = "`--trials 6`"
-    assert row["Table 1, claim 1"]["verdict"] == (f"cannot be told: told only before the correction; more may: {again}")
-    assert row["Table 1, claim 3"]["verdict"] == f"cannot be told: the runs do not tell; more may: {again}"
+def test_an_inconclusive_claim_says_how_many_runs_it_requires() -> None:
+    claims = [claim("A holds", True, 0.04), claim("B holds", True, 0.04), claim("C holds", None)]
+    paper_outcome = outcome(PAPER, [stored(claims=claims)], {STUDY.name: STUDY})
+    shown = [row["verdict"] for row in paper_outcome.rows if "(" in row["part"]]
+    assert shown == ["inconclusive: significant only before correction"] * 2 + ["inconclusive"]
+    assert paper_outcome.required == {"more runs (`--trials 6`)": ["Table 1 (1)", "Table 1 (2)", "Table 1 (3)"]}
 
 
 def test_a_sentence_that_no_run_tells_is_no_matter_of_the_correction() -> None:
-    """Of claim A's two, one is told before the correction; of claim B's both are, one for and one against it."""
+    """One of claim A's tests is significant before correction; both of claim B's are, for and against it."""
     claims = [
         *(claim("A here", True, 0.04), claim("A there", None, 0.5)),
         *(claim("B here", True, 0.04), claim("B there", False, 0.04)),
     ]
-    found = outcome(PAPER, [stored(claims=claims)], {STUDY.name: STUDY}).judgements
-    assert [each and (each.holds, each.before) for each in found] == [(None, False), (None, True), (None, False)]
+    judgements = outcome(PAPER, [stored(claims=claims)], {STUDY.name: STUDY}).judgements
+    assert [item and (item.holds, item.only_uncorrected) for item in judgements] == [
+        (None, False),
+        (None, True),
+        (None, False),
+    ]
 
 
 def test_the_paper_s_scale_comes_before_smaller_ones_and_what_is_told_before_what_is_not() -> None:
-    def told(paper: bool | None, small: bool | None, p: float | None = None) -> tuple[bool | None, bool]:
+    def verdict(paper: bool | None, small: bool | None, p: float | None = None) -> tuple[bool | None, bool]:
         both = [
             stored(claims=[claim("A holds", small, p), claim("B holds", True, p)]),
             stored(scale="paper", claims=[claim("A holds", paper)]),
         ]
         first = outcome(PAPER, both, {STUDY.name: STUDY}).judgements[0]
         assert first is not None
-        return first.holds, first.before
+        return first.holds, first.only_uncorrected
 
-    assert told(paper=True, small=False) == (True, False)
-    assert told(paper=None, small=False) == (False, False)
-    assert told(paper=None, small=True, p=0.04) == (None, True)
+    assert verdict(paper=True, small=False) == (True, False)
+    assert verdict(paper=None, small=False) == (False, False)
+    assert verdict(paper=None, small=True, p=0.04) == (None, True)
 
 
 def test_what_more_runs_would_not_tell_says_what_would() -> None:
-    untold = claim("A holds", None) | {"takes": "it takes a larger model"}
-    row = rows_of(stored(claims=[untold, claim("B holds", True), claim("C holds", True)]))["Table 1, claim 1"]
-    assert row["verdict"] == "cannot be told: it takes a larger model"
+    undecided = claim("A holds", None) | {"takes": "a larger model"}
+    result = stored(claims=[undecided, claim("B holds", True), claim("C holds", True)])
+    assert outcome(PAPER, [result], {STUDY.name: STUDY}).required == {"a larger model": ["Table 1 (1)"]}
 
 
 def paper_with(**changed: str) -> Paper:
-    """The paper, of whose claims A alone is left, changed."""
+    """Return the paper with a changed claim A and no other claims."""
     (part,) = PAPER.parts
     return replace(PAPER, parts=(replace(part, claims=(replace(CLAIMS[0], **changed),)),))
 
 
-def test_a_claim_that_other_things_would_tell_says_so_instead_of_more_runs() -> None:
-    paper = paper_with(takes="more coins may")
-    row = rows_of(stored(claims=[claim("A holds", None)]), paper=paper)["Table 1, claim 1"]
-    assert row["verdict"] == "cannot be told: the runs do not tell; more coins may"
+def test_a_claim_may_require_something_else_than_more_runs() -> None:
+    paper = paper_with(takes="more coins")
+    required = outcome(paper, [stored(claims=[claim("A holds", None)])], {STUDY.name: STUDY}).required
+    assert required == {"more coins": ["Table 1 (1)"]}
 
 
 @pytest.mark.parametrize("holds", [True, False])
 @pytest.mark.parametrize(("scale", "said"), [("small", ": here coins are small"), ("paper", "")])
 def test_what_a_verdict_rests_on_is_said_at_the_smaller_scale(holds: bool, scale: str, said: str) -> None:
     result = stored(claims=[claim("A holds", holds)], scale=scale)
-    row = rows_of(result, paper=paper_with(caveat="here coins are small"))["Table 1, claim 1"]
+    where = "Table 1 (1)" if scale == "small" else "Table 1 (1) at `paper`"
+    row = rows_of(result, paper=paper_with(caveat="here coins are small"))[where]
     assert row["verdict"] == f"{'reproduced' if holds else 'refuted'}{said}"
-
-
-def test_how_a_set_up_differs_is_gathered_by_sentence() -> None:
-    (part,) = PAPER.parts
-    paper = replace(PAPER, parts=(part, replace(part, where="Table 2", lacks="No coin is at hand.")))
-    small, large = (
-        replace(found, report=replace(found.report, differences=["Coins are bent."]))
-        for found in (stored(), stored(scale="paper"))
-    )
-    assert outcome(paper, [small, large], {STUDY.name: STUDY}).differences == {
-        "Coins are bent.": ["Table 1", "Table 1 at `paper`", "Table 2", "Table 2 at `paper`"],
-        "No coin is at hand.": ["Table 2", "Table 2 at `paper`"],
-    }
 
 
 def test_every_claim_of_a_paper_has_a_test() -> None:
@@ -139,51 +132,58 @@ def test_every_claim_of_a_paper_has_a_test() -> None:
     assert [said.words for said in claims if not said.tested] == []
 
 
-def test_a_table_stands_for_its_claims() -> None:
-    rows = rows_of(stored(claims=[claim("A holds", True), claim("B holds", False), claim("C holds", None)], rows=ROWS))
-    table = rows["Table 1"]
-    assert table["verdict"] == "refuted: of 3 claims 1 reproduced, 1 refuted, 1 cannot be told"
-    assert (table["published"], table["measured"]) == ("0.9", "1 [0.292, 1] n=3")
-    assert (table["scale"], table["minutes"], table["ran on"]) == ("small", "2", "CPU")
-    assert table["command"] == "`leakage study run coins/table-1 --scale small --seed 0`"
+def test_a_part_with_a_published_value_has_a_row_of_its_own() -> None:
+    claims = [claim("A holds", True), claim("B holds", False), claim("C holds", None)]
+    table = rows_of(stored(claims=claims, rows=ROWS))["Table 1"]
+    assert (table["published"], table["measured"], table["verdict"]) == ("0.9", "1 [0.292, 1] n=3", "–")
 
 
 def test_all_sentences_of_a_claim_have_to_hold() -> None:
     claims = [claim("A here", True), claim("A there", False, 0.01), claim("B here", True), claim("C here", True)]
-    row = rows_of(stored(claims=claims))["Table 1, claim 1"]
+    row = rows_of(stored(claims=claims))["Table 1 (1)"]
     assert row["verdict"] == "refuted"
-    assert row["measured"] == "A here: as seen\nA there: as seen; p = 0.01, 0.01 corrected"
+    assert row["measured"] == "A here: as seen\nA there: as seen; p = 0.01"
 
 
 def test_a_claim_the_result_does_not_test() -> None:
-    row = rows_of(stored(claims=[claim("A holds", True)]))["Table 1, claim 2"]
-    assert row["verdict"].startswith("cannot be told: the result lacks its test; run it again: `leakage study run ")
+    row = rows_of(stored(claims=[claim("A holds", True)]))["Table 1 (2)"]
+    assert row["verdict"].startswith("inconclusive: the result lacks its test; run it again: `leakage study run ")
 
 
 def test_another_version() -> None:
     old = stored(claims=[claim("A holds", True)], versions={"lm-eval-leakage": "0.0.1"})
     rows = rows_of(old)
-    told = (
-        "cannot be told: made by version 0.0.1; run it again: `leakage study run coins/table-1 --scale small --seed 0`"
+    assert rows["Table 1 (1)"]["verdict"] == (
+        "inconclusive: made by version 0.0.1; run it again: `leakage study run coins/table-1 --scale small --seed 0`"
     )
-    assert rows["Table 1"]["verdict"] == rows["Table 1, claim 1"]["verdict"] == told
 
 
 def test_edited_code() -> None:
-    edited, same = (stored(claims=[claim("A holds", True)], code=[each]) for each in ("0123", code_of(STUDY.run)))
-    assert rows_of(edited)["Table 1"]["verdict"].startswith("cannot be told: made by edited code; run it again: `")
-    assert rows_of(same)["Table 1, claim 1"]["verdict"] == "reproduced"
+    edited, same = (stored(claims=[claim("A holds", True)], code=[code]) for code in ("0123", code_of(STUDY.run)))
+    assert rows_of(edited)["Table 1 (1)"]["verdict"].startswith("inconclusive: made by edited code; run it again: `")
+    assert rows_of(same)["Table 1 (1)"]["verdict"] == "reproduced"
 
 
-def test_code_that_was_not_noted_is_said() -> None:
-    row = rows_of(stored(claims=[claim("A holds", True)]))["Table 1, claim 1"]
-    assert (row["verdict"], row["made by"].partition(", ")[2]) == ("reproduced", "code not noted")
+def test_code_without_a_hash_counts_as_current() -> None:
+    assert rows_of(stored(claims=[claim("A holds", True)]))["Table 1 (1)"]["verdict"] == "reproduced"
+
+
+def test_many_tests_of_a_claim_show_the_weakest() -> None:
+    claims = [claim(f"A {number}", True, 0.001 / number, f"seen {number}") for number in range(1, 6)]
+    row = rows_of(stored(claims=[*claims, claim("B holds", True), claim("C holds", True)]))["Table 1 (1)"]
+    assert row["measured"] == "5 of 5 tests hold; the weakest: A 1: seen 1; p = 0.001"
+
+
+def test_long_evidence_is_shortened_and_its_p_corrected() -> None:
+    evidence = "; ".join([*(f"part {number}" for number in range(8)), "p = 1e-9, n = 3"])
+    row = rows_of(stored(claims=[claim("A holds", True, 1e-9, evidence)]))["Table 1 (1)"]
+    assert row["measured"] == "part 0; …; p ≤ 0.0001, n = 3"
 
 
 def test_too_few_seeds() -> None:
-    row = rows_of(stored(claims=[claim("A holds", True, 1e-9)], seeds=2))["Table 1, claim 1"]
+    row = rows_of(stored(claims=[claim("A holds", True, 1e-9)], seeds=2))["Table 1 (1)"]
     command = "`leakage study run coins/table-1 --scale small --seed 0 --trials 3`"
-    assert row["verdict"] == f"cannot be told: 2 of at least 3 seeds: {command}"
+    assert row["verdict"] == f"inconclusive: 2 of at least 3 seeds: {command}"
 
 
 def test_results_that_bear_no_verdict_count_for_no_correction() -> None:
@@ -196,24 +196,25 @@ def test_results_that_bear_no_verdict_count_for_no_correction() -> None:
     assert first.holds is True
 
 
-def test_what_was_not_run_says_what_it_takes() -> None:
+def test_a_part_without_a_result_says_how_to_run_it() -> None:
     paper = replace(PAPER, parts=(replace(PAPER.parts[0], without="needs a mint"), drawing("Figure 1", "a coin")))
-    found = outcome(paper, [], {STUDY.name: STUDY})
-    table, *claims, figure = found.rows
-    assert table["verdict"] == "cannot be told: not run; `paper` takes a mint; needs a mint"
-    assert table["command"] == "`leakage study run coins/table-1 --scale paper --trials 3`"
-    assert {row["verdict"] for row in claims} == {"cannot be told: not run, see the row of Table 1"}
-    assert figure["verdict"] == "nothing to measure"
-    assert found.judgements == [None] * 3
+    paper_outcome = outcome(paper, [], {STUDY.name: STUDY})
+    assert {row["verdict"] for row in paper_outcome.rows} == {"inconclusive: not run"}
+    command = "`leakage study run coins/table-1 --scale paper --trials 3`"
+    assert paper_outcome.absent == {
+        f"not run; {command} (`paper`: a mint; needs a mint)": ["Table 1"],
+        "nothing to measure": ["Figure 1"],
+    }
+    assert paper_outcome.judgements == [None] * 3
 
 
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
     [
-        (0.1, 0.3, "a gain"),
+        (0.1, 0.3, "gain"),
         (-0.1, 0.3, "no gain shown"),
-        (-0.3, -0.1, "a loss"),
-        (None, None, "cannot be told: no interval"),
+        (-0.3, -0.1, "loss"),
+        (None, None, "inconclusive: no interval"),
     ],
 )
 def test_gains_go_by_their_interval(low: float | None, high: float | None, verdict: str) -> None:
@@ -225,9 +226,9 @@ def test_gains_go_by_their_interval(low: float | None, high: float | None, verdi
 
 @pytest.mark.parametrize(
     ("low", "high", "verdict"),
-    [(-0.04, 0.04, "alike, to within 0.05"), (-0.06, 0.04, "not alike"), (0.01, 0.06, "not alike")],
+    [(-0.04, 0.04, "equal within 0.05"), (-0.06, 0.04, "not equal"), (0.01, 0.06, "not equal")],
 )
-def test_where_alike_is_best_the_interval_has_to_lie_within(low: float, high: float, verdict: str) -> None:
+def test_equality_requires_an_interval_within_the_margin(low: float, high: float, verdict: str) -> None:
     item = BeyondItem("other coins", "table-1", "coins", lambda result: Measured(0.01, low, high, 3), alike=0.05)
     (row,) = beyond_rows(replace(PAPER, beyond=(item,)), [stored()], {STUDY.name: STUDY})
     assert row["verdict"] == verdict
@@ -236,9 +237,9 @@ def test_where_alike_is_best_the_interval_has_to_lie_within(low: float, high: fl
 @pytest.mark.parametrize(
     ("claims", "verdict"),
     [
-        ([claim("A holds", True)], "a gain"),
-        ([claim("A holds", None)], "no gain shown: its test in the study does not tell"),
-        ([], "cannot be told: the result lacks its test; run it again: `leakage study run coins/table-1 *`"),
+        ([claim("A holds", True)], "gain"),
+        ([claim("A holds", None)], "no gain shown: its test is not significant"),
+        ([], "inconclusive: the result lacks its test; run it again: `leakage study run coins/table-1 *`"),
     ],
 )
 def test_a_gain_that_has_a_test_goes_by_it_too(claims: list[dict[str, Any]], verdict: str) -> None:
@@ -247,7 +248,7 @@ def test_a_gain_that_has_a_test_goes_by_it_too(claims: list[dict[str, Any]], ver
     assert fnmatchcase(row["verdict"], verdict)
 
 
-def test_every_study_stands_for_a_part_or_an_addition() -> None:
+def test_every_study_belongs_to_a_part_or_an_addition() -> None:
     items = [(paper.name, item.study) for paper in KNOWN_PAPERS.values() for item in (*paper.parts, *paper.beyond)]
     listed = {f"{paper}/{study}" for paper, study in items if study}
     elsewhere = {f"nlu/{sweep.name}-{data}" for sweep in SWEEPS for data in sets() if data != SNIPS}

@@ -189,7 +189,7 @@ def test_plans_it_cannot_follow(study: Study, tmp_path: Path, plan: StudyPlan, m
 
 def test_an_output_that_cannot_be_made(study: Study, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(LeakageError, match=r"cannot be made .* choose another --output"):
+    with pytest.raises(LeakageError, match=r"cannot create the folder .* choose another --output"):
         run_one(study, tmp_path / "file")
 
 

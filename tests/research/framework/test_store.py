@@ -53,12 +53,12 @@ def test_the_command_stores_and_makes_the_page(runs: Path, tmp_path: Path, leaka
     page = tmp_path / "page.md"
     code, out, err = leakage("study", "report", "--store", runs, "--results", tmp_path / "store", "-o", page)
     assert (code, err) == (0, "")
-    told = (
-        "Of 2 claims of 1 papers 1 are reproduced here and 1 refuted; 0 cannot be told, 0 of them because of the "
-        "correction for many tests alone."
+    summary = (
+        "Of 2 claims in 1 papers, 1 are reproduced, 1 are refuted and 0 are inconclusive, 0 of them only because of "
+        "the correction for many tests."
     )
-    assert told in page.read_text()
-    assert out == f"stored {tmp_path}/store/coins/paper/table-1.json\n{told}\nwritten to {page}\n"
+    assert summary in page.read_text()
+    assert out == f"stored {tmp_path}/store/coins/paper/table-1.json\n{summary}\nwritten to {page}\n"
 
 
 def test_the_page_counts_claims(runs: Path, tmp_path: Path) -> None:
@@ -68,9 +68,9 @@ def test_the_page_counts_claims(runs: Path, tmp_path: Path) -> None:
     register_paper(Paper("notes", "Notes", parts))
     write(tmp_path / "store", stored(claims=[claim("coin 0 hits", True, 0.04), claim("coin 1 hits", True, 0.04)]))
     page = reproduction_page(tmp_path / "store")
-    assert "0 are reproduced here and 0 refuted; 4 cannot be told, 2 of them because" in page
-    assert "tests alone; 2 not run." in page
-    assert "| cannot be told | because of the correction alone | not run |" in page
+    assert "0 are reproduced, 0 are refuted and 4 are inconclusive, 2 of them only because" in page
+    assert "many tests; 2 not run." in page
+    assert "| inconclusive | inconclusive by correction alone | not run |" in page
     assert "| [coins](#coins) | 2 | 0 | 0 | 2 | 2 | 0 |" in page
     assert "| [notes](#notes) | 2 | 0 | 0 | 2 | 0 | 2 |" in page
 
@@ -82,28 +82,26 @@ def test_a_cell_is_escaped(runs: Path, tmp_path: Path) -> None:
     assert r"P(a|b) &lt;b> 1" in cells
 
 
-def test_each_run_is_told_once_with_all_that_it_tells_of(
+def test_each_run_is_listed_once_with_all_its_parts(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known: Registry[Paper] = Registry("paper")
     monkeypatch.setattr(papers, "KNOWN_PAPERS", known)
     monkeypatch.setattr("leakage_tasks.research.framework.reproduction_page.KNOWN_PAPERS", known)
     claims = (PaperClaim("one wins", ("coin 1 *",)), PaperClaim("nought wins", ("coin 0 *",)))
-    parts = PaperPart("Table 1", "two coins", "table-1", claims=claims), PaperPart("Table 2", "the same", "table-1")
+    parts = PaperPart("Table 1", "two coins", "table-1", claims=claims), PaperPart("Table 2", "two coins", "table-1")
     register_paper(Paper("coins", "Coins", (*parts, drawing("Figure 1", "a coin"))))
     held = [claim("coin 1 wins", True), claim("coin 1 comes back", True), claim("coin 0 wins", None)]
     write(tmp_path / "store", stored(claims=held))
     lines = reproduction_page(tmp_path / "store").splitlines()
-    row = (
-        "| Table 1, claim 1 | one wins | said, without a figure | coin 1 wins: as seen<br>coin 1 comes back: as seen |"
-    )
-    assert f"{row} small | reproduced |" in lines
-    command = "`leakage study run coins/table-1 --scale small --seed 0`"
-    told = [line.split(" | ")[:3] for line in lines if command in line]
-    assert told == [["| Table 1, Table 2", "small", command]]
+    row = "| Table 1 (1) | one wins | no figure | coin 1 wins: as seen<br>coin 1 comes back: as seen | reproduced |"
+    assert row in lines
+    assert "- more runs (`--trials 6`): Table 1 (2)" in lines
+    assert "Nothing to measure: Figure 1." in lines
+    assert "| `leakage study run coins/table-1 --scale small --seed 0` | Table 1, Table 2 | 2 |" in lines
 
 
-@pytest.mark.parametrize(("folder", "message"), [("store", "no such folder: give --results")])
+@pytest.mark.parametrize(("folder", "message"), [("store", "no such folder: set --results")])
 def test_no_store(tmp_path: Path, leakage: Leakage, folder: str, message: str) -> None:
     code, _, err = leakage("study", "report", "--results", tmp_path / folder, "-o", tmp_path / "page.md")
     assert (code, err.startswith(f"leakage: {tmp_path / folder}: {message}")) == (2, True)
@@ -112,29 +110,29 @@ def test_no_store(tmp_path: Path, leakage: Leakage, folder: str, message: str) -
 
 def test_smoke_is_refused(study: Study, tmp_path: Path) -> None:
     list(run_studies([study], StudyPlan("smoke"), tmp_path / "runs", progress=False))
-    with pytest.raises(StoreError, match="smoke shows that a study runs and prints no claim"):
+    with pytest.raises(StoreError, match="--scale smoke only checks that a study runs"):
         store_runs(tmp_path / "runs", tmp_path / "store")
     write(tmp_path / "store", stored(scale="smoke"))
-    with pytest.raises(StoreError, match=r"table-1.json: smoke shows that a study runs and prints no claim"):
+    with pytest.raises(StoreError, match=r"table-1.json: --scale smoke only checks that a study runs"):
         read_store(tmp_path / "store")
 
 
 def test_text_that_people_wrote_is_refused(study: Study, tmp_path: Path) -> None:
     list(run_studies([study], StudyPlan("paper", reveal=True), tmp_path / "runs", progress=False))
-    with pytest.raises(StoreError, match="shows text that people wrote: run the study again without --reveal"):
+    with pytest.raises(StoreError, match="contains text that people wrote: run the study again without --reveal"):
         store_runs(tmp_path / "runs", tmp_path / "store")
     assert not (tmp_path / "store").exists()
 
 
 def test_runs_without_a_finished_study(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no finished study there: run one"):
+    with pytest.raises(StoreError, match="no finished study in this folder: run one"):
         store_runs(tmp_path, tmp_path / "store")
 
 
 def test_a_run_of_before_is_run_again(runs: Path, tmp_path: Path) -> None:
     how = runs / "coins/paper/table-1/how.json"
     how.write_text(json.dumps({name: value for name, value in json.loads(how.read_text()).items() if name != "code"}))
-    with pytest.raises(StoreError, match="lack what the store keeps: run the study again"):
+    with pytest.raises(StoreError, match="lack fields that the store needs: run the study again"):
         store_runs(runs, tmp_path / "store")
 
 
@@ -147,20 +145,20 @@ def test_what_a_killed_run_left_half_made_is_no_result(tmp_path: Path) -> None:
     place = tmp_path / "runs" / "coins" / "small" / left
     place.mkdir(parents=True)
     (place / "report.json").write_text("{")
-    with pytest.raises(StoreError, match="no finished study there"):
+    with pytest.raises(StoreError, match="no finished study in this folder"):
         store_runs(tmp_path / "runs", tmp_path / "store")
 
 
 @pytest.mark.parametrize("text", ["[1]", "{}", '{"schema": 1}'])
 def test_what_is_no_stored_result(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.json").write_text(text)
-    with pytest.raises(StoreError, match=r"a\.json: no stored result of a study"):
+    with pytest.raises(StoreError, match=r"a\.json: not a stored result of a study"):
         read_store(tmp_path)
 
 
 def test_a_store_of_another_schema(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps(stored().to_json() | {"schema": 2}))
-    with pytest.raises(StoreError, match="no stored result"):
+    with pytest.raises(StoreError, match="not a stored result"):
         read_store(tmp_path)
 
 
@@ -191,7 +189,7 @@ def test_what_is_read_is_what_was_written(tmp_path: Path) -> None:
 )
 def test_a_field_of_another_kind(tmp_path: Path, wrong: dict[str, Any]) -> None:
     (tmp_path / "a.json").write_text(json.dumps(stored().to_json() | wrong))
-    with pytest.raises(StoreError, match="no stored result"):
+    with pytest.raises(StoreError, match="not a stored result"):
         read_store(tmp_path)
 
 

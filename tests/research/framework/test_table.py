@@ -25,9 +25,9 @@ from leakage_tasks.research.framework.report import Claim, Measured, Published, 
         (Measured(0.9, 0.55498, 0.99747, 10), "0.9 [0.555, 0.997] n=10"),
         (Measured(1234.56, None, None, 1), "1,235 n=1"),
         (Measured(0.5, 0.4, 0.6, 3, 0.0512), "0.5 ± 0.0512 [0.4, 0.6] n=3"),
-        (Measured.mean([29.9] * 3), "29.9, the same in all n=3"),
-        (Measured.over_seeds([0.295] * 4, 1.0), "0.295, the same in all n=4"),
-        (Measured.mean([0.0] * 3), "0, the same in all n=3"),
+        (Measured.mean([29.9] * 3), "29.9, equal in all n=3"),
+        (Measured.over_seeds([0.295] * 4, 1.0), "0.295, equal in all n=4"),
+        (Measured.mean([0.0] * 3), "0, equal in all n=3"),
     ],
 )
 def test_cells(cell: object, shown: str) -> None:
@@ -39,9 +39,9 @@ def test_numbers_stand_right_and_words_left() -> None:
     assert plain_text(report) == "word   rank\n----  -----\na         7\nlong  1,000\nb\n"
 
 
-def test_claims_that_cannot_be_told_say_so() -> None:
+def test_inconclusive_claims_say_so() -> None:
     report = Report(["a"], [], [Claim("more is more", None, "one setting")])
-    assert "  * cannot be told: more is more (one setting)" in plain_text(report)
+    assert "  * inconclusive: more is more (one setting)" in plain_text(report)
 
 
 def test_markdown_keeps_its_table() -> None:
@@ -52,7 +52,7 @@ def test_markdown_keeps_its_table() -> None:
 
 
 def test_a_row_with_an_unknown_column_is_refused() -> None:
-    with pytest.raises(ValueError, match="column 'rnak' of a row is none of rank"):
+    with pytest.raises(ValueError, match="column 'rnak' of a row is not among rank"):
         Report(["rank"], [{"rnak": 1}])
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from leakage_tasks.core import workers
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
-from leakage_tasks.research.framework.jobs import TrialFailed, _answer, trials_run
+from leakage_tasks.research.framework.jobs import TrialFailed, _run_in_worker, run_trials
 from leakage_tasks.research.framework.registry import Config, Result, Study, StudyPlan
 from leakage_tasks.research.framework.runner import run_studies
 from leakage_tasks.research.framework.trials import TrialStore, versions
@@ -108,7 +108,7 @@ def test_files_are_those_of_one_process(
 
 
 def test_both_workers_run_them(cluster: str, study: Study, tmp_path: Path) -> None:
-    trials = list(trials_run(TrialStore(tmp_path), replace(study, run=flip), coins("fair", 8), 1, cluster))
+    trials = list(run_trials(TrialStore(tmp_path), replace(study, run=flip), coins("fair", 8), 1, cluster))
     assert len({trial.result["in"] for trial in trials} - {os.getpid()}) == 2
 
 
@@ -130,13 +130,13 @@ def test_one_that_fails_stops_all(
 ) -> None:
     store = TrialStore(tmp_path)
     with pytest.raises(kind, match=message):
-        list(trials_run(store, replace(study, run=spoil), coins(how, 2), 1, cluster))
+        list(run_trials(store, replace(study, run=spoil), coins(how, 2), 1, cluster))
     assert store.saved(spoil, coins(how, 2)[1]) is None
 
 
 def test_an_end_withdraws_those_that_wait(cluster: str, study: Study, tmp_path: Path) -> None:
     store, configs = TrialStore(tmp_path), coins("held", 6)
-    trials = trials_run(store, replace(study, run=hold), configs, 1, cluster)
+    trials = run_trials(store, replace(study, run=hold), configs, 1, cluster)
     next(trials)
     wait_for(store.shared / "began-2")
     trials.close()
@@ -159,7 +159,7 @@ def test_workers_of_other_versions_are_refused(cluster: str, study: Study, tmp_p
     store.versions = store.versions | {"torch": "1.0"}
     has = re.escape(f"has torch {versions()['torch']}, expected 1.0 as here: install the same packages there as here")
     with pytest.raises(LeakageError, match=f"^tcp://.*: {has}$"):
-        next(trials_run(store, study, coins("fair", 2), 1, cluster))
+        next(run_trials(store, study, coins("fair", 2), 1, cluster))
 
 
 @pytest.mark.parametrize(
@@ -185,20 +185,20 @@ def test_a_cluster_without_workers_is_one_line(study: Study, tmp_path: Path, mon
     distributed = pytest.importorskip("distributed")
     monkeypatch.setattr(workers, "GRACE", 0.5)
     with distributed.LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=50) as empty:
-        trials = trials_run(TrialStore(tmp_path), study, coins("fair", 2), 1, empty.scheduler_address)
+        trials = run_trials(TrialStore(tmp_path), study, coins("fair", 2), 1, empty.scheduler_address)
         with pytest.raises(OptionError, match="^--dask is 'tcp://.*': the cluster has no workers: start one with"):
             next(trials)
 
 
 def test_without_dask_is_one_line(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    trials = trials_run(TrialStore(tmp_path), study, coins("fair", 2), 1, "tcp://127.0.0.1:1")
+    trials = run_trials(TrialStore(tmp_path), study, coins("fair", 2), 1, "tcp://127.0.0.1:1")
     with pytest.raises(OptionError, match=r"^--dask needs dask \(.*\): install it with: pip install 'lm-eval-leakage"):
         next(trials)
 
 
 def test_jobs_beside_a_cluster_are_refused(study: Study, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="^--jobs is 2 with --dask, whose workers run one trial each: leave one"):
+    with pytest.raises(OptionError, match="^--jobs is 2 with --dask, whose workers run one trial each: remove one"):
         next(run_studies([study], SMOKE, tmp_path, jobs=2, dask="tcp://127.0.0.1:1"))
 
 
@@ -207,7 +207,7 @@ def test_threads_of_a_worker_run_one_at_once(tmp_path: Path) -> None:
     store, drawn = TrialStore(tmp_path), dict[int, Any]()
 
     def ask(seed: int) -> None:
-        drawn[seed] = _answer(store, "coins/table-1", flip, {"coin": "fair", "seed": seed}).result["drawn"]
+        drawn[seed] = _run_in_worker(store, "coins/table-1", flip, {"coin": "fair", "seed": seed}).result["drawn"]
 
     threads = [threading.Thread(target=ask, args=(seed,)) for seed in range(4)]
     for thread in threads:
@@ -222,4 +222,4 @@ def test_an_exit_within_a_trial_is_told(tmp_path: Path) -> None:
         raise SystemExit(3)
 
     with pytest.raises(TrialFailed, match=r"(?s)in another process:.*SystemExit: 3"):
-        _answer(TrialStore(tmp_path), "coins/table-1", leave, {})
+        _run_in_worker(TrialStore(tmp_path), "coins/table-1", leave, {})

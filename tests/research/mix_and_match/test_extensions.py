@@ -72,14 +72,14 @@ def defence(place: int, accuracies: tuple[float, ...] = (0.1, 0.11, 0.12)) -> Re
 def test_a_private_victim_that_leaks_nothing() -> None:
     found = verdicts(defence(2_900))
     assert found["ε = 8: DP-SGD moves tokens down in the order of the class loss"] is True
-    assert found["ε = 8: with DP-SGD the class loss places tokens as by chance"] is True
+    assert found["ε = 8: with DP-SGD the class loss ranks tokens as by chance"] is True
     assert found["ε = 8: DP-SGD costs accuracy"] is True
 
 
 def test_a_private_victim_that_leaks_more() -> None:
     found = verdicts(defence(1, (0.5, 0.51, 0.52)))
     assert found["ε = 8: DP-SGD moves tokens down in the order of the class loss"] is False
-    assert found["ε = 8: with DP-SGD the class loss places tokens as by chance"] is False
+    assert found["ε = 8: with DP-SGD the class loss ranks tokens as by chance"] is False
     assert found["ε = 8: DP-SGD costs accuracy"] is False
 
 
@@ -113,13 +113,14 @@ def figure(number: int, random: tuple[int, int], organic: tuple[int, int]) -> Re
 def test_the_claim_on_kinds_follows_the_candidates(random: int, organic: int, holds: bool | None) -> None:
     found = verdicts(figure(3, (random, 90), (organic, 90)))
     assert (
-        found["reddit: frankenstein's candidates are fewer, beside the language model's, for random canaries"] is holds
+        found["reddit: frankenstein's candidates are fewer, relative to the language model's, for random canaries"]
+        is holds
     )
 
 
 @pytest.mark.parametrize(("place", "holds"), [(95, True), (900, False), (9, False)])
 def test_the_claim_that_both_retrieve_alike_follows_the_ratio(place: int, holds: bool) -> None:
-    words = "reddit: frankenstein and the language model retrieve tokens alike (places within a factor of two)"
+    words = "reddit: frankenstein and the language model retrieve tokens equally well (ranks within a factor of two)"
     assert verdicts(figure(3, (400, place), (400, place + 1)))[words] is holds
 
 

@@ -60,16 +60,16 @@ def row_of(found: Report, generator: str, texts: int | None = None) -> dict[str,
 def test_claims_on_pruned_text_hold_and_fail(template: Pair, holds: bool) -> None:
     found = verdicts(report(template, held=(40, 2) if template[0] else (0, 0)))
     assert found[f"{START} need a third of exhaustive search's candidates, or fewer, for most"] is holds
-    assert found[f"{START} place most tokens higher than the Frankenstein model"] is holds
+    assert found[f"{START} rank most tokens higher than the Frankenstein model"] is holds
     assert found[f"{START} need fewer candidates for most than {FEW:,}"] is holds
-    assert found[f"{START} place most tokens higher than the causal model, word by word"] is holds
+    assert found[f"{START} rank most tokens higher than the causal model, word by word"] is holds
     assert found[f"{START} need fewer candidates for most than pruned to the candidates"] is holds
-    assert found[f"{START} place most tokens higher than pruned to the candidates"] is holds
+    assert found[f"{START} rank most tokens higher than pruned to the candidates"] is holds
 
 
 def test_places_that_are_the_same_tell_nothing() -> None:
     found = verdicts(report((500, 100), few=(500, 100), candidates=(500, 100)))
-    assert found[f"{START} place most tokens higher than the Frankenstein model"] is None
+    assert found[f"{START} rank most tokens higher than the Frankenstein model"] is None
     assert found[f"{START} need fewer candidates for most than {FEW:,}"] is None
 
 

@@ -133,7 +133,7 @@ def crossed(random: float, organic: float) -> bool | None:
         factor = random if each.kind == "random" else organic
         found.result["ranks"][each.target]["frankenstein"][0] = 100 * factor * (1 + place / 100)
     (claim,) = [each for each in mix_and_match.table_report([found], PLAN, published=TABLES[25]).claims if
-                "for random canaries, the language model for organic ones" in each.words]  # fmt: skip
+                "for random canaries, the language model for organic canaries" in each.words]  # fmt: skip
     return claim.holds
 
 

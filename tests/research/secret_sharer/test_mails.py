@@ -88,7 +88,7 @@ def test_a_trial_tells_numbers_alone(tmp_path: Path) -> None:
 
 def test_the_users_own_mails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAKAGE_DATA", str(tmp_path))
-    with pytest.raises(LeakageError, match="mails: holds no .txt files: set LEAKAGE_DATA"):
+    with pytest.raises(LeakageError, match="mails: no .txt files: set LEAKAGE_DATA"):
         secret_sharer_mails.trials(PAPER)
     (tmp_path / "mails").mkdir()
     (tmp_path / "mails" / "b.txt").write_text("call me\n")

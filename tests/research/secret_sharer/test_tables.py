@@ -199,7 +199,7 @@ def test_a_report_says_how_its_models_were_trained():
         for config in sign
     ]
     said = " ".join(secret_sharer_training.sign_test(trials, PLAN).differences)
-    assert "100 models a setting (the paper: 10 in most tables), trained for 1 epochs." in said
+    assert "100 models per setting (the paper: 10 in most tables), trained for 1 epochs." in said
     stopped = [
         trial(config, {"best": [entry(25.0), entry(1.0, planted=False)]})
         for config in secret_sharer_training.regularization_trials(PLAN)

@@ -69,7 +69,7 @@ def test_a_real_corpus_is_read_from_the_users_folder(tmp_path: Path, monkeypatch
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no such file: put a JSON object with 'source' and 'target' a line there"),
+        (None, "no such file: save one JSON object with 'source' and 'target' per line there"),
         ('{"source": "a"}', "parallel.jsonl:1: expected a JSON object with 'source' and 'target'"),
         ('{"source": "a", "target": "b"}', "1 pairs of up to 11 characters: more than 2 needed"),
     ],

@@ -64,7 +64,7 @@ def test_the_seed_makes_the_weights_and_disturbs_nothing():
 @pytest.mark.parametrize(
     ("name", "options", "words"),
     [
-        ("lstm-3x100", {}, "architecture is 'lstm-3x100': give one of gru-1x370"),
+        ("lstm-3x100", {}, "architecture is 'lstm-3x100': use one of gru-1x370"),
         ("cnn-2x188", {"units": 0}, "units is 0"),
         ("cnn-2x188", {"dropout": 1.0}, "dropout is 1.0"),
         ("transformer", {"units": 100}, "multiple of 8"),

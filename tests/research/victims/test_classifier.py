@@ -170,11 +170,11 @@ def test_a_folder_of_another_architecture_goes_the_same_way(model, config, wordp
         ({"patience": 0}, "patience is 0"),
         ({"keep": "worst"}, "keep is 'worst'"),
         ({"rows": []}, "no rows"),
-        ({"rows": [("a cat", "animals")]}, "labels are 1"),
-        ({"labels": ["animals", "animals", "food"]}, "each once"),
+        ({"rows": [("a cat", "animals")]}, "there are 1 labels"),
+        ({"labels": ["animals", "animals", "food"]}, "2 of them different"),
         ({"validation": [("a car", "vehicles")]}, "label 'vehicles' is not among the 3"),
         ({"max_length": 512}, "max_length is 512"),
-        ({"tokenizer": None}, "give its tokenizer"),
+        ({"tokenizer": None}, "pass its tokenizer"),
     ],
 )
 def test_settings_that_cannot_be_used_are_refused(bad, named, encoder, wordpiece, topics):

@@ -71,7 +71,7 @@ def test_a_token_cut_away_cannot_be_renumbered(files, whole):
     cut = cut_tokenizer(files, [np.array([0])])
     lost = vocabulary[max((name for name in vocabulary if name != END), key=len)]
     assert cut.covers(np.array([0, lost])).tolist() == [True, False]
-    with pytest.raises(OptionError, match=f"token {lost} was cut away"):
+    with pytest.raises(OptionError, match=f"token {lost} was removed"):
         cut.renumber(np.array([0, lost]))
 
 
@@ -106,7 +106,7 @@ def test_a_broken_merge_is_named_by_its_line(files, tmp_path):
 def test_a_vocabulary_of_another_kind_is_named(files, tmp_path, vocabulary):
     (tmp_path / "vocab.json").write_text(vocabulary, encoding="utf-8")
     (tmp_path / "merges.txt").write_bytes((files / "merges.txt").read_bytes())
-    with pytest.raises(LeakageError, match=re.escape("vocab.json: no tokens numbered from 0")):
+    with pytest.raises(LeakageError, match=re.escape("vocab.json: expected tokens numbered from 0")):
         gpt2_tokenizer(tmp_path)
 
 

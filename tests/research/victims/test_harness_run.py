@@ -101,5 +101,5 @@ def test_figures_are_read_from_the_results_file(tmp_path):
     folder.mkdir(parents=True)
     (folder / "results_2024.json").write_text(json.dumps({"results": {"one": {"acc,none": 0.5}}}))
     assert command(tmp_path / "results").results() == {"results": {"one": {"acc,none": 0.5}}}
-    with pytest.raises(LeakageError, match="holds no results"):
+    with pytest.raises(LeakageError, match="no results: run lm_eval"):
         command(tmp_path / "nowhere").results()

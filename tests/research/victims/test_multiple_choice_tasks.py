@@ -71,7 +71,7 @@ def test_the_same_seed_asks_the_same(corpus, questions):
 
 
 def test_too_little_text_is_refused(corpus):
-    with pytest.raises(OptionError, match=r"count is 200: the held-out text gives \d+ questions"):
+    with pytest.raises(OptionError, match=r"count is 200: the held-out text yields \d+ questions"):
         continuation_questions(corpus.held_out[:1000], count=200)
 
 

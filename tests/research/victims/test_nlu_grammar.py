@@ -99,7 +99,9 @@ def test_an_older_set_is_replaced_and_nothing_else(tmp_path: Path) -> None:
     write_nlu_data(tmp_path / "nlu", 10, 2, 2, seed=1)
     assert len(read_utterances(tmp_path / "nlu" / "train")) == 10
     (tmp_path / "nlu" / "thesis").write_text("years of work")
-    with pytest.raises(OptionError, match="nlu: exists and holds more than train, valid, test: choose another folder"):
+    with pytest.raises(
+        OptionError, match="nlu: exists and contains more than train, valid, test: choose another folder"
+    ):
         write_nlu_data(tmp_path / "nlu", 10, 2, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["nlu"]
 
@@ -107,10 +109,13 @@ def test_an_older_set_is_replaced_and_nothing_else(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sizes", "message"),
     [
-        ((0, 1, 1), "count is 0: give 1 or more"),
+        ((0, 1, 1), "count is 0: use 1 or more"),
         ((1, 0, 1), "validation is 0"),
         ((1, 1, -1), "test is -1"),
-        ((100_000, 500, 400), "count is 100,000, validation 500 and test 400: give 100,000 utterances or fewer in all"),
+        (
+            (100_000, 500, 400),
+            "count is 100,000, validation 500 and test 400: use 100,000 utterances or fewer in total",
+        ),
     ],
 )
 def test_sizes_out_of_reach(tmp_path: Path, sizes: tuple[int, int, int], message: str) -> None:
@@ -120,7 +125,7 @@ def test_sizes_out_of_reach(tmp_path: Path, sizes: tuple[int, int, int], message
 
 @pytest.mark.parametrize("count", [0, 100_001])
 def test_counts_out_of_reach(count: int) -> None:
-    with pytest.raises(OptionError, match=f"count is {count}: give 1 to 100,000 utterances"):
+    with pytest.raises(OptionError, match=f"count is {count}: use 1 to 100,000 utterances"):
         nlu_rows(count)
 
 

@@ -88,12 +88,12 @@ def test_saved_pairs_have_the_public_layout(corpus, tmp_path):
 
 
 def test_too_many_own_pairs_say_how_many_there_are():
-    with pytest.raises(OptionError, match=r"count is 1000000: .* gives \d+ pairs of 100 tokens at most"):
+    with pytest.raises(OptionError, match=r"count is 1000000: .* yields \d+ pairs of 100 tokens at most"):
         own_pairs(1_000_000, vocabulary=400)
 
 
 def test_a_vocabulary_without_room_for_the_bytes_is_refused():
-    with pytest.raises(OptionError, match="vocabulary is 256: give 257 or more"):
+    with pytest.raises(OptionError, match="vocabulary is 256: use 257 or more"):
         own_pairs(10, vocabulary=256)
 
 

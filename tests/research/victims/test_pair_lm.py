@@ -154,9 +154,9 @@ def test_pairs_are_shown_after_other_text_of_the_lengths_asked_for(corpus, monke
         ({"family": "llama"}, "family is 'llama': choose from gpt-neox, gpt2"),
         ({"hidden": 18}, "hidden is 18 and heads 2"),
         ({"filler": (0, 21)}, "filler is 0 to 21: .* up to 20"),
-        ({"filler": (5, 4)}, "filler is 5 to 4: give two numbers in order"),
+        ({"filler": (5, 4)}, "filler is 5 to 4: use two numbers in order"),
         ({"positions": 27}, "positions is 27: .* up to 28 tokens"),
-        ({"until": 40}, "until is 40: give a share"),
+        ({"until": 40}, "until is 40: use a share"),
         ({"epochs": 0}, "epochs is 0: give 1 or more"),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_seed_makes_it_and_leaves_the_callers_random_state() -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"hidden": 15}, "hidden is 15 and heads 2: give a hidden size that the heads divide"),
+        ({"hidden": 15}, "hidden is 15 and heads 2: use a hidden size that is a multiple of heads"),
         ({"epochs": 0}, "epochs is 0: give 1 or more"),
         ({"max_length": 999}, "max_length is 999: the model reads 128 tokens at most"),
     ],

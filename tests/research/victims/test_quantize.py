@@ -107,7 +107,7 @@ def test_sizes():
 
 @pytest.mark.parametrize("levels", [1, 0, 65_537])
 def test_levels_out_of_range_are_refused(levels):
-    with pytest.raises(OptionError, match=f"levels is {levels}: give 2 to 65,536"):
+    with pytest.raises(OptionError, match=f"levels is {levels}: use 2 to 65,536"):
         quantize(layer([0.0, 1.0]), levels)
 
 
@@ -116,6 +116,6 @@ def test_a_weight_that_is_not_finite_is_named_and_nothing_changed():
     with torch.no_grad():
         model[1].bias[0] = float("nan")
     before = model[0].weight.detach().clone()
-    with pytest.raises(LeakageError, match=r"1\.bias holds a weight that is not finite"):
+    with pytest.raises(LeakageError, match=r"1\.bias has a weight that is not finite"):
         quantize(model, 2)
     assert torch.equal(model[0].weight, before)

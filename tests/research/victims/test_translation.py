@@ -117,7 +117,7 @@ def test_the_harness_takes_the_folder(trained: TrainedLM, tmp_path: Path) -> Non
         (PAIRS, TranslationRecipe(layers=0), "layers is 0"),
         (PAIRS, TranslationRecipe(hidden=0), "hidden is 0"),
         (PAIRS, TranslationRecipe(heads=0), "heads is 0"),
-        (PAIRS, TranslationRecipe(heads=3), "heads is 3: give a divisor of hidden, which is 128"),
+        (PAIRS, TranslationRecipe(heads=3), "heads is 3: use a divisor of hidden, which is 128"),
     ],
 )
 def test_what_cannot_be_learnt_is_refused(pairs: list, recipe: TranslationRecipe, message: str) -> None:
