@@ -218,7 +218,7 @@ def _token_bytes(model: Any) -> int:
 def check_fits(length: int, room: int | None) -> None:
     """Raise TargetError if a text has more tokens than the model can read."""
     if room is not None and length > room:
-        raise TargetError(f"a text has {length} tokens, but the model reads at most {room}: shorten the text")
+        raise TargetError(f"a text of {length} tokens does not fit the model's maximum of {room}: shorten it")
 
 
 def _answer(device: torch.device, ids: Tensor, mask: Tensor, forward: Forward, arrays: Sequence[Tensor]) -> FloatArray:

@@ -127,10 +127,10 @@ def small(folder: Path) -> None:
     ("make", "message"),
     [
         (classifier, "no trained masked-language head.*classifier-scorer"),
-        (discriminator, "no trained masked-language head.*of ELECTRA the generator"),
+        (discriminator, "no trained masked-language head.*for ELECTRA the generator"),
         (causal, "a gpt2 model, for which transformers has no masked language model: use --model hf"),
-        (maskless, "the tokenizer has no mask token: give it its mask_token"),
-        (small, "the tokenizer has 119 tokens, the model 96"),
+        (maskless, "the tokenizer has no mask token: set its mask_token"),
+        (small, "the tokenizer has 119 tokens, but the model has 96"),
         (lambda folder: None, "no model can be loaded from there"),
     ],
 )

@@ -116,7 +116,7 @@ class TextGenerator:
         needed = len(prefix) + length
         if needed > self._target.max_length:
             raise TargetError(
-                f"a text has {needed} tokens or more, but the generator reads at most {self._target.max_length}: "
+                f"a text of {needed} tokens or more does not fit the generator's maximum of {self._target.max_length}: "
                 "shorten it"
             )
         draws = draw_suffixes(self._sampler, [prefix], self._uniforms(beginning, length), MODEL_DISTRIBUTION)[0]

@@ -307,7 +307,7 @@ def test_generators_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="cannot be loaded.*give a causal model's folder"):
         load_generator(f"causal:{tmp_path / 'nowhere'}")
     for spec in ("causal:", "markov"):
-        with pytest.raises(OptionError, match="give exhaustive, or causal:"):
+        with pytest.raises(OptionError, match="expected exhaustive, or causal:"):
             load_generator(spec)
 
 

@@ -157,7 +157,7 @@ def test_a_fast_way_that_differs_gives_way_to_plain_passes(
     target = as_target(hf(told("nllb"), tokenizer_of("nllb")))
     assert isinstance(target, TeacherForced)
     assert isinstance(target, ReadsSource)
-    assert "without a cache steps aside: RuntimeError: no encoder output is taken" in caplog.text
+    assert "without a cache is off: RuntimeError: no encoder output is taken" in caplog.text
     expected = direct(told("nllb"), tokenizer_of("nllb"), opening_of("nllb"), SOURCE, "ann is 40.")
     scorer = target.given(SECRET)
     assert scorer.log_perplexity(["ann is 40."]) == pytest.approx([expected], abs=1e-3)

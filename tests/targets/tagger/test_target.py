@@ -187,7 +187,7 @@ def test_values_that_have_no_word_in_the_model_are_told_of(characters: bool, cap
     canary = Canary("c", "call {name} please", ("red",), alphabets={"name": values}, label="CallIntent")
     TaggerTarget(tiny_tagger(characters), words_tokenizer()).tagged(canary)
     (told,) = [each.getMessage() for each in caplog.records if "16 of the 17 values" in each.getMessage()]
-    assert ("nothing but their characters" in told) == characters
+    assert ("reads only their characters" in told) == characters
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def knowing(*words: str) -> TaggerTarget:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"tags": ("O", "O")}, "has 2 tags for the 6 words of its text: give each word one"),
+        ({"tags": ("O", "O")}, "has 2 tags for the 6 words of its text: give the canary one tag for each word"),
         (
             {"tags": ("O",) * 5 + ("B-city",)},
             r"the model knows no tag 'B-city' \(it has O, B-canary, I-canary, B-name\)",
