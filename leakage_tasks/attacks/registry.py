@@ -228,7 +228,8 @@ def _too_dear(attack: Attack, request: AttackRequest) -> Never:
 def _ability(protocol: type) -> str:
     """What a protocol's models can do, in the words of its docstring."""
     first = (protocol.__doc__ or protocol.__name__).strip().splitlines()[0].rstrip(".")
-    return first[0].lower() + first[1:]
+    words = first.removeprefix("A model that ")
+    return words[0].lower() + words[1:]
 
 
 def option_of(given: str, attack: str = AUTO) -> Option | None:

@@ -1,5 +1,7 @@
 """The capabilities of a model that an attack may need: one small protocol for each.
 
+An error about a missing capability quotes the first line of its protocol after "A model that".
+
 Costs are in bits (−log2 probability) throughout. Log-perplexity is that of the whole filled text after the
 harness' prefix token (The Secret Sharer, Definition 1), so template characters after the secret count as
 well as those before it.
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ScoresSequences(Protocol):
-    """A model that gives the log-perplexity of whole texts."""
+    """A model that can compute the log-perplexity of whole texts."""
 
     max_length: int | None
     """Maximum number of tokens the model can read, or None if it is not stated."""
@@ -51,7 +53,7 @@ class ScoresUpTo(Protocol):
 
 @runtime_checkable
 class FillsMasks(Protocol):
-    """A model that predicts masked tokens within a text; the cost of a text is a pseudo-log-perplexity."""
+    """A model that can predict masked tokens within a text; the cost of a text is a pseudo-log-perplexity."""
 
     def pseudo_log_likelihoods(self, queries: Sequence[tuple[list[int], list[int]]]) -> list[tuple[float, bool]]:
         """Return, for each query, the sum of log-probabilities in nats and whether each token is the likeliest.
@@ -62,7 +64,7 @@ class FillsMasks(Protocol):
 
 @runtime_checkable
 class ReadsSource(Protocol):
-    """A model that reads a source sentence before it writes."""
+    """A model that can read a source sentence before it writes."""
 
     def given(self, canary: Canary) -> ScoresSequences:
         """Return a target for the canary's own text, conditioned on the canary's source sentence."""
@@ -143,7 +145,7 @@ class Paths(Protocol):
 
 @runtime_checkable
 class PredictsNextToken(ScoresSequences, Protocol):
-    """A model that extends a batch of partial texts by one token each, with a KV cache or other state between calls."""
+    """A model that can extend a batch of partial texts by one token each, keeping its state between calls."""
 
     def paths(self, space: Space) -> Paths:
         """Return the token paths of a space. Raises TargetError if the tokenizer does not round-trip it."""
@@ -172,7 +174,7 @@ class PredictsNextToken(ScoresSequences, Protocol):
 
 @runtime_checkable
 class ScoresLabels(Protocol):
-    """A model that gives the probabilities of a text's classes."""
+    """A model that can compute the probabilities of a text's classes."""
 
     labels: tuple[str, ...]
     max_length: int | None
@@ -196,7 +198,7 @@ class ScoresLabels(Protocol):
 
 @runtime_checkable
 class DifferentiableInputs(Protocol):
-    """A model whose costs are differentiable by its input embeddings."""
+    """A model that can differentiate its costs with respect to its input embeddings."""
 
     def embeddings(self) -> Any:
         """Return the input embedding matrix, a tensor ``[vocabulary, dimensions]``."""
@@ -213,7 +215,7 @@ class DifferentiableInputs(Protocol):
 
 @runtime_checkable
 class RelaxesTokens(Protocol):
-    """A model whose loss is differentiable by mixtures of the tokens it reads."""
+    """A model that can differentiate a label's loss with respect to mixtures of the tokens it reads."""
 
     def relaxed(self, canaries: Sequence[Canary], double: bool) -> Relaxation:
         """Return the canaries with their slots open to mixtures; with ``double`` the model computes in float64.
@@ -224,7 +226,7 @@ class RelaxesTokens(Protocol):
 
 @runtime_checkable
 class ReadsTags(Protocol):
-    """A model that gives each word of a text a tag, in addition to the text's label."""
+    """A model that can give each word of a text a tag, in addition to the text's label."""
 
     def tagged(self, canary: Canary) -> ScoresLabels:
         """Return a target for a canary with tags, whose costs are for a label *and* the canary's tags together.
@@ -247,7 +249,7 @@ class Proposal:
 
 @runtime_checkable
 class ProposesValues(Protocol):
-    """A model that proposes likely values for a slot, given the text around it."""
+    """A model that can propose likely values for a slot, given the text around it."""
 
     generator_name: str
 
@@ -257,7 +259,7 @@ class ProposesValues(Protocol):
 
 @runtime_checkable
 class DrawsSuffixes(Protocol):
-    """A model that samples suffixes after a prefix of token ids, and gives the costs of suffixes."""
+    """A model that can sample suffixes after a prefix of token ids and compute their costs."""
 
     vocabulary: int | None
     """Number of token ids that the model knows, or None if it is not stated."""

@@ -413,7 +413,7 @@ def test_a_pickle_that_is_more_than_weights_is_not_run(bert: Path, tmp_path: Pat
 
 
 def test_a_tokenizer_of_another_model_is_refused(folders: dict[str, Path]) -> None:
-    refused(folders["bert"], "the tokenizer has 400 tokens, the model 20", tokenizer=str(folders["gpt2"]))
+    refused(folders["bert"], "the tokenizer has 400 tokens, but the model has 20", tokenizer=str(folders["gpt2"]))
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def test_what_the_evaluator_asks(base: Path) -> None:
         (lambda lm: lm.apply_chat_template([]), "has no chat template"),
         (
             lambda lm: lm.loglikelihood(requests("loglikelihood", ("the " * 60, "pin"))),
-            "a text of 63 tokens does not fit the model's 40",
+            "a text of 63 tokens does not fit the model's maximum of 40",
         ),
     ],
 )

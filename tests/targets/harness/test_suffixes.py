@@ -300,6 +300,6 @@ def test_beams_do_not_go_through_text():
 
 def test_a_model_that_cannot_be_drawn_from_says_so():
     target = HarnessSuffixes(answering("ab", name="GGUFLM"))
-    with pytest.raises(TargetError, match="GGUFLM decodes greedily"):
+    with pytest.raises(TargetError, match="GGUFLM always decodes greedily"):
         draw(target, ids("x"), 2, 2)
     assert draw(target, ids("x"), 2, 2, GREEDY).tokens.tolist() == [list(ids("ab"))]

@@ -143,7 +143,9 @@ def test_the_room_for_a_text_is_less_by_what_is_forced() -> None:
     fits = "a" * (POSITIONS - 2)
     assert np.isfinite(target.log_perplexity([fits])).all()
     assert target.length(fits) == POSITIONS - 1  # a mark of the word's beginning is a token
-    with pytest.raises(TargetError, match=f"a text of {POSITIONS} tokens does not fit the model's {POSITIONS - 1}"):
+    with pytest.raises(
+        TargetError, match=f"a text of {POSITIONS} tokens does not fit the model's maximum of {POSITIONS - 1}"
+    ):
         target.log_perplexity([f"{fits}a"])
 
 
