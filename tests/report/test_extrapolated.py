@@ -55,7 +55,7 @@ def test_the_leaderboard_flags_it_with_the_share_of_fits_that_hold(run: Path):
     assert "exposure is extrapolated from a fitted distribution" in text
     assert "(fit_not_rejected = 0.500)" in text
     assert "lower bound" not in text
-    assert "so high or higher" not in text
+    assert "only a lower bound" not in text
 
 
 def test_the_page_flags_it(run: Path):
@@ -86,7 +86,7 @@ def test_scores_and_audit_take_it_for_no_exact_rank(run: Path):
     assert scored.scores["none"]["fit_not_rejected"] == 0.5
     assert "share_with_interval" not in scored.scores["none"]
     (secret,) = (each for each in scored.audit if each.name == "epsilon_secret")
-    assert "takes an exact rank" in str(secret.refused)
+    assert "needs an exact rank" in str(secret.refused)
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,8 @@ class EpochScores:
 
 @dataclass(frozen=True)
 class TrainedClassifier(Saved):
-    """The best snapshot (from epoch ``best_epoch``, counted from 1) in evaluation mode, its tokenizer, and all epochs'
-    scores.
+    """The best snapshot in evaluation mode (from ``best_epoch``, counted from 1), its tokenizer, and the scores by
+    epoch.
     """
 
     model: PreTrainedModel

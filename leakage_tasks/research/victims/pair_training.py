@@ -157,9 +157,7 @@ def _logits(model: PreTrainedModel, ids: torch.Tensor, last: int) -> torch.Tenso
 def _batches(
     corpus: PairCorpus, how: PairTraining, stream: np.random.Generator, device: torch.device
 ) -> Iterator[torch.Tensor]:
-    """Yield every pair once in random order, after as many tokens of other text as its batch draws; no row needs
-    padding.
-    """
+    """Yield every pair once in random order, each batch after a random number of tokens of other text."""
     pairs = np.concatenate([corpus.prefixes, corpus.suffixes], axis=1)
     order = stream.permutation(len(pairs))
     for first in range(0, len(order), how.batch_size):
