@@ -34,7 +34,7 @@ def check_fit(model: Any, settings: PromptSettings, training: Sequence[Pair], va
     """
     if any(weight.dtype == torch.float16 for weight in model.parameters()):
         raise TargetError(
-            f"{type(model).__name__} is in float16, too small a range for gradients: load it in float32 or bfloat16 (dtype)"
+            f"{type(model).__name__} is in float16, in which gradients overflow: load it in float32 or bfloat16 (dtype)"
         )
     for split, pairs in (("training", training), ("validation", validation)):
         if not pairs:
