@@ -1,4 +1,4 @@
-"""Keys and values of several states as one batch of one length, padded on the left."""
+"""KV caches of several states as one batch, padded on the left."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leakage_tasks.targets.causal.cache import RowState, looked_at, tensors_of
 
 
 class PaddedBatch:
-    """Rows of states with a prefix each, which is copied for each of its rows."""
+    """Rows of states with shared prefixes; each row gets a copy of its prefix."""
 
     def __init__(self, states: Sequence[RowState]) -> None:
         self._states = states
@@ -22,11 +22,11 @@ class PaddedBatch:
         self._longest = max(self._lengths)
 
     def cache(self) -> Any:
-        """The cache that a forward pass takes."""
+        """Return the cache for a forward pass."""
         return self._states[0].filled([self._joined(index) for index in range(len(self._states[0].tensors))])
 
     def _joined(self, place: int) -> Tensor:
-        """One of the states' tensors, with what each state's rows share before what is their own."""
+        """Return one padded tensor of the batch: the shared prefix, then the own tokens of each row."""
         like = self._states[0].tensors[place]
         joined = like.new_zeros(sum(self._counts), *like.shape[1:-2], self._longest, like.shape[-1])
         first = 0
@@ -42,9 +42,9 @@ class PaddedBatch:
         return joined
 
     def told(self, device: torch.device) -> dict[str, Any]:
-        """What the forward pass is told besides: which places are padding ``[n, k + 1]``, and positions ``[n, 1]``.
+        """Return more arguments of the forward pass: attention mask ``[n, k + 1]``, positions ``[n, 1]`` and sources.
 
-        Where nothing is padded it is told neither. Sources are those of the states.
+        Mask and positions are left out if nothing is padded.
         """
         beside = looked_at([state.source for state in self._states], self._counts)
         if len(set(self._lengths)) == 1:
@@ -56,11 +56,11 @@ class PaddedBatch:
         return {"attention_mask": (places >= self._longest - lengths).long(), "position_ids": lengths, **beside}
 
     def parts(self, rows: Tensor) -> list[Tensor]:
-        """What belongs to each state of a tensor of the batch's rows."""
+        """Split a tensor of the batch's rows by state."""
         return list(rows.split(self._counts))
 
     def split(self, cache: Any) -> list[RowState]:
-        """The states after the pass."""
+        """Return the states after the pass."""
         columns = [tensor.split(self._counts) for tensor in tensors_of(cache)]
         found = []
         for index, (state, length) in enumerate(zip(self._states, self._lengths, strict=True)):

@@ -1,4 +1,4 @@
-"""How what many attacks ask a causal model is answered in passes that are full but for the last."""
+"""Requests of many attacks to a causal model, answered in full batches except for the last."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from leakage_tasks.targets.causal.foretold import read_ahead
 from leakage_tasks.targets.memory import SMALLER
 
 MORE_TOKENS = 1.5
-"""So many times as many tokens are read, at the most, for texts of several questions to share passes."""
+"""Maximum factor by which the number of tokens may grow so that texts of several requests share passes."""
 
 Reached = tuple[Any, FloatArray]
 """A state, and the costs after each of its rows ``[n, A]``."""
 
 
 def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:
-    """A state, the cost of the prefix and the costs of what may follow for each."""
+    """Return the state, the cost of the prefix and the costs of the next tokens for each request."""
     engine = asked[0].target
     found: dict[int, tuple[Any, float, FloatArray]] = {}
 
@@ -49,7 +49,7 @@ def start_all(asked: Sequence[Start]) -> list[tuple[Any, float, FloatArray]]:
 
 
 def extend_all(asked: Sequence[Step]) -> list[Reached]:
-    """The texts of all, each one token longer."""
+    """Extend the texts of all requests by one token."""
     engine, at_once = asked[0].target, min(step.target.pass_rows(step.states) for step in asked)
     ends = np.cumsum([len(step.tokens) for step in asked])
     found: list[list[Reached]] = [[] for _ in asked]
@@ -73,7 +73,7 @@ def extend_all(asked: Sequence[Step]) -> list[Reached]:
 
 
 def score_all(asked: Sequence[Texts]) -> list[FloatArray]:
-    """Costs in bits of the texts of all, ``[n]`` each."""
+    """Compute costs in bits ``[n]`` of the texts of each request."""
     found: dict[int, FloatArray] = {}
     for places, shared in _that_begin_alike(asked):
         some = [asked[place] for place in places]
@@ -87,10 +87,10 @@ def score_all(asked: Sequence[Texts]) -> list[FloatArray]:
 
 
 def _whole(asked: Sequence[Texts]) -> list[FloatArray]:
-    """Costs of texts that are read from their first token."""
+    """Compute costs of texts read from their first token."""
     engine, (rows, unscored) = asked[0].target, _rows_of(asked)
     sources = [each.target.source for each in asked for _ in each.rows]
-    # Texts of one canary hardly differ in length.
+    # Texts of one canary have nearly equal lengths.
     padding = engine.most_padding if len(asked) > 1 else math.inf
     beside, lengths = (rows, unscored, sources), list(map(len, rows))
     found = engine.whole_texts.by_length(lengths, engine.text_rows, engine.score, *beside, most_padding=padding)
@@ -98,7 +98,7 @@ def _whole(asked: Sequence[Texts]) -> list[FloatArray]:
 
 
 def _that_begin_alike(asked: Sequence[Texts]) -> list[tuple[list[int], int]]:
-    """Places of questions whose texts are best read after what they share, and how many tokens that is."""
+    """Return the indices of requests whose texts are best read after a common prefix, and its length."""
     if not goes_on(asked[0].target) or any(each.target.source is not None for each in asked):
         return []
     apart = [_shared([each]) for each in asked]
@@ -119,18 +119,18 @@ def _shared(asked: Sequence[Texts]) -> int:
 
 
 def _rows_of(asked: Sequence[Texts]) -> tuple[list[list[int]], list[int]]:
-    """All rows, and how many tokens at the beginning of each have no cost."""
+    """Return all rows, and the number of tokens without a cost at the beginning of each."""
     rows = [row for each in asked for row in each.rows]
     return rows, [each.target.unscored for each in asked for _ in each.rows]
 
 
 def _ends(asked: Sequence[Texts]) -> IntArray:
-    """Where the rows of each question but the last end among those of all."""
+    """Return the end of each request's rows among all rows, except for the last request."""
     return np.cumsum([len(each.rows) for each in asked])[:-1]
 
 
 def _put_together(step: Step, parts: Sequence[Reached]) -> Reached:
-    """One answer of those to the parts of a step."""
+    """Join the results of a step's parts."""
     if len(parts) == 1:
         return parts[0]
     counts = [len(costs) for _, costs in parts]
@@ -143,4 +143,4 @@ def _put_together(step: Step, parts: Sequence[Reached]) -> Reached:
 
 
 STEP_SPLITTER = Splitter(Step.part, _put_together)
-"""How a step is answered some rows at a time."""
+"""Splits a step so that some of its rows can be answered at a time."""

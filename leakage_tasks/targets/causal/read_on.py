@@ -1,4 +1,4 @@
-"""What texts have after what they share, read at once: several tokens of each, none of what they share copied."""
+"""The rest of texts with a common prefix, read in one forward pass without a copy of the prefix for each row."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from leakage_tasks.targets.causal.picked import pick
 
 
 def costs_at_once(engine: Any, begun: Beginning, own: Sequence[list[int]]) -> FloatArray:
-    """Costs in bits ``[n]`` of what texts have of their ``own`` after what they begin with."""
+    """Compute costs in bits ``[n]`` of the tokens ``own`` of each text after the common prefix ``begun``."""
     first, place = np.unique([row[0] for row in own], return_inverse=True)
     next_one = engine.costs(begun.logits, first)[0, place]
 
@@ -38,7 +38,7 @@ def costs_at_once(engine: Any, begun: Beginning, own: Sequence[list[int]]) -> Fl
 
 
 def read_after(engine: Any, lead: Beginning, rows: Sequence[Sequence[int]]) -> First:
-    """What :meth:`CausalReader.read_first` finds of ``rows``, which begin with what was read as ``lead``."""
+    """Return the result of :meth:`CausalReader.read_first` for ``rows``, which begin with the tokens of ``lead``."""
     own = [list(row[len(lead.tokens) :]) for row in rows]
     tokens = padded(own, 0)[0].to(engine.device)
     with engine.inference():
@@ -51,14 +51,14 @@ def read_after(engine: Any, lead: Beginning, rows: Sequence[Sequence[int]]) -> F
 
 
 def _read_on(engine: Any, state: RowState, tokens: Tensor) -> tuple[Tensor, RowState]:
-    """Read ``tokens`` ``[n, k]`` after the one text of ``state``: logits ``[n, k, V]``, the state of n texts."""
+    """Read ``tokens`` ``[n, k]`` after the single text of ``state``: logits ``[n, k, V]`` and the state of n texts."""
     copies = torch.zeros(len(tokens), dtype=torch.long)
     (said,), (grown,) = engine.passes.read_shared([pick([state], copies, copies)], [tokens])
     return said, grown
 
 
 def _one(state: RowState, row: int, own: int, read: int) -> RowState:
-    """One text of a state, ``read`` tokens of which the last are its ``own``; these become its prefix."""
+    """Return the state of one row with ``read`` tokens; its last ``own`` tokens become part of its prefix."""
     prefix = [tensor[row : row + 1, ..., :own, :].clone() for tensor in state.tensors]
     nothing = [tensor[..., own:, :] for tensor in prefix]
     return replace(state, tensors=nothing, prefix=prefix, length=state.length + own, read=read)
