@@ -30,7 +30,7 @@ from leakage_tasks.targets.tokens.automaton import parse
 ROWS = 512
 """Maximum number of sentence pairs in a pass."""
 Source = Callable[[str], str]
-"""Returns the source sentence of a target sentence."""
+"""Function that returns the source sentence of a target sentence."""
 
 
 def source_by_text(canary: Canary) -> Source:
@@ -109,8 +109,10 @@ class Seq2SeqTarget(TextModel):
         return GivenSource(self, self.encode_source(source))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of target sentences, without special tokens. Raises TargetError for one without
-        embedding."""
+        """Return the tokens of target sentences, without special tokens.
+
+        Raises TargetError if a token has no embedding.
+        """
         found: list[list[int]] = self.tokenizer(text_target=list(texts), add_special_tokens=False, **ALONE)["input_ids"]
         self.embedded.check(found)
         return found

@@ -1,10 +1,10 @@
-"""The sampling engine: many suffixes of many prefixes at once, from a causal model.
+"""The sampling engine: draws many suffixes after many prefixes from a causal model.
 
-A prefix is read once. Draws that are still identical are one row of the batch; where they part, the row's state is
-copied. Rows of many prefixes go on step by step in as few passes as hold them: where the last pass of a step has room,
-rows that are a token further fill it. Where there are too many rows to be held, they go on part after part. Each draw
-has its own stream of uniform numbers, turned into tokens by the inverse of the distribution function, which splits a
-row's draws as a multinomial does and makes the first k of K draws those of a run with k.
+A prefix is read once. Draws with equal tokens so far share one row of the batch; when they diverge, the row's state is
+copied. Rows of many prefixes advance step by step in as few passes as possible: if the last pass of a step has room, it
+is filled with rows that are one token further. If there are too many rows for memory, they are processed part by part.
+Each draw has its own stream of uniform numbers, converted to tokens by the inverse of the distribution function. This
+splits a row's draws like a multinomial, and makes the first k of K draws equal to a run with k draws.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledS
 from leakage_tasks.targets.suffix.truncation import Cut, cut, draw, own_figures
 
 GROWTH = 4
-"""So many times as many prefixes are drawn after at once, at most, as before."""
+"""Maximum factor by which the number of prefixes grows from one batch to the next."""
 
 
 def draw_suffixes(
@@ -32,7 +32,7 @@ def draw_suffixes(
 ) -> list[SampledSuffixes]:
     """Draw suffixes after prefixes of one length, with ``uniforms`` ``[prefixes, K, L]`` in [0, 1).
 
-    Neither the batch nor company or order of prefixes changes a draw, but by rounding in the model's own arithmetic.
+    A draw does not depend on the batch or on other prefixes, except for rounding in the model.
     """
     _, samples, length = uniforms.shape
     found: list[SampledSuffixes] = []
@@ -41,7 +41,7 @@ def draw_suffixes(
         while len(found) < len(prefixes):
             room = sampler.room(prefixes[0], length)
             rows = sum(len(each.tokens) for each in last)
-            # More prefixes where the last ones' draws hardly parted from each other.
+            # Take more prefixes if the last draws shared most of their rows.
             at_once = max(room.prefixes(samples), min(GROWTH * len(last), len(last) * room.held // max(rows, 1)))
             part = slice(len(found), len(found) + at_once)
             with sampler.limit.halving(min(room.most, len(prefixes[part]) * samples)), sampler.lengths_apart():
@@ -51,7 +51,7 @@ def draw_suffixes(
 
 
 class _Drawing:
-    """One batch of prefixes being drawn after."""
+    """One batch of prefixes and the suffixes drawn after them."""
 
     def __init__(self, sampler: SuffixSampler, scheme: DecodingConfig, uniforms: FloatArray, room: Room) -> None:
         self.sampler, self.scheme = sampler, scheme
@@ -63,7 +63,7 @@ class _Drawing:
         self.finished: list[tuple[PartialDraws, IntArray, IntArray]] = []
 
     def run(self, prefixes: Sequence[Sequence[int]]) -> list[SampledSuffixes]:
-        """Draw all suffixes; one result a prefix."""
+        """Draw all suffixes and return one result per prefix."""
         self._draw(*self._begin(prefixes), self.room)
         row_of = np.empty(len(self.uniforms), dtype=np.int64)
         offset = 0
@@ -76,16 +76,16 @@ class _Drawing:
         return [_result(rows, tokens, figures, int(nodes.sum())) for rows, nodes in parts]
 
     def _begin(self, prefixes: Sequence[Sequence[int]]) -> tuple[DrawFront, list[Chosen]]:
-        """A front of the prefixes alone, and the first tokens of all draws."""
+        """Return a front of the prefixes alone, and the first tokens of all draws."""
         live, logits = self.sampler.begin(prefixes, self.length, self.most)
         draws, path = np.arange(len(self.uniforms)), PartialDraws.empty(self.count, self.length)
         front = DrawFront(live, path, draws, draws // self.samples, step=-1, first=self.count, end=self.count)
         return front, [self._choose(front, slice(0, self.count), 0, logits)]
 
     def _draw(self, front: DrawFront, chosen: list[Chosen], room: int) -> None:
-        """Draw all tokens that are left, those just ``chosen`` first; memory has ``room`` for rows.
+        """Draw all remaining tokens, beginning with those just ``chosen``; memory has ``room`` for rows.
 
-        A front that is drawn on in parts stays for the next of them: what it leaves free is theirs.
+        A front that is processed in parts is kept for its next part; they share the remaining room.
         """
         held = self._held(room)
         while True:
@@ -101,18 +101,18 @@ class _Drawing:
         room -= front.live.rows
         for part in front.split(chosen, self._held(room)):
             self._draw(part, self._read(part), room)
-            # Its memory is to be free before the next one is made.
+            # Free its memory before the next part is created.
             del part
 
     def _held(self, room: int) -> int:
-        """Rows that a front may grow to: half of what there is room for, as its parts need some too."""
+        """Return the maximum number of rows of a front: half of the room, since its parts need some of it."""
         return max(1, min(self.held, room // 2))
 
     def _read(self, front: DrawFront) -> list[Chosen]:
-        """Have the model read the last tokens of the next rows, and give their draws new ones.
+        """Read the last tokens of the next rows and choose new tokens for their draws.
 
-        That is a pass where lengths mix, filled with rows of the next step where this one has too few left; else it is
-        as many passes as the step takes.
+        If rows of two lengths may share a pass, this is one pass, filled with rows of the next step if needed;
+        otherwise it takes as many passes as the step needs.
         """
         if not self.sampler.mixes(front.live):
             return [self._read_all(front)]
@@ -128,7 +128,7 @@ class _Drawing:
         return [self._choose(front, rows, own + 1, said) for rows, own, said in zip(both, steps, logits, strict=True)]
 
     def _read_all(self, front: DrawFront) -> Chosen:
-        """The same for all that is left to be read of a step, in passes of about one size."""
+        """Read all remaining rows of a step in passes of similar size."""
         found, size = [], evenly(front.end - front.first, self.most)
         while front.first < front.end:
             part = slice(front.first, min(front.first + size, front.end))
@@ -140,13 +140,13 @@ class _Drawing:
         return self.sampler.go_on(front.live, front.last_tokens(rows, step).to(self.device), rows)
 
     def _choose(self, front: DrawFront, rows: slice, step: int, logits: Tensor) -> Chosen:
-        """Give the draws that are some rows their tokens of ``step`` by ``logits`` ``[n, V]`` of these rows."""
+        """Choose tokens of ``step`` for the draws of ``rows`` from these rows' logits ``[n, V]``."""
         draws = front.of_rows(rows)
         own, found = front.row_of[draws] - rows.start, cut(logits, self.scheme)
         uniforms = torch.from_numpy(self.uniforms[front.draws[draws], step]).to(self.device)
         drawn = draw(found, torch.from_numpy(own).to(self.device), uniforms).cpu().numpy()
         pairs, one_of, which = np.unique(own * logits.shape[1] + drawn, return_index=True, return_inverse=True)
-        # Each row's position is booked on one of its draws, and so on its prefix.
+        # Each row's position is counted for one of its draws, and so for that draw's prefix.
         self.nodes[front.draws[draws[one_of]]] += 1
         parents, tokens = np.divmod(pairs, logits.shape[1])
         figures = _figures(logits, found, parents, tokens)
@@ -154,12 +154,12 @@ class _Drawing:
 
 
 def evenly(rows: int, most: int) -> int:
-    """The size of parts of ``rows`` rows: as few parts as hold ``most`` each, of about one size."""
+    """Return the size of parts of similar size, with at most ``most`` rows each, in the smallest number of parts."""
     return -(-rows // -(-rows // most))
 
 
 def _figures(logits: Tensor, found: Cut, parents: IntArray, tokens: IntArray) -> FloatArray:
-    """Own cost, cost by the scheme, entropy and margin ``[4, n]`` of each token after its parent row."""
+    """Return own cost, cost under the scheme, entropy and margin ``[4, n]`` of each token after its parent row."""
     rows, chosen = (torch.from_numpy(each).to(logits.device) for each in (parents, tokens))
     own, entropy, margin = own_figures(logits, rows, chosen)
     by_scheme = (found.log_total[rows] - (logits[rows, chosen] - found.most[rows]) / found.temperature) / LN2
@@ -167,7 +167,7 @@ def _figures(logits: Tensor, found: Cut, parents: IntArray, tokens: IntArray) ->
 
 
 def _result(rows: IntArray, tokens: IntArray, figures: FloatArray, nodes: int) -> SampledSuffixes:
-    """The draws of one prefix, whose suffixes are ``rows`` ``[K]`` of all there are."""
+    """Return the draws of one prefix; ``rows`` ``[K]`` are the indices of their suffixes among all suffixes."""
     distinct, first, which = np.unique(rows, return_index=True, return_inverse=True)
     order = np.argsort(first)
     kept = distinct[order]
