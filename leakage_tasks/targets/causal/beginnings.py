@@ -66,7 +66,7 @@ def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int],
     Each row's first ``unscored`` ``[n]`` tokens (at most ``shared``) have no cost. Return None if the model cannot
     continue from the shared prefix, or if sharing does not pay off.
     """
-    longest, own = max(map(len, rows)), [row[shared:] for row in rows]
+    longest, own_tokens = max(map(len, rows)), [row[shared:] for row in rows]
 
     def whole(costs: Tensor, rest: FloatArray) -> FloatArray:
         return np.array([float(costs[skipped - 1 :].sum()) for skipped in unscored]) + rest
@@ -74,26 +74,26 @@ def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int],
     def at_once() -> FloatArray:
         with engine.whole_texts.halving(1):
             begun = _begun(engine, rows[0][:shared])
-        return whole(begun.costs, costs_at_once(engine, begun, own))
+        return whole(begun.costs, costs_at_once(engine, begun, own_tokens))
 
     def by_steps() -> FloatArray:
         with engine.whole_texts.halving(1):
             states, (costs,), logits = engine.read_first([rows[0][:shared]])
-        return whole(costs, costs_by_steps(engine, states[0], logits, own))
+        return whole(costs, costs_by_steps(engine, states[0], logits, own_tokens))
 
     def right(costs: FloatArray) -> bool:
-        some = _some(list(map(len, rows)))
-        beside = [rows[n] for n in some], [unscored[n] for n in some], [None] * len(some)
-        plain = engine.whole_texts.by_length([len(rows[n]) for n in some], engine.text_rows, engine.score, *beside)
-        return agree(engine, costs[some], plain, [len(rows[n]) for n in some])
+        sample = _some(list(map(len, rows)))
+        arguments = [rows[n] for n in sample], [unscored[n] for n in sample], [None] * len(sample)
+        plain = engine.whole_texts.by_length([len(rows[n]) for n in sample], engine.text_rows, engine.score, *arguments)
+        return agree(engine, costs[sample], plain, [len(rows[n]) for n in sample])
 
     # Texts with a single token after the shared prefix read nothing from its cache, so they cannot verify a strategy.
     proof = right if longest - shared > 1 else None
     factor = longest / max(longest - shared, 1)
-    found = _tried(engine, engine.passes.continues, at_once, proof, longest, factor) if continues(engine) else None
-    if found is None and engine.cached and len(rows) >= fewest_worth(engine, shared, longest - shared):
-        found = _tried(engine, engine.passes.steps_on, by_steps, proof, longest, factor)
-    return found
+    result = _tried(engine, engine.passes.continues, at_once, proof, longest, factor) if continues(engine) else None
+    if result is None and engine.cached and len(rows) >= fewest_worth(engine, shared, longest - shared):
+        result = _tried(engine, engine.passes.steps_on, by_steps, proof, longest, factor)
+    return result
 
 
 def states_after(engine: Any, rows: Sequence[Sequence[int]], shared: int) -> First | None:
@@ -102,9 +102,9 @@ def states_after(engine: Any, rows: Sequence[Sequence[int]], shared: int) -> Fir
 
     def right(first: First) -> bool:
         by_length = sorted(range(len(rows)), key=lambda index: len(rows[index]))
-        places = {by_length[0], by_length[-1]} if engine.passes.beyond(longest) else {by_length[0]}
-        alone = [engine.read_first([rows[place]])[2] for place in places]
-        return bool(engine.passes.agree([first[2][place : place + 1] for place in places], alone))
+        checked = {by_length[0], by_length[-1]} if engine.passes.beyond(longest) else {by_length[0]}
+        alone = [engine.read_first([rows[number]])[2] for number in checked]
+        return bool(engine.passes.agree([first[2][number : number + 1] for number in checked], alone))
 
     def found() -> First:
         return read_after(engine, _lead(engine, rows[0][:shared]), rows)
@@ -137,16 +137,16 @@ def _tried(
     beyond = engine.passes.beyond(longest)
     known = way.works and way.beyond >= beyond
     try:
-        found = find()
+        result = find()
         if not known and right is not None:
-            way.works, way.beyond = right(found), beyond
+            way.works, way.beyond = right(result), beyond
     except Exception as error:
         if known or out_of_memory(error):
             raise
         log.debug("texts cannot be read after their common prefix: %s", type(error).__name__)
         way.works = False
     if way.works is not False:
-        return found
+        return result
     warn_of_slower(engine.model, "a common prefix of texts cannot be read once", factor)
     return None
 

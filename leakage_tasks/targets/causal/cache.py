@@ -120,18 +120,18 @@ def of_prefixes(cache: Any, reads: Sequence[int], sources: Sequence[Any] = (None
     """
     columns = [tensor.split(1) for tensor in tensors_of(cache)]
     rows = [[column[row] for column in columns] for row in range(len(columns[0]))]
-    each = zip(rows, reads, [*sources] * (len(rows) // len(sources)), strict=True)
+    rows_read = zip(rows, reads, [*sources] * (len(rows) // len(sources)), strict=True)
     shell = hollow(cache)
     if not attention_only(cache):
         if len(set(reads)) > 1:
             raise ValueError("a state of more than attention")
-        return [RowState(shell, _own(row, len(rows)), read=read, source=source) for row, read, source in each]
-    found, longest = [], max(reads)
-    for row, read, source in each:
+        return [RowState(shell, _own(row, len(rows)), read=read, source=source) for row, read, source in rows_read]
+    states, longest = [], max(reads)
+    for row, read, source in rows_read:
         length = row[0].shape[-2] - (longest - read)
         prefix = _own([tensor[..., :length, :] for tensor in row], len(rows))
-        found.append(RowState(shell, [tensor[..., length:, :] for tensor in prefix], prefix, length, read, source))
-    return found
+        states.append(RowState(shell, [tensor[..., length:, :] for tensor in prefix], prefix, length, read, source))
+    return states
 
 
 def _own(tensors: list[Tensor], rows: int) -> list[Tensor]:
@@ -149,10 +149,10 @@ def after(previous: RowState, cache: Any) -> RowState:
     tensors = tensors_of(cache)
     if previous.prefix is not None:
         tensors = [tensor[..., previous.length :, :].clone() for tensor in tensors]
-    found = replace(previous, tensors=tensors, read=previous.read + 1)
+    state = replace(previous, tensors=tensors, read=previous.read + 1)
     if previous.prefix is None:
-        found.shell = hollow(cache)
-    return found
+        state.shell = hollow(cache)
+    return state
 
 
 def join(states: Sequence[RowState]) -> RowState:
@@ -190,14 +190,14 @@ def hollow(cache: Any) -> Any:
 
 def tensors_of(cache: Any) -> list[Tensor]:
     """Return every tensor with a batch dimension in a cache, in a fixed order."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
 
     def note(tensor: Tensor) -> Tensor:
-        found.append(tensor)
+        tensors.append(tensor)
         return tensor
 
     _map_tensors(cache, note)
-    return found
+    return tensors
 
 
 def _map_tensors(node: Any, change: Callable[[Tensor], Tensor], note: Callable[[Hashable], None] | None = None) -> Any:

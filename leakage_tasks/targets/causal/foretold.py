@@ -43,8 +43,8 @@ class Foretold:
         pairs = [(row, known[token]) for row, token in enumerate(fed[:, 0].tolist()) if token in known]
         if not pairs:
             return None
-        rows, places = torch.tensor(pairs, device=logits.device).T
-        return logits[rows], self.logits[places]
+        rows, expected = torch.tensor(pairs, device=logits.device).T
+        return logits[rows], self.logits[expected]
 
 
 def first_tokens(paths: Paths | None, columns: IntArray) -> list[int]:
@@ -57,7 +57,7 @@ def first_tokens(paths: Paths | None, columns: IntArray) -> list[int]:
     states = paths.table(np.array([paths.root]))[0]
     may_follow = np.flatnonzero(states >= 0)
     inner = may_follow[paths.goes_on(states[may_follow])]
-    return [int(columns[place]) for place in dict.fromkeys([*inner[:1], *inner[-1:]])]
+    return [int(columns[column]) for column in dict.fromkeys([*inner[:1], *inner[-1:]])]
 
 
 def read_ahead(engine: Any, tokens: Sequence[int], ahead: Sequence[int]) -> First | None:

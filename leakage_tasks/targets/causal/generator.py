@@ -78,11 +78,11 @@ def _walk(target: CausalTarget, trie: TriePaths, space: Space, texts: _Texts, co
     length = texts.length + 1
     table = trie.table(texts.nodes)
     parents, columns = np.nonzero(table >= 0)
-    nodes, found = table[parents, columns], texts.costs[parents] + texts.following[parents, columns]
+    nodes, node_costs = table[parents, columns], texts.costs[parents] + texts.following[parents, columns]
     ending = np.flatnonzero(trie.ends(nodes))
-    for place, fillings in zip(ending, trie.fillings(nodes[ending], nodes[ending, None]), strict=True):
+    for index, fillings in zip(ending, trie.fillings(nodes[ending], nodes[ending, None]), strict=True):
         for filling in fillings:
-            costs[space.index(filling)] = found[place]
+            costs[space.index(filling)] = node_costs[index]
     onward = np.flatnonzero(trie.goes_on(nodes))
     if len(onward):
         _check_room(target, length + 1)
@@ -91,7 +91,7 @@ def _walk(target: CausalTarget, trie: TriePaths, space: Space, texts: _Texts, co
         part = onward[first : first + size]
         tokens, state = trie.columns[columns[part]], np.zeros(len(part), dtype=np.int64)
         memory, following = target.extend([texts.memory], state, parents[part], tokens, trie.columns)
-        _walk(target, trie, space, _Texts(nodes[part], found[part], length, memory, following), costs)
+        _walk(target, trie, space, _Texts(nodes[part], node_costs[part], length, memory, following), costs)
 
 
 def _check_room(target: CausalTarget, length: int) -> None:

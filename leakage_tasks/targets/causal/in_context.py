@@ -49,9 +49,9 @@ class Lead:
 
         Raises TargetError for a text that does not begin like the others.
         """
-        own = self.tokens[len(self.tokens) - self.kept :]
+        context_tokens = self.tokens[len(self.tokens) - self.kept :]
         for tokens in encoded:
-            if tuple(tokens[: self.kept]) != own:
+            if tuple(tokens[: self.kept]) != context_tokens:
                 raise TargetError(f"the tokenizer joins the context to some fillings and not to others: {BREAK}")
             if self.first is not None and tokens[:1] != [self.first]:
                 raise not_shared()
@@ -71,12 +71,12 @@ def lead_of(context: Context, space: Space, encode: Encode, decode: Decode, star
     """
     texts = [context.before + space.fill(filling) + context.after for filling in _beginnings(space)]
     encoded = encode(texts)
-    own, text = tokens_of(context.before, os.path.commonprefix(encoded), encode, decode)
+    context_tokens, text = tokens_of(context.before, os.path.commonprefix(encoded), encode, decode)
     if text is None:
         raise TargetError(f"the tokenizer joins the end of the context to the canary: {BREAK}")
-    kept = len(own)
-    before = [] if start is None or own[:1] == [start] else [start]
-    lead = Lead((*before, *own), kept, text, context.before.removeprefix(text))
+    count = len(context_tokens)
+    before = [] if start is None or context_tokens[:1] == [start] else [start]
+    lead = Lead((*before, *context_tokens), count, text, context.before.removeprefix(text))
     if lead.tokens:
         return lead
     if len({tokens[0] for tokens in encoded}) > 1:
@@ -92,11 +92,11 @@ def tokens_of(before: str, shared: Sequence[int], encode: Encode, decode: Decode
     characters are None if they cannot be found.
     """
     alone = encode([before])[0] if before else []
-    kept = len(os.path.commonprefix([alone, list(shared)]))
-    text = before if kept == len(alone) else _text_of(alone[:kept], before, encode, decode)
-    while text is not None and (more := _next_piece(before.removeprefix(text), shared, kept, decode)):
-        kept, text = kept + more[0], text + more[1]
-    return list(shared[:kept]), text
+    count = len(os.path.commonprefix([alone, list(shared)]))
+    text = before if count == len(alone) else _text_of(alone[:count], before, encode, decode)
+    while text is not None and (more := _next_piece(before.removeprefix(text), shared, count, decode)):
+        count, text = count + more[0], text + more[1]
+    return list(shared[:count]), text
 
 
 def _text_of(tokens: list[int], before: str, encode: Encode, decode: Decode) -> str | None:
@@ -108,12 +108,12 @@ def _text_of(tokens: list[int], before: str, encode: Encode, decode: Decode) -> 
     return next((before[:end] for end in ends if encode([before[:end]])[0] == tokens), None)
 
 
-def _next_piece(rest: str, shared: Sequence[int], kept: int, decode: Decode) -> tuple[int, str] | None:
-    """Return how many tokens after the first ``kept`` hold the first characters of ``rest``, and these characters."""
-    last = list(shared[max(kept - 1, 0) : kept])
+def _next_piece(rest: str, shared: Sequence[int], start: int, decode: Decode) -> tuple[int, str] | None:
+    """Return the number of tokens after the first ``start`` that hold the first characters of ``rest``, and these characters."""
+    last = list(shared[max(start - 1, 0) : start])
     skip = len(decode(last)) if last else 0
-    for count in range(1, min(MOST_PARTS, len(shared) - kept) + 1):
-        piece = decode([*last, *shared[kept : kept + count]])[skip:]
+    for count in range(1, min(MOST_PARTS, len(shared) - start) + 1):
+        piece = decode([*last, *shared[start : start + count]])[skip:]
         if piece and rest.startswith(piece):
             return count, piece
     return None

@@ -101,9 +101,9 @@ class Passes:
         logits: dict[int, Tensor] = {}
         grown: dict[int, RowState] = {}
         for group in self._groups(states):
-            own, tokens = [states[place] for place in group], [fed[place] for place in group]
-            for place, one, state in zip(group, *self._step(own, tokens), strict=True):
-                logits[place], grown[place] = one, state
+            group_states, tokens = [states[number] for number in group], [fed[number] for number in group]
+            for number, row_logits, state in zip(group, *self._step(group_states, tokens), strict=True):
+                logits[number], grown[number] = row_logits, state
         return [logits[index] for index in range(len(states))], [grown[index] for index in range(len(states))]
 
     def _groups(self, states: Sequence[RowState]) -> list[list[int]]:
@@ -122,9 +122,9 @@ class Passes:
             return self._alike(states, fed)
         several = len(states) > 1
         while self._ways[several]:
-            found = self._tried(self._ways[several][0], states, fed, several)
-            if found is not None:
-                return found
+            result = self._tried(self._ways[several][0], states, fed, several)
+            if result is not None:
+                return result
             failed = self._ways[several].pop(0)
             if several and not self._ways[several]:
                 warn_of_slower(self._stepper, "texts with several prefixes cannot share a pass", len(states))
@@ -140,42 +140,42 @@ class Passes:
         reads, sources = {state.read for state in states}, {id(state.source) for state in states}
         least, most = self.beyond(1 + min(reads)), self.beyond(1 + max(reads))
         kind = several, len(reads) > 1, len(sources) > 1, most, most - least
-        proven = any(own[0] == several and all(map(ge, own, kind)) for own in self._proven)
+        proven = any(case[0] == several and all(map(ge, case, kind)) for case in self._proven)
         try:
-            found = way(states, fed)
+            result = way(states, fed)
         except Exception as error:
             if proven or out_of_memory(error):
                 raise
             log.debug("a shared pass cannot be made: %s", error)
             return None
         if not proven:
-            if not self._is_plain(found[0], states, fed):
+            if not self._is_plain(result[0], states, fed):
                 return None
             self._proven.append(kind)
             self.foretold = None
-        return found
+        return result
 
     def _is_plain(self, logits: Sequence[Tensor], states: Sequence[RowState], fed: Sequence[Tensor]) -> bool:
         """Compare some rows of the most different states with unbatched passes.
 
         No pass is needed if expected logits are known.
         """
-        told = self.foretold.beside(states[0], fed[0], logits[0]) if self.foretold and len(states) == 1 else None
-        if told and self.agree(told[:1], told[1:]):
+        expected = self.foretold.beside(states[0], fed[0], logits[0]) if self.foretold and len(states) == 1 else None
+        if expected and self.agree(expected[:1], expected[1:]):
             return True
-        some = {place: few_places(len(fed[place]), self._checked(states[place])) for place in _unlike(states)}
-        picked = [pick([states[place]], torch.zeros_like(rows), rows) for place, rows in some.items()]
-        plain, _ = self._each(picked, [rows_of(fed[place], rows) for place, rows in some.items()])
-        return self.agree([rows_of(logits[place], rows) for place, rows in some.items()], plain)
+        checked = {index: few_places(len(fed[index]), self._checked(states[index])) for index in _unlike(states)}
+        picked = [pick([states[index]], torch.zeros_like(rows), rows) for index, rows in checked.items()]
+        plain, _ = self._each(picked, [rows_of(fed[index], rows) for index, rows in checked.items()])
+        return self.agree([rows_of(logits[index], rows) for index, rows in checked.items()], plain)
 
     def _checked(self, state: RowState) -> int:
         """Return the number of rows of a state to verify: at least 2, and fewer if copies of its prefix are large."""
         return max(2, int(min(CHECKED, self._copied() / max(state.copy_bytes, 1))))
 
-    def agree(self, found: Sequence[Tensor], plain: Sequence[Tensor]) -> bool:
+    def agree(self, batched: Sequence[Tensor], plain: Sequence[Tensor]) -> bool:
         """Return True if logits ``[n, …, V]`` of a batched pass equal the unbatched logits up to rounding."""
-        apart = how_far_apart(found, plain)
-        if apart <= SAME_NATS or explains(self._noise(), found, plain):
+        apart = how_far_apart(batched, plain)
+        if apart <= SAME_NATS or explains(self._noise(), batched, plain):
             return True
         log.debug("a shared pass is off by %s nats", apart)
         return False
@@ -186,8 +186,8 @@ class Passes:
         """Run a pass for each state, with a copy of its prefix for each row."""
         logits, grown = [], []
         for state, tokens in zip(states, fed, strict=True):
-            said, cache = self._read(state.rebuild(), tokens, **looked_at([state.source], [len(tokens)]))
-            logits.append(said[:, -1])
+            output, cache = self._read(state.rebuild(), tokens, **looked_at([state.source], [len(tokens)]))
+            logits.append(output[:, -1])
             grown.append(after(state, cache))
         return logits, grown
 
@@ -204,34 +204,34 @@ class Passes:
     def _shared(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """Run one pass without a copy of the prefix for each row."""
         logits, grown = self.read_shared(states, fed)
-        return [said[:, -1] for said in logits], grown
+        return [part[:, -1] for part in logits], grown
 
     def read_shared(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """Read tokens ``[rows, k]`` after each state's rows; return logits ``[rows, k, V]`` and the new states."""
         batch = SharedBatch(states, fed[0].shape[1], self._copied(), self._windows)
         tokens = batch.rows(fed)
-        told = {"position_ids": batch.positions().to(tokens.device)} if self._positions else {}
+        arguments = {"position_ids": batch.positions().to(tokens.device)} if self._positions else {}
         with attending(self._stepper, batch):
-            said, cache = self._read(batch.cache(), tokens, **told)
-        return batch.parts(said), batch.split(cache)
+            logits, cache = self._read(batch.cache(), tokens, **arguments)
+        return batch.parts(logits), batch.split(cache)
 
     def _padded(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """Run one pass over all states, padded on the left."""
         batch = PaddedBatch(states)
-        said, cache = self._read(batch.cache(), torch.cat(list(fed)), **batch.told(fed[0].device))
-        return batch.parts(said[:, -1]), batch.split(cache)
+        logits, cache = self._read(batch.cache(), torch.cat(list(fed)), **batch.told(fed[0].device))
+        return batch.parts(logits[:, -1]), batch.split(cache)
 
     def _equally_long(self, states: Sequence[RowState], fed: Sequence[Tensor]) -> Passed:
         """Run one pass over states of equal length, without padding."""
         batch = PaddedBatch(states)
-        said, cache = self._read(batch.cache(), torch.cat(list(fed)), **batch.told(fed[0].device))
-        return batch.parts(said[:, -1]), batch.split(cache)
+        logits, cache = self._read(batch.cache(), torch.cat(list(fed)), **batch.told(fed[0].device))
+        return batch.parts(logits[:, -1]), batch.split(cache)
 
 
-def how_far_apart(found: Sequence[Tensor], plain: Sequence[Tensor]) -> float:
+def how_far_apart(batched: Sequence[Tensor], plain: Sequence[Tensor]) -> float:
     """Return the largest difference of log-probabilities in nats between two lists of logits ``[n, …, V]``."""
-    pairs = zip(found, plain, strict=True)
-    return max(float((one.log_softmax(-1) - two.log_softmax(-1)).abs().max()) for one, two in pairs)
+    pairs = zip(batched, plain, strict=True)
+    return max(float((first.log_softmax(-1) - second.log_softmax(-1)).abs().max()) for first, second in pairs)
 
 
 def few_places(rows: int, most: int = CHECKED) -> Tensor:
@@ -246,9 +246,9 @@ def _likeness_of_prefix(state: RowState) -> Hashable:
 def _unlike(states: Sequence[RowState]) -> list[int]:
     """Return the indices of the states with the least and the most tokens, rows and source tokens."""
     sizes: list[Callable[[int], int]] = [
-        lambda place: states[place].read,
-        lambda place: len(states[place].tensors[0]),
-        lambda place: getattr(states[place].source, "length", 0),
+        lambda index: states[index].read,
+        lambda index: len(states[index].tensors[0]),
+        lambda index: getattr(states[index].source, "length", 0),
     ]
-    places = range(len(states))
-    return sorted({end(places, key=size) for size in sizes for end in (min, max)})
+    indices = range(len(states))
+    return sorted({end(indices, key=size) for size in sizes for end in (min, max)})

@@ -22,8 +22,8 @@ class PickedRows(Sequence[Tensor]):
     def __len__(self) -> int:
         return len(self._sources[0][0])
 
-    def __getitem__(self, place: int) -> Tensor:  # type: ignore[override]
-        parts = [rows_of(tensors[place], rows) for tensors, rows in self._sources]
+    def __getitem__(self, index: int) -> Tensor:  # type: ignore[override]
+        parts = [rows_of(tensors[index], rows) for tensors, rows in self._sources]
         return parts[0] if self._back is None else rows_of(torch.cat(parts), self._back)
 
     def __iter__(self) -> Iterator[Tensor]:

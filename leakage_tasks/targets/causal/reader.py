@@ -58,9 +58,9 @@ class CausalReader(TextModel):
         """Return the model without its adapter, sharing its weights, or None if it has no adapter to disable."""
         if not hasattr(self.model, "disable_adapter"):
             return None
-        found = copy.copy(self)
-        found._adapted = False
-        return found
+        plain = copy.copy(self)
+        plain._adapted = False
+        return plain
 
     @contextlib.contextmanager
     def inference(self) -> Iterator[None]:
@@ -85,9 +85,9 @@ class CausalReader(TextModel):
             return self.read_together(rows, sources)
         taking = self.passes
         if self.cached and taking.pads is not False:
-            found = self._padded_first(rows, sources)
-            if found is not None:
-                return found
+            result = self._padded_first(rows, sources)
+            if result is not None:
+                return result
         return self._first_by_length(rows, sources)
 
     @property
@@ -101,19 +101,19 @@ class CausalReader(TextModel):
         """Read texts of several lengths in one padded pass; return None if the result is wrong on first use."""
         taking = self.passes
         try:
-            found = self.read_together(rows, sources)
+            result = self.read_together(rows, sources)
             if taking.pads is None:
-                place = min(range(len(rows)), key=lambda index: len(rows[index]))
-                own = sources[place : place + 1] if len(sources) == len(rows) else sources
-                alone = self.read_together([rows[place]], own)
-                taking.pads = taking.agree([found[2][place : place + 1]], [alone[2]])
+                shortest = min(range(len(rows)), key=lambda index: len(rows[index]))
+                own_sources = sources[shortest : shortest + 1] if len(sources) == len(rows) else sources
+                alone = self.read_together([rows[shortest]], own_sources)
+                taking.pads = taking.agree([result[2][shortest : shortest + 1]], [alone[2]])
         except Exception as error:
             if taking.pads or out_of_memory(error):
                 raise
             log.debug("prefixes of several lengths cannot share a pass: %s", error)
             taking.pads = False
         if taking.pads:
-            return found
+            return result
         lengths = len(set(map(len, rows)))
         warn_of_slower(self._stepper, "texts of several lengths cannot share a pass", lengths)
         return None
@@ -121,12 +121,14 @@ class CausalReader(TextModel):
     def _first_by_length(
         self, rows: Sequence[Sequence[int]], sources: Sequence[Any]
     ) -> tuple[list[Any], list[Tensor], Tensor]:
-        found: dict[int, tuple[Any, Tensor, Tensor]] = {}
+        results: dict[int, tuple[Any, Tensor, Tensor]] = {}
         for length in sorted(set(map(len, rows))):
             same = [index for index, row in enumerate(rows) if len(row) == length]
-            own = [sources[place] for place in same] if len(sources) == len(rows) else sources
-            found |= zip(same, zip(*self.read_together([rows[place] for place in same], own), strict=True), strict=True)
-        states, costs, logits = zip(*(found[index] for index in range(len(rows))), strict=True)
+            own_sources = [sources[n] for n in same] if len(sources) == len(rows) else sources
+            results |= zip(
+                same, zip(*self.read_together([rows[n] for n in same], own_sources), strict=True), strict=True
+            )
+        states, costs, logits = zip(*(results[index] for index in range(len(rows))), strict=True)
         return list(states), list(costs), torch.stack(logits)
 
     def read_together(
@@ -141,16 +143,16 @@ class CausalReader(TextModel):
         # A causal model's logits do not depend on later tokens, so any token can serve as padding.
         tokens = torch.tensor([[*row, *[row[-1]] * (longest - len(row))] for row in rows], device=self.device)
         with self.inference():
-            beside = {**looked_at(sources, [1] * len(sources)), **self._empty_cache()}
-            out = self.model(input_ids=tokens, use_cache=self.cached, **beside)
+            arguments = {**looked_at(sources, [1] * len(sources)), **self._empty_cache()}
+            out = self.model(input_ids=tokens, use_cache=self.cached, **arguments)
             logits = out.logits[:, -longest:].float()
-            own = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double() / -LN2
+            row_costs = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double() / -LN2
             states: Any
             states = of_prefixes(self._cache_of(out), lengths, sources) if self.cached else list(tokens.split(1))
             last = logits[torch.arange(len(rows)), torch.tensor(lengths) - 1]
         if self.cached and states[0].prefix is None:
             self.passes.continues.works = False
-        return states, [costs[: length - 1] for costs, length in zip(own, lengths, strict=True)], last
+        return states, [costs[: length - 1] for costs, length in zip(row_costs, lengths, strict=True)], last
 
     def _empty_cache(self) -> dict[str, Any]:
         """Return a cache that keeps every token, if the model's own cache would drop tokens outside a sliding window.
@@ -207,9 +209,9 @@ class CausalReader(TextModel):
         """Return the tokens of texts without a context, after the prefix token."""
         raise NotImplementedError
 
-    def _plain_logits(self, tokens: Tensor, kept: int) -> Tensor:
-        beside = looked_at([self.source], [len(tokens)])
-        return self.read(tokens, kept, remember=False, **beside)[0]
+    def _plain_logits(self, tokens: Tensor, keep: int) -> Tensor:
+        arguments = looked_at([self.source], [len(tokens)])
+        return self.read(tokens, keep, remember=False, **arguments)[0]
 
     def _read_anew(
         self, texts: Sequence[Tensor], fed: Sequence[Tensor], sources: Sequence[Any]
@@ -219,10 +221,10 @@ class CausalReader(TextModel):
         logits: dict[int, Tensor] = {}
         for length in {text.shape[1] for text in grown}:
             same = [index for index, text in enumerate(grown) if text.shape[1] == length]
-            counts = [len(grown[place]) for place in same]
-            beside = looked_at([sources[place] for place in same], counts)
-            said, _ = self.read(torch.cat([grown[place] for place in same]), 1, remember=False, **beside)
-            logits |= dict(zip(same, said[:, -1].split(counts), strict=True))
+            counts = [len(grown[number]) for number in same]
+            arguments = looked_at([sources[number] for number in same], counts)
+            output, _ = self.read(torch.cat([grown[number] for number in same]), 1, remember=False, **arguments)
+            logits |= dict(zip(same, output[:, -1].split(counts), strict=True))
         return [logits[index] for index in range(len(grown))], grown
 
     def _costs_of_each(self, logits: Sequence[Tensor], columns: Sequence[IntArray]) -> list[FloatArray]:

@@ -58,7 +58,7 @@ class Sight:
 
     def to(self, device: torch.device) -> Sight:
         """Return a copy with all masks on ``device``."""
-        return Sight(self.lead.to(device), [each.to(device) for each in self.before], self.own.to(device))
+        return Sight(self.lead.to(device), [seen.to(device) for seen in self.before], self.own.to(device))
 
 
 @dataclass(frozen=True)
@@ -95,12 +95,12 @@ class BatchLayout:
             return Sight(Seen(), [Seen(mask) for mask in padded], Seen(self._own_mask()))
         # Last position outside the window, then as an index among keys that end where own keys begin.
         unseen = asking - window
-        place = unseen - self.shared[:, None]
+        unseen_index = unseen - self.shared[:, None]
         before = []
         for block, mask in zip(blocks, padded, strict=True):
             keys = block.before[0].shape[-2]
-            before.append(_seen(place[block.rows] + keys, keys, mask))
-        of_own = place - self.own[:, None] + self.longest
+            before.append(_seen(unseen_index[block.rows] + keys, keys, mask))
+        of_own = unseen_index - self.own[:, None] + self.longest
         return Sight(_seen(unseen, lead), before, _seen(of_own, self.longest + self.width, self._own_mask()))
 
     def _own_mask(self) -> Tensor | None:
@@ -108,9 +108,9 @@ class BatchLayout:
         longest = self.longest
         if self.width == 1 and bool((self.own == longest).all()):
             return None
-        places = torch.arange(longest + self.width)
-        read = places[None] <= longest + torch.arange(self.width)[:, None]
-        return read[None] & (places >= (longest - self.own)[:, None])[:, None]
+        indices = torch.arange(longest + self.width)
+        read = indices[None] <= longest + torch.arange(self.width)[:, None]
+        return read[None] & (indices >= (longest - self.own)[:, None])[:, None]
 
 
 def _seen(unseen: Tensor, keys: int, also: Tensor | None = None) -> Seen:
@@ -128,10 +128,10 @@ def few_as_one(first: int, few: Sequence[tuple[RowState, int]]) -> Block:
     longest = max(lengths)
     rows = sum(count for _, count in few)
     mask = torch.ones(rows, longest, dtype=torch.bool)
-    place = 0
+    row = 0
     for length, (_, count) in zip(lengths, few, strict=True):
-        mask[place : place + count, : longest - length] = False
-        place += count
+        mask[row : row + count, : longest - length] = False
+        row += count
     prefixes = [state.prefix or [] for state, _ in few]
     before = []
     for column in range(len(prefixes[0])):

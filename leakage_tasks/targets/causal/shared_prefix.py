@@ -75,14 +75,14 @@ class SharedBatch:
         shapes = [state.tensors[0].shape for state in states]
         counts = [shape[0] for shape in shapes]
         few = [index for index, state in enumerate(states) if state.lead is self._lead and counts[index] <= FEW_ROWS]
-        if len(states) == 1 or _copied([(states[place], counts[place]) for place in few]) > copied:
+        if len(states) == 1 or _copied([(states[number], counts[number]) for number in few]) > copied:
             few = []
         # States with few rows come last and form one block.
         self._order = sorted(range(len(states)), key=few.__contains__)
         self._few = len(few)
-        self._states = [states[place] for place in self._order]
-        self._counts = [counts[place] for place in self._order]
-        self._own = [shapes[place][-2] for place in self._order]
+        self._states = [states[number] for number in self._order]
+        self._counts = [counts[number] for number in self._order]
+        self._own = [shapes[number][-2] for number in self._order]
         self._layout = BatchLayout.of([state.length for state in self._states], self._own, self._counts, width)
         self._longest = self._layout.longest
         self.layer = 0
@@ -93,7 +93,7 @@ class SharedBatch:
 
     def rows(self, parts: Sequence[Tensor]) -> Tensor:
         """Concatenate the rows of all states in the order of the batch."""
-        return torch.cat([parts[place] for place in self._order])
+        return torch.cat([parts[index] for index in self._order])
 
     def positions(self) -> Tensor:
         """Return the positions of the tokens to read, ``[n, width]``."""
@@ -101,14 +101,14 @@ class SharedBatch:
 
     def cache(self) -> DynamicCache:
         """Return a cache of the rows' own keys and values, padded on the left."""
-        before = max(state.length + own for state, own in zip(self._states, self._own, strict=True))
-        cache, kept = DynamicCache(), self._states[0].prefix or []
-        cache.layers = [_Layer(number, keys, before, self) for number, keys in enumerate(kept[::2])]
+        before = max(state.length + own_length for state, own_length in zip(self._states, self._own, strict=True))
+        cache, prefix = DynamicCache(), self._states[0].prefix or []
+        cache.layers = [_Layer(number, keys, before, self) for number, keys in enumerate(prefix[::2])]
         return cache
 
-    def grown(self, place: int, new: Tensor) -> Tensor:
+    def grown(self, index: int, new: Tensor) -> Tensor:
         """Return one of the rows' tensors with the new tokens appended."""
-        tensors = [state.tensors[place] for state in self._states]
+        tensors = [state.tensors[index] for state in self._states]
         if len(tensors) > 1:
             grown = [torch.nn.functional.pad(tensor, (0, 0, self._longest - tensor.shape[-2], 0)) for tensor in tensors]
             tensors = [torch.cat(grown)]
@@ -122,19 +122,21 @@ class SharedBatch:
         layers: list[Any] = cache.layers
         for layer in layers:
             for tensor in (layer.keys, layer.values):
-                for own, piece in zip(pieces, self._pieces(tensor), strict=True):
-                    own.append(piece)
+                for tensors, piece in zip(pieces, self._pieces(tensor), strict=True):
+                    tensors.append(piece)
             layer.keys = layer.values = None
         grown = zip(self._order, self._states, pieces, strict=True)
-        found = {place: replace(state, tensors=own, read=state.read + self.width) for place, state, own in grown}
-        return [found[index] for index in range(len(found))]
+        states = {
+            number: replace(state, tensors=tensors, read=state.read + self.width) for number, state, tensors in grown
+        }
+        return [states[index] for index in range(len(states))]
 
     def _pieces(self, tensor: Tensor) -> list[Tensor]:
         """Return copies of each state's rows and tokens of a tensor of the batch."""
         if len(self._states) == 1:
             return [tensor]
         rows = zip(tensor.split(self._counts), self._own, strict=True)
-        return [part[:, :, self._longest - own :].clone() for part, own in rows]
+        return [part[:, :, self._longest - own_length :].clone() for part, own_length in rows]
 
     def parts(self, rows: Tensor) -> list[Tensor]:
         """Split a tensor of the batch's rows by state, in the original order."""
@@ -173,19 +175,19 @@ class SharedBatch:
         D]``."""
         sight = self._sight(key.device)
         # Query heads that share a key head are adjacent.
-        asked = query.reshape(len(key), key.shape[1], -1, query.shape[-1]) * scores.scaling
-        own = _masked(scores(asked @ sight.own.of(key).transpose(-1, -2)), sight.own.mask)
+        queries = query.reshape(len(key), key.shape[1], -1, query.shape[-1]) * scores.scaling
+        own = _masked(scores(queries @ sight.own.of(key).transpose(-1, -2)), sight.own.mask)
         lead, lead_values = own[..., :0], None
         if self._lead is not None:
             lead_keys, lead_values = (sight.lead.of(self._lead.tensors[2 * self.layer + part]) for part in (0, 1))
-            lead = _masked(scores(_products(asked, lead_keys.transpose(-1, -2))), sight.lead.mask)
-        beside = _Beside(lead, own, _of_nothing(sinks, own, self.width))
-        found = [
-            self._attend(block, seen, asked[block.rows], beside, scores)
+            lead = _masked(scores(_products(queries, lead_keys.transpose(-1, -2))), sight.lead.mask)
+        common = _Beside(lead, own, _of_nothing(sinks, own, self.width))
+        outputs = [
+            self._attend(block, seen, queries[block.rows], common, scores)
             for block, seen in zip(self._blocks, sight.before, strict=True)
         ]
         mixed, of_lead, of_own = (
-            parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*found, strict=True)
+            parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*outputs, strict=True)
         )
         mixed = mixed + of_own @ sight.own.of(value)
         if lead_values is not None:
@@ -193,12 +195,12 @@ class SharedBatch:
         return mixed.reshape(len(key), -1, self.width, mixed.shape[-1]).transpose(1, 2)
 
     def _attend(
-        self, block: Block, seen: Seen, asked: Tensor, beside: _Beside, scores: Scores
+        self, block: Block, seen: Seen, queries: Tensor, common: _Beside, scores: Scores
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return a block's attention output for the prefix, and its weights for the shared context and own tokens."""
         keys, values = (seen.of(block.before[2 * self.layer + part]) for part in (0, 1))
-        before = _masked(scores(_products(asked, keys.transpose(-1, -2))), seen.mask)
-        lead, own, nothing = (part[block.rows] for part in (beside.lead, beside.own, beside.nothing))
+        before = _masked(scores(_products(queries, keys.transpose(-1, -2))), seen.mask)
+        lead, own, nothing = (part[block.rows] for part in (common.lead, common.own, common.nothing))
         first = lead if block.led else lead[..., :0]
         parts = [first, before, own, nothing]
         weights = torch.cat(parts, dim=-1).float().softmax(-1).to(values.dtype)
@@ -210,9 +212,9 @@ def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
     """Set scores ``[n, H, g · w, k]`` to −∞ if ``mask`` ``[n, w or 1, k]`` is 0."""
     if mask is None:
         return scores
-    rows, heads, asked, keys = scores.shape
-    each = scores.reshape(rows, heads, asked // mask.shape[1], mask.shape[1], keys)
-    return each.masked_fill(~mask[:, None, None], float("-inf")).reshape(scores.shape)
+    rows, heads, queries, keys = scores.shape
+    grouped = scores.reshape(rows, heads, queries // mask.shape[1], mask.shape[1], keys)
+    return grouped.masked_fill(~mask[:, None, None], float("-inf")).reshape(scores.shape)
 
 
 def _products(left: Tensor, right: Tensor) -> Tensor:
@@ -228,8 +230,8 @@ def _of_nothing(sinks: Tensor | None, like: Tensor, width: int) -> Tensor:
     """Return scores ``[n, H, g · w, 1]`` of ``sinks`` ``[heads]``, or an empty tensor ``[…, 0]`` without sinks."""
     if sinks is None:
         return like[..., :0]
-    each = sinks.reshape(like.shape[1], -1).repeat_interleave(width, dim=1)
-    return each[None, ..., None].expand(len(like), -1, -1, -1)
+    scores = sinks.reshape(like.shape[1], -1).repeat_interleave(width, dim=1)
+    return scores[None, ..., None].expand(len(like), -1, -1, -1)
 
 
 def _most_common_lead(states: Sequence[RowState]) -> SharedLead | None:

@@ -55,9 +55,9 @@ class CausalTarget(CausalReader):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each text, without special tokens. Raises TargetError if a token has no embedding."""
-        found = token_ids(self.tokenizer, texts, special=False)
-        self.embedded.check(found)
-        return found
+        encoded = token_ids(self.tokenizer, texts, special=False)
+        self.embedded.check(encoded)
+        return encoded
 
     def plain_rows(self, texts: Sequence[str]) -> list[list[int]]:
         return [[self._prefix_token, *tokens] for tokens in CausalTarget.encode(self, texts)]
@@ -115,8 +115,8 @@ class CausalTarget(CausalReader):
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
         tokens = self._with_prefix_token(prefix)
         ahead = [] if self.passes.asked_ahead else first_tokens(self._laid_out, columns)
-        asked = Start(self, tokens, columns, ahead)
-        return submit(("start", *self._engine), start_all, asked, 1 / self.read_rows(len(tokens)))
+        request = Start(self, tokens, columns, ahead)
+        return submit(("start", *self._engine), start_all, request, 1 / self.read_rows(len(tokens)))
 
     @property
     def _engine(self) -> tuple[Hashable, ...]:
@@ -221,8 +221,8 @@ class CausalTarget(CausalReader):
         width = tokens.shape[1]
         mask[torch.arange(width, device=mask.device) < torch.tensor(unscored, device=mask.device)[:, None]] = 0
         with self.inference():
-            beside = looked_at(sources, [1] * len(sources))
-            logits = self.model(input_ids=tokens[:, :-1], use_cache=False, **beside).logits[:, 1 - width :].float()
+            arguments = looked_at(sources, [1] * len(sources))
+            logits = self.model(input_ids=tokens[:, :-1], use_cache=False, **arguments).logits[:, 1 - width :].float()
         return row_bits(logits, tokens[:, 1:], mask[:, 1:])
 
 
@@ -266,10 +266,10 @@ class CausalInContext(CausalTarget):
 
 def costs_together(targets: Sequence[CausalInContext], texts: Sequence[Sequence[str]]) -> FloatArray:
     """Return log-perplexities ``[n, k]`` of k texts for each of n targets; views of one model share batches."""
-    asked = [Texts(target, target.token_rows(text)) for target, text in zip(targets, texts, strict=True)]
-    for each in asked:
-        check_fits(max(map(len, each.rows)) - 1, each.target.max_length)
-    return np.stack(score_all(asked))
+    requests = [Texts(target, target.token_rows(text)) for target, text in zip(targets, texts, strict=True)]
+    for request in requests:
+        check_fits(max(map(len, request.rows)) - 1, request.target.max_length)
+    return np.stack(score_all(requests))
 
 
 def reads_alike(target: CausalTarget, context: Context) -> bool:

@@ -47,17 +47,17 @@ def costs_by_steps(engine: Any, state: Any, logits: Tensor, own: Sequence[list[i
     begun = engine.costs(logits, following)[0]
     costs = np.zeros(len(own))
 
-    def read(places: Sequence[int]) -> None:
-        some = [own[place] for place in places]
-        first = begun[np.searchsorted(following, [row[0] for row in some])]
-        costs[list(places)] = first + _stepped(view, state, some)
+    def read(indices: Sequence[int]) -> None:
+        batch = [own[index] for index in indices]
+        first = begun[np.searchsorted(following, [row[0] for row in batch])]
+        costs[list(indices)] = first + _stepped(view, state, batch)
 
     order = sorted(range(len(own)), key=own.__getitem__)
     if engine.passes.steps_on.works is None:
         # The first steps show which batching strategy works and how much memory a row takes.
-        longest = sorted(order, key=lambda place: len(own[place]))[-CHECKED:]
+        longest = sorted(order, key=lambda index: len(own[index]))[-CHECKED:]
         read(longest)
-        order = [place for place in order if place not in longest]
+        order = [index for index in order if index not in longest]
 
     def part(rows: slice) -> None:
         read(order[rows])
@@ -72,16 +72,16 @@ def _stepped(view: Any, state: Any, own: Sequence[list[int]]) -> FloatArray:
     rows = np.zeros(len(own), dtype=np.int64)
     for depth in range(int(lengths.max()) - 1):
         going = np.flatnonzero(lengths > depth + 1)
-        tokens, following = (_column(own, going, place) for place in (depth, depth + 1))
+        tokens, following = (_column(own, going, index) for index in (depth, depth + 1))
         pairs, which = np.unique(np.stack([rows[going], tokens]), axis=1, return_inverse=True)
-        columns, place = np.unique(following, return_inverse=True)
+        columns, index = np.unique(following, return_inverse=True)
         zeros = np.zeros(pairs.shape[1], dtype=np.int64)
         step = Step(view, [state], zeros, pairs[0], pairs[1], columns)
-        ((state, found),) = view.one_pass([step])
+        ((state, step_costs),) = view.one_pass([step])
         rows[going] = which
-        costs[going] += found[which, place]
+        costs[going] += step_costs[which, index]
     return costs
 
 
-def _column(own: Sequence[list[int]], going: IntArray, place: int) -> IntArray:
-    return np.array([own[row][place] for row in going])
+def _column(own: Sequence[list[int]], going: IntArray, index: int) -> IntArray:
+    return np.array([own[row][index] for row in going])

@@ -53,17 +53,17 @@ class Decoder:
 
     def source(self, tokens: Sequence[int]) -> SourceSentence:
         """Return the source sentence of these tokens, shared by all callers so that it is read only once."""
-        found = self._sources.get(tuple(tokens))
-        if found is None:
-            found = self._sources[tuple(tokens)] = SourceSentence(tuple(tokens))
-        return found
+        sentence = self._sources.get(tuple(tokens))
+        if sentence is None:
+            sentence = self._sources[tuple(tokens)] = SourceSentence(tuple(tokens))
+        return sentence
 
     def modules(self) -> Iterator[torch.nn.Module]:
         """Return the whole model's modules, which determine the precision of the computation."""
         return iter(self._model.modules())
 
-    def __call__(self, input_ids: Tensor, **told: Any) -> Any:
-        return self.forward(input_ids, **told)
+    def __call__(self, input_ids: Tensor, **arguments: Any) -> Any:
+        return self.forward(input_ids, **arguments)
 
     def forward(
         self,
@@ -142,13 +142,13 @@ class Decoder:
     def _agrees(self, logits: Tensor, input_ids: Tensor, sources: Sources) -> bool:
         """Return True if unbatched passes for the shortest and the longest source give these ``logits``."""
         rows = input_ids.split([count for _, count in sources])
-        found = logits.split([count for _, count in sources])
-        ends = [end(range(len(sources)), key=lambda place: sources[place][0].length) for end in (min, max)]
+        parts = logits.split([count for _, count in sources])
+        ends = [end(range(len(sources)), key=lambda index: sources[index][0].length) for end in (min, max)]
         alone = [
-            self._pass(rows[place], [(SourceSentence(sources[place][0].tokens), len(rows[place]))], False)
-            for place in ends
+            self._pass(rows[index], [(SourceSentence(sources[index][0].tokens), len(rows[index]))], False)
+            for index in ends
         ]
-        together, plain = [found[place] for place in ends], [out.logits for out in alone]
+        together, plain = [parts[index] for index in ends], [out.logits for out in alone]
         apart = how_far_apart(together, plain)
         log.debug("sources of several lengths in one pass are off by %s nats", apart)
         return apart <= SAME_NATS or explains(self._noise(), together, plain)
@@ -158,12 +158,12 @@ class Decoder:
         chosen, outs = [], []
         for length in sorted({source.length for source, _ in sources}):
             same = [index for index, (source, _) in enumerate(sources) if source.length == length]
-            chosen.append(torch.cat([rows[place] for place in same]))
-            outs.append(self._pass(input_ids[chosen[-1]], [sources[place] for place in same], use_cache))
+            chosen.append(torch.cat([rows[number] for number in same]))
+            outs.append(self._pass(input_ids[chosen[-1]], [sources[number] for number in same], use_cache))
         back = torch.argsort(torch.cat(chosen))
         out = outs[0]
-        out.logits = torch.cat([each.logits for each in outs])[back]
+        out.logits = torch.cat([output.logits for output in outs])[back]
         if use_cache:
-            whole: RowState = join([of_rows(each.past_key_values) for each in outs])
+            whole: RowState = join([of_rows(output.past_key_values) for output in outs])
             out.past_key_values = pick([whole], torch.zeros_like(back), back).rebuild()
         return out

@@ -64,8 +64,8 @@ def speech(model: Any, tokenizer: Any, languages: Languages) -> Speech:
         _token_in_configs("decoder_start_token_id", configs),
         _token_in_configs("forced_bos_token_id", configs[::-1]),
     )
-    own = getattr(tokenizer, "tgt_lang", None) if forced is None and start not in codes.values() else None
-    language = codes.get(languages.target or own or "")
+    usual = getattr(tokenizer, "tgt_lang", None) if forced is None and start not in codes.values() else None
+    language = codes.get(languages.target or usual or "")
     if language is not None:
         opening = [language] if start is None or start in codes.values() else [start, language]
     else:

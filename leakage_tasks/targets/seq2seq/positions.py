@@ -30,12 +30,12 @@ def at_positions(model: Any, positions: Tensor | None) -> Iterator[None]:
             hook.remove()
 
 
-def _own(positions: Tensor, table: Any, given: tuple[Any, ...], named: dict[str, Any], found: Tensor) -> Tensor:
-    """Return each row's position embedding ``[n, 1, d]`` instead of the common one in ``found``."""
-    asked = inspect.signature(table.forward).bind(*given, **named)
+def _own(positions: Tensor, table: Any, arguments: tuple[Any, ...], named: dict[str, Any], output: Tensor) -> Tensor:
+    """Return each row's position embedding ``[n, 1, d]`` instead of the common one in ``output``."""
+    bound = inspect.signature(table.forward).bind(*arguments, **named)
     for position in positions.unique().tolist():
-        asked.arguments["past_key_values_length"] = position
-        asked.arguments.pop("position_ids", None)
-        here = (positions == position)[..., None].to(found.device)
-        found = torch.where(here, table.forward(*asked.args, **asked.kwargs), found)
-    return found
+        bound.arguments["past_key_values_length"] = position
+        bound.arguments.pop("position_ids", None)
+        here = (positions == position)[..., None].to(output.device)
+        output = torch.where(here, table.forward(*bound.args, **bound.kwargs), output)
+    return output

@@ -57,8 +57,8 @@ def mask_of(sources: Sources, device: torch.device) -> Tensor | None:
     if len(set(lengths)) == 1:
         return None
     counts = torch.tensor([count for _, count in sources], device=device)
-    each = torch.tensor(lengths, device=device).repeat_interleave(counts)
-    return (torch.arange(max(lengths), device=device) < each[:, None]).long()
+    row_lengths = torch.tensor(lengths, device=device).repeat_interleave(counts)
+    return (torch.arange(max(lengths), device=device) < row_lengths[:, None]).long()
 
 
 def keys_and_values(cache: Any, sources: Sources) -> Any:
@@ -77,20 +77,20 @@ def spread(sources: Sources, cache: Any) -> None:
     whole, first = of_rows(cache), 0
     for source, count in sources:
         if source.across is None:
-            own = [tensor[first : first + 1, :, : source.length].clone() for tensor in whole.tensors]
-            source.across = replace(whole, tensors=own)
+            tensors = [tensor[first : first + 1, :, : source.length].clone() for tensor in whole.tensors]
+            source.across = replace(whole, tensors=tensors)
         first += count
 
 
 def _of_rows(parts: Sequence[tuple[Any, int]], dim: int) -> Tensor:
     """Repeat and concatenate tensors ``[1, …, S, D]`` for their rows, padding shorter tensors."""
     first, rows = parts[0][0], sum(count for _, count in parts)
-    if all(each is first for each, _ in parts):
+    if all(tensor is first for tensor, _ in parts):
         return first.expand(rows, *first.shape[1:])
-    longest = max(each.shape[dim] for each, _ in parts)
+    longest = max(tensor.shape[dim] for tensor, _ in parts)
     return torch.cat(
         [
-            pad(each, (0, 0, 0, longest - each.shape[dim])).expand(n, *each.shape[1:dim], longest, -1)
-            for each, n in parts
+            pad(tensor, (0, 0, 0, longest - tensor.shape[dim])).expand(n, *tensor.shape[1:dim], longest, -1)
+            for tensor, n in parts
         ]
     )

@@ -113,9 +113,9 @@ class Seq2SeqTarget(TextModel):
 
         Raises TargetError if a token has no embedding.
         """
-        found: list[list[int]] = self.tokenizer(text_target=list(texts), add_special_tokens=False, **ALONE)["input_ids"]
-        self.embedded.check(found)
-        return found
+        rows: list[list[int]] = self.tokenizer(text_target=list(texts), add_special_tokens=False, **ALONE)["input_ids"]
+        self.embedded.check(rows)
+        return rows
 
     def encode_source(self, text: str) -> list[int]:
         """Return the tokens of a source sentence, with special tokens.
@@ -144,10 +144,10 @@ class Seq2SeqTarget(TextModel):
         rows = text_rows(self.encode, vocabulary, self.longest_target).to(self.device)
         opening = torch.tensor([self.opening], device=self.device)
 
-        def read(tokens: Tensor, kept: int) -> Tensor:
+        def read(tokens: Tensor, keep: int) -> Tensor:
             sources, begun = source.expand(len(tokens), -1), opening.expand(len(tokens), -1)
             written = torch.cat([begun, tokens], dim=1)
-            return self.teacher_forced_logits(sources, torch.ones_like(sources), written)[:, -kept:]
+            return self.teacher_forced_logits(sources, torch.ones_like(sources), written)[:, -keep:]
 
         return measure(self.model, read, rows, vocabulary)
 
@@ -233,13 +233,13 @@ class FilledSource:
         return submit(("pairs", id(family), size), score, (lengths, sources, targets), share, len(texts))
 
     def _score_all(
-        self, size: int, asked: Sequence[tuple[list[int], list[list[int]], list[list[int]]]]
+        self, size: int, requests: Sequence[tuple[list[int], list[list[int]], list[list[int]]]]
     ) -> list[FloatArray]:
         """Compute the costs of several lists of pairs, ``[n]`` each, ``size`` pairs per pass."""
-        lengths = [each for own, _, _ in asked for each in own]
-        sources, targets = ([each for own in asked for each in own[part]] for part in (1, 2))
-        found = self._family.whole_texts.by_length(lengths, lambda _: size, self._score, sources, targets)
-        return np.split(found, np.cumsum([len(own[0]) for own in asked])[:-1])
+        lengths = [entry for request, _, _ in requests for entry in request]
+        sources, targets = ([entry for request in requests for entry in request[part]] for part in (1, 2))
+        costs = self._family.whole_texts.by_length(lengths, lambda _: size, self._score, sources, targets)
+        return np.split(costs, np.cumsum([len(request[0]) for request in requests])[:-1])
 
     def _score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> FloatArray:
         """Compute the costs of a batch, ``[n]``."""
@@ -272,8 +272,8 @@ class TeacherForced:
         read = torch.tensor([list(source)], device=family.device)
         written = torch.tensor([[*family.opening, *target]], device=family.device)
         logits = family.teacher_forced_logits(read, torch.ones_like(read), written[:, :-1])[0, -len(target) :]
-        own = logits.log_softmax(-1).gather(-1, written[0, -len(target) :, None])
-        return -float(own.cpu().double().sum()) / LN2
+        log_probabilities = logits.log_softmax(-1).gather(-1, written[0, -len(target) :, None])
+        return -float(log_probabilities.cpu().double().sum()) / LN2
 
 
 class TeacherForcedScorer(FilledSource):
@@ -282,8 +282,8 @@ class TeacherForcedScorer(FilledSource):
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
         """Return costs in bits ``[n]``. Raises TargetError for a text that is too long."""
         plain = TeacherForced(self._family)
-        found = np.zeros(len(texts))
+        costs = np.zeros(len(texts))
         for index, (text, target) in enumerate(zip(texts, self._family.encode(texts), strict=True)):
             check_fits(len(target), self.max_length)
-            found[index] = plain.bits(self._family.encode_source(self._source(text)), target)
-        return found
+            costs[index] = plain.bits(self._family.encode_source(self._source(text)), target)
+        return costs

@@ -92,9 +92,9 @@ class SuffixSampler:
             with self.limit.halving(1), self.target.inference():
                 live = self.begin([prefix], more)[0]
                 self._row_bytes[len(prefix)] = live.row_bytes(0), live.row_bytes(1) - live.row_bytes(0)
-        first, each = self._row_bytes[len(prefix)]
-        check_one_row(first + more * each + LOGIT_BYTES * self.vocabulary)
-        return first + more * each
+        first, token = self._row_bytes[len(prefix)]
+        check_one_row(first + more * token + LOGIT_BYTES * self.vocabulary)
+        return first + more * token
 
     def asked(self, length: int) -> int:
         """Return the number of rows of ``length`` tokens that the user's batch size allows; the default of 1 is no
@@ -170,12 +170,12 @@ class SuffixSampler:
             return logits
         # Recurrent models may process several tokens at once as the beginning of a new text.
         parts = [tokens] if live.many_tokens else tokens.split(1, dim=1)
-        found = []
+        outputs = []
         for part in parts:
             logits, cache = self.target.read_on(live.feed(rows), part)
             live.took(cache)
-            found.append(logits)
-        return found[0] if len(found) == 1 else torch.cat(found, dim=1)
+            outputs.append(logits)
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
 
     def tensor(self, rows: Any) -> Tensor:
         """Return integers, such as token rows of one length, as a tensor on the model's device."""

@@ -53,9 +53,9 @@ class DecodingConfig:
     def __str__(self) -> str:
         if self.decoding != "sample":
             return f"beam search, {self.beams} wide" if self.decoding == "beam" else "greedy"
-        kept = [f"top-k {self.top_k}"] if self.top_k else []
-        kept += [f"top-p {self.top_p:g}"] if self.top_p < 1 else []
-        return ", ".join([*kept, f"temperature {self.temperature:g}"])
+        parts = [f"top-k {self.top_k}"] if self.top_k else []
+        parts += [f"top-p {self.top_p:g}"] if self.top_p < 1 else []
+        return ", ".join([*parts, f"temperature {self.temperature:g}"])
 
 
 DECODING_OPTIONS = options_of(DecodingConfig)

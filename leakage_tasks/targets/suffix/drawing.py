@@ -35,19 +35,19 @@ def draw_suffixes(
     A draw does not depend on the batch or on other prefixes, except for rounding in the model.
     """
     _, samples, length = uniforms.shape
-    found: list[SampledSuffixes] = []
+    results: list[SampledSuffixes] = []
     last: list[SampledSuffixes] = []
     with sampler.target.inference():
-        while len(found) < len(prefixes):
+        while len(results) < len(prefixes):
             room = sampler.room(prefixes[0], length)
-            rows = sum(len(each.tokens) for each in last)
+            rows = sum(len(suffixes.tokens) for suffixes in last)
             # Take more prefixes if the last draws shared most of their rows.
             at_once = max(room.prefixes(samples), min(GROWTH * len(last), len(last) * room.held // max(rows, 1)))
-            part = slice(len(found), len(found) + at_once)
+            part = slice(len(results), len(results) + at_once)
             with sampler.limit.halving(min(room.most, len(prefixes[part]) * samples)), sampler.lengths_apart():
                 last = _Drawing(sampler, scheme, uniforms[part], room).run(prefixes[part])
-                found += last
-    return found
+                results += last
+    return results
 
 
 class _Drawing:
@@ -67,8 +67,8 @@ class _Drawing:
         self._draw(*self._begin(prefixes), self.room)
         row_of = np.empty(len(self.uniforms), dtype=np.int64)
         offset = 0
-        for path, own, which in self.finished:
-            row_of[own] = which + offset
+        for path, draws, which in self.finished:
+            row_of[draws] = which + offset
             offset += len(path.tokens)
         tokens = np.concatenate([path.tokens for path, _, _ in self.finished])
         figures = np.concatenate([path.figures for path, _, _ in self.finished], axis=1)
@@ -90,9 +90,9 @@ class _Drawing:
         held = self._held(room)
         while True:
             last = self.length - 1
-            self.finished += [front.finish(each) for each in chosen if each.steps[0] == last]
-            chosen = [each for each in chosen if each.steps[0] < last]
-            if front.live.rows + sum(each.more for each in chosen) > held:
+            self.finished += [front.finish(choice) for choice in chosen if choice.steps[0] == last]
+            chosen = [choice for choice in chosen if choice.steps[0] < last]
+            if front.live.rows + sum(choice.more for choice in chosen) > held:
                 break
             front.follow(chosen, held)
             if front.step == last:
@@ -123,18 +123,18 @@ class _Drawing:
         if not front.ahead:
             return [self._choose(front, part, step + 1, self._go_on(front, part, step))]
         both, steps = [part, slice(0, front.ahead)], [step, step + 1]
-        fed = [front.last_tokens(*each).to(self.device) for each in zip(both, steps, strict=True)]
+        fed = [front.last_tokens(*arguments).to(self.device) for arguments in zip(both, steps, strict=True)]
         logits = self.sampler.go_on_together(front.live, fed, both)
-        return [self._choose(front, rows, own + 1, said) for rows, own, said in zip(both, steps, logits, strict=True)]
+        return [self._choose(front, rows, at + 1, output) for rows, at, output in zip(both, steps, logits, strict=True)]
 
     def _read_all(self, front: DrawFront) -> Chosen:
         """Read all remaining rows of a step in passes of similar size."""
-        found, size = [], evenly(front.end - front.first, self.most)
+        choices, size = [], evenly(front.end - front.first, self.most)
         while front.first < front.end:
             part = slice(front.first, min(front.first + size, front.end))
-            found.append(self._choose(front, part, front.step + 1, self._go_on(front, part, front.step)))
+            choices.append(self._choose(front, part, front.step + 1, self._go_on(front, part, front.step)))
             front.first = part.stop
-        return Chosen.join(found)
+        return Chosen.join(choices)
 
     def _go_on(self, front: DrawFront, rows: slice, step: int) -> Tensor:
         return self.sampler.go_on(front.live, front.last_tokens(rows, step).to(self.device), rows)
@@ -142,14 +142,14 @@ class _Drawing:
     def _choose(self, front: DrawFront, rows: slice, step: int, logits: Tensor) -> Chosen:
         """Choose tokens of ``step`` for the draws of ``rows`` from these rows' logits ``[n, V]``."""
         draws = front.of_rows(rows)
-        own, found = front.row_of[draws] - rows.start, cut(logits, self.scheme)
+        own, truncated = front.row_of[draws] - rows.start, cut(logits, self.scheme)
         uniforms = torch.from_numpy(self.uniforms[front.draws[draws], step]).to(self.device)
-        drawn = draw(found, torch.from_numpy(own).to(self.device), uniforms).cpu().numpy()
+        drawn = draw(truncated, torch.from_numpy(own).to(self.device), uniforms).cpu().numpy()
         pairs, one_of, which = np.unique(own * logits.shape[1] + drawn, return_index=True, return_inverse=True)
         # Each row's position is counted for one of its draws, and so for that draw's prefix.
         self.nodes[front.draws[draws[one_of]]] += 1
         parents, tokens = np.divmod(pairs, logits.shape[1])
-        figures = _figures(logits, found, parents, tokens)
+        figures = _figures(logits, truncated, parents, tokens)
         return Chosen(draws, which.reshape(-1), parents + rows.start, np.full(len(tokens), step), tokens, figures)
 
 
@@ -158,11 +158,11 @@ def evenly(rows: int, most: int) -> int:
     return -(-rows // -(-rows // most))
 
 
-def _figures(logits: Tensor, found: Cut, parents: IntArray, tokens: IntArray) -> FloatArray:
+def _figures(logits: Tensor, kept: Cut, parents: IntArray, tokens: IntArray) -> FloatArray:
     """Return own cost, cost under the scheme, entropy and margin ``[4, n]`` of each token after its parent row."""
-    rows, chosen = (torch.from_numpy(each).to(logits.device) for each in (parents, tokens))
+    rows, chosen = (torch.from_numpy(array).to(logits.device) for array in (parents, tokens))
     own, entropy, margin = own_figures(logits, rows, chosen)
-    by_scheme = (found.log_total[rows] - (logits[rows, chosen] - found.most[rows]) / found.temperature) / LN2
+    by_scheme = (kept.log_total[rows] - (logits[rows, chosen] - kept.most[rows]) / kept.temperature) / LN2
     return torch.stack([own, by_scheme, entropy, margin]).double().cpu().numpy()
 
 
@@ -170,6 +170,6 @@ def _result(rows: IntArray, tokens: IntArray, figures: FloatArray, nodes: int) -
     """Return the draws of one prefix; ``rows`` ``[K]`` are the indices of their suffixes among all suffixes."""
     distinct, first, which = np.unique(rows, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    kept = distinct[order]
-    own, drawn, entropy, margin = figures[:, kept]
-    return SampledSuffixes(tokens[kept], np.argsort(order)[which.reshape(-1)], own, drawn, entropy, margin, nodes)
+    indices = distinct[order]
+    own, drawn, entropy, margin = figures[:, indices]
+    return SampledSuffixes(tokens[indices], np.argsort(order)[which.reshape(-1)], own, drawn, entropy, margin, nodes)

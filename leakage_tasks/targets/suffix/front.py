@@ -87,23 +87,23 @@ class DrawFront:
         Next tokens of rows of this step come first in ``chosen``, then next tokens of rows read ``ahead``.
         """
         step, ahead = chosen[:1], chosen[1:]
-        for each in step:
-            self._follow(each, most)
+        for choice in step:
+            self._follow(choice, most)
         if self.first == self.end:
             self.step, self.first, self.end, self.ahead = self.step + 1, self.ahead, self.live.rows, 0
-        for each in ahead:
-            self._follow(each, most)
+        for choice in ahead:
+            self._follow(choice, most)
 
     def _follow(self, chosen: Chosen, most: int) -> None:
         parents = chosen.parents
         stays = np.r_[True, parents[1:] != parents[:-1]]
-        place = parents.copy()
-        place[~stays] = self.live.rows + np.arange(np.count_nonzero(~stays))
+        rows = parents.copy()
+        rows[~stays] = self.live.rows + np.arange(np.count_nonzero(~stays))
         if not stays.all():
             self.live.branch(torch.from_numpy(parents[~stays]), most)
             self.path.branch(parents[~stays])
-        self.row_of[chosen.draws] = place[chosen.which]
-        self.path.write(chosen.steps, place, chosen.tokens, chosen.figures)
+        self.row_of[chosen.draws] = rows[chosen.which]
+        self.path.write(chosen.steps, rows, chosen.tokens, chosen.figures)
 
     def split(self, chosen: Sequence[Chosen], held: int) -> Iterator[DrawFront]:
         """Yield fronts, created on demand, with few enough draws or rows that each may grow to ``held`` rows.
@@ -121,17 +121,17 @@ class DrawFront:
     def _unread(self, chosen: Sequence[Chosen]) -> Chosen:
         """Return the last tokens of all rows except the parents of ``chosen``, with the rows as parents."""
         left = self.row_of != FINISHED
-        for each in chosen:
-            left[each.draws] = False
+        for choice in chosen:
+            left[choice.draws] = False
         draws = np.flatnonzero(left)
         rows, which = np.unique(self.row_of[draws], return_inverse=True)
         steps = np.where((rows >= self.first) & (rows < self.end), self.step, self.step + 1)
         return Chosen(draws, which, rows, steps, self.path.tokens[rows, steps], self.path.figures[:, rows, steps])
 
     def _part(self, waiting: Chosen, first: int, last: int) -> DrawFront:
-        own = (waiting.which >= first) & (waiting.which < last)
-        parents, steps, tokens = (each[first:last] for each in (waiting.parents, waiting.steps, waiting.tokens))
-        draws, which = waiting.draws[own], waiting.which[own] - first
+        inside = (waiting.which >= first) & (waiting.which < last)
+        parents, steps, tokens = (array[first:last] for array in (waiting.parents, waiting.steps, waiting.tokens))
+        draws, which = waiting.draws[inside], waiting.which[inside] - first
         part = Chosen(draws, which, parents, steps, tokens, waiting.figures[:, first:last])
         step = int(part.steps[0])
         next_ones = int(np.searchsorted(part.steps, step, side="right"))
@@ -141,6 +141,6 @@ class DrawFront:
 
 def _with(path: PartialDraws, chosen: Chosen) -> PartialDraws:
     """Return one row per token of ``chosen``: its parent's tokens and figures, and the token itself."""
-    found = path.select(chosen.parents)
-    found.write(chosen.steps, np.arange(len(chosen.tokens)), chosen.tokens, chosen.figures)
-    return found
+    copy = path.select(chosen.parents)
+    copy.write(chosen.steps, np.arange(len(chosen.tokens)), chosen.tokens, chosen.figures)
+    return copy

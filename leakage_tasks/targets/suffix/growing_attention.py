@@ -56,13 +56,13 @@ class AttentionCache:
 
     def states(self, parts: Sequence[slice]) -> list[RowState]:
         """Return views of the parts, in which all tokens are a row's own."""
-        found = []
+        states = []
         for part in parts:
             length = self._length(part)
             tensors = [tensor for layer in self.layers for tensor in layer.held(part, length)]
             nothing = [tensor[:1, :, :0] for tensor in tensors]
-            found.append(RowState(self._shell, tensors, nothing, read=length))
-        return found
+            states.append(RowState(self._shell, tensors, nothing, read=length))
+        return states
 
     def grew(self, parts: Sequence[slice], states: Sequence[RowState]) -> None:
         for part, state in zip(parts, states, strict=True):

@@ -40,15 +40,15 @@ class WholeStateCache:
 
     def took(self, cache: Any) -> None:
         """Store the new state. Raises StateChangesForm if rows of two lengths no longer have states of one form."""
-        found = after(self._fed, cache)
+        state = after(self._fed, cache)
         if not self._grown:
-            self._alike = _form(found) == _form(self._fed)
+            self._alike = _form(state) == _form(self._fed)
         if self._alike:
-            self._write([self._rows], [found])
+            self._write([self._rows], [state])
             return
         if self._mixed:
             raise StateChangesForm
-        self._grown.append(found)
+        self._grown.append(state)
         if sum(len(part.tensors[0]) for part in self._grown) == self.rows:
             self._state, self._grown = join(self._grown), []
 
@@ -75,9 +75,9 @@ class WholeStateCache:
         self._state = self._pick(torch.cat([torch.arange(self.rows), parents.cpu()]))
 
     def select(self, rows: Tensor) -> WholeStateCache:
-        found = WholeStateCache(self._pick(rows.cpu()), self._read)
-        found._alike, found._mixed = self._alike, self._mixed
-        return found
+        selected = WholeStateCache(self._pick(rows.cpu()), self._read)
+        selected._alike, selected._mixed = self._alike, self._mixed
+        return selected
 
     def _pick(self, rows: Tensor) -> RowState:
         return pick([self._state], torch.zeros_like(rows), rows)

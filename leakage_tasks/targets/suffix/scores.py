@@ -108,12 +108,12 @@ def costs_after(
         return _whole(sampler, prefixes, continuations, longest)
 
     def read(part: slice) -> None:
-        some = several[part]
-        places = [place for prefix in some for place in together[prefix]]
-        parents = np.repeat(np.arange(len(some)), [len(together[prefix]) for prefix in some])
-        found = _after(sampler, some, parents, [continuations[place] for place in places], longest)
-        for place, each in zip(places, found, strict=True):
-            costs[place] = each
+        batch = several[part]
+        indices = [number for prefix in batch for number in together[prefix]]
+        parents = np.repeat(np.arange(len(batch)), [len(together[prefix]) for prefix in batch])
+        results = _after(sampler, batch, parents, [continuations[number] for number in indices], longest)
+        for number, result in zip(indices, results, strict=True):
+            costs[number] = result
 
     sampler.limit.parts(len(several), read, sampler.bound(several[0], longest))
     return costs
@@ -136,7 +136,7 @@ def _after(
             if tokens.shape[1] > 1:
                 after = sampler.read_more(live.select(rows), tokens[:, :-1])
                 bits = np.concatenate([bits, _of_each(after, tokens[:, 1:])], axis=1)
-            return [bits[index, : len(each)] for index, each in enumerate(batch[part])]
+            return [bits[index, : len(tokens_of)] for index, tokens_of in enumerate(batch[part])]
 
         at_once = min(sampler.bound(prefixes[0], longest), _rows(sampler, longest, longest))
         return list(itertools.chain.from_iterable(sampler.limit.parts(len(batch), read, at_once)))
@@ -153,7 +153,7 @@ def _whole(
         texts = torch.cat([sampler.tensor(before[part]), tokens[:, :-1]], dim=1)
         with sampler.target.inference():
             bits = _of_each(sampler.target.read(texts, tokens.shape[1], remember=False)[0], tokens)
-        return [bits[index, : len(each)] for index, each in enumerate(batch[part])]
+        return [bits[index, : len(tokens_of)] for index, tokens_of in enumerate(batch[part])]
 
     at_once = _rows(sampler, len(before[0]) + longest, longest)
     return list(itertools.chain.from_iterable(sampler.limit.parts(len(batch), read, at_once)))

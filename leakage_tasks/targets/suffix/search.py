@@ -25,15 +25,15 @@ def beam_search(
     They are scored by the model's own log-probability, best first, and each counts as one draw; ``width=1`` is greedy
     search. There is no end token: each suffix has all its tokens.
     """
-    found: list[SampledSuffixes] = []
+    results: list[SampledSuffixes] = []
     remedy = f"pass fewer beams=, or {SMALLER}" if width > 1 else SMALLER
     with sampler.target.inference():
-        while len(found) < len(prefixes):
+        while len(results) < len(prefixes):
             bound = sampler.bound(prefixes[0], length)
-            part = prefixes[len(found) : len(found) + max(1, bound // width)]
+            part = prefixes[len(results) : len(results) + max(1, bound // width)]
             with sampler.limit.halving(len(part) * width, width, remedy):
-                found += _Beams(sampler, part, length, width).run()
-    return found
+                results += _Beams(sampler, part, length, width).run()
+    return results
 
 
 class _Beams:
@@ -66,14 +66,14 @@ class _Beams:
         tokens = torch.cat([top.indices for top in tops]).view(self.count, beams * most)
         added = -torch.cat([top.values for top in tops]).double() / LN2
         totals = (self.costs[..., None] + added.view(self.count, beams, most)).view(self.count, -1)
-        kept = min(self.width, beams * most)
+        count = min(self.width, beams * most)
         # Lowest cost first; among equal costs the better parent, then the lower token id.
         order = tokens.argsort(dim=1, stable=True)
         order = order.gather(1, (order // most).argsort(dim=1, stable=True))
-        place = order.gather(1, totals.gather(1, order).argsort(dim=1, stable=True)[:, :kept])
-        self.costs = totals.gather(1, place)
-        first = torch.arange(self.count, device=place.device)[:, None] * beams
-        return (first + place // most).reshape(-1), tokens.gather(1, place).reshape(-1)
+        best = order.gather(1, totals.gather(1, order).argsort(dim=1, stable=True)[:, :count])
+        self.costs = totals.gather(1, best)
+        first = torch.arange(self.count, device=best.device)[:, None] * beams
+        return (first + best // most).reshape(-1), tokens.gather(1, best).reshape(-1)
 
     def _follow(self, step: int, parents: Tensor, tokens: Tensor) -> None:
         bits, entropy, margin = own_figures(self.logits, parents, tokens)

@@ -145,10 +145,10 @@ def _agree(target: CausalTarget, uncached: CausalTarget) -> bool:
     """Return True if passes with the model's cache and passes over whole texts give equal costs."""
     prefix, rest = list(range(1, 9)), [[9, 10, 11, 12], [12, 9]]
     try:
-        found = [
-            costs_after(SuffixSampler(each), [prefix] * len(rest), rest, whole=False) for each in (target, uncached)
+        results = [
+            costs_after(SuffixSampler(model), [prefix] * len(rest), rest, whole=False) for model in (target, uncached)
         ]
     except Exception:  # an unusable cache fails in many ways
         return False
-    ours, plain = (np.array([costs.sum() for costs in each]) for each in found)
+    ours, plain = (np.array([costs.sum() for costs in model]) for model in results)
     return agree(uncached, ours, plain, [len(tokens) for tokens in rest])

@@ -35,8 +35,8 @@ class Cut:
 
     def log_probability(self, tokens: Tensor) -> Tensor:
         """Return log-probabilities ``[n]`` in nats of ``tokens`` ``[n]``, −inf for tokens that are not kept."""
-        own = (self.logits.gather(1, tokens[:, None])[:, 0] - self.most) / self.temperature
-        return torch.where(own >= self.least, own - self.log_total, -math.inf)
+        scaled = (self.logits.gather(1, tokens[:, None])[:, 0] - self.most) / self.temperature
+        return torch.where(scaled >= self.least, scaled - self.log_total, -math.inf)
 
 
 def slices(logits: Tensor) -> Iterator[Tensor]:
@@ -119,19 +119,19 @@ def _nucleus(scaled: Tensor, log_total: Tensor, rows: Tensor, top_p: float, leas
         rows, width = rows[~done], min(width * 8, scaled.shape[1])
 
 
-def draw(found: Cut, rows: Tensor, uniforms: Tensor) -> Tensor:
+def draw(truncated: Cut, rows: Tensor, uniforms: Tensor) -> Tensor:
     """Draw a token for each of ``uniforms`` ``[d]`` in [0, 1) from the distributions ``rows`` ``[d]``.
 
     Tokens are in the order of their ids, so rounding affects only the draw it touches.
     """
     tokens = torch.empty_like(rows)
     first = 0
-    for part in slices(found.logits):
+    for part in slices(truncated.logits):
         here = ((rows >= first) & (rows < first + len(part))).nonzero()[:, 0]
         if len(here):
-            own = slice(first, first + len(part))
-            scaled = (part - found.most[own, None]) / found.temperature
-            tokens[here] = _draw_tokens(scaled, found.least[own], rows[here] - first, uniforms[here])
+            rows_here = slice(first, first + len(part))
+            scaled = (part - truncated.most[rows_here, None]) / truncated.temperature
+            tokens[here] = _draw_tokens(scaled, truncated.least[rows_here], rows[here] - first, uniforms[here])
         first += len(part)
     return tokens
 
@@ -142,9 +142,9 @@ def _draw_tokens(scaled: Tensor, least: Tensor, rows: Tensor, uniforms: Tensor) 
     draws, rank = _within(rows, len(scaled))
     sought = running.new_zeros(len(scaled), int(draws.max()))
     sought[rows, rank] = uniforms.double() * running[rows, -1]
-    place = torch.searchsorted(running, sought, right=True)[rows, rank]
-    place = torch.minimum(place, count[rows] - 1)
-    return place if ids is None else ids[rows, place]
+    index = torch.searchsorted(running, sought, right=True)[rows, rank]
+    index = torch.minimum(index, count[rows] - 1)
+    return index if ids is None else ids[rows, index]
 
 
 def _kept_tokens(scaled: Tensor, least: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
