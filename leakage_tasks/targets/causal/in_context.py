@@ -109,7 +109,10 @@ def _text_of(tokens: list[int], before: str, encode: Encode, decode: Decode) -> 
 
 
 def _next_piece(rest: str, shared: Sequence[int], start: int, decode: Decode) -> tuple[int, str] | None:
-    """Return the number of tokens after the first ``start`` that hold the first characters of ``rest``, and these characters."""
+    """Return the next characters of ``rest`` that whole tokens hold, and the number of these tokens.
+
+    The first ``start`` tokens of ``shared`` precede them. Return None if there is no such token.
+    """
     last = list(shared[max(start - 1, 0) : start])
     skip = len(decode(last)) if last else 0
     for count in range(1, min(MOST_PARTS, len(shared) - start) + 1):

@@ -97,7 +97,7 @@ class SuffixSampler:
         return first + more * token
 
     def asked(self, length: int) -> int:
-        """Return the number of rows of ``length`` tokens that the user's batch size allows; the default of 1 is no
+        """Return the number of rows of ``length`` tokens that the user's batch size allows; the default 1 is no
         limit."""
         size = self.target.batch_size or 1
         return max(1, size * self.target.max_length // length) if size > 1 else self.limit.most
