@@ -1,4 +1,4 @@
-"""For whose eyes a copy is: those that its source is for."""
+"""File permissions: a copy must not be readable by users who cannot read its source."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 def give_rights(written: Path, like: Path, private: bool = False) -> None:
-    """Make a file or folder as open as ``like``, where that is there; ``private`` ones for their owner alone.
+    """Give a file or folder the permissions of ``like``, if that exists; with ``private``, only the owner has access.
 
-    What lies in a folder is as open as what has its name in ``like``, else as the least open file there. A file that
-    is ``like`` a folder is open to those who can read every file in it, a folder ``like`` a file to those who can read
-    that.
+    A file in a folder gets the permissions of the file with its name in ``like``, or else those of the least open file
+    in ``like``. If ``written`` is a file and ``like`` a folder, users who can read every file in that folder get
+    access. If ``written`` is a folder and ``like`` a file, users who can read that file get access.
     """
     if private:
         for each in _all(written):
@@ -35,12 +35,12 @@ def give_rights(written: Path, like: Path, private: bool = False) -> None:
 
 
 def open_to_readers(written: Path, files: Iterable[Path], folder: Path) -> None:
-    """Open a file that is its owner's alone to those who can look into ``folder`` and read every one of ``files``."""
+    """Open a private file to users who can list ``folder`` and read all of ``files``."""
     _as_open_as(written, _least_open(files, folder), folder)
 
 
 def close_as(written: Path, like: Path) -> None:
-    """Take from others the rights that they do not have to ``like``."""
+    """Remove the permissions of group and others that they do not have for ``like``."""
     written.chmod(_mode(written) & (_mode(like) | ~_OTHERS))
 
 
@@ -53,12 +53,13 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _least_open(files: Iterable[Path], default: Path) -> Path:
-    """The file that the fewest others have a right to; ``default`` where there is none."""
+    """Return the file with the fewest permissions for group and others, or ``default`` if there are no files."""
     return min(files, key=lambda file: (_mode(file) & _OTHERS).bit_count(), default=default)
 
 
 def _as_open_as(written: Path, like: Path, within: Path | None = None) -> None:
-    """Like ``like``, to those alone who have the rights to ``within``."""
+    """Copy the permissions of ``like``; with ``within``, group and others get only permissions that they have for that
+    path too."""
     known, own = like.stat(), written.stat()
     mode = stat.S_IMODE(known.st_mode)
     if written.is_dir():
@@ -68,13 +69,13 @@ def _as_open_as(written: Path, like: Path, within: Path | None = None) -> None:
     try:
         os.chown(written, known.st_uid if os.geteuid() == 0 else -1, known.st_gid)
     except OSError:
-        # Rights of a group that it cannot be given to would be another group's.
+        # The file could not be given to that group, so its permissions would go to another group.
         mode &= ~stat.S_IRWXG if own.st_gid != known.st_gid else mode
     written.chmod(mode if within is None else mode & (_mode(within) | ~_OTHERS))
 
 
 def _seen(file: Path) -> int:
-    """The rights to a folder of those who can read a file: to look into it as well."""
+    """Return the folder permissions for users who can read a file: read and search."""
     readers = _mode(file) & 0o444
     return readers | readers >> 2
 

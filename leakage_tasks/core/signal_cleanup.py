@@ -1,4 +1,4 @@
-"""What happens to half-written files when a signal ends the process: they are cleared away first."""
+"""Removal of unfinished files before a signal ends the process."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import Any
 
 PREFIX, SUFFIX = ".leakage-", ".part"
-"""What the name of a folder begins and ends with in which something is being written."""
+"""Prefix and suffix of the names of temporary folders for unfinished writes."""
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals that end a process, and would by themselves leave what it was writing behind."""
+"""Signals that end a process and would leave its unfinished files behind."""
 _OWNER = 0o700
 _open: set[Path] = set()
-"""The workshops of this process. One that was entered as a signal came may have no block to leave yet."""
+"""The temporary folders of this process, including a folder whose block was interrupted before it started."""
 
 
 @contextmanager
 def workshop(parent: Path) -> Iterator[Path]:
-    """A new folder that nobody else can look into, removed at the end with all that is in it."""
+    """Yield a new folder that only the owner can read; it is removed at the end with its contents."""
     place = parent / f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}"
     try:
-        # Noted first: a signal may come as soon as the folder is there.
+        # Noted first: a signal may arrive as soon as the folder exists.
         _open.add(place)
         try:
             place.mkdir(_OWNER)
@@ -41,16 +41,17 @@ def workshop(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A new folder among the system's temporary ones, which no signal but KILL leaves behind."""
+    """Yield a new folder in the system's temporary directory; it is removed even if a signal other than SIGKILL
+    arrives."""
     with ended_in_order(), workshop(Path(tempfile.gettempdir())) as folder:
         yield folder
 
 
 @contextmanager
 def ended_in_order() -> Iterator[None]:
-    """Let signals that end the process be met like Ctrl-C, and end it by them once all is cleared away.
+    """Handle signals that end the process like Ctrl-C: clean up first, then let the signal end the process.
 
-    A second signal, or a second Ctrl-C, does not disturb that.
+    A second signal, or a second Ctrl-C, does not interrupt the cleanup.
     """
     usual = {each: signal.getsignal(each) for each in (*ENDING, signal.SIGINT) if _is_ours(each)}
     received: list[int] = []
@@ -75,7 +76,7 @@ def ended_in_order() -> Iterator[None]:
 
 
 def _is_ours(number: int) -> bool:
-    """Whether a signal is met as Python meets it, in the thread that may say otherwise."""
+    """Return True if a signal has Python's default handler and this thread is allowed to replace it."""
     if threading.current_thread() is not threading.main_thread():
         return False
     usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL

@@ -1,4 +1,4 @@
-"""Calls several at once: in processes of this machine, or on the workers of a Dask cluster."""
+"""Parallel function calls in local processes or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -26,29 +26,30 @@ from leakage_tasks.core.signal_cleanup import ended_in_order
 from leakage_tasks.core.version import __version__
 
 GRACE = 10.0
-"""Seconds a process that is told to end has for cleaning up, and a cluster for answering."""
+"""Seconds that a process gets to clean up before it is killed, and a cluster to respond."""
 _KEPT = "the same command goes on with the {} that are left"
 _START = "start one with 'dask scheduler' and 'dask worker ADDRESS --nthreads 1'"
 _SAME = "install the same packages there as here"
 
 
 class CallFailed(Exception):
-    """An error that crosses processes; its arguments are the class to raise here, and what it says."""
+    """Error that crosses process boundaries; its arguments are the class to raise in the main process, and the
+    message."""
 
 
 def answers(
     pool: Executor, jobs: int, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]
 ) -> Generator[Any, None, None]:
-    """What ``function`` gives for each call, as they end, through joblib; ``jobs`` at once.
+    """Yield the results of ``function`` for all calls in order of completion, through joblib, with ``jobs`` at once.
 
-    It raises CallFailed for what should be raised here as it would be there. Closing the generator stops all.
+    ``function`` raises CallFailed to have another error raised here. Closing the generator stops all calls.
     """
-    # It loads numpy, which one job may do without.
+    # joblib loads numpy, which a single job may not need.
     from joblib import Parallel, delayed
 
     from leakage_tasks.core.executor_backend import ExecutorBackend
 
-    # joblib would run a single job itself.
+    # joblib would run a single job in this process.
     parallel = Parallel(
         max(2, jobs), ExecutorBackend(pool), return_as="generator_unordered", pre_dispatch=jobs, batch_size=1
     )
@@ -57,7 +58,7 @@ def answers(
         yield from found
     except CallFailed as failed:
         kind, message = failed.args
-        # As it comes out of the call itself, whatever else the class is made with.
+        # The error as the call raised it, without the constructor's other arguments.
         raise kind.__new__(kind, message) from None
     finally:
         # joblib warns of calls that a stop leaves unfinished.
@@ -68,9 +69,10 @@ def answers(
 def each(
     function: Callable[[Any], Any], tasks: Sequence[Any], jobs: int = 1, dask: str | None = None, kept: str = "shards"
 ) -> list[Any]:
-    """``function`` of every task, in their order, ``jobs`` at once or on a Dask cluster; the first error stops all.
+    """Return ``function`` of each task, in order, with ``jobs`` at once or on a Dask cluster; the first error stops
+    all.
 
-    Raises OptionError for less than one job.
+    Raises OptionError if ``jobs`` is below 1.
     """
     with workers(len(tasks), jobs, dask, kept) as each_of:
         return each_of(function, tasks)
@@ -80,7 +82,8 @@ def each(
 def workers(
     tasks: int, jobs: int = 1, dask: str | None = None, kept: str = "shards"
 ) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
-    """As :func:`each` for several functions in turn, of so many ``tasks`` each, which share the processes."""
+    """Yield a function that works like :func:`map_tasks`, for several functions in turn on at most ``tasks`` tasks
+    each, in shared processes."""
     if jobs < 1:
         raise OptionError(f"--jobs is {jobs}: give 1 or more")
     if dask is not None and tasks:
@@ -109,19 +112,19 @@ def _answer(function: Callable[[Any], Any], place: int, task: Any) -> tuple[int,
 
 
 def _versions() -> dict[str, str]:
-    """What shards that are written elsewhere depend on."""
+    """Return the versions that shards written elsewhere depend on."""
     return {"lm-eval-leakage": __version__, "python": platform.python_version(), "pyarrow": version("pyarrow")}
 
 
 @contextmanager
 def local_processes(jobs: int, kept: str = "trials") -> Iterator[Executor]:
-    """So many new processes, which end with the block: told to first, so that they clean up.
+    """Start ``jobs`` new processes, which end with the block and get time to clean up.
 
-    Raises LeakageError where one ended while it was at work; what has ended by then, ``kept``, is kept.
+    Raises LeakageError if a process dies during its work; the message says that finished ``unit`` files remain.
     """
-    # Spawned, not forked: threads and CUDA do not outlive a fork.
+    # Spawned, not forked, since threads and CUDA do not survive a fork.
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin)
-    # The pool forgets its processes when it ends, and with them why one of them ended.
+    # When the pool ends it drops its processes, and with them their exit codes.
     processes = pool._processes
     try:
         with ended_in_order():
@@ -139,7 +142,7 @@ def local_processes(jobs: int, kept: str = "trials") -> Iterator[Executor]:
 
 
 def _end(processes: Iterable[BaseProcess]) -> None:
-    """Stop all processes; those at work get time to clean up."""
+    """Stop all processes; busy ones get time to clean up."""
     latest = time.monotonic() + GRACE
     for process in processes:
         process.terminate()
@@ -149,15 +152,15 @@ def _end(processes: Iterable[BaseProcess]) -> None:
 
 
 def _begin() -> None:
-    """Make a process one of several: no bars of its own, threads that sleep when they wait, none left alone."""
+    """Set up a worker process: no progress bars, passive waiting of threads, and an exit when the parent ends."""
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # tqdm reads TQDM_DISABLE when it is imported.
     from tqdm import tqdm
 
-    # The lock that it makes holds a semaphore, and Python warns of it when a process that has one is told to end.
+    # tqdm's default lock holds a semaphore, and Python warns about it when the process is terminated.
     tqdm.set_lock(threading.RLock())
-    # Ctrl-C reaches all processes of a terminal; the first one then tells the others.
+    # Ctrl-C reaches all processes of a terminal; the main process then stops the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
 
@@ -175,11 +178,13 @@ def _leave_with_parent() -> None:
 def dask_cluster(
     address: str, expected: dict[str, str], versions: Callable[[], dict[str, str]], kept: str = "trials"
 ) -> Iterator[tuple[Executor, int]]:
-    """The Dask cluster whose scheduler is at ``address``, and how many workers it has.
+    """Yield an executor for the Dask cluster with its scheduler at ``address``, and the number of its workers.
 
-    Calls at work when the block ends go on there; those that wait are withdrawn. Raises OptionError for an address
-    where no cluster with workers answers, and LeakageError for workers without the ``expected`` versions by name, as
-    ``versions`` tells them, and where the cluster or several workers in turn ended while they were at work.
+    When the block ends, running calls continue on the cluster and waiting calls are cancelled.
+
+    Raises:
+      OptionError: If no cluster with workers responds at ``address``.
+      LeakageError: If a worker's ``versions()`` differ from the ``expected`` versions by name, or if the cluster or several workers in turn end during their work.
     """
     try:
         from distributed import Client, KilledWorker
