@@ -141,7 +141,7 @@ def _differences(old: Any, new: Any, path: str, added: Counter[str]) -> Iterator
 def _current(name: str, new: dict[str, Any]) -> str:
     """Return the key of ``new`` that replaces the former key ``name``."""
     metric, ending = re.fullmatch(r"(.*?)((?:_stderr)?(?:,.*)?)", name, re.DOTALL).groups()  # type: ignore[union-attr]
-    names = (name, FIELDS.get(name, name), *(f"{current_metric(metric, task)}{ending}" for task in MISSED))
+    names = (name, FIELDS.get(name, name), *(f"{current_metric(metric, headline)}{ending}" for headline in MISSED))
     return next((candidate for candidate in names if candidate in new), name)
 
 

@@ -138,7 +138,7 @@ def test_a_failure_or_too_little_on_the_fast_path_is_not_good_enough(fast, slow,
 def test_the_page_says_what_was_said_of_cells_once():
     found = [Outcome("causal", name, "Gemma", DECLINED, "too a|b: do that") for name in ("one", "two")]
     page = table.page(found, {"torch": "2"})
-    assert "- one, two with Gemma: too a\\|b: do that" in page
+    assert "- one, two with Gemma: `too a|b: do that`" in page
     assert "2 cells: 0 agree, 0 agree on a slower path, 2 declined with a remedy, 0 fail; 0.0% on the fast path" in page
 
 

@@ -69,7 +69,7 @@ def test_another_context_is_another_setting_of_the_same_manifest(manifest):
     ("context", "error", "message"),
     [
         ("x {digits:2}", OptionError, "has a slot, {digits}"),
-        ("a" * 60, TargetError, "tokens long with its context, the model reads 64"),
+        ("a" * 60, TargetError, "tokens long with its context, but the model reads at most 64"),
     ],
 )
 def test_a_context_that_cannot_be_is_one_line(manifest, context, error, message):

@@ -115,12 +115,12 @@ def _remarks(outcomes: Iterable[Outcome]) -> list[str]:
     for outcome in outcomes:
         if outcome.words:
             # After a semicolon warnings only describe the slower path.
-            message = re.sub(r"\[[-\d., einfa]+\]", "…", outcome.words.split("; ")[0]).replace("|", r"\|")
+            message = re.sub(r"\[[-\d., einfa]+\]", "…", outcome.words.split("; ")[0]).replace("`", "'")
             cells.setdefault(message, {}).setdefault(outcome.tokenizer, []).append(outcome.architecture)
     if not cells:
         return []
     lines = ["## Messages", "", "These cells are not on the fast path, or only in a small space:", ""]
     for message, architectures in cells.items():
         names = "; ".join(f"{', '.join(models)} with {tokenizer}" for tokenizer, models in architectures.items())
-        lines.append(f"- {names}: {message}")
+        lines.append(f"- {names}: `{message}`")
     return [*lines, ""]

@@ -41,7 +41,7 @@ def card_command(
         old = read_card(card)
         if not dry_run:
             check_place(card)
-        made = make_card(old, card, run, asked=name, delta=delta, audited=audit_of(run, delta))
+        made = make_card(old, card, run, name=name, delta=delta, audited=audit_of(run, delta))
     if dry_run:
         print(made.section)
         return

@@ -78,13 +78,13 @@ def check_command(
     runs = read_runs(results)
     limit_outcomes = outcomes(runs, limits, point_estimate=point_estimate, allowed=allow or [])
     for outcome in limit_outcomes:
-        print(f"{'PASS' if outcome.kept else 'FAIL'}  {outcome.words}")
+        print(f"{'PASS' if outcome.passed else 'FAIL'}  {outcome.words}")
     for run in runs:
         for verdict in verdict_words(_verdicts(run)):
             print(f"=     {run.name}: {verdict}")
     for note in (*waived(runs, allow or []), *_notes(runs, limits)):
         print(f"note  {note}")
-    raise typer.Exit(0 if all(outcome.kept for outcome in limit_outcomes) else 1)
+    raise typer.Exit(0 if all(outcome.passed for outcome in limit_outcomes) else 1)
 
 
 def _verdicts(run: Run) -> dict[str, Verdict]:

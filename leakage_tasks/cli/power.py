@@ -48,11 +48,11 @@ def power_command(
     5 %, with a power of 80 %.
     """
     from leakage_tasks.canaries.option_texts import numbers
-    from leakage_tasks.report.power import CERTAIN, AuditGoal, needed, shown
+    from leakage_tasks.report.power import POWER_TEXT, AuditGoal, detectable_effects, required_sizes
 
     tiers = numbers("--repetitions", repetitions)
     _check(tiers, count, controls, chance)
-    sizes = needed(AuditGoal(rate, exposure, epsilon, accuracy, chance, tuple(tiers)))
+    sizes = required_sizes(AuditGoal(rate, exposure, epsilon, accuracy, chance, tuple(tiers)))
     plans = [
         *_existing(audits or []),
         *([] if count is None else [("this many canaries", _assigned(count, tiers, controls))]),
@@ -62,9 +62,11 @@ def power_command(
             "nothing to compute: give --rate, --exposure, --epsilon, --count, a manifest or results, such as --rate 0.1"
         )
     if sizes:
-        typer.echo("\n  ".join([f"to show with {CERTAIN}, at 95 % confidence:", *sizes]))
+        typer.echo("\n  ".join([f"to show with {POWER_TEXT}, at 95 % confidence:", *sizes]))
     for name, planned in plans:
-        typer.echo("\n  ".join([f"{name} can show with {CERTAIN}, at 95 % confidence:", *shown(planned)]))
+        typer.echo(
+            "\n  ".join([f"{name} can show with {POWER_TEXT}, at 95 % confidence:", *detectable_effects(planned)])
+        )
 
 
 def _check(tiers: list[int], count: int | None, controls: int, chance: float) -> None:
@@ -92,14 +94,14 @@ def _assigned(count: int, tiers: list[int], controls: int) -> AuditPlan:
 def _existing(audits: list[Path]) -> Iterator[tuple[str, AuditPlan]]:
     """Yield the names and sizes of existing audits. Raises OptionError for a run without canaries."""
     from leakage_tasks.report.load.results import read_runs
-    from leakage_tasks.report.power import of_manifest, of_run
+    from leakage_tasks.report.power import plan_of_manifest, plan_of_run
 
     manifests = [path for path in audits if path.suffix == ".jsonl"]
     for path in manifests:
-        yield str(path), of_manifest(path)
+        yield str(path), plan_of_manifest(path)
     results = [path for path in audits if path not in manifests]
     for run in read_runs(results) if results else []:
-        planned = of_run(run)
+        planned = plan_of_run(run)
         if planned is None:
             raise OptionError(
                 f"{run.files[-1]}: has no results of a canary task: give a run of canary_exposure or canary_extraction"

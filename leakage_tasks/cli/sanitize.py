@@ -70,13 +70,13 @@ def sanitize_command(
     shards = shards_for(data, columns, output) if is_hub(data) else shards_of(data)
     if shards is not None:
         from leakage_tasks.core.errors import OptionError
-        from leakage_tasks.defences.sanitize_shards import Settings, sanitize_shards
+        from leakage_tasks.defences.sanitize_shards import SanitizeOptions, sanitize_shards
 
         if report is not None:
             raise OptionError(
                 "--report does not work with shards: sanitize one file to get a report, or leave --report out"
             )
-        settings = Settings(drop, columns, repeats, by, epochs, batch_size, seed, near=near)  # type: ignore[arg-type]
+        settings = SanitizeOptions(drop, columns, repeats, by, epochs, batch_size, seed, near=near)  # type: ignore[arg-type]
         typer.echo(sanitize_shards(shards, output, settings, jobs, dask).summary())
         return
     typer.echo(sanitize(data, **options).summary())

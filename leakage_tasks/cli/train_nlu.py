@@ -117,11 +117,11 @@ def train_nlu_command(
     recipe = _recipe(options)
     folder = output.resolve()
     check_output(folder)
-    from leakage_tasks.models.loading import device_called
+    from leakage_tasks.models.loading import resolve_device
     from leakage_tasks.training.tagger.recipe import read_nlu_data
     from leakage_tasks.training.tagger.trainer import train_tagger
 
-    torch_device, private = device_called(device), _dp_config(options)
+    torch_device, private = resolve_device(device), _dp_config(options)
     planted, vocabulary = _vocabulary(canaries, words)
     rows = read_nlu_data(data, validation, test)
     trained = train_tagger(
@@ -134,7 +134,7 @@ def train_nlu_command(
             typer.echo(_scores(name, trained, split))
     if trained.promise is not None:
         limits = "" if recipe.patience is None else "; it does not cover the validation rows, which chose the epoch"
-        typer.echo(trained.promise.told(_most_copies(planted, rows.training)) + limits)
+        typer.echo(trained.promise.describe(_most_copies(planted, rows.training)) + limits)
 
 
 def _recipe(options: Mapping[str, Any]) -> NLURecipe:

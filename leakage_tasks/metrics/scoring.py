@@ -1,6 +1,6 @@
-"""From an attack's answer to the values of a task's metrics, apart from harness and model.
+"""Metrics of a task from the answers of its attack, without harness or model.
 
-The tasks score their answers here, and so does whoever has saved answers: the same answers give the same figures.
+Tasks score their answers here, and so does ``leakage score`` with saved answers: equal answers give equal metrics.
 """
 
 from __future__ import annotations
@@ -30,15 +30,16 @@ from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, Decod
 
 Goal = Literal["exposure", "extraction"]
 TaskSettings = Mapping[str, Any]
-"""What was asked of the attack, as a request carries it."""
+"""Settings of the attack, as a request carries them."""
 Values = dict[str, Any]
-"""By metric, what one document gives it; None where it gives nothing."""
+"""Values of one document by metric; None if a metric does not apply."""
 Scores = dict[str, dict[str, float | None]]
-"""By column, by metric."""
+"""Aggregates by column, then by metric."""
 
 
 class Answered(NamedTuple):
-    """One document's answer (a finding as JSON, or why there is none), its column of results, the task's settings."""
+    """Answer of one document (a finding as JSON, or the reason for a missing one), its column, and the task's
+    settings."""
 
     answer: str
     column: str
@@ -46,9 +47,9 @@ class Answered(NamedTuple):
 
 
 class DamagedAnswer(ValueError):
-    """An answer that is no finding of its task, as an error of some ``kind`` told; ``place`` counts from 0.
+    """An answer that is no finding of its task; ``kind`` is the error, ``place`` the index of the answer from 0.
 
-    Its reason may hold what the answer holds.
+    The reason may contain text of the answer.
     """
 
     def __init__(self, place: int, error: Exception) -> None:
@@ -57,22 +58,22 @@ class DamagedAnswer(ValueError):
 
 
 @contextmanager
-def reading(place: int) -> Iterator[None]:
-    """Raise DamagedAnswer for whatever reading an answer raises that is not as it was written."""
+def reading(index: int) -> Iterator[None]:
+    """Raise DamagedAnswer for any error from an answer that is not as it was written."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise DamagedAnswer(place, error) from None
+        raise DamagedAnswer(index, error) from None
 
 
 @dataclass(frozen=True)
 class Scoring:
-    """How a task's answers become values.
+    """The functions from a task's answers to values.
 
-    ``read`` makes of an answer what ``values`` and ``copies`` take. ``metrics`` are its rows, ``values`` what one
-    answer gives them in one column; both depend on how many canaries were planted how often; ``copies`` tells of an
-    answer what :func:`copies_of` asks of its own. ``nulls`` are the rows of a task that stayed unanswered. ``unscored``
-    are rows that answers do not tell, each with the reason.
+    ``read`` parses an answer for ``values`` and ``copies``. ``metrics`` are the rows, ``values`` the values of one
+    answer in one column; both depend on the number of canaries per repetition count; ``copies`` returns the arguments
+    of :func:`copies_of` for an answer. ``nulls`` are the rows of an unanswered task. ``unscored`` are rows that cannot
+    be computed from answers, each with the reason.
     """
 
     task: str
@@ -83,27 +84,27 @@ class Scoring:
     copies: Callable[[Any], Grouped | None] = lambda answer: None
     unscored: Callable[[TaskSettings], Mapping[str, str]] = lambda task_settings: {}
     goal: str = ""
-    """What the task's attacks are for: ``exposure``, by which reports bound ε too, ``extraction``, ``suffixes``."""
+    """Goal of the task's attacks: ``exposure`` (reports then also bound ε), ``extraction`` or ``suffixes``."""
 
 
 SCORINGS: Registry[Scoring] = Registry("scoring", group="lm_eval_leakage.scorings")
-"""Scorings by name. A task has the scoring of its own name, or the one that its class inherits."""
+"""Scorings by name. A task has the scoring of its own name, or the scoring that its class inherits."""
 INHERITED = "scoring"
-"""The key by which a request, and a task's declaration, name a scoring that is not called like the task."""
+"""The key by which a request and a task's declaration name a scoring with a name other than the task's."""
 
 
 def register_scoring(scoring: Scoring) -> Scoring:
-    """Make a scoring known. Raises PluginError for a name that is taken."""
+    """Register a scoring. Raises PluginError for a name that is taken."""
     return SCORINGS.register(scoring.task, scoring, scoring.values)
 
 
 def inherited(scoring: Scoring, task: str) -> dict[str, str]:
-    """Return what a request of ``task`` says of its scoring: nothing for a scoring of the task's own name."""
+    """Return the entry of a request of ``task`` on its scoring: empty for a scoring of the task's own name."""
     return {} if scoring.task == task else {INHERITED: scoring.task}
 
 
 def scoring_name(task: str, task_settings: TaskSettings) -> str | None:
-    """Return the name of the scoring of a task's answers, None for a task without one.
+    """Return the name of the scoring of a task's answers, None for a task without a scoring.
 
     Args:
         task: The task's name.
@@ -117,56 +118,56 @@ def scoring_name(task: str, task_settings: TaskSettings) -> str | None:
 
 
 def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | None = None) -> Scores:
-    """What the rows of a task come to over all its documents, as the harness aggregates them.
+    """Aggregate the metrics of a task over all its documents, as the harness does.
 
-    ``read`` is what :func:`read_answers` gives, where that is known already. A task whose first answer is none is null,
-    on all documents. Raises DamagedAnswer.
+    ``read`` is the result of :func:`read_answers`, if it is known already. If a task's first answer is missing, it is
+    null on all documents. Raises DamagedAnswer.
     """
     if not answered:
         return {}
     if reason_of(answered[0].answer) is not None:
-        return {each.column: dict.fromkeys(scoring.nulls()) for each in answered}
+        return {item.column: dict.fromkeys(scoring.nulls()) for item in answered}
     read = read_answers(scoring, answered) if read is None else read
     copies = copies_among(scoring, read)
-    found: dict[str, dict[str, list[Any]]] = {}
-    for index, (each, answer) in enumerate(zip(answered, read, strict=True)):
-        rows = found.setdefault(each.column, defaultdict(list))
+    finding: dict[str, dict[str, list[Any]]] = {}
+    for index, (item, answer) in enumerate(zip(answered, read, strict=True)):
+        rows = finding.setdefault(item.column, defaultdict(list))
         with reading(index):
-            values = scoring.values(answer, each.column, each.task_settings, copies)
+            values = scoring.values(answer, item.column, item.task_settings, copies)
         for name, value in values.items():
             rows[name].append(value)
     metrics = {metric.name: metric for metric in scoring.metrics(answered[0].task_settings, copies)}
     return {
         column: {name: metrics[name].aggregate(listed) for name, listed in rows.items()}
-        for column, rows in found.items()
+        for column, rows in finding.items()
     }
 
 
 def read_answers(scoring: Scoring, answered: Sequence[Answered]) -> list[Any]:
-    """What the task's scoring makes of each answer. Raises DamagedAnswer."""
-    found = []
-    for index, each in enumerate(answered):
+    """Parse each answer by the task's scoring. Raises DamagedAnswer."""
+    parsed = []
+    for index, item in enumerate(answered):
         with reading(index):
-            found.append(scoring.read(each.answer))
-    return found
+            parsed.append(scoring.read(item.answer))
+    return parsed
 
 
 def copies_among(scoring: Scoring, read: Sequence[Any]) -> Copies:
-    """How many canaries were planted how often, given what :func:`read_answers` gives."""
-    found = map(scoring.copies, read)
-    return copies_of(each for each in found if each is not None)
+    """Return the number of canaries per repetition count, from the result of :func:`read_answers`."""
+    groups = map(scoring.copies, read)
+    return copies_of(group for group in groups if group is not None)
 
 
 _NO_ATTACK = Finding("", "", planted=False, repetitions=0, kind="", log2_size=0.0)
 
 
 def canary_scoring(task: str, goal: Goal, metrics: Callable[[Copies], Sequence[Metric[Finding, Any]]]) -> Scoring:
-    """Register the scoring of a task whose answers are findings about canaries, and return it.
+    """Register the scoring of a task whose answers are findings on canaries, and return it.
 
     Args:
         task: The name of the scoring, and of the task if no other task shares it.
         goal: ``exposure`` or ``extraction``, as the task's ``GOAL``.
-        metrics: Returns the rows, given how many canaries were planted how often; ``metrics`` of
+        metrics: Returns the rows for a number of canaries per repetition count; ``metrics`` of
             :mod:`~leakage_tasks.metrics.exposure` or :mod:`~leakage_tasks.metrics.extraction`, and others.
 
     Raises:
@@ -177,8 +178,10 @@ def canary_scoring(task: str, goal: Goal, metrics: Callable[[Copies], Sequence[M
     def listed(task_settings: TaskSettings, copies: Copies) -> Sequence[Metric[Finding, Any]]:
         return rows(tuple(sorted(copies.items(), key=str)))
 
-    def values(found: Finding, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
-        return {metric.name: metric.value(found) for metric in listed(task_settings, copies) if metric.applies(found)}
+    def values(finding: Finding, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
+        return {
+            metric.name: metric.value(finding) for metric in listed(task_settings, copies) if metric.applies(finding)
+        }
 
     def nulls() -> list[str]:
         return [metric.name for metric in metrics({}) if metric.in_table and metric.applies(_NO_ATTACK)]
@@ -188,24 +191,24 @@ def canary_scoring(task: str, goal: Goal, metrics: Callable[[Copies], Sequence[M
 
 
 def _finding(answer: str) -> Finding:
-    # A run may have been told to reveal what it found; its figures are told to others all the same.
+    # A run may reveal its findings; its metrics still treat natural secrets as hidden.
     return coarsened(finding_from_json(answer))
 
 
-def _copies(found: Finding) -> Grouped:
-    return found.planted, found.kind, found.tier, found.family
+def _copies(finding: Finding) -> Grouped:
+    return finding.planted, finding.kind, finding.tier, finding.family
 
 
 LEFT_OUT: Metric[SelectedView, Any] = MetricSpec(
-    "left_out", "pairs that do not survive the way through text, left out"
+    "left_out", "pairs left out because their tokens change when decoded and encoded again"
 ).row(lambda reading: None, count)
-"""Its values come of readings that there are not."""
+"""The values need views that saved answers do not have."""
 NULLS = ("recall", "recall_early_stop", "p_z")
-"""Rows of ``suffix_extraction`` where it stayed unanswered: more would fill the table with nothing."""
+"""Rows of an unanswered ``suffix_extraction``; all rows would fill the table with nulls."""
 
 
 def selection_of(column: str, task_settings: TaskSettings) -> Selection:
-    """What a column of ``suffix_extraction`` is read off, by its name."""
+    """Return the selection behind a column of ``suffix_extraction``, by its name."""
     known = [*CONFIDENCES, TRAINED]
     views = [] if column in (suffix_finding.HEADLINE, *known) else [column]
     named = {
@@ -216,7 +219,7 @@ def selection_of(column: str, task_settings: TaskSettings) -> Selection:
 
 
 def reading_of(answer: str, column: str, task_settings: TaskSettings) -> SelectedView | None:
-    """What a column reads off one answer; None for a pair that was left out."""
+    """Return the view of one answer for a column; None for a pair that was left out."""
     return selection_of(column, task_settings).select(suffix_finding.suffix_finding_from_json(answer))
 
 
@@ -228,7 +231,7 @@ def _rows_asked(task_settings: TaskSettings) -> Sequence[Metric[SelectedView, An
 
 
 def _suffix_values(answer: str, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
-    """The values of one column for one pair; all None where the pair was left out."""
+    """Return the values of one column for one pair; all None if the pair was left out."""
     selection, finding = selection_of(column, task_settings), suffix_finding.suffix_finding_from_json(answer)
     reading = selection.select(finding)
     scheme = DecodingConfig(**{name: task_settings[name] for name in DECODING_OPTIONS if name in task_settings})
@@ -241,7 +244,7 @@ def _suffix_values(answer: str, column: str, task_settings: TaskSettings, copies
 
 
 def _unscored(task_settings: TaskSettings) -> Mapping[str, str]:
-    written = "it counts what the run wrote to a file, and samples do not hold the guesses"
+    written = "it counts guesses that the run wrote to a file, which are not in the samples"
     return {} if task_settings.get("guesses") is None else {"guesses_written": written}
 
 

@@ -1,4 +1,4 @@
-"""What one pair of prefix and suffix gives the rows of the task ``suffix_extraction``."""
+"""Values of one pair of prefix and suffix for the metrics of the task ``suffix_extraction``."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ LIKELY = 0.5
 
 
 def recalled(reading: SelectedView) -> float:
-    """1 if the suffix picked is the true one, token for token."""
+    """Return 1 if the chosen suffix equals the true suffix in every token."""
     return float(reading.choice.wrong == 0)
 
 
 def recalled_among(k: int, reading: SelectedView) -> float:
-    """1 if the true suffix is among the ``k`` surest drawn."""
+    """Return 1 if the true suffix is among the ``k`` drawn suffixes of highest confidence."""
     return float(reading.choice.place is not None and reading.choice.place <= k)
 
 
 def hamming_distance(reading: SelectedView) -> float:
-    """Share of the tokens that are wrong in the suffix picked."""
+    """Return the share of wrong tokens in the chosen suffix."""
     return reading.choice.wrong
 
 
 def guessed(reading: SelectedView) -> Guessed:
-    """What ``recall_early_stop`` needs of one pair."""
+    """Return the values of one pair for ``recall_early_stop``."""
     return _guessed(reading, reading.choice, reading.choice.confidence)
 
 
 def guessed_by_headline(reading: SelectedView) -> Guessed:
-    """The same for the guess that the run's own confidence picks, with this confidence in it."""
+    """Return these values for the guess that the run's own confidence chooses, with that confidence."""
     return _guessed(reading, reading.view.choices[reading.finding.chosen_by], reading.choice.of_headline)
 
 
@@ -42,9 +42,9 @@ def _guessed(reading: SelectedView, choice: Choice, confidence: float) -> Guesse
 
 
 def p_z(reading: SelectedView) -> float | None:
-    """Probability of the true suffix in one draw of the sampling scheme; None where the model does not tell.
+    """Return the probability of the true suffix in one draw of the sampling scheme; None if it is unknown.
 
-    Of a model that only writes the share of the draws that were it.
+    For a model that only writes text, it is the share of draws equal to the true suffix.
     """
     if reading.view.hits is not None:
         return reading.view.hits / reading.view.samples
@@ -52,7 +52,7 @@ def p_z(reading: SelectedView) -> float | None:
 
 
 def p_z_ends(reading: SelectedView) -> tuple[float, float] | None:
-    """Both ends of the 95 % Clopper-Pearson interval of p_z where it is a share of draws; else p_z itself twice."""
+    """Return both ends of the 95 % Clopper-Pearson interval of p_z if it is a share of draws; else p_z twice."""
     if reading.view.hits is not None:
         return clopper_pearson(reading.view.hits, reading.view.samples)
     exact = p_z(reading)
@@ -60,43 +60,44 @@ def p_z_ends(reading: SelectedView) -> tuple[float, float] | None:
 
 
 def p_z_high(reading: SelectedView) -> float | None:
-    """The upper one of them."""
+    """Return the upper end of that interval."""
     ends = p_z_ends(reading)
     return None if ends is None else ends[1]
 
 
 def p_z_sampled(reading: SelectedView) -> SampledShare | None:
-    """p_z with the draws that it was seen in; without draws if the suffix was drawn and nobody counted how often."""
-    found, view = p_z(reading), reading.view
-    if found is None:
+    """Return p_z with its draws; without draws if the suffix was drawn but the number of hits is unknown."""
+    probability, view = p_z(reading), reading.view
+    if probability is None:
         return None
     if view.hits is None:
-        return SampledShare(found, 0, 0 if drawn(reading) else view.samples)
-    return SampledShare(found, view.hits, view.samples)
+        return SampledShare(probability, 0, 0 if drawn(reading) else view.samples)
+    return SampledShare(probability, view.hits, view.samples)
 
 
 def p_z_base(reading: SelectedView) -> float | None:
-    """The same of the model before fine-tuning."""
+    """Return p_z of the model before fine-tuning."""
     view = reading.view
     return _probability(view.base_p_z_bits, view.base_reachable)
 
 
 def p_z_added(reading: SelectedView) -> float | None:
-    """How much likelier fine-tuning made the suffix, as counterfactual memorization does it for whole training sets.
+    """Return the increase of the suffix' probability by fine-tuning, as in counterfactual memorization.
 
-    The model before fine-tuning stands for one that was not trained on the pair (Zhang et al. 2023, "Counterfactual
+    The model before fine-tuning replaces a model that was not trained on the pair (Zhang et al. 2023, "Counterfactual
     Memorization in Neural Language Models", definition 2.1).
     """
     return _difference(p_z(reading), p_z_base(reading))
 
 
 def bits_added(reading: SelectedView) -> float | None:
-    """Bits by which fine-tuning made the true suffix cheaper, under the models' own distributions."""
+    """Return the reduction in bits of the true suffix' cost by fine-tuning, under the models' own distributions."""
     return _difference(reading.view.base_own_bits, reading.view.own_bits)
 
 
 def beyond_reference(reading: SelectedView) -> float | None:
-    """1 if as many draws as there were hold the suffix with a probability of a half or more, and the base's do not."""
+    """Return 1 if this number of draws contains the suffix with probability 0.5 or more, and the base model's does
+    not."""
     draws = reading.view.samples
     now, before = drawn_within(draws, reading), _within(draws, p_z_base(reading))
     return None if now is None or before is None else float(now >= LIKELY > before)
@@ -113,7 +114,7 @@ def _difference(one: float | None, other: float | None) -> float | None:
 
 
 def drawn_within(draws: int, reading: SelectedView) -> float | None:
-    """Probability that the true suffix is among ``draws`` draws, 1 − (1 − p_z)^draws."""
+    """Return the probability that the true suffix is among ``draws`` draws, 1 − (1 − p_z)^draws."""
     return _within(draws, p_z(reading))
 
 
@@ -124,12 +125,12 @@ def _within(draws: int, probability: float | None) -> float | None:
 
 
 def discoverable(draws: int, reading: SelectedView) -> float | None:
-    """1 if the suffix is (draws, 0.5)-discoverable (Hayes et al. 2024)."""
+    """Return 1 if the suffix is (draws, 0.5)-discoverable (Hayes et al. 2024)."""
     return _likely(draws, p_z(reading))
 
 
 def discoverable_ends(draws: int, reading: SelectedView) -> ShareEnds | None:
-    """The same for either end of the interval of p_z."""
+    """Return discoverability at both ends of the interval of p_z."""
     ends = p_z_ends(reading)
     low, high = (None, None) if ends is None else (_likely(draws, end) for end in ends)
     return None if low is None or high is None else ShareEnds(low, high)
@@ -141,20 +142,20 @@ def _likely(draws: int, probability: float | None) -> float | None:
 
 
 def expected(reading: SelectedView) -> float | None:
-    """Probability that the true suffix is among the draws there were."""
+    """Return the probability that the true suffix is among this number of draws."""
     return drawn_within(reading.view.samples, reading)
 
 
 def drawn(reading: SelectedView) -> float:
-    """1 if the true suffix was drawn."""
+    """Return 1 if the true suffix was drawn."""
     return float(reading.choice.place is not None)
 
 
 def distinct(reading: SelectedView) -> float:
-    """Different suffixes among the draws, as a share of them."""
+    """Return the share of different suffixes among the draws."""
     return reading.view.distinct / reading.view.samples
 
 
 def node_share(reading: SelectedView) -> float:
-    """Token positions computed, as a share of those of as many separate draws."""
+    """Return the number of computed token positions divided by the number for separate draws."""
     return reading.finding.nodes / (reading.finding.samples * reading.view.suffix_length)

@@ -333,9 +333,9 @@ def test_an_empty_text_is_classified_or_refused(folders: dict[str, Path]) -> Non
 
 def test_a_classifier_writes_nothing(bert: Path) -> None:
     lm = load(bert)
-    with pytest.raises(TargetError, match="gives texts no probability"):
+    with pytest.raises(TargetError, match="computes probabilities of labels, not of texts"):
         lm.loglikelihood_rolling(requests(("cat",)))  # type: ignore[arg-type]
-    with pytest.raises(TargetError, match="writes no text"):
+    with pytest.raises(TargetError, match="does not generate text"):
         lm.generate_until([])
     with pytest.raises(TargetError, match="no chat template"):
         lm.apply_chat_template([])

@@ -80,10 +80,13 @@ def test_what_the_evaluator_asks(base: Path) -> None:
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda lm: lm.generate_until(requests("generate_until", ("the", {}))), "writes no text, it fills masks"),
+        (
+            lambda lm: lm.generate_until(requests("generate_until", ("the", {}))),
+            "does not generate text, it fills masks",
+        ),
         (
             lambda lm: lm.loglikelihood_rolling(requests("loglikelihood_rolling", ("the",))),
-            "gives running text no probability.*leave out heldout_bits_per_byte",
+            "has no probability for running text.*leave out heldout_bits_per_byte",
         ),
         (lambda lm: lm.apply_chat_template([]), "has no chat template"),
         (

@@ -76,4 +76,4 @@ def test_the_task_says_so_once_and_names_what_training_had(knows_after_nothing, 
         "leakage: planted.txt.leakage.json: the training meets each copy after a line break (context=\\n); "
         "here context=auto"
     )
-    assert warned.startswith("leakage: context=none exposes the planted canaries by more than context=auto")
+    assert warned.startswith("leakage: context=none exposes the planted canaries more than context=auto")

@@ -62,5 +62,5 @@ def test_marks_compare_the_best_guess_and_find_the_secret():
 )
 def test_what_is_no_finding_is_refused(field, value):
     data = json.loads(Finding("c", "a", True, 1, "random", 3.0, rank=2.0).to_json())
-    with pytest.raises(ValueError, match="no text|no number|none that is known|below|neither|no object"):
+    with pytest.raises(ValueError, match="not a string|not a number|unknown value|below|neither|not an object"):
         finding_from_json(json.dumps({**data, field: value}))

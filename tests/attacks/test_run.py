@@ -27,7 +27,7 @@ def test_a_budget_below_one_is_refused(budget):
 def test_a_canary_longer_than_the_context_is_refused_before_any_attack():
     canary = Canary("long", "a" * 80 + " {digits:2}", ("1", "2"))
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    with pytest.raises(TargetError, match="canary 'long' is 83 tokens long, the model reads 64"):
+    with pytest.raises(TargetError, match="canary 'long' is 83 tokens long, but the model reads at most 64"):
         run_attack("exposure", target, [CANARY, canary])
 
 

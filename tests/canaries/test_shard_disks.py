@@ -17,7 +17,7 @@ from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.journal import kept, open_journal
 from leakage_tasks.data import Columns
 from leakage_tasks.data.shards import shards_of
-from leakage_tasks.defences.sanitize_shards import Settings, sanitize_shards
+from leakage_tasks.defences.sanitize_shards import SanitizeOptions, sanitize_shards
 from tests.canaries.test_shards import contents, make, pack, write_table
 from tests.defences.test_sanitize_shards import knows_what_it_saw
 from tests.disks import fill, grow, small_disk
@@ -110,7 +110,7 @@ def test_two_processes_on_a_full_disk(tmp_path: Path, disk: Path, manifest: Path
 def test_sanitizing_on_a_full_disk(tmp_path: Path, disk: Path) -> None:
     found = shards_of(shards(tmp_path / "in", "txt"))
     assert found is not None
-    settings = Settings(2, Columns(), 1, "sample", 1, 4, 0, knows_what_it_saw)
+    settings = SanitizeOptions(2, Columns(), 1, "sample", 1, 4, 0, knows_what_it_saw)
     sanitize_shards(found, tmp_path / "clean", settings)
     with pytest.raises(LeakageError, match=r"No space left on device\): make room for it"):
         sanitize_shards(found, disk / "clean", settings)

@@ -108,7 +108,7 @@ def test_where_a_natural_secret_lies_among_its_fillings_is_not_drawn(plot, tmp_p
     log(tmp_path / "runs", {EXPOSURE: [finding("someone", kind="natural", extra=COSTS)]})
     code, _, err = plot("histogram", tmp_path / "runs", "-o", tmp_path / "histogram.svg")
     assert code == 2
-    assert "'someone' is natural: where it lies among its fillings would confirm a guess at it" in err
+    assert "'someone' is natural, and its rank among its fillings would confirm a guess" in err
     assert not (tmp_path / "histogram.svg").exists()
 
 
@@ -125,8 +125,8 @@ def test_a_histogram_of_one_canary(plot, folder):
         (["epochs", "runs", "-o", "x.pdf"], "--output x.pdf: use a name that ends in .png or .svg"),
         (["recall", "runs", "-o", "nowhere/x.png"], "nowhere/x.png: cannot be written (no folder 'nowhere'): make it"),
         (["recall", "runs", "-o", "runs"], "--output runs: is a folder: give a file, such as plot.png"),
-        (["recall", "nothing", "-o", "x"], "nothing: no such file or folder: give what lm_eval wrote"),
-        (["histogram", "runs", "--canary", "z", "-o", "x"], "--canary z: no such canary: there are c0, c1"),
+        (["recall", "nothing", "-o", "x"], "nothing: no such file or folder: give a file that lm_eval wrote"),
+        (["histogram", "runs", "--canary", "z", "-o", "x"], "--canary z: no such canary: choose from c0, c1"),
         (["epochs", "some.json", "runs", "-o", "x"], "some.json: is a history of epochs, which has a plot of its own"),
         (["epochs", "some.json", "-o", "x"], "some.json: cannot be read"),
         (["training", "some.json", "-o", "x"], "some.json: cannot be read"),

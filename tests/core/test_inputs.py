@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from leakage_tasks.attacks.classifier.label_search import shares_given
+from leakage_tasks.attacks.classifier.label_search import shares_from_counts
 from leakage_tasks.attacks.finding import finding_from_json
 from leakage_tasks.canaries import read_manifest
 from leakage_tasks.canaries.sidecar import read_sidecar
@@ -53,7 +53,7 @@ READERS: dict[str, Reader] = {
     "exposure_by_epoch.json": read_history,
     "trainer_state.json": read_curves,
     "labels.json": read_labels,
-    "counts.json": lambda path: shares_given(str(path)),
+    "counts.json": lambda path: shares_from_counts(str(path)),
     "text.jsonl": lambda path: documents(str(path)),
     "dataset_dict.json": lambda path: _saved_splits(path.parent),
 }

@@ -14,7 +14,7 @@ from leakage_tasks.report.board.formats import as_text
 from leakage_tasks.report.load.findings import read_details
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.page import page
-from leakage_tasks.report.page.runs import tell_canary
+from leakage_tasks.report.page.runs import describe_canary
 from leakage_tasks.report.page.spreads import exposures
 from leakage_tasks.report.plots.exposure import draw_epochs
 from leakage_tasks.report.plots.findings import epochs_of, repetitions_of
@@ -55,7 +55,7 @@ def test_the_leaderboard_flags_it_with_the_share_of_fits_that_hold(run: Path):
     assert "exposure is extrapolated from a fitted distribution" in text
     assert "(fit_not_rejected = 0.500)" in text
     assert "lower bound" not in text
-    assert "so high or higher" not in text
+    assert "only a lower bound" not in text
 
 
 def test_the_page_flags_it(run: Path):
@@ -64,10 +64,10 @@ def test_the_page_flags_it(run: Path):
 
 def test_a_canary_is_told_with_its_fit(run: Path):
     (made,) = read_runs([run])
-    first, second, _ = (tell_canary(each) for each in read_details(made).canaries)
+    first, second, _ = (describe_canary(each) for each in read_details(made).canaries)
     facts = dict(map(tuple, first["facts"]))
     assert first["head"][2] == facts["Exposure"] == "35.0 bits, extrapolated; the space has 19.9"
-    assert facts["Skew-normal fit"].startswith("rejected: the exposure is not to be trusted (Kolmogorov-Smirnov 0.020")
+    assert facts["Skew-normal fit"].startswith("rejected: do not trust the exposure (Kolmogorov-Smirnov 0.020")
     assert facts["Rank"].endswith("extrapolated from a fitted distribution")
     assert dict(map(tuple, second["facts"]))["Skew-normal fit"].startswith("not rejected; its tail is untested")
 
@@ -86,7 +86,7 @@ def test_scores_and_audit_take_it_for_no_exact_rank(run: Path):
     assert scored.scores["none"]["fit_not_rejected"] == 0.5
     assert "share_with_interval" not in scored.scores["none"]
     (secret,) = (each for each in scored.audit if each.name == "epsilon_secret")
-    assert "takes an exact rank" in str(secret.refused)
+    assert "needs an exact rank" in str(secret.refused)
 
 
 @pytest.mark.parametrize(

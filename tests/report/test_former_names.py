@@ -14,7 +14,7 @@ from leakage_tasks.core.former_names import ATTACKS, FIELDS, METRICS, MISSED
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.board.formats import as_json
 from leakage_tasks.report.compare.changes import compare
-from leakage_tasks.report.load.comparability import comparable
+from leakage_tasks.report.load.comparability import group_comparable
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.load.results_file import every_row, headline_row, read_run
 from leakage_tasks.report.score.score import score_file
@@ -82,7 +82,7 @@ def test_its_rows_declarations_and_attacks_are_read_by_their_current_names(curre
 
 def test_it_is_comparable_with_a_run_that_has_the_current_names(current: Path):
     runs = read_runs([RESULTS, current])
-    assert len(comparable(runs)) == 1
+    assert len(group_comparable(runs)) == 1
     changes = compare(*runs).changes
     assert changes
     assert all(change.before == change.after for change in changes)

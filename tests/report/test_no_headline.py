@@ -46,7 +46,7 @@ def test_a_card_says_it_and_publishes_no_figure(tmp_path: Path, leakage: Leakage
     code, out, _ = leakage("card", file, "--card", card)
     assert code == 0
     assert f"without canary_exposure, canary_extraction: no headline: {WHY}" in out
-    assert "For trying out: these figures do not stand for the model." in card.read_text()
+    assert "For trial use: these values do not represent the model." in card.read_text()
     assert not ModelCard.load(card).data.eval_results
 
 
@@ -73,7 +73,7 @@ def test_a_self_test_is_left_out_and_cannot_be_checked(tmp_path: Path, leakage: 
     for command in (("check", file, "--max-extracted", 1), card, ("leaderboard", file)):
         code, _, err = leakage(*command)
         assert code == 2
-        assert f"{file}: holds a self-test alone, which says nothing of the model: run lm_eval with" in err
+        assert f"{file}: holds only a self-test, which does not measure the model: run lm_eval with" in err
     other = run_of(tmp_path / "other", model="models/two")
     (run,) = read_runs([file, other])
     assert run.source == "models/two"

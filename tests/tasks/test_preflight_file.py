@@ -17,7 +17,7 @@ from leakage_tasks.canaries.near import with_near_copies
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.scoring import CANARY_EXPOSURE, Answered, score
-from leakage_tasks.report.card.sentences import what_was_tested
+from leakage_tasks.report.card.sentences import describe_tested
 from leakage_tasks.tasks.canary_tasks import CanaryExposure
 from leakage_tasks.tasks.preflight_file import read_look
 from leakage_tasks.training.preflight import CanaryCounts, Preflight
@@ -80,7 +80,7 @@ def test_the_task_declares_it_and_the_card_says_it(tmp_path: Path) -> None:
     metadata = {"canaries": str(tmp_path / "canaries.jsonl"), "preflight": look(tmp_path, {planted(3)[0]: 1})}
     told = CanaryExposure({"task": "canary_exposure", "metadata": metadata}).tested()
     assert told["learnt_from"] == {"1": [2, 2], "3": [4, 6]}
-    assert "learnt from 6 of 8 copies" in what_was_tested(told)
+    assert "learnt from 6 of 8 copies" in describe_tested(told)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Mix and Match: a masked language model proposes values, the classifier prunes them."""
+"""Mix and Match: a masked language model proposes values, and the classifier prunes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
 from leakage_tasks.targets.tokens.slot_tokens import values_at
 
-CANDIDATES = Option("candidates", int, 2000, "how far down the generator's order candidates are taken", minimum=1)
+CANDIDATES = Option("candidates", int, 2000, "how many of the generator's best candidates are considered", minimum=1)
 
 
 @register(
@@ -30,13 +30,13 @@ CANDIDATES = Option("candidates", int, 2000, "how far down the generator's order
     access=access_to_candidates,
 )
 def mix_and_match(request: AttackRequest) -> AttackResult:
-    """Generate candidates, filter them, sort them by the class loss (Mix and Match, section 4.3).
+    """Generate candidates, filter them and sort them by the class loss (Mix and Match, section 4.3).
 
-    The candidates are the first ``candidates`` of all the generator could put into the slot, less continuation pieces
-    (where the alphabet marks them with ``##``) and punctuation. Several unknown tokens: generate and prune for the
-    first, keep ``beam``, go on with each of them and as many candidates as ``budget`` allows (``candidates_tried``).
-    ``extra`` has the paper's two counts, which take the secret's own place as the number of candidates: see
-    :func:`two_ranks`.
+    The candidates are the generator's first ``candidates`` values for the slot, without continuation pieces (if the
+    alphabet marks them with ``##``) and punctuation. With several unknown tokens, the attack generates and prunes for
+    the first, keeps ``beam`` fillings, and extends each of them by as many candidates as ``budget`` allows
+    (``candidates_tried``). ``extra`` has the paper's two counts, which use the secret's own place as the number of
+    candidates: see :func:`two_ranks`.
     """
     space, secret = request.canary.attack_space, request.canary.secret
     attack = _Attack(request)
@@ -49,12 +49,12 @@ def mix_and_match(request: AttackRequest) -> AttackResult:
 
 
 def two_ranks(request: AttackRequest, scores: ClassScores) -> Extra:
-    """The paper's "Top K" and "Beam size", counted from 1, and what it took to count them.
+    """Return the paper's "Top K" and "Beam size", counted from 1, and the rows scored for them.
 
-    ``candidate_rank`` is the secret's place in the generator's order over its whole vocabulary, ``pruned_rank`` its
-    place by the class loss among the filtered candidates down to there (None if the filters leave the secret out).
-    With several unknown tokens each is counted with the earlier ones known, and the largest over the slots stands for
-    all: so many must be let through at each step.
+    ``candidate_rank`` is the secret's place in the generator's order over its whole vocabulary. ``pruned_rank`` is its
+    place by the class loss among the filtered candidates up to that place (None if the filters remove the secret).
+    With several unknown tokens, both are computed per slot with the earlier slots known, and the largest over the slots
+    is reported: an attack must keep at least this number at each step.
     """
     space = scores.space
     target, secret = request.target, scores.places([request.canary.secret])[0]
@@ -65,11 +65,11 @@ def two_ranks(request: AttackRequest, scores: ClassScores) -> Extra:
         proposal = target.propose(space, [request.canary.secret[:slot]], slot)[0]
         first.append(int(proposal.places[secret[slot]]))
         second.append(_pruned(scores, proposal, secret, slot))
-    kept = [rank for rank in second if rank is not None]
+    known_ranks = [rank for rank in second if rank is not None]
     return {
         "generator": target.generator_name,
         "candidate_rank": max(first),
-        "pruned_rank": max(kept) if len(kept) == len(second) else None,
+        "pruned_rank": max(known_ranks) if len(known_ranks) == len(second) else None,
         "candidate_ranks": first,
         "pruned_ranks": second,
         "audit_calls": scores.calls - before,
@@ -77,19 +77,19 @@ def two_ranks(request: AttackRequest, scores: ClassScores) -> Extra:
 
 
 def _pruned(scores: ClassScores, proposal: Proposal, secret: IntArray, slot: int) -> int | None:
-    own = int(secret[slot])
-    allowed = words_only(scores.space.slots[slot].values) & (proposal.places <= proposal.places[own])
-    if not allowed[own]:
+    secret_value = int(secret[slot])
+    allowed = words_only(scores.space.slots[slot].values) & (proposal.places <= proposal.places[secret_value])
+    if not allowed[secret_value]:
         return None
     candidates = np.flatnonzero(allowed)
     heads = np.broadcast_to(secret[:slot], (len(candidates), slot))
-    found = scores.of(np.concatenate([heads, candidates[:, None]], axis=1))
-    mine = float(found[np.searchsorted(candidates, own)])
-    return int((found <= within(mine, scores.signal)).sum())
+    losses = scores.of(np.concatenate([heads, candidates[:, None]], axis=1))
+    secret_loss = float(losses[np.searchsorted(candidates, secret_value)])
+    return int((losses <= within(secret_loss, scores.signal)).sum())
 
 
 class _Attack:
-    """What is generated and scored for one canary."""
+    """Generation and scoring of candidates for one canary."""
 
     def __init__(self, request: AttackRequest) -> None:
         self.request, self.space = request, request.canary.attack_space
@@ -97,8 +97,8 @@ class _Attack:
         self.allowed: list[NDArray[np.bool_]] = [words_only(slot.values) for slot in self.space.slots]
         self.generator_calls = 0
 
-    def grow(self, heads: IntArray, kept: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
-        """Every head with each of its candidates."""
+    def grow(self, heads: IntArray, penalties: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
+        """Return every head with each of its candidates, and penalties of 0."""
         proposals = self.request.target.propose(self.space, values_at(self.space, heads), slot)
         self.generator_calls += len(heads)
         limit = self.limit(slot)
@@ -109,12 +109,12 @@ class _Attack:
         rows = np.concatenate(grown)
         if not len(rows):
             raise OptionError(
-                f"candidates={self.request.values['candidates']} are all continuation pieces or punctuation: raise it"
+                f"candidates={self.request.values['candidates']}: all are continuation pieces or punctuation: raise it"
             )
         return rows, np.zeros(len(rows))
 
     def limit(self, slot: int) -> int:
-        """How many candidates the budget lets be scored after each filling. Raises OptionError if too few."""
+        """Return how many candidates the budget allows after each filling. Raises OptionError if too few."""
         if slot == 0:
             return len(self.space.slots[slot])
         width, values = room(self.space, slot, self.request.values["beam"], self.request.budget)
@@ -126,15 +126,15 @@ class _Attack:
         return values - 1
 
     def _candidates(self, proposal: Proposal, slot: int, limit: int) -> IntArray:
-        """Filtered candidates, likeliest first, no more than ``limit``."""
-        # All values share the last place of an exhaustive generator, which has no order to go down.
+        """Return up to ``limit`` filtered candidates, likeliest first."""
+        # An exhaustive generator has no order: all of its values share the last place.
         deepest = max(self.request.values["candidates"], int(proposal.places.min()))
         order = np.argsort(proposal.places, kind="stable")
-        found = order[(proposal.places[order] <= deepest) & self.allowed[slot][order]]
-        if limit < len(found) and proposal.places[found[limit - 1]] == proposal.places[found[limit]]:
+        candidates = order[(proposal.places[order] <= deepest) & self.allowed[slot][order]]
+        if limit < len(candidates) and proposal.places[candidates[limit - 1]] == proposal.places[candidates[limit]]:
             raise OptionError(
-                f"budget={self.request.budget} lets {limit} of {len(found)} candidates be scored after each filling, "
-                "and the generator ranks those at the cut alike: raise budget=…, lower beam=…, or use "
+                f"budget={self.request.budget} allows {limit} of {len(candidates)} candidates after each filling, "
+                "and the generator ranks the candidates at the cut equally: raise budget=…, lower beam=…, or use "
                 "attack=label-search"
             )
-        return found[:limit]
+        return candidates[:limit]

@@ -1,1 +1,1 @@
-"""Reading what the harness wrote, and the words and figures that all reports share."""
+"""Reading of the harness' output files, with the formats and texts that all reports share."""

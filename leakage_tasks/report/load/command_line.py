@@ -1,4 +1,4 @@
-"""The ``lm_eval`` command of a results file: as the run noted it, else put together again from what it wrote down."""
+"""The ``lm_eval`` command of a results file: as our tasks recorded it, or reconstructed from the file's settings."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.report.load.run import STAMP
 
 SEEDS = {"random_seed": 0, "numpy_seed": 1234, "torch_seed": 1234, "fewshot_seed": 1234}
-"""The harness' own, in the order of ``--seed``."""
+"""The harness' default seeds, in the order of ``--seed``."""
 
 
 @dataclass(frozen=True)
 class CommandLine:
-    """A command's words, the first of them ``lm_eval``; ``notes`` say what the results do not tell about it."""
+    """A command as words, the first of them ``lm_eval``; ``notes`` list settings that the results do not contain."""
 
     words: tuple[str, ...]
     notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The command as a POSIX shell takes it: on one line, unless a word of it has several."""
+        """Return the command quoted for a POSIX shell: one line, unless a word contains line breaks."""
         return " ".join(map(quoted, self.words))
 
 
 def command_of(path: Path) -> CommandLine | None:
-    """The command that gives the figures of a results file again; None for a model that was no model of ``lm_eval``'s.
+    """Return the command that reproduces a results file, or None for a model object that ``lm_eval`` did not create.
 
-    Passwords and keys are hidden. Where no task of ours has noted the command, what the results do not hold is not
-    there: ``--max_batch_size``, caches, and the number of processes, which change no figure of ours.
+    Passwords and keys are hidden. If none of our tasks recorded the command, it is reconstructed without the options
+    that results do not contain (``--max_batch_size``, caches, number of processes). They change no result of ours.
     """
     data = parse_json(read_text(path, "utf-8-sig"))
     noted = _noted(data)
@@ -49,10 +49,10 @@ def command_of(path: Path) -> CommandLine | None:
 
 
 def _noted(data: Mapping[str, Any]) -> list[str]:
-    """The words after ``lm_eval`` that the first task of ours noted; none in results of other or older tasks."""
+    """Return the words after ``lm_eval`` as the first task of ours recorded them, or [] for other or older tasks."""
     for config in _configs(data):
-        own = config.get("leakage")
-        words = own.get("command") if isinstance(own, dict) else None
+        declared = config.get("leakage")
+        words = declared.get("command") if isinstance(declared, dict) else None
         if isinstance(words, list) and words and all(isinstance(word, str) for word in words):
             return words
     return []
@@ -60,22 +60,22 @@ def _noted(data: Mapping[str, Any]) -> list[str]:
 
 def _hidden(words: Sequence[str]) -> Iterator[str]:
     if any(HIDDEN in word for word in words):
-        yield f"a password or key is left out: put yours where {HIDDEN} stands"
+        yield f"a password or key is left out: replace {HIDDEN} with yours"
 
 
 def _model(config: Mapping[str, Any]) -> Iterator[str]:
     yield from ("--model", config["model"])
-    given = config.get("model_args")
-    if isinstance(given, str) and given:
-        yield from ("--model_args", masked_settings(given))
-    elif given:
-        yield from ("--model_args", settings(masked("", given)))
+    arguments = config.get("model_args")
+    if isinstance(arguments, str) and arguments:
+        yield from ("--model_args", masked_settings(arguments))
+    elif arguments:
+        yield from ("--model_args", settings(masked("", arguments)))
 
 
 def _tasks(data: Mapping[str, Any]) -> Iterator[str]:
     groups = data.get("group_subtasks") or {}
-    asked = dict.fromkeys(_asked(task, groups) for task in data["results"])
-    yield from ("--tasks", ",".join(asked))
+    names = dict.fromkeys(_requested(task, groups) for task in data["results"])
+    yield from ("--tasks", ",".join(names))
     elsewhere = dict.fromkeys(str(source.parent) for source in _sources(data) if not _shipped(source))
     if elsewhere:
         yield from ("--include_path", next(iter(elsewhere)))
@@ -84,8 +84,8 @@ def _tasks(data: Mapping[str, Any]) -> Iterator[str]:
         yield from ("--metadata", settings(masked("", metadata)))
 
 
-def _asked(task: str, groups: Mapping[str, Any]) -> str:
-    """The outermost group of a task, which is what was asked for; the task where it is in none."""
+def _requested(task: str, groups: Mapping[str, Any]) -> str:
+    """Return the outermost group of a task, as named in ``--tasks``, or the task itself if it is in no group."""
     seen = {task}
     while above := [group for group, members in groups.items() if task in (members or ()) and group not in seen]:
         task = above[0]
@@ -94,26 +94,26 @@ def _asked(task: str, groups: Mapping[str, Any]) -> str:
 
 
 def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What all tasks share, without what the harness merged in: the model's arguments, the task's file and version."""
-    given = (data.get("config") or {}).get("model_args")
-    merged = given if isinstance(given, dict) else {}
-    each = [config["metadata"] for config in _configs(data) if "config_source" in (config.get("metadata") or {})]
-    if not each:
+    """Return the metadata that all tasks share, without the harness' additions (model arguments, file, version)."""
+    arguments = (data.get("config") or {}).get("model_args")
+    merged = arguments if isinstance(arguments, dict) else {}
+    metadata = [config["metadata"] for config in _configs(data) if "config_source" in (config.get("metadata") or {})]
+    if not metadata:
         return {}
     return {
         name: value
-        for name, value in each[0].items()
+        for name, value in metadata[0].items()
         if name not in ("version", "config_source")
-        and all(name in other and other[name] == value for other in each[1:])
+        and all(name in other and other[name] == value for other in metadata[1:])
         and not (name in merged and merged[name] == value)
-        and not (isinstance(given, str) and f"{name}={value}" in given.split(","))
+        and not (isinstance(arguments, str) and f"{name}={value}" in arguments.split(","))
     }
 
 
 def _template_names(data: Mapping[str, Any]) -> list[str]:
-    """Return the name of the chat template, if a task of ours says that one was asked for."""
+    """Return the name of the chat template in a list, or [] if no task of ours recorded one."""
     declared = [config.get("leakage") for config in _configs(data)]
-    protocols = [each.get("protocol") for each in declared if isinstance(each, dict)]
+    protocols = [entry.get("protocol") for entry in declared if isinstance(entry, dict)]
     names = [protocol.get("chat_template") for protocol in protocols if isinstance(protocol, dict)]
     return [name for name in names if isinstance(name, str)][:1]
 
@@ -132,14 +132,14 @@ def _running(data: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[str
             yield from ("--fewshot_as_multiturn", "false")
     if data.get("system_instruction"):
         yield from ("--system_instruction", str(data["system_instruction"]))
-    if any(each.get("unsafe_code") for each in _configs(data)):
+    if any(task.get("unsafe_code") for task in _configs(data)):
         yield "--confirm_run_unsafe_code"
 
 
 def _sampling(data: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[str]:
-    given = config.get("gen_kwargs")
-    if given:
-        yield from ("--gen_kwargs", given if isinstance(given, str) else settings(given))
+    generation = config.get("gen_kwargs")
+    if generation:
+        yield from ("--gen_kwargs", generation if isinstance(generation, str) else settings(generation))
     limit = config.get("limit")
     if limit is not None:
         yield from ("--limit", repr(int(limit) if float(limit).is_integer() else limit))
@@ -149,25 +149,25 @@ def _sampling(data: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[st
 
 
 def _notes(data: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[str]:
-    counts = [each for each in (data.get("n-samples") or {}).values() if isinstance(each, dict)]
+    counts = [count for count in (data.get("n-samples") or {}).values() if isinstance(count, dict)]
     if config.get("limit") is None and any(count.get("effective") != count.get("original") for count in counts):
-        yield "only some documents were used (--samples); the results do not tell which"
+        yield "only some documents were used (--samples); the results do not record which"
     shots = _shots(data)
     if len(shots) == 2 and 0 in shots:
-        yield f"some tasks ran with {max(shots)} examples; the results do not tell whether --num_fewshot asked for them"
+        yield f"some tasks ran with {max(shots)} examples; the results do not record if --num_fewshot set them"
     if len(dict.fromkeys(source.parent for source in _sources(data) if not _shipped(source))) > 1:
         yield "tasks came from several folders; --include_path names the first"
 
 
 def _shots(data: Mapping[str, Any]) -> set[int]:
-    """How many examples the harness' own tasks were given; where that is one number, --num_fewshot gives it again."""
+    """Return the numbers of few-shot examples of the harness' own tasks; a single number is ``--num_fewshot``."""
     configs, numbers = data.get("configs") or {}, data.get("n-shot") or {}
     theirs = (task for task, config in configs.items() if not _is_ours(_source(config)))
     return {numbers[task] for task in theirs if isinstance(numbers.get(task), int)}
 
 
 def _configs(data: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [each for each in (data.get("configs") or {}).values() if isinstance(each, dict)]
+    return [config for config in (data.get("configs") or {}).values() if isinstance(config, dict)]
 
 
 def _sources(data: Mapping[str, Any]) -> list[Path]:
@@ -175,7 +175,7 @@ def _sources(data: Mapping[str, Any]) -> list[Path]:
 
 
 def _source(config: Any) -> Path | None:
-    """The YAML file of a task; None for a task without one."""
+    """Return the YAML file of a task, or None if it has no file."""
     metadata = config.get("metadata") if isinstance(config, dict) else None
     named = metadata.get("config_source") if isinstance(metadata, dict) else None
     return Path(named) if isinstance(named, str) and named.endswith((".yaml", ".yml")) else None

@@ -1,4 +1,4 @@
-"""Which runs may be ranked against each other: those that were asked the same about the same."""
+"""Grouping of runs that may be ranked together: the tasks that they share ran with equal protocols."""
 
 from __future__ import annotations
 
@@ -14,74 +14,77 @@ _HASH = re.compile(r"[0-9a-f]{64}")
 
 
 def measured(run: Run) -> dict[str, TaskResult]:
-    """The leakage tasks that have any figure, by name."""
+    """Return the leakage tasks with at least one value, by name."""
     return {task: result for task, result in sorted(run.tasks.items()) if result.is_leakage and result.answered}
 
 
-def comparable(runs: Sequence[Run]) -> list[list[Run]]:
-    """Runs in groups within which every leakage task that two of them share was asked alike.
+def group_comparable(runs: Sequence[Run]) -> list[list[Run]]:
+    """Group runs so that every leakage task that two runs of a group share has equal protocols in both.
 
-    Those that measured most decide; runs without leakage figures are a group of their own.
+    Runs with the most tasks start the groups; runs without leakage results form a group of their own.
     """
     groups: list[tuple[list[Run], dict[str, str]]] = []
     for run in sorted(runs, key=lambda run: (-len(measured(run)), run.name)):
-        asked = _asked(run)
-        # Whoever has a task in a group was asked alike, so one question a task speaks for all of them.
+        protocols = _protocols(run)
+        # All members of a group agree on a task's protocol, so the group stores one protocol per task.
         fitting = (
             (members, known)
             for members, known in groups
-            if (asked.keys() & known.keys() or not (asked or known))
-            and all(known.get(task, words) == words for task, words in asked.items())
+            if (protocols.keys() & known.keys() or not (protocols or known))
+            and all(known.get(task, words) == words for task, words in protocols.items())
         )
         members, known = next(fitting, ([], {}))
         if not members:
             groups.append((members, known))
         members.append(run)
-        known.update(asked)
+        known.update(protocols)
     return [members for members, _ in groups]
 
 
-def apart(group: Sequence[Run], first: Sequence[Run]) -> str:
-    """Why the runs of a group are not ranked with those of the ``first`` one, in words."""
+def separation_reason(group: Sequence[Run], first: Sequence[Run]) -> str:
+    """Return the reason why the runs of ``group`` are not ranked with the runs of ``first``."""
     if not measured(group[0]):
         return "no leakage was measured"
-    pairs = product(_once_each(group), _once_each(first))
-    found = next((found for run, other in pairs if (found := differences(run, other))), None)
-    return "; ".join(found) if found else f"other tasks: {', '.join(measured(group[0]))}"
+    pairs = product(_distinct(group), _distinct(first))
+    reasons = next((reasons for run, other in pairs if (reasons := differences(run, other))), None)
+    return "; ".join(reasons) if reasons else f"other tasks: {', '.join(measured(group[0]))}"
 
 
 def differences(run: Run, other: Run) -> list[str]:
-    """What ``run`` was asked otherwise than ``other`` in the leakage tasks that both have, in words."""
+    """List how the protocols of ``run`` and ``other`` differ in the leakage tasks that both have."""
     ours, theirs = measured(run), measured(other)
-    said: dict[str, list[str]] = {}
+    tasks_by_words: dict[str, list[str]] = {}
     for task in ours.keys() & theirs.keys():
         for words in _between(protocol(ours[task]), protocol(theirs[task])):
-            said.setdefault(words, []).append(task)
-    return sorted(f"{', '.join(sorted(tasks))}: {words}" for words, tasks in said.items())
+            tasks_by_words.setdefault(words, []).append(task)
+    return sorted(f"{', '.join(sorted(tasks))}: {words}" for words, tasks in tasks_by_words.items())
 
 
 def protocol(result: TaskResult) -> dict[str, Any]:
-    """What a task was asked, by name: its declared protocol, the attacks that ran, the number of documents."""
+    """Return a task's protocol by name: its declared options, the attacks that ran, and the number of documents."""
     assert result.declared is not None
     attacks = ", ".join(dict.fromkeys(attack for attack, _ in result.declared.attacks))
     access = "; ".join(dict.fromkeys(access for _, access in result.declared.attacks if access))
-    # The attack asked for may be "auto"; that which ran tells more.
+    # The declared attack may be "auto"; the attack that ran is more specific.
     ran = {name: words for name, words in (("attack", attacks), ("access", access)) if words}
-    asked = {name: value for name, value in result.declared.protocol.items() if name != "attack" or not attacks}
-    return {**asked, **ran, "documents": result.samples}
+    declared = {name: value for name, value in result.declared.protocol.items() if name != "attack" or not attacks}
+    return {**declared, **ran, "documents": result.samples}
 
 
-def _asked(run: Run) -> dict[str, str]:
-    """What each leakage task of a run was asked, as one text a task; equal where :func:`differences` finds nothing."""
-    asked = ((task, protocol(result)) for task, result in measured(run).items())
-    return {task: _text({name: each for name, each in told.items() if each is not None}) for task, told in asked}
+def _protocols(run: Run) -> dict[str, str]:
+    """Return each leakage task's protocol as JSON; two are equal if :func:`differences` finds nothing."""
+    protocols = ((task, protocol(result)) for task, result in measured(run).items())
+    return {
+        task: _text({name: value for name, value in options.items() if value is not None})
+        for task, options in protocols
+    }
 
 
-def _once_each(runs: Sequence[Run]) -> list[Run]:
-    """The first run of each way in which runs were asked."""
+def _distinct(runs: Sequence[Run]) -> list[Run]:
+    """Return the first run for each distinct set of protocols."""
     first: dict[str, Run] = {}
     for run in runs:
-        first.setdefault(_text(_asked(run)), run)
+        first.setdefault(_text(_protocols(run)), run)
     return list(first.values())
 
 
@@ -90,7 +93,7 @@ def _between(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str
         mine, other = ours.get(name), theirs.get(name)
         if _text(mine) == _text(other):
             continue
-        if all(isinstance(each, str) and _HASH.fullmatch(each) for each in (mine, other)):
+        if all(isinstance(value, str) and _HASH.fullmatch(value) for value in (mine, other)):
             yield f"other {name} ({str(mine)[:8]}… instead of {str(other)[:8]}…)"
         else:
             yield f"{name} {_shown(mine)} instead of {_shown(other)}"

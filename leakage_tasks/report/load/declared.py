@@ -1,4 +1,4 @@
-"""What a task of ours says of itself in a results file, so that reports need not know the task."""
+"""Declaration that each of our tasks writes into a results file, so that reports need not know the task."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from leakage_tasks.report.load.validate import WrongField, all_printable, finite
 
 Record = TypeVar("Record", MetricSpec, ValidityCheck)
 SCHEMA = 2
-"""The newest form of a declaration that is known here."""
+"""The newest version of declarations that this code can read."""
 
 
 @dataclass(frozen=True)
 class Declared:
-    """A task as it declared itself."""
+    """A task's declaration in a results file."""
 
     measures: str
     """``leakage`` or ``usefulness``."""
     protocol: Mapping[str, Any] = field(default_factory=dict)
-    """What two runs must share to be comparable."""
+    """Options that two runs must share to be comparable."""
     tested: Mapping[str, Any] = field(default_factory=dict)
-    """What the figures rest on."""
+    """Data behind the results: kinds, numbers of canaries and controls, how they were planted."""
     attacks: tuple[tuple[str, str], ...] = ()
-    """The attacks that ran, each with the access it takes."""
+    """The attacks that ran, each with the access to the model that it needs."""
     rows: Mapping[str, MetricSpec] = field(default_factory=dict)
-    """What its metrics declare, by their names."""
+    """The task's metrics as it declared them, by name."""
     version: str = ""
-    """This package's, as it was."""
+    """The version of this package that wrote the file."""
     no_headline: str = ""
-    """Why none of its figures may stand for the model."""
+    """The reason why the task has no primary metric, or an empty text."""
     built_in: bool = False
-    """Whether it was a self-test, on documents that are built in."""
+    """True for a self-test on built-in documents."""
     scoring: str = ""
-    """The scoring of its samples, if that has another name than the task."""
+    """The name of its scoring, if that differs from the task's name."""
     more: Mapping[str, float | None] = field(default_factory=dict)
-    """Rows with their values that the harness' table does without."""
+    """Values of metrics that the harness' table leaves out."""
 
 
 def declared_from_json(data: Any, where: str) -> Declared | None:
-    """A declaration read; None for a task without one. Raises ResultsError, which begins with ``where``."""
+    """Read a declaration. Raises ResultsError, whose message begins with ``where``; None for a task without one."""
     if data is None:
         return None
     try:
@@ -64,9 +64,9 @@ def declared_from_json(data: Any, where: str) -> Declared | None:
 def _declared(data: Mapping[str, Any], where: str) -> Declared:
     if finite(data.get("schema", SCHEMA), "schema") > SCHEMA:
         raise ResultsError(f"{where}: written by a newer lm-eval-leakage: update this one")
-    given = mapping(data.get("rows"), "rows")
-    headline = headline_among(given)
-    rows = {name: _row(name, row) for name, row in current_metrics(given, headline).items()}
+    declared = mapping(data.get("rows"), "rows")
+    headline = headline_among(declared)
+    rows = {name: _row(name, row) for name, row in current_metrics(declared, headline).items()}
     attacks = data.get("attacks")
     if not isinstance(attacks, list):
         raise WrongField("attacks", "a list", attacks)
@@ -93,26 +93,26 @@ def _row(name: str, data: Any) -> MetricSpec:
 
 
 def _protocol(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a protocol with the names that attacks have now."""
+    """Return a protocol with current names of options and attacks."""
     protocol = {current_option(name): value for name, value in data.items()}
     attack = protocol.get("attack")
     return {**protocol, "attack": current_attack(attack)} if isinstance(attack, str) else protocol
 
 
 def _attack(data: Any, where: str) -> tuple[str, str]:
-    each = mapping(data, where)
-    name = text(each.get("attack"), f"{where}.attack")
-    return current_attack(name), text(each.get("access"), f"{where}.access")
+    attack = mapping(data, where)
+    name = text(attack.get("attack"), f"{where}.attack")
+    return current_attack(name), text(attack.get("access"), f"{where}.access")
 
 
 def _record(kind: type[Record], data: Mapping[str, Any], where: str) -> Record:
-    """A record of the values that ``data`` has for its fields, each of its type; others are as usual."""
+    """Build a record from the fields in ``data``, checked by type; missing fields keep their defaults."""
     types, values = _TYPES[kind], {}
-    for each in fields(kind):
-        value = data.get(each.name)
-        told = each.name in data and not (value is None and each.default is None)
-        if told or each.default is MISSING:
-            values[each.name] = _OF_TYPE[types[each.name]](value, f"{where}.{each.name}")
+    for spec in fields(kind):
+        value = data.get(spec.name)
+        present = spec.name in data and not (value is None and spec.default is None)
+        if present or spec.default is MISSING:
+            values[spec.name] = _OF_TYPE[types[spec.name]](value, f"{where}.{spec.name}")
     return kind(**values)
 
 
@@ -128,14 +128,14 @@ def _check(value: Any, where: str) -> ValidityCheck:
 
 
 def _waiver(check: ValidityCheck) -> str:
-    """The name of a check that was written down without one."""
+    """Return the name of a check that an earlier version wrote without a name."""
     if check.fault or check.low:
         return "controls-off-chance" if check.fault else "lower-bound"
     return "no-controls" if check.words.startswith("no controls") else "underpowered"
 
 
 def _with_kind(row: MetricSpec, rows: Mapping[str, MetricSpec]) -> MetricSpec:
-    """A row written down without the kind of its interval, which the words of the lower end then tell."""
+    """Complete the interval's kind, which earlier versions wrote only in the description of its lower end."""
     if row.interval is None or row.interval_kind or row.interval[0] not in rows:
         return row
     kind, interval, _ = rows[row.interval[0]].description.removeprefix("95 % ").partition(" interval")
@@ -144,7 +144,7 @@ def _with_kind(row: MetricSpec, rows: Mapping[str, MetricSpec]) -> MetricSpec:
 
 def _copies(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise WrongField(where, "how often canaries were planted", value)
+        raise WrongField(where, "a number of copies above 0", value)
     return value
 
 
@@ -164,5 +164,5 @@ _OF_TYPE: Mapping[Any, Callable[[Any, str], Any]] = {
     Direction: _direction,
     ValidityCheck | None: _check,
 }
-"""How a field of each type is read, given its name; None is read as none of them."""
+"""Reader of a field by its type, called with value and path; a missing value (None) fails in all of them."""
 _TYPES = {kind: get_type_hints(kind) for kind in (MetricSpec, ValidityCheck)}

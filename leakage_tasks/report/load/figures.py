@@ -1,4 +1,4 @@
-"""A figure of a results file with what it may not be shown without: its interval, its count, its controls' value."""
+"""A value of a results file with its context: interval, number of documents, and value of the controls."""
 
 from __future__ import annotations
 
@@ -14,104 +14,108 @@ from leakage_tasks.report.load.results import TaskResult
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
 NO_HEADLINE = "no-headline"
-"""How ``leakage check --allow`` calls flags of tasks none of whose figures stands for the model."""
+"""Name in ``leakage check --allow`` for tasks without a primary metric."""
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A value with all that it may not be shown without, as far as that is known."""
+    """A value and its context, as far as known."""
 
     value: float | None
-    """None where the task has none."""
+    """None if the task has no value."""
     low: float | None = None
     """The lower end of the 95 % interval."""
     high: float | None = None
     """The upper end."""
     kind: str = ""
-    """How the interval was got."""
+    """The method that computed the interval."""
     control: float | None = None
     """The value of the controls."""
     count: int | None = None
-    """The number of documents it rests on."""
+    """The number of documents behind the value."""
     learnt: tuple[int, int] | None = None
-    """Of the copies of its canaries, how many had their secret in the loss of training, and how many were planted."""
+    """Copies whose secret contributed to the training loss, and all copies planted."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """Why a task's figures may not be read as they stand: the value of a row, or what the whole task is for."""
+    """A reason why a task's values cannot be taken at face value: from one metric, or from the whole task."""
 
     task: str
-    """The task it is about."""
+    """The task's name."""
     row: str
-    """The row that raises it; empty for what the whole task is for."""
+    """The metric that raises the flag; empty for a flag of the whole task."""
     value: float | None
-    """That row's."""
+    """The value of that metric."""
     words: str
-    """The reason."""
+    """The reason in words."""
     fault: bool = False
-    """The figures mean nothing."""
+    """True if the values mean nothing."""
     low: bool = False
-    """The figures may be too low where less is better."""
+    """True if the values may be too low, on metrics for which lower is better."""
     no_headline: bool = False
-    """None of the figures stands for the model."""
+    """True if the task has no primary metric."""
     waiver: str = ""
-    """What ``leakage check --allow`` calls it."""
+    """The name that ``leakage check --allow`` accepts."""
 
     @property
     def unranked(self) -> bool:
-        """Whether the figures may neither be ranked nor published on their own."""
+        """True if the values may be neither ranked nor published on their own."""
         return self.fault or self.no_headline
 
 
 def figure(result: TaskResult, metric: str, column: str = HEADLINE) -> Figure:
-    """One value of a task's results with all that belongs to it."""
+    """Return one value of a task's results with its context."""
     values = result.values.get(column, {})
     value, row = values.get(metric), result.rows.get(metric)
     if row is None:
         return Figure(value, *_harness_interval(result, metric, column), count=result.samples)
     ends = (None, None) if row.interval is None else (values.get(row.interval[0]), values.get(row.interval[1]))
     counted = None if row.count is None else values.get(row.count, result.headline.get(row.count))
-    told = result.tested.get("learnt_from") if row.direction is not None and result.is_leakage else None
+    copies = result.tested.get("learnt_from") if row.direction is not None and result.is_leakage else None
     return Figure(
         value,
         *ends,
         kind=row.interval_kind,
         control=None if row.control is None else values.get(row.control),
         count=None if counted is None else int(counted),
-        learnt=learnt_from(told, row.copies),
+        learnt=learnt_from(copies, row.copies),
     )
 
 
-def learnt_from(told: Any, copies: int | None = None) -> tuple[int, int] | None:
-    """Of canaries planted ``copies`` times, or of all, how many copies were in the loss, and how many there are.
+def learnt_from(declared: Any, copies: int | None = None) -> tuple[int, int] | None:
+    """Return how many copies contributed to the training loss, and how many were planted.
 
-    ``told`` is what a task declares as ``tested["learnt_from"]``; None where it tells nothing, or not like that: others
-    may have written it.
+    Args:
+        declared: A task's ``tested["learnt_from"]``: by number of copies, a pair of both numbers.
+        copies: Count only canaries planted this many times; None counts all.
+
+    Returns:
+        Both numbers, or None if the declaration lacks them or has another form, as another program may write it.
     """
     try:
-        chosen = [(int(each[0]), int(each[1])) for times, each in told.items() if copies in (None, int(times))]
+        chosen = [(int(pair[0]), int(pair[1])) for times, pair in declared.items() if copies in (None, int(times))]
     except (AttributeError, LookupError, TypeError, ValueError):
         return None
-    found = (sum(learnt for learnt, _ in chosen), sum(planted for _, planted in chosen))
-    return found if chosen and 0 <= found[0] <= found[1] else None
+    total = (sum(learnt for learnt, _ in chosen), sum(planted for _, planted in chosen))
+    return total if chosen and 0 <= total[0] <= total[1] else None
 
 
 def headline_of(result: TaskResult, metric: str) -> str:
-    """The row of the canaries planted the fewest times that is part of ``metric``; that itself where none is."""
+    """Return the part of ``metric`` for the lowest number of copies, or ``metric`` itself if it has no parts."""
     tiers = [row for row in result.rows.values() if row.parent == metric and row.copies and row.name in result.headline]
     return min(tiers, key=lambda row: row.copies or 0).name if tiers else metric
 
 
 def counted_words(result: TaskResult, metric: str) -> str:
-    """What the documents are that a figure rests on."""
+    """Return a description of the documents behind a value."""
     row = result.rows.get(metric)
     counted = None if row is None or row.count is None else result.rows.get(row.count)
     return counted.description if counted else "documents"
 
 
 def flags(result: TaskResult) -> list[Flag]:
-    """Why a task has no headline, and the alarms that the headline column of its results raises."""
+    """Return the reasons why a task has no primary metric, and the failed checks of its headline column."""
     raised: list[Flag] = []
     if result.predicted_only:
         raised.append(Flag(result.task, "", None, _unscored(result), no_headline=result.is_leakage, waiver=NO_HEADLINE))
@@ -126,13 +130,13 @@ def flags(result: TaskResult) -> list[Flag]:
 
 
 def _unscored(result: TaskResult) -> str:
-    """Return why a run under ``--predict_only`` has no figure of a task, and the remedy."""
+    """Return the reason why a run under ``--predict_only`` has no values of a task, with the remedy."""
     remedy = "'leakage score' scores its samples" if result.is_leakage else "run it again without"
     return f"not scored: the run had --predict_only; {remedy}"
 
 
 def verdict_on(result: TaskResult) -> Verdict | None:
-    """The verdict on a task's headline column; None without headline, and for figures that chance says nothing of."""
+    """Return the verdict on a task, or None without a primary metric or a test against chance."""
     declared = result.declared
     if declared is None or not result.is_leakage or declared.no_headline or result.no_headline:
         return None
@@ -140,9 +144,9 @@ def verdict_on(result: TaskResult) -> Verdict | None:
 
 
 def _harness_interval(result: TaskResult, metric: str, column: str) -> tuple[float | None, float | None, str]:
-    """The 95 % interval of a harness task's figure, from its standard error.
+    """Return the 95 % interval of a harness task's value, computed from its standard error, with its method.
 
-    A share of right answers, which its standard error of √(p(1−p)/(n−1)) tells, has the Clopper-Pearson one.
+    If the standard error is √(p(1−p)/(n−1)), the value is a share of right answers and gets a Clopper-Pearson interval.
     """
     value, error = result.values.get(column, {}).get(metric), result.errors.get(column, {}).get(metric)
     if value is None or error is None:

@@ -1,6 +1,6 @@
-"""What a run's samples say about each canary and each pair: the findings of all its tasks, gathered by document.
+"""Findings of a run's samples by document: each canary and each prefix-suffix pair, with the results of all tasks.
 
-Whatever may show a secret of kind ``natural`` is dropped here, before anything is made of it.
+This module removes everything that could reveal a secret of kind ``natural``, before any report uses it.
 """
 
 from __future__ import annotations
@@ -28,76 +28,76 @@ from leakage_tasks.metrics.extraction import within_ten
 from leakage_tasks.report.load.run import Run
 
 EXPOSURE, EXTRACTION, SUFFIXES = "canary_exposure", "canary_extraction", "suffix_extraction"
-"""The tasks whose samples are read."""
+"""Tasks whose samples are read."""
 Found = TypeVar("Found", Finding, SuffixFinding)
 
 
 @dataclass(frozen=True)
 class CanaryDetail:
-    """One canary and what each task found out about it.
+    """One canary with the finding of each task.
 
-    What may show a natural secret is None or coarse, unless the run was told to reveal it and so is the report.
+    For natural secrets, revealing fields are None or coarse, unless both the run and the report reveal them.
     """
 
     id: str
-    """Its id in the manifest."""
+    """The id in the manifest."""
     planted: bool
     """False for a control."""
     repetitions: int
-    """How often it was planted."""
+    """The number of copies planted."""
     kind: str
     """``random``, ``organic`` or ``natural``."""
     template: str | None = None
     """The text around the secret."""
     secret: tuple[str, ...] | None = None
-    """What fills the slots."""
+    """The secret: one text per slot."""
     label: str | None = None
-    """The class or tags that it was planted with."""
+    """The class or tags it was planted with."""
     exposure: Finding | None = None
-    """What the search for its rank found."""
+    """The finding of the exposure task."""
     extraction: Finding | None = None
-    """What the search for the secret found."""
+    """The finding of the extraction task."""
 
     @property
     def bits(self) -> float | None:
-        """Its exposure."""
+        """The exposure in bits, or None if it was not measured."""
         return None if self.exposure is None else self.exposure.exposure
 
     @property
     def extracted(self) -> bool | None:
-        """Whether the best guess is the secret; None where nobody guessed."""
-        found = self.extraction
-        return None if found is None or found.correct is None else all(found.correct)
+        """True if the best guess is the secret; None if there was no guess."""
+        finding = self.extraction
+        return None if finding is None or finding.correct is None else all(finding.correct)
 
     @property
     def guessed(self) -> Finding | None:
-        """The finding whose guesses tell most: the extraction's, else those that the search for the rank came by."""
+        """The finding with the most informative guesses: from the extraction task, else from the exposure task."""
         if self.extraction is not None:
             return self.extraction
         return self.exposure if self.exposure is not None and self.exposure.correct is not None else None
 
     @property
     def within_ten(self) -> bool | None:
-        """Whether a natural secret is among the ten first guesses, where that is all that is told."""
-        found = self.extraction
-        told = None if found is None or not found.coarse else within_ten(found)
-        return None if told is None else bool(told)
+        """True if a natural secret is among the first ten guesses; None if the finding does not state it."""
+        finding = self.extraction
+        hit = None if finding is None or not finding.coarse else within_ten(finding)
+        return None if hit is None else bool(hit)
 
-    def right(self, place: int) -> tuple[bool, ...] | None:
-        """Which slots of guess ``place`` (from 0) are right; None where that cannot be told."""
-        found = self.guessed
-        if found is None:
+    def right(self, index: int) -> tuple[bool, ...] | None:
+        """Return per slot if guess ``index`` (from 0) is right, or None if that is unknown."""
+        finding = self.guessed
+        if finding is None:
             return None
-        if self.secret is not None and place < len(found.guesses):
-            filling = found.guesses[place].filling
+        if self.secret is not None and index < len(finding.guesses):
+            filling = finding.guesses[index].filling
             if len(filling) == len(self.secret):
                 return tuple(left == true for left, true in zip(filling, self.secret, strict=True))
-        return found.correct if place == 0 else None
+        return finding.correct if index == 0 else None
 
 
 @dataclass(frozen=True)
 class PairDetail:
-    """One pair of prefix and suffix as the run's own settings read it; tokens only where they are to be shown."""
+    """One pair of prefix and suffix under the run's own settings; tokens only if the report reveals them."""
 
     selected: SelectedView
     prefix: tuple[int, ...] = ()
@@ -107,9 +107,9 @@ class PairDetail:
 
 @dataclass(frozen=True)
 class Details:
-    """What is known of one run's documents; ``left_out`` counts pairs that could not be asked about.
+    """Findings on one run's documents; ``left_out`` counts pairs without a selected finding.
 
-    ``missing`` says, by task, why there is nothing of it.
+    ``missing`` gives, by task, the reason why its findings are missing.
     """
 
     canaries: tuple[CanaryDetail, ...] = ()
@@ -119,32 +119,32 @@ class Details:
 
 
 def read_details(run: Run, *, reveal: bool = False) -> Details:
-    """What the samples beside a run's results hold. Raises ResultsError naming file and line.
+    """Read the samples next to a run's results. Raises ResultsError naming file and line.
 
-    ``reveal`` keeps what may show natural secrets and training text, as far as the run logged it.
+    ``reveal`` keeps natural secrets and training text, as far as the run logged them.
     """
     missing: dict[str, str] = {}
     canaries: dict[tuple[str, str], CanaryDetail] = {}
     for task in (EXPOSURE, EXTRACTION):
-        for doc, found in _findings(run, task, finding_from_json, missing):
-            # Tasks of one run may have had manifests of their own, with the same ids in them.
-            key = found.manifest, found.canary
-            canaries[key] = _with(canaries.get(key) or _canary(found, doc, reveal), task, found, reveal)
+        for doc, finding in _findings(run, task, finding_from_json, missing):
+            # Two tasks of a run may use different manifests that share ids.
+            key = finding.manifest, finding.canary
+            canaries[key] = _with(canaries.get(key) or _canary(finding, doc, reveal), task, finding, reveal)
     suffixes = _findings(run, SUFFIXES, suffix_finding_from_json, missing)
-    pairs = [_pair(doc, found, reveal) for doc, found in suffixes if not found.control]
-    kept = tuple(pair for pair in pairs if pair is not None)
-    return Details(tuple(canaries.values()), kept, len(pairs) - len(kept), missing)
+    pairs = [_pair(doc, finding, reveal) for doc, finding in suffixes if not finding.control]
+    selected = tuple(pair for pair in pairs if pair is not None)
+    return Details(tuple(canaries.values()), selected, len(pairs) - len(selected), missing)
 
 
 def _findings(
     run: Run, task: str, read: Callable[[str], Found], missing: dict[str, str]
 ) -> Iterator[tuple[Mapping[str, Any], Found]]:
-    """The documents of a task's headline column, each with what was found; says in ``missing`` why there are none."""
+    """Yield a task's documents with their findings in the headline column; set ``missing`` if there is no finding."""
     result = run.scored_as(task)
     if result is None:
         return
     if result.logged is None:
-        missing[task] = "no samples beside its results: run lm_eval again with --log_samples and --output_path"
+        missing[task] = "no samples next to its results: run lm_eval again with --log_samples and --output_path"
         return
     for number, row in _rows(result.logged, task):
         try:
@@ -154,20 +154,21 @@ def _findings(
             if (reason := reason_of(answer)) is not None:
                 missing[task] = f"not answered: {reason}"
                 return
-            found = read(answer)
+            finding = read(answer)
         except (ValueError, LookupError, TypeError, AttributeError):
             raise _no_finding(result.logged, number, task) from None
-        yield doc, found
+        yield doc, finding
 
 
 def _no_finding(path: Path, number: int, task: str) -> ResultsError:
     return ResultsError(
-        f"{path}:{number}: holds no finding of {task}: give the file as lm_eval wrote it, or move it away to go without"
+        f"{path}:{number}: holds no finding of {task}: give the file as lm_eval wrote it, or move it to another folder "
+        "for a report without it"
     )
 
 
 def _rows(path: Path, task: str) -> Iterator[tuple[int, Any]]:
-    """The samples in a file, with their line's number from 1."""
+    """Yield a file's samples with their line number from 1."""
     try:
         check_file(path)
         with path.open(encoding="utf-8") as lines:
@@ -179,40 +180,40 @@ def _rows(path: Path, task: str) -> Iterator[tuple[int, Any]]:
         raise ResultsError(f"{path}: cannot be read ({reason}): give the file as lm_eval wrote it") from None
 
 
-def _canary(found: Finding, doc: Mapping[str, Any], reveal: bool) -> CanaryDetail:
-    known = found.canary, found.planted, found.repetitions
-    if not reveal and NATURAL in (found.kind, doc.get("kind")):
+def _canary(finding: Finding, doc: Mapping[str, Any], reveal: bool) -> CanaryDetail:
+    known = finding.canary, finding.planted, finding.repetitions
+    if not reveal and NATURAL in (finding.kind, doc.get("kind")):
         return CanaryDetail(*known, NATURAL)
     secret = doc.get("secret")
     shown = None if secret is None else tuple(map(str, secret))
-    return CanaryDetail(*known, found.kind, template=doc.get("template"), secret=shown, label=doc.get("label"))
+    return CanaryDetail(*known, finding.kind, template=doc.get("template"), secret=shown, label=doc.get("label"))
 
 
-def _with(canary: CanaryDetail, task: str, found: Finding, reveal: bool) -> CanaryDetail:
-    # A run may have been told to reveal what this report is not: either word of a secret's kind hides it.
-    if not reveal and NATURAL in (canary.kind, found.kind):
-        found = coarsened(dataclasses.replace(found, kind=NATURAL))
+def _with(canary: CanaryDetail, task: str, finding: Finding, reveal: bool) -> CanaryDetail:
+    # A run may reveal secrets that this report must not show: the kind in either place is enough to hide them.
+    if not reveal and NATURAL in (canary.kind, finding.kind):
+        finding = coarsened(dataclasses.replace(finding, kind=NATURAL))
         known = None if canary.exposure is None else coarsened(dataclasses.replace(canary.exposure, kind=NATURAL))
         canary = dataclasses.replace(canary, kind=NATURAL, template=None, secret=None, label=None, exposure=known)
-    names = (*FIT, "ranked") if found.method == EXTRAPOLATED else ("ranked",)
-    kept = {name: found.extra[name] for name in names if name in found.extra}
-    if kept != found.extra:
-        found = dataclasses.replace(found, extra=kept)
+    names = (*FIT, "ranked") if finding.method == EXTRAPOLATED else ("ranked",)
+    extra = {name: finding.extra[name] for name in names if name in finding.extra}
+    if extra != finding.extra:
+        finding = dataclasses.replace(finding, extra=extra)
     if task == EXPOSURE:
-        return dataclasses.replace(canary, exposure=found)
+        return dataclasses.replace(canary, exposure=finding)
     secret = canary.secret
-    if secret is None and found.place is not None and found.place <= len(found.guesses):
-        # The run revealed its guesses, and says which of them is the secret.
-        secret = found.guesses[found.place - 1].filling
-    return dataclasses.replace(canary, extraction=found, secret=secret)
+    if secret is None and finding.place is not None and finding.place <= len(finding.guesses):
+        # The run revealed its guesses and the secret's position among them.
+        secret = finding.guesses[finding.place - 1].filling
+    return dataclasses.replace(canary, extraction=finding, secret=secret)
 
 
-def _pair(doc: Mapping[str, Any], found: SuffixFinding, reveal: bool) -> PairDetail | None:
-    """One pair; None where it was left out."""
-    selected = Selection(HEADLINE, "headline", HEADLINE, found.chosen_by).select(found)
+def _pair(doc: Mapping[str, Any], finding: SuffixFinding, reveal: bool) -> PairDetail | None:
+    """Return the details of one pair, or None if the run's selection leaves it out."""
+    selected = Selection(HEADLINE, "headline", HEADLINE, finding.chosen_by).select(finding)
     if selected is None:
         return None
-    bare = dataclasses.replace(selected, finding=dataclasses.replace(found, guesses=(), extra={}))
+    bare = dataclasses.replace(selected, finding=dataclasses.replace(finding, guesses=(), extra={}))
     if not reveal:
         return PairDetail(bare)
-    return PairDetail(bare, tuple(doc.get("prefix", ())), tuple(doc.get("suffix", ())), found.guesses)
+    return PairDetail(bare, tuple(doc.get("prefix", ())), tuple(doc.get("suffix", ())), finding.guesses)

@@ -1,4 +1,4 @@
-"""Figures and flags in few characters, the same in every report."""
+"""Short texts for values and flags, shared by all reports."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 NOTHING = "–"
 ARROWS = {"lower": "↓", "higher": "↑", None: ""}
-"""Which way is better, for the defender where it leaks, for the user where it is useful."""
+"""The better direction: for the defender in leakage tasks, for the user in usefulness tasks."""
 
 
 def number(value: float | None) -> str:
-    """A figure with about three digits that matter."""
+    """Format a value with about three significant digits."""
     if value is None:
         return NOTHING
     if value == 0 or 0.0095 <= abs(value) < 10:
@@ -28,44 +28,44 @@ def number(value: float | None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share with two digits that matter, three from 10 %."""
+    """Format a share in percent with two significant digits, three from 10 %."""
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"
 
 
-def interval(found: Figure | AuditFigure) -> str:
-    """``[low, high]``; nothing without one."""
-    if found.low is None or found.high is None:
+def interval(figure: Figure | AuditFigure) -> str:
+    """Format an interval as ``[low, high]``, or as an empty text if there is none."""
+    if figure.low is None or figure.high is None:
         return ""
-    return f"[{number(found.low)}, {number(found.high)}]"
+    return f"[{number(figure.low)}, {number(figure.high)}]"
 
 
-def beside_lines(found: Figure) -> list[str]:
-    """What a figure may not be shown without, besides its interval: controls, count, copies that were learnt from."""
-    control = [] if found.control is None else [f"controls {number(found.control)}"]
-    count = [] if found.count is None else [f"n = {found.count:,}"]
-    return [*control, *count, *([] if found.learnt is None else [learnt_words(*found.learnt)])]
+def context_lines(figure: Figure) -> list[str]:
+    """List the context of a value without its interval: controls, count, and copies learnt from."""
+    control = [] if figure.control is None else [f"controls {number(figure.control)}"]
+    count = [] if figure.count is None else [f"n = {figure.count:,}"]
+    return [*control, *count, *([] if figure.learnt is None else [learnt_words(*figure.learnt)])]
 
 
 def learnt_words(learnt: int, copies: int) -> str:
-    """Of how many copies a secret was in the loss of training, in words."""
+    """State how many copies had their secret in the training loss."""
     return f"learnt from {learnt:,} of {copies:,} copies"
 
 
 def flag_words(flags: Iterable[Flag]) -> list[str]:
-    """Flags in words, one for several tasks of which the same is true."""
-    said: dict[tuple[str, str], list[str]] = {}
+    """Return the flags as texts; tasks with equal flags share one text."""
+    tasks_by_flag: dict[tuple[str, str], list[str]] = {}
     for flag in flags:
-        said.setdefault((flag.words, measure(flag)), []).append(flag.task)
-    return [f"{', '.join(tasks)}: {words}{measured}" for (words, measured), tasks in said.items()]
+        tasks_by_flag.setdefault((flag.words, measure(flag)), []).append(flag.task)
+    return [f"{', '.join(tasks)}: {words}{measured}" for (words, measured), tasks in tasks_by_flag.items()]
 
 
 def verdict_words(verdicts: Mapping[str, Verdict]) -> list[str]:
-    """Verdicts by task in words, one line each."""
+    """Return one line per task with its verdict."""
     return [f"{task}: {verdict.words}" for task, verdict in sorted(verdicts.items())]
 
 
 def measure(flag: Flag) -> str:
-    """The row that a flag goes by and its value, in brackets; nothing for a flag of the whole task."""
+    """Return the metric and value behind a flag in brackets, or an empty text for a flag of the whole task."""
     if flag.value is None:
         return ""
     name = "p" if flag.fault else flag.row

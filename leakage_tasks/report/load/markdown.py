@@ -1,4 +1,4 @@
-"""Text from outside made harmless in Markdown."""
+"""Escaping of external text for Markdown, and small Markdown builders."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ _NAMED = {"<": "&lt;", ">": "&gt;", "&": "&amp;", "@": "&#64;", ":": "&#58;", ".
 
 
 def escaped(text: str) -> str:
-    """``text`` as it stands, in a table's cell or in a line: no markup, link, mention, formula, HTML or line end.
+    """Escape ``text`` for a table cell or a line: no markup, link, mention, formula, HTML or line end remains.
 
-    What cannot be seen, or turns the writing's direction, is U+FFFD.
+    Invisible characters and characters that change the writing direction become U+FFFD.
     """
-    flat = "".join(each if each.isprintable() else "\ufffd" for each in " ".join(text.split()))
-    return _SPECIAL.sub(lambda found: _NAMED.get(found[1], f"\\{found[1]}"), flat)
+    flat = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text.split()))
+    return _SPECIAL.sub(lambda match: _NAMED.get(match[1], f"\\{match[1]}"), flat)
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table of cells that are Markdown already."""
+    """Return a table; all cells are already Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
 
 
 def bullets(lines: Iterable[str]) -> str:
-    """A list of lines that are Markdown already."""
+    """Return a bullet list; all lines are already Markdown."""
     return "\n".join(f"- {line}" for line in lines)

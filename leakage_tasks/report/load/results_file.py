@@ -1,4 +1,4 @@
-"""Reading one results file of the harness: what ran, what came out, and what our tasks declared about their rows."""
+"""Reading of one results file of the harness: the run's settings, its values, and the declarations of our tasks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from leakage_tasks.report.load.declared import Declared, declared_from_json
 from leakage_tasks.report.load.run import ADDED, Run, TaskResult, Values
 from leakage_tasks.report.load.validate import WrongField, finite, load_json, mapping, printable
 
-_NEITHER = ("name", "alias", "sample_len", "sample_count", "samples")
+_NO_METRICS = ("name", "alias", "sample_len", "sample_count", "samples")
 _PREDICTED_ONLY = {"bypass"}
-"""The metric that the harness puts in place of all others under ``--predict_only``; its value means nothing."""
+"""The metric that replaces all others under ``--predict_only``; its value means nothing."""
 _YEAR_9999 = 253_370_764_800
 
 
 def read_run(path: Path) -> Run:
-    """The run of one results file. Raises ResultsError."""
+    """Read the run of one results file. Raises ResultsError."""
     data = _load(path)
     try:
         return _run(data, path)
@@ -37,14 +37,14 @@ def read_run(path: Path) -> Run:
 
 def _run(data: Mapping[str, Any], path: Path) -> Run:
     config, configs = _part(data, "config"), _part(data, "configs")
-    for task, each in configs.items():
-        mapping(each, f"configs.{task}")
+    for task, settings in configs.items():
+        mapping(settings, f"configs.{task}")
     parents = _parents(_part(data, "group_subtasks"))
     date = _date(data.get("date"))
-    found = {printable(task): _task(task, data, path) for task in _part(data, "results")}
+    results = {printable(task): _task(task, data, path) for task in _part(data, "results")}
     tasks = {
         task: dataclasses.replace(result, parents=parents.get(task, ()), date=date)
-        for task, result in found.items()
+        for task, result in results.items()
         if result.predicted_only or any(result.values.values())
     }
     arguments = _arguments(config.get("model_args"))
@@ -81,12 +81,12 @@ def _load(path: Path) -> Mapping[str, Any]:
 
 
 def _named(data: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
-    """Return the harness' name of the model, None for one that is the name of an adapter on a base model.
+    """Return the model's name as the harness wrote it, or None if that is the name of an adapter on a base model.
 
-    The harness calls a model after its adapter, if it has one.
+    The harness names a model after its adapter, if it has one.
     """
     name = data.get("model_name")
-    added = {str(arguments[each]) for each in ADDED if arguments.get(each)}
+    added = {str(arguments[option]) for option in ADDED if arguments.get(option)}
     return None if arguments.get("pretrained") and name in added else name
 
 
@@ -100,24 +100,24 @@ def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
     errors: dict[str, dict[str, float | None]] = {}
     for key, value in row.items():
         metric, _, column = printable(key).rpartition(",")
-        if not metric or key in _NEITHER:
+        if not metric or key in _NO_METRICS:
             continue
-        where, name = (errors, metric.removesuffix("_stderr")) if metric.endswith("_stderr") else (values, metric)
-        where.setdefault(column, {})[name] = _number(value, f"results.{task}.{key}")
-    predicted_only = {metric for each in values.values() for metric in each} == _PREDICTED_ONLY
+        target, name = (errors, metric.removesuffix("_stderr")) if metric.endswith("_stderr") else (values, metric)
+        target.setdefault(column, {})[name] = _number(value, f"results.{task}.{key}")
+    predicted_only = {metric for metrics in values.values() for metric in metrics} == _PREDICTED_ONLY
     if predicted_only:
         values, errors = {}, {}
-    given = _part(data, "configs").get(task, {}).get("leakage")
-    declared = declared_from_json(given, f"{path}: field 'configs.{printable(task)}.leakage'")
+    declaration = _part(data, "configs").get(task, {}).get("leakage")
+    declared = declared_from_json(declaration, f"{path}: field 'configs.{printable(task)}.leakage'")
     directions = _directions(task, data)
     if declared is not None:
         rename = partial(current_metrics, headline=headline_among(declared.rows))
-        values = {column: rename(own) for column, own in values.items()}
-        errors, directions = {column: rename(own) for column, own in errors.items()}, rename(directions)
+        values = {column: rename(metrics) for column, metrics in values.items()}
+        errors, directions = {column: rename(metrics) for column, metrics in errors.items()}, rename(directions)
         if declared.more:
-            own = values.setdefault(HEADLINE, {})
-            own.pop(MORE, None)
-            values[HEADLINE] = {**declared.more, **own}
+            headline = values.setdefault(HEADLINE, {})
+            headline.pop(MORE, None)
+            values[HEADLINE] = {**declared.more, **headline}
         _check_counts(task, values, declared)
     shots = _count(_part(data, "n-shot").get(task), f"n-shot.{task}")
     return TaskResult(
@@ -128,7 +128,7 @@ def _task(task: str, data: Mapping[str, Any], path: Path) -> TaskResult:
 
 
 def _check_counts(task: str, values: Values, declared: Declared) -> None:
-    """Raise WrongField for a number of documents that is none."""
+    """Raise WrongField if a number of documents is negative."""
     counts = {row.count for row in declared.rows.values()}
     for column, row in values.items():
         for metric, value in row.items():
@@ -137,16 +137,16 @@ def _check_counts(task: str, values: Values, declared: Declared) -> None:
 
 
 def _directions(task: str, data: Mapping[str, Any]) -> dict[str, bool | None]:
-    given = _part(data, "higher_is_better").get(task)
-    found = {} if given is None else mapping(given, f"higher_is_better.{task}")
-    for metric, value in found.items():
+    declared = _part(data, "higher_is_better").get(task)
+    directions = {} if declared is None else mapping(declared, f"higher_is_better.{task}")
+    for metric, value in directions.items():
         if not (value is None or isinstance(value, bool)):
             raise WrongField(f"higher_is_better.{task}.{metric}", "true or false", value)
-    return {printable(metric): value for metric, value in found.items()}
+    return {printable(metric): value for metric, value in directions.items()}
 
 
 def _samples(task: str, row: Mapping[str, Any], data: Mapping[str, Any]) -> int | None:
-    """How many documents were used. Groups stand for themselves only in their row."""
+    """Return the number of documents used; a group's number is only in its row of results."""
     counts = _part(data, "n-samples").get(task)
     if isinstance(counts, dict) and counts.get("effective") is not None:
         return _count(counts["effective"], f"n-samples.{task}.effective")
@@ -154,7 +154,7 @@ def _samples(task: str, row: Mapping[str, Any], data: Mapping[str, Any]) -> int 
 
 
 def _limited(task: str, data: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Return the number of documents that were used and of all, if some were left out."""
+    """Return the numbers of documents used and available, or None if all were used."""
     counts = _part(data, "n-samples").get(task)
     if not isinstance(counts, dict):
         return None
@@ -163,30 +163,30 @@ def _limited(task: str, data: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def _number(value: Any, name: str) -> float | None:
-    """A figure as the harness writes it: ``N/A``, null and NaN are none. Raises WrongField if it is too large."""
+    """Return a value that the harness wrote; ``N/A``, null and NaN become None. Raises WrongField if too large."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     return None if isinstance(value, float) and not math.isfinite(value) else finite(value, name)
 
 
 def _count(value: Any, name: str) -> int | None:
-    found = _number(value, name)
-    return None if found is None else int(found)
+    number = _number(value, name)
+    return None if number is None else int(number)
 
 
-def _date(given: Any) -> float:
-    """Seconds since 1970; 0 where they are not known. Raises WrongField for a time that is on no calendar."""
-    date = _number(given, "date") or 0.0
+def _date(value: Any) -> float:
+    """Return seconds since 1970, 0 if unknown. Raises WrongField for a time outside the calendar."""
+    date = _number(value, "date") or 0.0
     if not 0 <= date < _YEAR_9999:
-        raise WrongField("date", "seconds since 1970", given, f"{date:g}")
+        raise WrongField("date", "seconds since 1970", value, f"{date:g}")
     return date
 
 
 def _parents(members: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """The groups of each task, at any depth, given the members of each."""
-    for group, each in members.items():
-        if not isinstance(each, list) or not all(isinstance(task, str) for task in each):
-            raise WrongField(f"group_subtasks.{group}", "a list of tasks", each)
+    """Return all groups that contain a task, at any depth, from the members of each group."""
+    for group, names in members.items():
+        if not isinstance(names, list) or not all(isinstance(task, str) for task in names):
+            raise WrongField(f"group_subtasks.{group}", "a list of tasks", names)
     above: dict[str, tuple[str, ...]] = {}
     for group in members:
         pending, seen = list(members[group]), set()
@@ -200,31 +200,31 @@ def _parents(members: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     return above
 
 
-def _arguments(given: Any) -> dict[str, Any]:
-    """A model's arguments, which some versions of the harness write as ``name=value,…``."""
-    if isinstance(given, dict):
-        return given
-    if not (given is None or isinstance(given, str)):
-        raise WrongField("config.model_args", "an object or text", given)
-    pairs = (part.partition("=") for part in (given or "").split(",") if part)
+def _arguments(arguments: Any) -> dict[str, Any]:
+    """Return a model's arguments; some versions of the harness write them as ``name=value,…``."""
+    if isinstance(arguments, dict):
+        return arguments
+    if not (arguments is None or isinstance(arguments, str)):
+        raise WrongField("config.model_args", "an object or text", arguments)
+    pairs = (part.partition("=") for part in (arguments or "").split(",") if part)
     return {name: value for name, _, value in pairs}
 
 
 def every_row(results: Mapping[str, Any], task: str, column: str = HEADLINE) -> dict[str, Any]:
-    """By metric, what a task came to, given what ``lm_eval.simple_evaluate`` returns or a results file holds.
+    """Return a task's values by metric, given the result of ``lm_eval.simple_evaluate`` or a results file's content.
 
-    ``column`` is the harness' filter; standard errors are left out. Raises KeyError for a task that did not run.
+    ``column`` is the harness' filter; standard errors are left out. Raises KeyError if the task did not run.
     """
     declared = current_metrics(results.get("configs", {}).get(task, {}).get("leakage", {}))
-    told = declared.get(MORE, {}) if column == HEADLINE else {}
+    hidden = declared.get(MORE, {}) if column == HEADLINE else {}
     named = ((name.rpartition(","), value) for name, value in results["results"][task].items())
     shown = {metric: value for (metric, _, of), value in named if of == column and not metric.endswith("_stderr")}
-    rows = current_metrics({**told, **shown}, headline_among(shown) or headline_among(told))
+    rows = current_metrics({**hidden, **shown}, headline_among(shown) or headline_among(hidden))
     return {name: value for name, value in rows.items() if name != MORE}
 
 
 def headline_row(rows: Mapping[str, Any], metric: str) -> Any:
-    """The value of the canaries that were planted the fewest times; of a metric without such rows its own."""
+    """Return the value for the lowest number of copies, or the metric's own value if it has no such rows."""
     metric = current_metric(metric, headline_among(rows))
     copies = [name.removeprefix(f"{metric}_x") for name in rows if name.startswith(f"{metric}_x")]
     fewest = min((int(copy) for copy in copies if copy.isdecimal()), default=None)

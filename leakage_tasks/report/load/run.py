@@ -1,4 +1,4 @@
-"""One model and what the harness found out about it, as read from its results files."""
+"""Results of the harness on one model, as read from results files."""
 
 from __future__ import annotations
 
@@ -17,55 +17,55 @@ from leakage_tasks.report.load.declared import Declared
 from leakage_tasks.report.load.validate import printable
 
 STAMP = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json$")
-"""How the harness ends the name of a results file: the time of writing, which the files of samples share."""
+"""The end of a results file's name: the time of writing, which files of samples share."""
 ADDED = ("peft", "prompt", "delta")
-"""Arguments that make another model of a model."""
+"""Model arguments that add something to a base model."""
 Values = Mapping[str, Mapping[str, float | None]]
-"""By column (the harness' filter), by metric."""
+"""Values by column (the harness' filter), then by metric."""
 
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What one task found on one model."""
+    """The results of one task on one model."""
 
     task: str
-    """Its name."""
+    """The task's name."""
     values: Values
-    """By column and metric, None where there is none."""
+    """Values by column and metric; None for an empty value."""
     errors: Values
-    """The harness' standard errors, likewise."""
+    """Standard errors of the harness, by column and metric."""
     higher_is_better: Mapping[str, bool | None]
-    """By metric, by the word of the harness."""
+    """The better direction by metric, as the harness declares it."""
     samples: int | None
-    """How many documents were used."""
+    """The number of documents used."""
     declared: Declared | None
-    """None for tasks that declare nothing about themselves, the harness' own among them."""
+    """The task's declaration; None for tasks without one, such as the harness' own."""
     file: Path
-    """The results file it is read from."""
+    """The results file."""
     shots: int | None = None
-    """How many examples stood before each document, where the harness tells."""
+    """The number of few-shot examples, if the harness records it."""
     limited: tuple[int, int] | None = None
-    """The number of documents of the run, and of all, if ``--limit`` or ``--samples`` left some out."""
+    """The numbers of documents used and available, if ``--limit`` or ``--samples`` left some out."""
     parents: tuple[str, ...] = ()
-    """The groups it is a member of."""
+    """The groups that contain the task."""
     date: float = 0.0
-    """Seconds since 1970 of its file; 0 where that is not known."""
+    """Seconds since 1970 of the file; 0 if unknown."""
     predicted_only: bool = False
-    """Whether the run had ``--predict_only``, so that the harness scored nothing."""
+    """True if the run had ``--predict_only``, so the harness scored nothing."""
 
     @property
     def is_leakage(self) -> bool:
-        """Whether its figures are about leakage rather than about usefulness."""
+        """True if the values measure leakage, not usefulness."""
         return self.declared is not None and self.declared.measures == "leakage"
 
     @property
     def scoring_name(self) -> str:
-        """The name of the scoring of its samples: its own, or that of the task whose class it inherits."""
+        """The name of its scoring: its own, or that of the task whose class it inherits."""
         return self.task if self.declared is None or not self.declared.scoring else self.declared.scoring
 
     @property
     def no_headline(self) -> str:
-        """Why none of its figures stands for the model; nothing if they may. Older results do not declare a limit."""
+        """The reason why it has no primary metric, or an empty text. Older results do not declare ``--limit``."""
         if self.declared is None or not self.answered:
             return ""
         if self.declared.no_headline or self.limited is None or not self.is_leakage:
@@ -74,17 +74,17 @@ class TaskResult:
 
     @property
     def rows(self) -> Mapping[str, MetricSpec]:
-        """What its metrics declared about themselves, by name; nothing where they did not."""
+        """The declared metrics by name; empty without a declaration."""
         return {} if self.declared is None else self.declared.rows
 
     @property
     def tested(self) -> Mapping[str, Any]:
-        """What its figures rest on; nothing where it does not say."""
+        """The declared data behind the values; empty without a declaration."""
         return {} if self.declared is None else self.declared.tested
 
     @property
     def claimed(self) -> bool:
-        """Whether nothing but the manifest says that its canaries were planted; nobody plants natural secrets."""
+        """True if only the manifest states that its canaries were planted; natural secrets are never planted."""
         natural = self.tested.get("kinds") == ["natural"]
         return bool(self.tested.get("planted")) and not natural and self.tested.get("planting") != "proven"
 
@@ -94,18 +94,18 @@ class TaskResult:
         return self.values.get(HEADLINE, {})
 
     def better(self, metric: str) -> Direction:
-        """What is better by the harness' word; None where it does not say."""
+        """Return the better direction that the harness declares, or None."""
         higher = self.higher_is_better.get(metric)
         return None if higher is None else "higher" if higher else "lower"
 
     @property
     def answered(self) -> bool:
-        """Whether it has any figure that is not null."""
+        """True if any value is not null."""
         return any(value is not None for values in self.values.values() for value in values.values())
 
     @property
     def logged(self) -> Path | None:
-        """The file of its samples, written beside the results by the same run; None without one."""
+        """The file of samples that the run wrote next to the results, or None."""
         stamp = STAMP.search(self.file.name)
         path = self.file.with_name(f"samples_{self.task}_{stamp[1]}.jsonl") if stamp else None
         return path if path is not None and path.is_file() else None
@@ -113,58 +113,58 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class Run:
-    """One model and all that was found out about it, of one results file or several with different tasks."""
+    """One model with all its results, from one results file or from several with different tasks."""
 
     model: str
-    """The harness' name of the kind of model (``hf``)."""
+    """The harness' name for the kind of model, such as ``hf``."""
     source: str
-    """The model itself: a folder or a hub's name."""
+    """The model: a folder or a name on the hub."""
     arguments: Mapping[str, Any]
-    """All the model's arguments."""
+    """All arguments of the model."""
     tasks: Mapping[str, TaskResult]
-    """What each task found, by its name."""
+    """The result of each task, by name."""
     files: tuple[Path, ...]
     """The results files, the newest last."""
     date: float = 0.0
-    """Seconds since 1970 of the newest file; 0 where that is not known."""
+    """Seconds since 1970 of the newest file; 0 if unknown."""
     config: Mapping[str, Any] = field(default_factory=dict)
-    """The harness' account of the run."""
+    """The harness' record of the run."""
     configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The harness' account of each task."""
+    """The harness' record of each task."""
     versions: Mapping[str, str] = field(default_factory=dict)
-    """Those of harness and transformers."""
+    """The versions of the harness and of transformers."""
     name: str = ""
-    """One that no other run beside it has."""
+    """A name that is unique among the runs of a report."""
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
-        """The base model, and the adapter, soft prompt or delta on it, if there is one."""
+        """The base model, followed by its adapter, soft prompt or delta, if any."""
         added = [str(self.arguments[name]) for name in ADDED if self.arguments.get(name)]
         base = None if "peft" in self.arguments else _base_of(self.source)
-        own = (self.source,) if base is None else (base, self.source)
-        return *own, *map(printable, added)
+        models = (self.source,) if base is None else (base, self.source)
+        return *models, *map(printable, added)
 
     @property
     def whole(self) -> str:
-        """The parts of the model as one name."""
+        """The parts joined to one name."""
         return " + ".join(self.parts)
 
     def scored_as(self, task: str) -> TaskResult | None:
         """Return the result of ``task``, or of the first task that inherits its scoring."""
-        inheriting = (each for each in self.tasks.values() if each.scoring_name == task)
+        inheriting = (result for result in self.tasks.values() if result.scoring_name == task)
         return self.tasks.get(task) or next(inheriting, None)
 
     @property
     def time(self) -> datetime | None:
-        """When its newest file was written, in UTC; None where that is not known."""
+        """The time when the newest file was written, in UTC; None if unknown."""
         return datetime.fromtimestamp(self.date, UTC) if self.date > 0 else None
 
 
 def _base_of(source: str) -> str | None:
-    """Return the base model that PEFT's file in the folder of an adapter names, None for anything but an adapter."""
+    """Return the base model that an adapter's PEFT file names, or None if ``source`` is not an adapter's folder."""
     try:
-        given = parse_json(read_text(Path(source) / "adapter_config.json"))
+        settings = parse_json(read_text(Path(source) / "adapter_config.json"))
     except (OSError, ValueError):
         return None
-    base = given.get("base_model_name_or_path") if isinstance(given, dict) else None
+    base = settings.get("base_model_name_or_path") if isinstance(settings, dict) else None
     return printable(base) if isinstance(base, str) and base else None

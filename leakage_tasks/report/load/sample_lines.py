@@ -1,4 +1,4 @@
-"""Lines of samples as the harness logs them: each checked to be of its form, and its numbers to be numbers."""
+"""Lines of samples as the harness logs them, checked for their fields and for finite numbers."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ from leakage_tasks.report.load.validate import WrongField, finite, kind_of, prin
 
 AGAIN = "give the file as lm_eval wrote it, or run lm_eval again with --log_samples"
 _LARGE, _LONG, _MANY = re.compile(r"[:,\[]\s*-?\d+(?:\.\d+)?[eE]\+?\d{3}"), 100, 900
-"""What a number with a large exponent looks like, fewer digits than such a number without one has, and fewer brackets
-than what is nested too deep has."""
+"""Signs of suspect numbers: a large exponent, at least this many digits in a row, at least this many brackets."""
 
 
 class SampleLine(NamedTuple):
-    """A document, and its answer in one column."""
+    """A document and its answer in one column."""
 
     document: Any
     answered: Answered
 
 
 Wrong = Callable[[str, str], ResultsError]
-"""The error of a line, given the field that is wrong and what is wrong with it."""
+"""Builds the error of a line from the wrong field and the fault."""
 
 
 def read_objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects of a file's lines that are not empty, with their number."""
+    """Yield the JSON objects of a file's non-empty lines with their line number from 1."""
     try:
         check_file(file)
         with unchanged(file), file.open("rb") as lines:
@@ -51,7 +50,7 @@ def read_objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def read_line(data: Mapping[str, Any], answers: dict[str, str], wrong: Wrong) -> SampleLine:
-    """One sample, checked to be of the form that the harness gives it."""
+    """Read one sample and check its fields; ``answers`` keeps one copy of equal answers."""
     try:
         answer = data["resps"][0][0]
     except (KeyError, IndexError, TypeError):
@@ -72,7 +71,7 @@ def read_line(data: Mapping[str, Any], answers: dict[str, str], wrong: Wrong) ->
 
 
 def task_settings_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the attack's settings in a sample, None for a sample without them."""
+    """Return the attack's settings in a sample, or None for a sample without them."""
     try:
         task_settings = data["arguments"]["gen_args_0"]["arg_1"]
     except (KeyError, TypeError):
@@ -81,11 +80,11 @@ def task_settings_of(data: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _check_numbers(answer: str, wrong: Wrong) -> None:
-    """Raise ResultsError for an answer with a number that is none, from which no figure could be computed."""
-    # Most have nothing of the kind, which is far quicker to see than to look at every number.
+    """Raise ResultsError if a number in the answer is not finite, since no metric could be computed from it."""
+    # Most answers show no such sign; a search for signs is much faster than parsing every number.
     suspect = "NaN" in answer or "Infinity" in answer or _LARGE.search(answer)
-    # Of twice as many digits in a row, so many are digits alone at one of these places.
-    long = any(answer[at : at + _LONG].isdigit() for at in range(0, len(answer), _LONG))
+    # A run of 2 * _LONG digits covers at least one whole window of _LONG characters.
+    long = any(answer[start : start + _LONG].isdigit() for start in range(0, len(answer), _LONG))
     if not suspect and not long and answer.count("[") + answer.count("{") < _MANY:
         return
     try:
@@ -93,7 +92,7 @@ def _check_numbers(answer: str, wrong: Wrong) -> None:
     except WrongField:
         raise wrong("resps", "a number in it is not finite") from None
     except json.JSONDecodeError:
-        pass  # An answer that is no JSON is told of where it is scored.
+        pass  # The scoring reports an answer that is not JSON.
     except RecursionError:
         raise wrong("resps", "nested too deep") from None
 
@@ -102,6 +101,16 @@ def _finite(text: str) -> float:
     return finite(float(text), "resps")
 
 
-def wrong_line(file: Path, line: int, field: str, what: str) -> ResultsError:
-    """The error of a line of a file: which field is wrong, and what is wrong with it."""
-    return ResultsError(f"{file}:{line}: field {field!r}: {what}: {AGAIN}")
+def wrong_line(file: Path, line: int, field: str, fault: str) -> ResultsError:
+    """Build the error for a field in a line of a file.
+
+    Args:
+        file: The file of samples.
+        line: The line's number from 1.
+        field: The name of the field.
+        fault: A description of the fault.
+
+    Returns:
+        The error, whose message ends with the remedy.
+    """
+    return ResultsError(f"{file}:{line}: field {field!r}: {fault}: {AGAIN}")

@@ -1,4 +1,4 @@
-"""Reading the samples that the harness logs (``--log_samples``): what the attacks answered, one document a line."""
+"""Reading of the samples that the harness logs with ``--log_samples``: the attacks' answers, one document per line."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from leakage_tasks.report.load.validate import printable
 
 @dataclass(frozen=True)
 class Samples:
-    """What one run logged of one task.
+    """The samples that one run logged for one task.
 
-    ``answered`` are all documents' answers in all columns, ``lines`` the line each stands in, from 1, ``documents`` how
-    many documents there are.
+    ``answered`` holds the answers of all documents in all columns, ``lines`` their line numbers from 1, ``documents``
+    the number of documents.
     """
 
     file: Path
@@ -52,31 +52,31 @@ class Samples:
 
     @property
     def unanswered(self) -> str | None:
-        """Why the task is null; None where it is not."""
+        """The reason why the task is null, or None if it is not."""
         reason = reason_of(self.answered[0].answer)
         return None if reason is None else printable(reason)
 
     @property
     def unscored(self) -> Mapping[str, str]:
-        """Rows of the run that samples do not tell, each with the reason."""
+        """The run's metrics that samples cannot reproduce, each with the reason."""
         return self.scoring.unscored(self.answered[0].task_settings)
 
     @property
     def results(self) -> Path | None:
-        """The results file that the same run wrote beside; None without one."""
+        """The results file that the run wrote to the folder of the samples, or None."""
         stamp = NAME.fullmatch(self.file.name)
-        beside = sorted(self.file.parent.glob(f"*_{stamp['stamp']}.json")) if stamp else []
-        return next((each for each in beside if STAMP.search(each.name)), None)
+        files = sorted(self.file.parent.glob(f"*_{stamp['stamp']}.json")) if stamp else []
+        return next((file for file in files if STAMP.search(file.name)), None)
 
     def findings(self) -> list[Finding]:
-        """What was found out about each canary; nothing for a task that is null or about anything else.
+        """Return the finding of each canary, or [] if the task is null or has no canaries.
 
         Raises ResultsError.
         """
         return list(self._read) if self.scoring.goal in ("exposure", "extraction") else []
 
     def audit(self, delta: float) -> list[AuditFigure]:
-        """The auditing figures at ``delta``; none of tasks that are not for exposure, and of no planted canary.
+        """Return the auditing metrics at ``delta``, or [] without planted canaries or for other tasks than exposure.
 
         Raises ResultsError.
         """
@@ -84,17 +84,17 @@ class Samples:
         return audit(findings, delta) if any(finding.planted for finding in findings) else []
 
     def metrics(self) -> Sequence[Metric[Any, Any]]:
-        """The rows of the run. Raises ResultsError."""
+        """Return the run's metrics. Raises ResultsError."""
         return self.scoring.metrics(self.answered[0].task_settings, copies_among(self.scoring, self._read))
 
     def scores(self) -> Scores:
-        """All rows of the run, computed again. Raises ResultsError."""
+        """Compute all metrics of the run again. Raises ResultsError."""
         with self._damage_by_line():
             return score(self.scoring, self.answered, self._read)
 
     @cached_property
     def _read(self) -> Sequence[Any]:
-        """What the answers say; nothing where there are none."""
+        """The parsed answers; empty if the task is null."""
         with self._damage_by_line():
             return () if self.unanswered is not None else read_answers(self.scoring, self.answered)
 
@@ -108,12 +108,12 @@ class Samples:
 
 
 def read_samples(path: str | Path) -> Samples:
-    """The samples in a file that has the name the harness gave it. Raises ResultsError naming file, line and field."""
+    """Read a file of samples, named as by the harness. Raises ResultsError naming file, line and field."""
     file = Path(path)
     scoring = scoring_of(file)
-    found: dict[int, SampleLine] = {}
+    lines: dict[int, SampleLine] = {}
     seen: dict[tuple[Any, str], int] = {}
-    # The same answer stands in every column of its document.
+    # A document's answer is repeated in each column.
     answers: dict[str, str] = {}
     task_settings: Mapping[str, Any] | None = None
     for number, data in read_objects(file):
@@ -122,19 +122,19 @@ def read_samples(path: str | Path) -> Samples:
         first = seen.setdefault((line.document, line.answered.column), number)
         if first != number:
             raise wrong("doc_id", f"the document of line {first} again")
-        # One dict of settings for all lines: one each would take more memory than the answers.
+        # All lines share one dict of settings; a dict per line would take more memory than the answers.
         task_settings = line.answered.task_settings if task_settings is None else task_settings
         if line.answered.task_settings != task_settings:
-            raise wrong("arguments", "asked otherwise than line 1: lines of several runs")
-        found[number] = line._replace(answered=line.answered._replace(task_settings=task_settings))
-    if not found:
+            raise wrong("arguments", "other settings than in line 1: lines of several runs")
+        lines[number] = line._replace(answered=line.answered._replace(task_settings=task_settings))
+    if not lines:
         raise ResultsError(f"{file}: holds no samples: run lm_eval again with --log_samples")
-    documents = len({line.document for line in found.values()})
-    return Samples(file, scoring, tuple(line.answered for line in found.values()), tuple(found), documents)
+    documents = len({line.document for line in lines.values()})
+    return Samples(file, scoring, tuple(line.answered for line in lines.values()), tuple(lines), documents)
 
 
 def audit_of(run: Run, delta: float) -> list[AuditFigure]:
-    """The auditing figures that the samples beside the results give; none without samples. Raises ResultsError."""
+    """Return the auditing metrics from the samples next to the results, or [] without samples. Raises ResultsError."""
     for result in run.tasks.values():
         name = result.scoring_name
         if name in SCORINGS and SCORINGS[name].goal == "exposure" and result.is_leakage and result.logged is not None:

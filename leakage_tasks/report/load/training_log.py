@@ -1,4 +1,4 @@
-"""What is told of losses and exposure over training: a run's log, written and read back, and the demo's history."""
+"""Losses and exposure over training: writing and reading of a trainer's log, and reading of the demo's history."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
 
 Point = tuple[float, float]
-"""Epoch or step, and the value there."""
+"""Epoch or step, and the value at it."""
 Over = Literal["epoch", "step"]
 STATE = "trainer_state.json"
 MEAN, MOST, CONTROLS = (f"leakage/exposure_{name}" for name in ("mean", "max", "controls"))
@@ -27,26 +27,27 @@ NATURAL_MEAN, NATURAL_CONTROLS = "leakage/exposure_natural", "leakage/exposure_n
 SECONDS, SKIPPED = "leakage/seconds", "leakage/skipped"
 _TIMES = "leakage/exposure_x"
 _AT_LEAST = "_at_least"
-"""Ending of the key for the share of a tier's canaries whose exposure is only known from below."""
+"""Ending of the key for the share of a tier's canaries whose exposure is a lower bound."""
 
 
 def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
-    """Findings of one point of a run as an entry of its log, all in bits but ``share_with_interval``, a share.
+    """Summarize findings at one point of a run as an entry of its log.
 
-    The fewest copies come first; ``exposure_mean`` is of all planted canaries together, natural ones apart.
-    ``exposure_bound`` is the largest log2|R|, ``share_with_interval`` the share of canaries in the data whose exposure
-    is more than a lower bound. A tier with lower bounds also has ``exposure_x…_at_least``, their share.
+    All values are in bits, except ``share_with_interval`` and ``…_at_least``. The lowest number of copies comes first;
+    ``exposure_mean`` covers all planted canaries, natural secrets have means of their own. ``exposure_bound`` is the
+    largest log2|R|, ``share_with_interval`` the share of planted canaries whose exposure is more than a lower bound. A
+    tier with lower bounds also has ``exposure_x…_at_least``, their share.
     """
     by_times: dict[int, list[float]] = {}
     bounds: Counter[int] = Counter()
     natural: dict[bool, list[float]] = {True: [], False: []}
-    for found in findings:
-        assert found.exposure is not None, "findings of the exposure attack have a rank"
-        times = found.repetitions + found.near if found.planted else 0
-        group = natural[found.planted] if found.kind == NATURAL else by_times.setdefault(times, [])
-        group.append(found.exposure)
-        if found.kind != NATURAL:
-            bounds[times] += found.method == "lower_bound"
+    for finding in findings:
+        assert finding.exposure is not None, "findings of the exposure attack have a rank"
+        times = finding.repetitions + finding.near if finding.planted else 0
+        group = natural[finding.planted] if finding.kind == NATURAL else by_times.setdefault(times, [])
+        group.append(finding.exposure)
+        if finding.kind != NATURAL:
+            bounds[times] += finding.method == "lower_bound"
     never = by_times.pop(0, [])
     planted = [bits for group in by_times.values() for bits in group]
     known = [finding.method != "lower_bound" for finding in findings if finding.planted]
@@ -69,7 +70,7 @@ def exposure_entry(findings: Sequence[Finding]) -> dict[str, float]:
 class EpochExposure:
     """Exposure in bits of one canary after one epoch; ``repetitions`` is 0 for a control.
 
-    ``log2_size`` is log2|R|, the most there can be. With ``bound`` the exposure is a lower bound.
+    ``log2_size`` is log2|R|, the maximum. ``bound`` is True for a lower bound.
     """
 
     epoch: int
@@ -85,35 +86,35 @@ class TrainingCurves:
     """A run's losses and mean exposures, points in order of their epoch or step."""
 
     training: Sequence[Point]
-    """Losses on the training data."""
+    """Losses on the training data by epoch or step."""
     validation: Sequence[Point]
-    """Losses on other data."""
+    """Losses on the validation data by epoch or step."""
     planted: Mapping[int, Sequence[Point]]
-    """Mean exposure in bits, by repetitions."""
+    """Mean exposure in bits, by number of copies."""
     controls: Sequence[Point]
-    """Mean exposure of controls."""
+    """Mean exposure of the controls."""
     log2_size: float
-    """log2|R|, the most there can be."""
+    """log2|R|, the maximum exposure."""
     over: Over = "epoch"
-    """What points are placed by."""
-    loss_unit: str = "nats a token"
-    """In words."""
+    """The unit of the horizontal axis."""
+    loss_unit: str = "nats per token"
+    """The unit of the losses in words."""
     bounds: Mapping[int, Sequence[float]] = field(default_factory=dict)
-    """By repetitions, the epochs or steps at which the mean exposure is a lower bound."""
+    """Epochs or steps at which the mean exposure is a lower bound, by number of copies."""
 
 
 def read_curves(source: str | Path, over: Over = "epoch") -> TrainingCurves:
-    """The curves of a run of ``transformers.Trainer`` with an ``ExposureCallback``, or of the demo.
+    """Read the curves of a run of ``transformers.Trainer`` with an ``ExposureCallback``, or of the demo.
 
-    ``source`` is a ``trainer_state.json``, a folder that holds one or checkpoints with one (the latest is read), or
-    the demo's ``exposure_by_epoch.json``, which knows no steps. Raises ResultsError for a file that is neither or
-    holds no exposure, and OptionError for steps of the demo.
+    ``source`` is a ``trainer_state.json``, a folder that contains this file or checkpoints with it (the latest is
+    read), or the demo's ``exposure_by_epoch.json``, which has no steps. Raises ResultsError for another file or one
+    without exposure, and OptionError for steps of the demo.
     """
     path = _file_of(Path(source))
     data = _read(path)
     if "exposures" in data:
         if over != "epoch":
-            raise OptionError(f"{path}: knows epochs alone, no steps: leave --steps out")
+            raise OptionError(f"{path}: contains epochs, but no steps: remove --steps")
         return _curves_of_demo(path, data)
     history = data.get("log_history")
     if not isinstance(history, list) or not all(isinstance(entry, dict) for entry in history):
@@ -123,27 +124,27 @@ def read_curves(source: str | Path, over: Over = "epoch") -> TrainingCurves:
         )
     curves = curves_of_log(history, over)
     if curves is None:
-        raise ResultsError(f"{path}: field 'log_history': no exposure in it: train with an ExposureCallback")
+        raise ResultsError(f"{path}: field 'log_history': contains no exposure: train with an ExposureCallback")
     return curves
 
 
 def read_history(path: str | Path) -> list[EpochExposure]:
-    """The points of an ``exposure_by_epoch.json`` that the demo wrote. Raises ResultsError naming file and field."""
+    """Read the demo's ``exposure_by_epoch.json``. Raises ResultsError naming file and field."""
     wanted = sorted(field.name for field in fields(EpochExposure) if field.name != "bound")
     try:
         return [
-            _sound(EpochExposure(**{name: point[name] for name in wanted}, bound=point.get("bound") is True))
+            _validated(EpochExposure(**{name: point[name] for name in wanted}, bound=point.get("bound") is True))
             for point in load_json(path)["exposures"]
         ]
     except (AttributeError, ValueError, KeyError, TypeError):
         raise ResultsError(
             f"{path}: field 'exposures': expected a list of objects with {', '.join(wanted)}: give the "
-            "exposure_by_epoch.json of 'leakage demo', or what lm_eval wrote"
+            "exposure_by_epoch.json of 'leakage demo', or a file that lm_eval wrote"
         ) from None
 
 
-def _sound(point: EpochExposure) -> EpochExposure:
-    """The point itself. Raises ValueError for one that cannot be drawn."""
+def _validated(point: EpochExposure) -> EpochExposure:
+    """Return the point. Raises ValueError if its values cannot be drawn."""
     numbers = (point.epoch, point.repetitions, point.exposure, point.log2_size)
     if not isinstance(point.canary, str) or not all(is_finite(number) and number >= 0 for number in numbers):
         raise ValueError(point.canary)
@@ -151,16 +152,17 @@ def _sound(point: EpochExposure) -> EpochExposure:
 
 
 def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") -> TrainingCurves | None:
-    """The curves in a trainer's ``log_history``, or None if no exposure was logged."""
+    """Return the curves of a trainer's ``log_history``, or None if it contains no exposure."""
     entries = list(history)
     bounds = [bits for _, bits in _points(entries, BOUND, over)]
-    times = {int(found[1]) for entry in entries for key in entry if (found := re.fullmatch(f"{_TIMES}(\\d+)", key))}
+    times = {int(match[1]) for entry in entries for key in entry if (match := re.fullmatch(f"{_TIMES}(\\d+)", key))}
     planted = {time: _points(entries, f"{_TIMES}{time}", over) for time in sorted(times)}
     if not bounds or not any(planted.values()):
         return None
     training, validation, controls = (_points(entries, key, over) for key in ("loss", "eval_loss", CONTROLS))
     at_least = {
-        each: [at for at, share in _points(entries, f"{_TIMES}{each}{_AT_LEAST}", over) if share] for each in planted
+        times: [position for position, share in _points(entries, f"{_TIMES}{times}{_AT_LEAST}", over) if share]
+        for times in planted
     }
     return TrainingCurves(
         training,
@@ -169,14 +171,14 @@ def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") ->
         controls,
         max(bounds),
         over,
-        bounds={each: at for each, at in at_least.items() if at},
+        bounds={times: positions for times, positions in at_least.items() if positions},
     )
 
 
 def _points(entries: Iterable[Mapping[str, Any]], key: str, over: Over) -> list[Point]:
-    """The finite values of one key; of entries at one place, as a resumed run may have, the last counts."""
-    found = {entry[over]: entry[key] for entry in entries if is_finite(entry.get(over)) and is_finite(entry.get(key))}
-    return sorted(found.items())
+    """Return the finite values of one key; a later entry at one position wins, as after a resumed run."""
+    values = {entry[over]: entry[key] for entry in entries if is_finite(entry.get(over)) and is_finite(entry.get(key))}
+    return sorted(values.items())
 
 
 def _file_of(source: Path) -> Path:
@@ -190,7 +192,7 @@ def _file_of(source: Path) -> Path:
     if (source / STATE).is_file():
         return source / STATE
     if not saved:
-        raise ResultsError(f"{source}: no {STATE} in it or in a checkpoint-* of it: give the output_dir of a Trainer")
+        raise ResultsError(f"{source}: contains no {STATE}, nor does a checkpoint-* in it: give a Trainer's output_dir")
     return saved[max(saved)]
 
 
@@ -212,7 +214,9 @@ def _curves_of_demo(path: Path, data: Mapping[str, Any]) -> TrainingCurves:
     grouped: dict[int, dict[int, list[float]]] = {}
     for point in points:
         grouped.setdefault(point.repetitions, {}).setdefault(point.epoch, []).append(point.exposure)
-    means = {times: sorted((epoch, fmean(bits)) for epoch, bits in at.items()) for times, at in grouped.items()}
+    means = {
+        times: sorted((epoch, fmean(bits)) for epoch, bits in by_epoch.items()) for times, by_epoch in grouped.items()
+    }
     entries = [{**loss, "epoch": epoch} for epoch, loss in enumerate(losses, 1)]
     training, validation = (_points(entries, name, "epoch") for name in ("training", "validation"))
     size = max(point.log2_size for point in points)
@@ -221,5 +225,5 @@ def _curves_of_demo(path: Path, data: Mapping[str, Any]) -> TrainingCurves:
         bounds.setdefault(times, []).append(epoch)
     bounds.pop(0, None)
     return TrainingCurves(
-        training, validation, means, means.pop(0, []), size, loss_unit="bits a character", bounds=bounds
+        training, validation, means, means.pop(0, []), size, loss_unit="bits per character", bounds=bounds
     )

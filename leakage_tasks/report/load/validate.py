@@ -1,4 +1,4 @@
-"""Fields of files that were written elsewhere: what kind of value they hold, and their text made fit to be shown."""
+"""Checks of fields in files that other programs wrote, and cleaning of their text for display."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS = ((bool, "true or false"), (str, "text"), (dict, "an object"), (list, "a
 
 
 def load_json(path: str | Path, encoding: str = "utf-8") -> Any:
-    """What a file of JSON holds. Raises ResultsError if it cannot be read, ValueError if it holds no JSON."""
+    """Return the value in a JSON file. Raises ResultsError if it cannot be read, ValueError if it is not JSON."""
     try:
         return parse_json(read_text(path, encoding))
     except OSError as error:
@@ -23,23 +23,23 @@ def load_json(path: str | Path, encoding: str = "utf-8") -> Any:
 
 
 class WrongField(ValueError):
-    """A field that holds something else than expected; ``name`` is the field's, within what was read.
+    """A field with an unexpected value; ``name`` is the field's path within its object.
 
-    ``words`` say what was found, if its kind is not what is wrong with it.
+    ``words`` describe the value, if its type is not the fault.
     """
 
-    def __init__(self, name: str, expected: str, found: Any, words: str = "") -> None:
-        self.name, self.what = name, f"expected {expected}, found {words or kind_of(found)}"
+    def __init__(self, name: str, expected: str, value: Any, words: str = "") -> None:
+        self.name, self.what = name, f"expected {expected}, found {words or kind_of(value)}"
         super().__init__(f"{name}: {self.what}")
 
 
 def kind_of(value: Any) -> str:
-    """What kind of JSON value it is; never the value, which may be private."""
+    """Name the type of a JSON value, without the value, which may be private."""
     return next((words for kind, words in _KINDS if isinstance(value, kind)), "nothing")
 
 
 def finite(value: Any, name: str) -> float:
-    """A number that a float can hold. Raises WrongField."""
+    """Return a number as a finite float. Raises WrongField."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise WrongField(name, "a number", value)
     try:
@@ -47,44 +47,44 @@ def finite(value: Any, name: str) -> float:
     except OverflowError:
         raise WrongField(name, "a number below 1e308", value, "a larger one") from None
     if not math.isfinite(number):
-        raise WrongField(name, "a finite number", value, "none")
+        raise WrongField(name, "a finite number", value, "infinity or NaN")
     return number
 
 
 def text(value: Any, name: str) -> str:
-    """A text as one line that can be shown. Raises WrongField."""
+    """Return a text as one printable line. Raises WrongField."""
     if not isinstance(value, str):
         raise WrongField(name, "text", value)
     return printable(value)
 
 
 def mapping(value: Any, name: str) -> Mapping[str, Any]:
-    """A JSON object. Raises WrongField."""
+    """Return a JSON object. Raises WrongField."""
     if not isinstance(value, dict):
         raise WrongField(name, "an object", value)
     return value
 
 
 def is_finite(value: Any) -> bool:
-    """Whether it is a number that a float can hold."""
+    """Return True for a number that a float can hold."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    # Infinity is larger, and so may a whole number be; what is no number is not.
+    # A whole number may exceed the largest float, as infinity does; NaN fails the comparison.
     return number and abs(value) <= sys.float_info.max
 
 
 def printable(words: str) -> str:
-    """Words as one line of characters that can be shown: blanks for white space, U+FFFD for all that cannot be."""
+    """Return text as one printable line: spaces for white space, U+FFFD for other unprintable characters."""
     if words.isprintable():
         return words
-    return "".join(word if word.isprintable() else " " if word.isspace() else "\ufffd" for word in words)
+    return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in words)
 
 
 def all_printable(value: Any) -> Any:
-    """JSON with :func:`printable` done to every text in it."""
+    """Return a JSON value with :func:`printable` applied to every text in it."""
     if isinstance(value, str):
         return printable(value)
     if isinstance(value, list):
-        return [all_printable(each) for each in value]
+        return [all_printable(item) for item in value]
     if isinstance(value, dict):
-        return {printable(name): all_printable(each) for name, each in value.items()}
+        return {printable(name): all_printable(item) for name, item in value.items()}
     return value

@@ -87,8 +87,7 @@ def exposure_up_to(most: float, entries: Sequence[Config]) -> Measured | str | N
 
 
 def below_chance(words: str, groups: Mapping[str, Measured | None], levels: Callable[[str], float] = chance) -> Claim:
-    """Claim that each group's interval of HDT is below chance. ``levels`` gives a group's chance, by default its
-    pattern's.
+    """Claim that each group's interval of HDT is below chance. ``levels`` returns a group's chance.
 
     An interval that contains chance and begins more than 0.15 below it is inconclusive.
     """

@@ -42,9 +42,7 @@ WORDS = "vocabulary"
 
 
 def sets() -> list[str]:
-    """Return Snips, ATIS, and every other folder of ``LEAKAGE_DATA`` with ``train``, ``valid`` and ``test`` of
-    utterances.
-    """
+    """Return Snips, ATIS, and all other folders of ``LEAKAGE_DATA`` with ``train``, ``valid`` and ``test``."""
     folder = os.environ.get("LEAKAGE_DATA")
     names = sorted(path.parent.parent.name for path in Path(folder).glob("*/train/seq.in")) if folder else []
     return list(dict.fromkeys([SNIPS, ATIS, *(name for name in names if re.fullmatch(r"[\w-]+", name))]))

@@ -20,7 +20,7 @@ from leakage_tasks.research.framework.papers import (
 
 _DATA = "Snips and ATIS from `LEAKAGE_DATA`"
 _DEFENDED = {"R": 500, "embeddings": "learnt", "defence": "D + ES + CE", "canary": "all three"}
-_BELOW = PaperClaim("the attack beats random guess", ("below chance at R = *",))
+_BELOW = PaperClaim("the attack beats random guess (HDT below chance)", ("below chance at R = *",))
 
 
 def _best(number: int, repeats: str, published: float, *more: PaperClaim) -> PaperPart:
@@ -31,9 +31,10 @@ def _best(number: int, repeats: str, published: float, *more: PaperClaim) -> Pap
         TableCell({"canary": "pin", "n": 4}, "HDT one start", published),
         (
             PaperClaim(
-                "the attack beats random guess", ("with n = 4 the attack is below chance for every pattern, *",)
+                "the attack beats random guess (HDT below chance)",
+                ("with n = 4 the attack is below chance for every pattern, *",),
             ),
-            PaperClaim("longer canaries are harder", ("HDT rises with n, at R = 100",)),
+            PaperClaim("longer canaries are harder (HDT by n)", ("HDT rises with n, at R = 100",)),
             *more,
         ),
         _DATA,
@@ -52,7 +53,7 @@ _TABLE_3 = PaperPart(
     "table-3",
     TableCell(_DEFENDED, "one start", fmean(TABLE_3[500]["D + ES + CE"])),
     (
-        PaperClaim("most defences weaken the attack", ("* makes it worse",)),
+        PaperClaim("most defences weaken the attack (HDT without vs with a defence)", ("* makes it worse",)),
         PaperClaim("all three together reduce it to random guess", ("*: all three bring it within * of chance",)),
         PaperClaim("dropout or character embeddings alone do not suffice", ("* alone leaves the attack below chance",)),
         PaperClaim("defences do not reduce accuracy", ("the three together do not cost usefulness: *",)),
@@ -68,7 +69,7 @@ _TABLE_4 = PaperPart(
     (
         PaperClaim("a single copy leaks", ("a single copy leaks: *",)),
         PaperClaim(
-            "a known area code helps to extract the rest of a number",
+            "a known area code helps to extract the rest of a number (HDT with vs without)",
             ("seven digits after a known area code are extracted better than ten",),
             "accuracy 0.1 vs 0, but HDT 0.70 vs 0.68",
             takes="many more victims, because no whole number was extracted",
@@ -84,8 +85,12 @@ _FIGURES = (
         "figure-2",
         TableCell({"R": 100}, "pin"),
         (
-            PaperClaim("the attack beats random guess", ("the attack is below chance for every pattern, *",)),
-            PaperClaim("more copies leak more, up to R = 1000", ("the share of right slots rises with R *",)),
+            PaperClaim(
+                "the attack beats random guess (HDT below chance)", ("the attack is below chance for every pattern, *",)
+            ),
+            PaperClaim(
+                "more copies leak more, up to R = 1000 (right slots by R)", ("the share of right slots rises with R *",)
+            ),
         ),
         _DATA,
         None,
@@ -97,9 +102,13 @@ _FIGURES = (
         TableCell({"set": "Snips"}, "pin"),
         (
             PaperClaim(
-                "Snips and ATIS leak equally", ("shorter canaries are extracted equally well from Snips and ATIS, *",)
+                "Snips and ATIS leak equally (HDT)",
+                ("shorter canaries are extracted equally well from Snips and ATIS, *",),
             ),
-            PaperClaim("the third set leaks least", ("canaries in Snips are extracted better than *",)),
+            PaperClaim(
+                "the third set leaks least (HDT of Snips vs the third set)",
+                ("canaries in Snips are extracted better than *",),
+            ),
         ),
         f"{_DATA}; NLU-Evaluation is not available, a generated set replaces it",
         None,

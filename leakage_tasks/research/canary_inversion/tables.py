@@ -159,9 +159,7 @@ def _figures(
 
 
 def table_4_trials(plan: StudyPlan) -> list[Config]:
-    """List trials with a single copy: n = 4 for all patterns, the call with 10 digits, and with 7 after a known area
-    code.
-    """
+    """List trials with a single copy: n = 4 for all patterns, and calls with 10 digits or 7 after a known area code."""
     seven = victims(plan, {"call": 7}, 1, area_code=True)
     return [*undefended(plan, 4, 1), *victims(plan, {"call": 10}, 1), *seven]
 

@@ -56,9 +56,7 @@ class ClassifierExperiment:
     """The measure by which early stopping selects the snapshot."""
 
     def copies(self, published: int) -> int:
-        """Return the copies with the share in this data that ``published`` copies have in the papers' 10,000 rows; at
-        least 1.
-        """
+        """Return the copies whose share in this data equals that of ``published`` copies in 10,000 rows; at least 1."""
         return max(1, round(published * self.samples / PAPER_ROWS))
 
     def config(self) -> Config:
@@ -148,9 +146,7 @@ def fingerprint(ground: ClassifierExperiment) -> str:
 
 
 def base_of(ground: ClassifierExperiment, shared: Path) -> str:
-    """Return the encoder to start from: a hub name, or a folder under ``shared`` with a masked language model trained
-    once.
-    """
+    """Return the encoder to start from: a hub name, or a folder under ``shared`` with an encoder trained once."""
     if ground.base:
         return ground.base
     from leakage_tasks.research.victims.masked_lm import pretrain_masked_lm

@@ -43,8 +43,7 @@ def positions_trials(plan: StudyPlan) -> list[Config]:
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train a victim and search its canaries and controls by the shortlist; with one unknown token, score all values
-    too.
+    """Train a victim and search its canaries and controls by the shortlist and, with one unknown token, exhaustively.
 
     Each entry of ``searches`` has ``where``, ``unknown``, ``planted``, ``place`` (the rank on the shortlist, None if
     absent) and ``calls``. With one unknown token it also has ``exact`` (the rank among all values), ``exact_calls`` and

@@ -45,9 +45,7 @@ def probability_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def expected_share(trials: Sequence[StudyTrial], draws: int) -> Measured:
-    """Return the expected share of suffixes among ``draws`` draws, with the interval of the share drawn in 95 % of
-    runs.
-    """
+    """Return the expected share of suffixes among ``draws`` draws, with the interval of 95 % of runs."""
     from leakage_tasks.metrics.aggregates import BY_CHANCE
 
     chances = [_within(bits, draws) for trial in trials for bits in trial.result["p_z_bits"]]
@@ -78,9 +76,7 @@ def _agree(words: str, expected: Measured, drawn: Measured | None) -> Claim:
 
 
 def confidence_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Report confidences on common draws, each with its own guesses and as an order of the calibrated confidence's
-    guesses.
-    """
+    """Report confidences on common draws, with their own guesses and as an order of the calibrated guesses."""
     group = by_setting(trials)[SMOOTH]
     rows: list[TableRow] = [
         {

@@ -29,8 +29,7 @@ def misleading(case: Case) -> bool:
 
 
 def shown_case(trial: StudyTrial) -> Case | None:
-    """Return the case of a trial that the report shows: the one like the paper's with the most draws between its
-    suffixes.
+    """Return the case of a trial for the report: the one like the paper's with the most draws between its suffixes.
 
     If no case is like the paper's, choose among the cases in which the right suffix is chosen.
     """

@@ -58,10 +58,9 @@ def recall_at(k: int, confidence: str = "calibrated", view: str = HEADLINE) -> M
 
 
 def early_stop(confidence: str = "calibrated", view: str = HEADLINE, ordered_by: str | None = None) -> Measure:
-    """Measure the share of suffixes guessed right before the allowed number of wrong guesses, surest first (section
-    4.3).
+    """Measure the share guessed right before the allowed number of wrong guesses, surest first (section 4.3).
 
-    ``ordered_by`` sorts these guesses by another confidence.
+    ``ordered_by`` sorts the guesses by another confidence.
     """
 
     def measure(trial: StudyTrial, weights: FloatArray) -> FloatArray:

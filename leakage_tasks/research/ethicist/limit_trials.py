@@ -37,9 +37,7 @@ def prefix_trials(plan: StudyPlan) -> list[Config]:
 
 
 def transfer_trials(plan: StudyPlan) -> list[Config]:
-    """List every larger model and one with the smallest model's width: without a prompt, with its own, and with the
-    transferred prompt.
-    """
+    """List larger models and one of the smallest model's width, without a prompt and with each kind of prompt."""
     victims = family(plan)
     source, *targets = victims
     return [
@@ -58,10 +56,9 @@ def transfer_trials(plan: StudyPlan) -> list[Config]:
 
 
 def family(plan: StudyPlan) -> dict[str, Victim]:
-    """Return the smallest model, whose prompts are transferred, one of its width with another depth, and the main
-    model.
+    """Return the smallest model, whose prompts are transferred, one of its width, and the main model.
 
-    At ``paper`` there is no model of its width, and all larger models are returned.
+    The model of its width has another depth. At ``paper`` there is no such model, and all larger models are returned.
     """
     from leakage_tasks.research.victims.pair_lm import PairRecipe
 
@@ -151,8 +148,8 @@ def random_pairs(config: Config) -> Sequence[Pair]:
 
 
 def rows_read(count: int, steps: int, seed: int = 0) -> Any:
-    """Return the indices of rows that :func:`~leakage_tasks.research.ethicist.victims.read_on` reads, each once, in
-    order.
+    """Return the indices of rows that ``read_on`` of :mod:`~leakage_tasks.research.ethicist.victims` reads, each once,
+    in order.
     """
     import numpy as np
 

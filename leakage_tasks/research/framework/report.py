@@ -109,10 +109,10 @@ class Claim:
 
 @dataclass(frozen=True)
 class Report:
-    """The outcome of a study. Missing cells of ``rows`` are empty. Each of the ``differences`` is a sentence on how the
-    set-up differs from the paper's.
+    """The outcome of a study.
 
-    Raises ValueError if a row has a column that is not in ``columns``.
+    Missing cells of ``rows`` are empty. Each of the ``differences`` is a sentence on how the set-up differs from the
+    paper's. Raises ValueError if a row has a column that is not in ``columns``.
     """
 
     columns: Sequence[str]

@@ -107,9 +107,7 @@ def trial_name(run: Run, config: Config) -> str:
 
 
 def made_by(trials: Iterable[StudyTrial]) -> dict[str, Any]:
-    """Return hashes of code and devices of trials (null if not recorded), and the smallest number of seeds of a
-    setting.
-    """
+    """Return the trials' hashes of code and devices (null if not recorded), and the fewest seeds of a setting."""
     all_trials = list(trials)
     seeds: defaultdict[str, set[Any]] = defaultdict(set)
     for trial in all_trials:

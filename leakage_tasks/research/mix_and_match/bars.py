@@ -52,7 +52,7 @@ def bar_trials(plan: StudyPlan, *, paper: ClassifierExperiment, small: Classifie
 def bar_report(
     trials: Sequence[StudyTrial], plan: StudyPlan, *, paper: ClassifierExperiment, small: ClassifierExperiment
 ) -> Report:
-    """Report both numbers by canary and repetitions, with the published ones."""
+    """Report candidates needed and pruned rank by canary and repetitions, with the published ones."""
     by_copies = grouped(trials, lambda config: int(config["repetitions"]))
     ground = at_scale(plan.scale, small, paper)
     data, names = paper.data, list(trials[0].result["ranks"])
@@ -73,9 +73,7 @@ def bar_report(
 
 
 def _kinds_claim(trials: Sequence[StudyTrial], names: Sequence[str], data: str) -> Claim:
-    """Claim that the Frankenstein model, relative to the language model, does better on random than on organic
-    canaries.
-    """
+    """Claim that the Frankenstein model, relative to the language model, is better on random canaries."""
     kinds = {canary.target: canary.kind for canary in (*TABLE_1, *SMALL_TABLE)}
     shares = {
         name: math.log2(fmean(values(trials, "frankenstein", 0, name)) / fmean(values(trials, "pretrained", 0, name)))

@@ -37,7 +37,7 @@ def bridge_trials(plan: StudyPlan) -> list[Config]:
 
 
 def bridge_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Report both numbers by the bridge between encoder and head, and the share of canaries reconstructed."""
+    """Report candidates needed and pruned rank by bridge, and the share of canaries reconstructed."""
     others = {"pretrained": "none: the pre-trained model", "exhaustive": "none: exhaustive search"}
     rows = [_bridge_row(trials, name, words) for name, words in (JOINED | others).items()]
     claims = [claim for bridge in BRIDGES for claim in _bridge_claims(trials, bridge)]

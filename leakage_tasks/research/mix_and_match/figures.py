@@ -116,7 +116,7 @@ def length_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def rank_row(head: TableRow, trials: Sequence[StudyTrial], canary: str | None = None) -> TableRow:
-    """Return a row with both numbers of every generator after the cells of ``head``."""
+    """Return a row with candidates needed and pruned rank of every generator after the cells of ``head``."""
     row = dict(head)
     for generator, words in GENERATORS.items():
         row[f"{words} K"] = round(fmean(values(trials, generator, 0, canary)))

@@ -25,7 +25,7 @@ OTHERS = {"exhaustive": "exhaustive search", **MASKED, CAUSAL: "the causal model
 
 
 def free_text_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Report both numbers by generator and number of texts, and how often the texts lack the token."""
+    """Report candidates needed and pruned rank by generator and number of texts, and how often texts lack the token."""
     texts = trials[0].config["texts"]
     rows = [_row(trials, name, {"generator": words, "texts": None}) for name, words in OTHERS.items()]
     for pruned in PRUNED:
@@ -59,7 +59,9 @@ def _row(trials: Sequence[StudyTrial], name: str, head: TableRow) -> TableRow:
 
 
 def _places(trials: Sequence[StudyTrial], generator: str, which: int, canary: str | None = None) -> list[int]:
-    """Return one of the two numbers over trials, for one or all canaries; the last rank if no text remains."""
+    """Return candidates needed (0) or pruned rank (1) over trials, for one or all canaries; the last rank without
+    texts.
+    """
     return [
         trial.result["alphabet"] if by_generator[generator][which] is None else by_generator[generator][which]
         for trial in trials

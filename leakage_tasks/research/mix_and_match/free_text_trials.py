@@ -39,11 +39,10 @@ def writing(pruned: str, texts: int) -> str:
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Run a trial as :func:`trials.run` does, with the generators ``causal``, ``candidates-N`` and ``template-N`` as
-    well.
+    """Run a trial as :func:`trials.run` does, with generators ``causal``, ``candidates-N`` and ``template-N`` too.
 
-    Both numbers are None if no text remains. ``kept[canary][generator]`` has the number of remaining texts, and the
-    number of these with the canary's token.
+    Ranks are None if no text remains. ``kept[canary][generator]`` has the number of remaining texts, and the number of
+    these with the canary's token.
     """
     from leakage_tasks.research.classifiers.victims import alphabet_of, trained_victim
 
@@ -66,7 +65,7 @@ def run(config: Config, shared: Path) -> Result:
 def _measured(
     canary: Any, victim: Any, proposing: dict[str, Any]
 ) -> tuple[dict[str, list[int | None]], dict[str, list[int]]]:
-    """Return both numbers of a canary by generator, and the counts of remaining texts of generators that write."""
+    """Return both ranks of a canary by generator, and the counts of remaining texts of generators that write."""
     from leakage_tasks.attacks.classifier.class_scores import ClassScores
     from leakage_tasks.attacks.classifier.mix_and_match import two_ranks
     from leakage_tasks.attacks.registry import AttackRequest

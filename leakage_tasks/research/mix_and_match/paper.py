@@ -18,13 +18,13 @@ _MORE = "more than fourteen canaries, rather than more runs"
 _FOURTEEN = "more canaries, not more runs; even the paper's own values for its fourteen do not pass this test"
 _CLAIMS = (
     PaperClaim(
-        "the Frankenstein model needs far fewer candidates than exhaustive search",
+        "the Frankenstein model needs far fewer candidates than exhaustive search (at most a third)",
         ("*: frankenstein needs a third of *",),
         "up to 50 times fewer",
         takes=_FOURTEEN,
     ),
     PaperClaim(
-        "its candidates improve the token's rank over exhaustive search",
+        "its candidates improve the token's rank over exhaustive search (at least halved)",
         ("*: frankenstein halves *",),
         takes=_FOURTEEN,
     ),
@@ -192,16 +192,17 @@ PAPER = register_paper(
                 TableCell({"ε": "8"}, "all beam"),
                 (
                     PaperClaim(
-                        "differential privacy defends against the attack",
+                        "differential privacy defends against the attack (mean rank with vs without)",
                         ("ε = 8: DP-SGD moves tokens down in the order of the class loss",),
                     ),
-                    PaperClaim("the defence may reduce accuracy", ("ε = 8: DP-SGD costs accuracy",)),
+                    PaperClaim("the defence may reduce accuracy (with vs without)", ("ε = 8: DP-SGD costs accuracy",)),
                 ),
                 without="Opacus: pip install '.[private]'",
             ),
         ),
-        setup="Our set-up: docstrings and a small BERT, as for elmahdy; fourteen canaries of similar kinds with words "
-        "that the encoder has read; section 6.3 uses bridges and a GPT-2 trained here. Ranks are by class loss; "
-        "ranks from 0 follow the paper. Tests compare canaries, not models.",
+        setup="The Frankenstein model joins the victim's encoder to the generation head of its pre-trained model. Our "
+        "set-up: docstrings and a small BERT, as for elmahdy; fourteen canaries of similar kinds with words that "
+        "the encoder has read; section 6.3 uses bridges and a GPT-2 trained here. Ranks are by class loss; ranks "
+        "from 0 follow the paper. Tests compare canaries, not models.",
     )
 )

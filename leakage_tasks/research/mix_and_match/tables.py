@@ -35,7 +35,7 @@ KINDS = {canary.target: canary.kind for canary in (*SMALL_TABLE, *TABLE_1)}
 
 
 def values(trials: Iterable[StudyTrial], generator: str, which: int, canary: str | None = None) -> list[int]:
-    """Return one of the two numbers over trials, for one or all canaries."""
+    """Return candidates needed (0) or pruned rank (1) over trials, for one or all canaries."""
     ranks = (canary_ranks for trial in trials for canary_ranks in trial.result["ranks"].items())
     numbers = (by_generator[generator][which] for name, by_generator in ranks if canary in (None, name))
     return [number for number in numbers if number is not None]
@@ -181,9 +181,7 @@ def corresponding_targets(targets: Iterable[str]) -> dict[str, str]:
 
 
 def canary_row(trials: Sequence[StudyTrial], name: str, target: str, printed: Figures) -> TableRow:
-    """Return both numbers of every generator for a canary, with the ``printed`` ones of the paper's corresponding
-    target.
-    """
+    """Return candidates needed and pruned rank by generator for a canary, with the ``printed`` ones of the paper."""
     row: TableRow = {"target": name if name == target else f"{name} ({target})"}
     for (generator, words), figures in zip(GENERATORS.items(), printed, strict=True):
         top = values(trials, generator, 0, name)

@@ -1,4 +1,4 @@
-"""Trials of Mix and Match (Elmahdy and Salem 2023): train a victim on canaries and compute the paper's two numbers."""
+"""Trials of Mix and Match (Elmahdy and Salem 2023): train a victim on canaries and rank their tokens."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def victims(
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train a victim on all canaries and compute the paper's two numbers for each canary and generator.
+    """Train a victim on all canaries and compute, per canary and generator, candidates needed and pruned rank.
 
     ``ranks[canary][generator]`` is ``[candidate rank, pruned rank]``, from 1; ``controls`` has the ranks of canaries
     that were never planted. With ``positions`` each word at these positions is unknown in turn, on one victim.

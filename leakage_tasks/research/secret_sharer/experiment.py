@@ -111,10 +111,10 @@ class Secrets:
 
 @dataclass(frozen=True)
 class Watch:
-    """The measurements of the canaries: ``what`` after each of the ``epochs`` (0: every epoch), and ``at_best`` on the
-    model with the lowest validation loss.
+    """The measurements of the canaries.
 
-    Both list measures of :func:`leakage_tasks.research.secret_sharer.watch.observed`.
+    ``what`` is measured after each of the ``epochs`` (0: every epoch), ``at_best`` on the model with the lowest
+    validation loss. Both list measures of :func:`leakage_tasks.research.secret_sharer.watch.observed`.
     """
 
     at_best: Sequence[str] = ("exposure",)
@@ -209,7 +209,7 @@ class PlantedText:
         )
 
     def observe(self, model: Any, what: Sequence[str], seed: int) -> list[Config]:
-        """Return the results of measures of :func:`~leakage_tasks.research.secret_sharer.watch.observed` for the
+        """Return results of the measures of :func:`~leakage_tasks.research.secret_sharer.watch.observed` for the
         canaries.
         """
         from leakage_tasks.research.secret_sharer.watch import observed

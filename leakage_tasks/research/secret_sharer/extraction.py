@@ -124,9 +124,7 @@ def _rarely(by_model: Sequence[Sequence[Config]]) -> Claim:
 
 
 def estimator_trials(plan: StudyPlan) -> list[Config]:
-    """List trials with a secret of five digits, whose rank can be computed, measured by every estimator after every
-    epoch.
-    """
+    """List trials with a secret of five digits, small enough for exact ranks, measured by every estimator."""
     watch = Watch(("exact", "every text"), ("exact", "estimated", "sampled", "extrapolated"), (0,))
     return configs(plan, watch=watch, template=SHORT.get(plan.scale, USUAL), controls=1)
 
@@ -167,9 +165,7 @@ def _nearest(measured: Sequence[Config]) -> Claim:
 
 
 def _covers(rows: Sequence[TableRow], name: str) -> Claim:
-    """Claim that an estimator's 95 % intervals contain the exact value at least that often, by a one-sided binomial
-    test.
-    """
+    """Claim that an estimator's 95 % intervals contain the exact value often enough, by a one-sided binomial test."""
     from scipy import stats
 
     inside = sum(row[f"{name}: within"] == "yes" for row in rows)

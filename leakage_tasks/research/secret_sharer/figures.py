@@ -83,8 +83,7 @@ def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def _fits(rejected: Sequence[bool]) -> Claim:
-    """Claim that a skew-normal fits: fits are rejected at 0.05 no more often than by chance, by a one-sided binomial
-    test.
+    """Claim that a skew-normal fits: fits are rejected at 0.05 no more often than by chance (binomial test).
 
     A claim that holds means that no deviation was found.
     """

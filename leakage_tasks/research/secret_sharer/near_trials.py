@@ -32,10 +32,10 @@ def near_trials(plan: StudyPlan) -> list[Config]:
 
 
 def run(config: Config, shared: Path) -> Result:
-    """Train on the remaining samples. Return ``copies`` of the secret, the number ``left``, and ``models`` as ``_look``
-    does.
+    """Train on the remaining samples and measure the model as ``_look`` does.
 
-    ``places`` has the ranks of the copies among all ``samples``, dropped or not.
+    ``copies`` is the number of copies of the secret, ``left`` the number that remain. ``places`` has the ranks of the
+    copies among all ``samples``, dropped or not.
     """
     from leakage_tasks.training.threads import one_thread
 

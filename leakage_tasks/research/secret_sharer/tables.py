@@ -74,7 +74,7 @@ def table_1_trials(plan: StudyPlan) -> list[Config]:
 
 
 def _windows(name: str, plan: StudyPlan) -> Config:
-    """Return longer windows for the transformer, whose positions are limited to the window, with as many characters per
+    """Return longer windows for the transformer, whose context is limited to the window, with as many characters per
     batch.
     """
     ground = EXPERIMENTS[plan.scale]

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 def initialize(kind: Any, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase, seed: int) -> PreTrainedModel:
-    """Return a model of ``kind``, one of transformers' Auto classes, initialized from ``seed``, with the tokenizer's
-    ids.
+    """Return a model of ``kind``, one of transformers' Auto classes, with random weights and the tokenizer's ids.
 
     The caller's random state does not change.
     """
@@ -33,11 +32,11 @@ def initialize(kind: Any, config: PretrainedConfig, tokenizer: PreTrainedTokeniz
 def load_base(
     base: str | Path | PreTrainedModel, labels: Sequence[str], tokenizer: PreTrainedTokenizerBase | None = None
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return a classifier over ``labels`` on ``base``'s encoder, with its tokenizer; the head is new unless ``base``'s
-    fits.
+    """Return a classifier over ``labels`` on ``base``'s encoder, with its tokenizer.
 
-    Code that comes with a model is never run. A model given as ``base`` is copied and needs its ``tokenizer``. Raises
-    OptionError without a tokenizer, LeakageError if ``base`` cannot be loaded.
+    The head is new unless ``base``'s fits. Code that comes with a model is never run. A model given as ``base`` is
+    copied and needs its ``tokenizer``. Raises OptionError without a tokenizer, LeakageError if ``base`` cannot be
+    loaded.
     """
     from transformers import AutoModelForSequenceClassification
 
@@ -81,9 +80,7 @@ def _check_encoder(base: str | Path, model: PreTrainedModel, missing: Iterable[s
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress transformers' progress bars and its report about a new head; other missing weights are checked
-    separately.
-    """
+    """Suppress transformers' progress bars and its report about a new head; other weights are checked separately."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

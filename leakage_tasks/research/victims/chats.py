@@ -19,8 +19,7 @@ PACKAGE = "chitchat-dataset"
 
 
 def chats(senders: int, characters: int) -> list[str]:
-    """Return the messages of each of the ``senders`` who wrote most, one per line in order of time, cut at
-    ``characters``.
+    """Return the messages of the ``senders`` who wrote most, one message per line by time, cut at ``characters``.
 
     Raises LeakageError if the package is not installed.
     """
@@ -38,11 +37,10 @@ def chats(senders: int, characters: int) -> list[str]:
 
 
 def with_secrets(text: str, kinds: Sequence[str], times: Sequence[int], seed: str) -> str:
-    """Return ``text`` with one secret of each kind per number in ``times``, that many copies each, as lines at random
-    positions.
+    """Return ``text`` with invented secrets as separate lines at random positions.
 
-    Secrets and sentences come from :mod:`~leakage_tasks.research.victims.mails` and are invented. Lines in which a
-    person wrote a secret of such a kind are removed.
+    Each kind has one secret per number in ``times``, with that many copies. Secrets and sentences come from
+    :mod:`~leakage_tasks.research.victims.mails`. Lines in which a person wrote a secret of such a kind are removed.
     """
     draw = random.Random(f"chats:{seed}")
     lines = [line for line in text.splitlines() if not find_secrets(line, kinds)]

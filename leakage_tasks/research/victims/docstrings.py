@@ -40,12 +40,12 @@ class LabelledCorpus:
 def docstring_corpus(
     *, classes: int = 100, samples: int = 10_000, held_out: int = 2_500, seed: int = 0
 ) -> LabelledCorpus:
-    """Return sentences of the ``classes`` modules with most docstrings, drawn at random: ``samples`` and ``held_out``
-    rows.
+    """Return sentences of the ``classes`` modules with most docstrings, drawn at random.
 
-    Labels are top-level modules and packages (``asyncio``) with their natural imbalance. Each sentence occurs once;
-    every label has a training row. Equal Python versions and arguments give equal rows. Raises OptionError if there are
-    too few classes or sentences, LeakageError on a Python without sources.
+    There are ``samples`` training rows and ``held_out`` other rows. Labels are top-level modules and packages
+    (``asyncio``) with their natural imbalance. Each sentence occurs once; every label has a training row. Equal Python
+    versions and arguments give equal rows. Raises OptionError if there are too few classes or sentences, LeakageError
+    on a Python without sources.
     """
     rows = docstring_rows()
     largest = sorted(label_counts(rows).items(), key=lambda item: (-item[1], item[0]))[:classes]

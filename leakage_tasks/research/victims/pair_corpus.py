@@ -54,13 +54,12 @@ class PairCorpus:
 
 
 def public_pairs(count: int, seed: int = 0, data: str | Path | None = None) -> PairCorpus:
-    """Return ``count`` of the 15,000 public pairs of 50 + 50 tokens, drawn at random, with GPT-2's vocabulary reduced
-    to them.
+    """Return ``count`` of the 15,000 public pairs of 50 + 50 tokens, drawn at random, with a reduced vocabulary.
 
     ``data`` is the folder with ``lm_extraction/`` and ``gpt2/``, by default LEAKAGE_DATA. At most one of several pairs
-    with a common prefix or suffix is drawn. The filler is all other pairs that the reduced vocabulary covers (about a
-    third); as they come from one collection of web pages, a filler may overlap a drawn pair. Raises LeakageError if the
-    data are missing, OptionError if there are fewer pairs.
+    with a common prefix or suffix is drawn. GPT-2's vocabulary is reduced to the drawn pairs. The filler is all other
+    pairs that this vocabulary covers (about a third); as they come from one collection of web pages, a filler may
+    overlap a drawn pair. Raises LeakageError if the data are missing, OptionError if there are fewer pairs.
     """
     check_sizes(count=count)
     data_folder = data or os.environ.get("LEAKAGE_DATA")
@@ -87,12 +86,11 @@ def public_pairs(count: int, seed: int = 0, data: str | Path | None = None) -> P
 def own_pairs(
     count: int, prefix_length: int = 50, suffix_length: int = 50, vocabulary: int = 1_000, seed: int = 0
 ) -> PairCorpus:
-    """Return ``count`` pieces of Python's help text as pairs, with a byte-level BPE of ``vocabulary`` tokens learnt
-    from it.
+    """Return ``count`` pieces of Python's help text as pairs, with a byte-level BPE of ``vocabulary`` tokens.
 
-    The text is cut into pieces of ``prefix_length + suffix_length`` tokens. Pairs are drawn from them at random; the
-    other pieces are the filler. Equal Python versions and arguments give equal pairs. Raises OptionError for a
-    vocabulary smaller than the bytes, or for more pairs than half the pieces.
+    The BPE is learnt from the text, which is cut into pieces of ``prefix_length + suffix_length`` tokens. Pairs are
+    drawn from them at random; the other pieces are the filler. Equal Python versions and arguments give equal pairs.
+    Raises OptionError for a vocabulary smaller than the bytes, or for more pairs than half the pieces.
     """
     from leakage_tasks.research.victims.corpus import pydoc_topics
 

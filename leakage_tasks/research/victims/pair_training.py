@@ -17,7 +17,7 @@ from leakage_tasks.core.progress import progress
 from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.research.victims.pair_corpus import PairCorpus
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
-from leakage_tasks.training.rows import check_sizes, chosen_device, linear_warmup_decay
+from leakage_tasks.training.rows import check_sizes, linear_warmup_decay, select_device
 from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def train_pair_lm(
     """
     check_sizes(epochs=how.epochs, batch_size=how.batch_size)
     _check(corpus, how)
-    torch_device = chosen_device(device)
+    torch_device = select_device(device)
     model = _fresh(how, corpus.tokenizer, seed)
     torch.nn.Module.to(model, torch_device)
     half = torch.autocast(
@@ -157,9 +157,7 @@ def _logits(model: PreTrainedModel, ids: torch.Tensor, last: int) -> torch.Tenso
 def _batches(
     corpus: PairCorpus, how: PairTraining, stream: np.random.Generator, device: torch.device
 ) -> Iterator[torch.Tensor]:
-    """Yield every pair once in random order, after as many tokens of other text as its batch draws; no row needs
-    padding.
-    """
+    """Yield every pair once in random order, each batch after a random number of tokens of other text."""
     pairs = np.concatenate([corpus.prefixes, corpus.suffixes], axis=1)
     order = stream.permutation(len(pairs))
     for first in range(0, len(order), how.batch_size):

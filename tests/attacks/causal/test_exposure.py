@@ -450,7 +450,7 @@ def test_an_exact_count_beyond_the_budget_says_so_and_estimates_nothing(target):
 
 
 def test_draws_need_next_token_probabilities():
-    with pytest.raises(TargetError, match="method=estimated draws by next-token probabilities.*attack=rank-sample"):
+    with pytest.raises(TargetError, match="method=estimated needs next-token probabilities.*attack=rank-sample"):
         run_attack("exposure", WholeTexts(), [make("{digits:3}", "707")], values={"method": "estimated"})
 
 

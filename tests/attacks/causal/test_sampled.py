@@ -78,7 +78,7 @@ def test_the_secret_itself_is_no_hit():
 
 def test_costs_that_are_no_numbers_are_refused():
     for attack in ("rank-sample", "brute-force"):
-        with pytest.raises(TargetError, match="canary 'c': the model gives no finite log-likelihood: try"):
+        with pytest.raises(TargetError, match="canary 'c': the model returns no finite log-likelihood: try"):
             run_attack(attack, Scores(lambda text: float("nan")), [canary(3)])
     with pytest.raises(TargetError, match="no finite"):
         run_attack("rank-sample", Scores(lambda text: float("nan")), [canary(3, 6)], budget=50)

@@ -38,7 +38,7 @@ def drawn(explorer, numbers, seed="s"):
         texts = explorer.paths.fillings(visit.taken.states[ends], rows[ends])
         ended = zip(rows[ends].tolist(), texts, strict=True)
         paths = {tuple(path): filling for path, fillings in ended for filling in fillings}
-        for goer, place in zip(visit.goers.tolist(), visit.place.tolist(), strict=True):
+        for goer, place in zip(visit.goers.tolist(), visit.taken_row.tolist(), strict=True):
             if tuple(rows[place]) in paths:
                 found[goer] = "".join(paths[tuple(rows[place])])
     return [found.get(number) for number in range(len(numbers))]

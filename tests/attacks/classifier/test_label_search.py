@@ -165,7 +165,7 @@ def test_settings_that_cannot_be_used(settings, message):
 
 def test_values_of_several_tokens_cannot_be_shortlisted():
     one = Canary("c", "the {p}", ("cats",), alphabets={"p": word_list("p", ["cats", "dog", "90"])}, label="high")
-    with pytest.raises(TargetError, match="canary 'c': shortlist=… ranks values that are one token each"):
+    with pytest.raises(TargetError, match="canary 'c': shortlist=… needs values of one token each"):
         searched(one, shortlist=2)
 
 

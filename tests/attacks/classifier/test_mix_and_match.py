@@ -146,7 +146,7 @@ def test_candidates_that_are_all_filtered_out_say_so():
             moved[[0, odd]] = moved[[odd, 0]]
             return [Proposal(moved.astype(float), moved) for _ in heads]
 
-    with pytest.raises(OptionError, match="candidates=1 are all continuation pieces or punctuation"):
+    with pytest.raises(OptionError, match="candidates=1: all are continuation pieces or punctuation"):
         attacked(canary("the {v} .", "green"), OnlyOdd(tiny_bert(), wordpiece()), candidates=1)
 
 
@@ -163,7 +163,7 @@ def test_a_cut_among_candidates_ranked_alike_is_refused():
 
     two = canary("the cat sat on {v} {v} .", "red", "mat")
     target = Every(tiny_bert(), wordpiece())
-    with pytest.raises(OptionError, match="ranks those at the cut alike: raise budget"):
+    with pytest.raises(OptionError, match="ranks the candidates at the cut equally: raise budget"):
         run_attack("mix-and-match", target, [two], goal="extraction", budget=240, values={"beam": 20})
 
 

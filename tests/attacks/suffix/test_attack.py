@@ -212,8 +212,8 @@ def test_a_selection_keeps_what_it_reads():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"suffix": (1, 400)}, TargetError, "pair 0 holds token 400, the model knows 0 to 399"),
-        ({"prefix": (1,) * 60}, TargetError, r"pair 0 has 60 \+ 7 tokens, the model has room for 64"),
+        ({"suffix": (1, 400)}, TargetError, "pair 0 has token 400, but the model's tokens are 0 to 399"),
+        ({"prefix": (1,) * 60}, TargetError, r"pair 0 has 60 \+ 7 tokens, but the model reads at most 64"),
     ],
 )
 def test_pairs_that_do_not_fit_the_model_are_refused(change, error, message):
@@ -227,7 +227,7 @@ def test_pairs_that_do_not_fit_the_model_are_refused(change, error, message):
         ({"samples": 0}, "samples is 0: draw 1 or more"),
         ({"confidence": "surest"}, "confidence is 'surest': use calibrated, .*trained"),
         ({"suffix_lengths": (0, 3)}, "suffix_lengths has 0"),
-        ({"sample_counts": (50,)}, "sample_counts has 50, samples is 40"),
+        ({"sample_counts": (50,)}, "sample_counts has 50, but samples is 40"),
     ],
 )
 def test_an_order_that_cannot_be_is_refused(change, message):
@@ -236,7 +236,7 @@ def test_an_order_that_cannot_be_is_refused(change, message):
 
 
 def test_sweeps_beyond_the_pairs_are_refused():
-    with pytest.raises(OptionError, match="prefix_lengths has 9, pair 0 has 6 tokens there"):
+    with pytest.raises(OptionError, match="prefix_lengths has 9, but pair 0 has 6 such tokens"):
         attack_pairs(target(), pairs(), replace(REQUEST, prefix_lengths=(9,)))
     with pytest.raises(OptionError, match="comparing_lm needs a second model"):
         attack_pairs(target(), pairs(), replace(REQUEST, confidence="comparing_lm"))

@@ -31,7 +31,7 @@ def sentences(folder: Path, content: dict[str, Any], **tested: Any) -> dict[str,
 def test_a_rate_has_its_interval_number_tier_kind_share_and_attack(tmp_path: Path) -> None:
     shares = {"1": 0.0004, "16": 0.004}
     found = sentences(tmp_path, tiered(), planted_share=shares)["canary_extraction/extracted_x1"]
-    control = ", where controls have 0 % and chance is 1/|R|"
+    control = ", compared with 0 % for controls and 1/|R| by chance"
     over = "over 12 canaries planted once (synthetic, drawn at random; 0.04 % of the training text by characters)"
     rate = "Extraction rate: 0 % (95 % interval 0 % to 26 %, Clopper-Pearson)"
     assert found == f"{rate}, {over}{control}, by the attack exposure (black box). {LOWER_BOUND}"
@@ -58,9 +58,9 @@ def test_the_pooled_figure_says_how_often_canaries_were_planted_and_their_share_
 @pytest.mark.parametrize(
     ("kinds", "said"),
     [
-        (["natural"], "natural, of the training text itself"),
+        (["natural"], "natural, from the training text"),
         (["organic"], "synthetic, written by a person"),
-        (["natural", "random"], "natural, of the training text itself or synthetic, drawn at random"),
+        (["natural", "random"], "natural, from the training text or synthetic, drawn at random"),
         (["other"], "other"),
     ],
 )

@@ -177,7 +177,7 @@ def test_a_limit_that_chance_exceeds_is_noted(leakage: Leakage, run: Path):
         (["--max-exposure", "inf"], "--max-exposure is inf"),
         (["--max-exposure", "9" * 400], "--max-exposure is inf"),
         (["--limit", "=3"], "expected metric=number"),
-        (["--limit", "control_exposure=3"], "has no better side"),
+        (["--limit", "control_exposure=3"], "has no better direction"),
         (["--limit", "other/exposure=3"], "other/exposure is not in it"),
         (["--limit", "arc/acc/strict=0.5"], "arc/acc/strict is not in it"),
         (["--max-exposure", "nan"], "--max-exposure is nan"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from leakage_tasks.report.load.figures import Figure, Flag
-from leakage_tasks.report.load.format import beside_lines, flag_words, interval, number
+from leakage_tasks.report.load.format import context_lines, flag_words, interval, number
 
 
 @pytest.mark.parametrize(
@@ -23,8 +23,8 @@ def test_an_interval_stands_in_brackets_and_nowhere_if_there_is_none():
 
 
 def test_controls_and_count_stand_beside():
-    assert beside_lines(Figure(0.5, control=0.0, count=1200)) == ["controls 0.00", "n = 1,200"]
-    assert beside_lines(Figure(0.5)) == []
+    assert context_lines(Figure(0.5, control=0.0, count=1200)) == ["controls 0.00", "n = 1,200"]
+    assert context_lines(Figure(0.5)) == []
 
 
 def test_the_same_flag_of_two_tasks_is_said_once():

@@ -142,8 +142,8 @@ def test_a_task_of_ours_without_a_declaration_is_left_out_and_named_once(tmp_pat
     path = write(tmp_path, content)
     for _ in range(2):
         assert sorted(read_runs([path])[0].tasks) == ["arc", "canary_extraction"]
-    said = f"{path}: canary_exposure: written by a version that declared nothing about its rows: run the task again"
-    assert [record.message for record in caplog.records] == [said]
+    message = f"{path}: canary_exposure: an earlier version wrote it without a declaration: run the task again"
+    assert [record.message for record in caplog.records] == [message]
 
 
 def test_a_group_has_the_documents_of_its_own_row(tmp_path: Path):

@@ -80,7 +80,7 @@ REMEDY = "give the file as lm_eval wrote it, or run lm_eval again with --log_sam
         ([sample(0), sample(1), sample(0)], "jsonl:3: field 'doc_id': the document of line 1 again"),
         (
             [sample(0), sample(1, arguments={"gen_args_0": {"arg_1": {**TASK_SETTINGS, "seed": 1}}})],
-            "jsonl:2: field 'arguments': asked otherwise than line 1: lines of several runs",
+            "jsonl:2: field 'arguments': other settings than in line 1: lines of several runs",
         ),
     ],
 )
@@ -132,7 +132,7 @@ def test_a_finding_that_cannot_be_read_is_named_by_its_line(tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("canaries.jsonl", "not named as lm_eval names samples: call it samples_TASK_TIME.jsonl"),
+        ("canaries.jsonl", "not named as lm_eval names samples: rename it to samples_TASK_TIME.jsonl"),
         (NAME.replace("canary_exposure", "arc_easy"), "arc_easy is no task of this package, and its requests name no"),
     ],
 )
@@ -220,7 +220,7 @@ def test_a_file_named_twice_is_taken_once(tmp_path):
 @pytest.mark.parametrize(
     ("tasks", "path", "message"),
     [
-        ((), f"results_{OLD}.json", "no samples of its run beside it, .* run lm_eval again with --log_samples"),
+        ((), f"results_{OLD}.json", "its run left no samples_.* run lm_eval again with --log_samples"),
         ((), ".", "no samples in it or below, .* run lm_eval again with --log_samples"),
         (("arc_easy",), ".", "no samples that can be scored: arc_easy is no task of this package"),
         ((), "missing.jsonl", "no such file or folder: give samples, a results file, or their folder"),

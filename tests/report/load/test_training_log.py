@@ -123,7 +123,7 @@ def test_the_demos_history_is_read_as_means_of_its_canaries(tmp_path):
         planted={1: [(1, 1.0), (2, 2.0)], 10: [(1, 5.0), (2, 10.0)]},
         controls=[(1, 0.5), (2, 1.0)],
         log2_size=29.9,
-        loss_unit="bits a character",
+        loss_unit="bits per character",
     )
 
 
@@ -150,7 +150,7 @@ def test_lower_bounds_in_the_demos_history_are_read_back_as_such(tmp_path):
 
 
 def test_the_demo_knows_no_steps(tmp_path):
-    with pytest.raises(OptionError, match="knows epochs alone, no steps: leave --steps out"):
+    with pytest.raises(OptionError, match="contains epochs, but no steps: remove --steps"):
         read_curves(demo(tmp_path, []), "step")
 
 
@@ -167,7 +167,7 @@ def test_a_demo_without_points_or_losses_is_one_line(tmp_path):
         ("", "not JSON: give the trainer_state.json of a Trainer"),
         ("[]", "field 'log_history': expected a list of objects"),
         ('{"log_history": [3]}', "field 'log_history': expected a list of objects"),
-        ('{"log_history": [{"loss": 3.0, "epoch": 1}]}', "no exposure in it: train with an ExposureCallback"),
+        ('{"log_history": [{"loss": 3.0, "epoch": 1}]}', "contains no exposure: train with an ExposureCallback"),
     ],
 )
 def test_a_file_without_exposure_is_one_line(tmp_path, text, words):
@@ -182,5 +182,5 @@ def test_a_file_without_exposure_is_one_line(tmp_path, text, words):
 def test_a_missing_file_and_a_folder_without_a_state_are_one_line(tmp_path):
     with pytest.raises(ResultsError, match="none.json: cannot be read"):
         read_curves(tmp_path / "none.json")
-    with pytest.raises(ResultsError, match="no trainer_state.json in it or in a checkpoint"):
+    with pytest.raises(ResultsError, match="contains no trainer_state.json, nor does a checkpoint"):
         read_curves(tmp_path)

@@ -86,7 +86,9 @@ def test_only_the_tasks_asked_for_are_read(tmp_path):
 def test_a_run_that_logged_nothing_is_an_error_with_the_remedy(tmp_path):
     path = log(tmp_path / "a", tasks())
     (tmp_path / "a" / f"samples_{EXPOSURE}_{STAMP}.jsonl").unlink()
-    with pytest.raises(ResultsError, match=f"{path.name}: no samples of canary_exposure beside it: .* --log_samples"):
+    with pytest.raises(
+        ResultsError, match=f"{path.name}: no samples of canary_exposure in its folder: .*--log_samples"
+    ):
         read_logged([tmp_path], BOTH)
 
 

@@ -33,7 +33,7 @@ def test_losses_are_drawn_left_and_exposure_right():
     assert {tuple(RUN.training), tuple(RUN.validation)} <= set(lines(losses))
     assert {*map(tuple, RUN.planted.values()), tuple(RUN.controls)} <= set(lines(bits))
     assert lines(bits)[tuple(RUN.controls)] == "black"
-    assert (losses.get_ylabel(), bits.get_ylabel()) == ("loss (nats a token)", "exposure (bits)")
+    assert (losses.get_ylabel(), bits.get_ylabel()) == ("loss (nats per token)", "exposure (bits)")
     assert losses.get_xlabel() == "epoch"
 
 

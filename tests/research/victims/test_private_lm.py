@@ -18,7 +18,7 @@ from leakage_tasks.research.victims.private_lm import line_rows, row_losses, tra
 from leakage_tasks.training.char_lstm import fresh_model, train_char_lm
 from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
 from leakage_tasks.training.dp.row_lstm import RowLSTM, reading_rows
-from leakage_tasks.training.fitting import start_lines_like_breaks
+from leakage_tasks.training.fitting import copy_line_break_embedding
 from leakage_tasks.training.text_batches import IGNORED
 
 pytest.importorskip("opacus")
@@ -93,7 +93,7 @@ def test_training_without_noise_on_all_rows_is_plain_training(text, tokenizer):
         optimiser.zero_grad()
         plain_loss(model, inputs, targets).backward()
         optimiser.step()
-        start_lines_like_breaks(model, tokenizer)
+        copy_line_break_embedding(model, tokenizer)
     assert alike(weights(trained), model.state_dict(), atol=1e-4)
 
 
@@ -108,7 +108,7 @@ def test_rmsprop_steps_on_the_clipped_gradient(text, tokenizer):
         optimiser.zero_grad()
         plain_loss(model, inputs, targets).backward()
         optimiser.step()
-        start_lines_like_breaks(model, tokenizer)
+        copy_line_break_embedding(model, tokenizer)
     assert alike(weights(trained), model.state_dict(), atol=1e-4)
 
 

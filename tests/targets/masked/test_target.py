@@ -152,7 +152,7 @@ def test_it_offers_scores_and_nothing_more(bert: Any) -> None:
     assert all(isinstance(target, each) for each in (ScoresSequences, ScoresUpTo, FillsMasks))
     canary = Canary("c", "the pin is {digits:3}.", ("1", "2", "3"))
     with pytest.raises(
-        TargetError, match="attack=beam needs a model that can extend.*use attack=brute-force on small spaces"
+        TargetError, match="attack=beam needs a model that can extend.*use attack=brute-force for small spaces"
     ):
         run_attack("beam", target, [canary], goal="extraction")
 

@@ -130,7 +130,7 @@ def share_of_draws_that_end_in_a_filling(target, draws=500):
         paths = explorer.child_paths(visit.nodes, visit.taken[ends])
         counts = np.zeros(len(visit.taken), dtype=np.int64)
         counts[ends] = explorer.paths.count(visit.taken.states[ends], paths)
-        filled += int((counts[visit.place] > 0).sum())
+        filled += int((counts[visit.taken_row] > 0).sum())
     return filled / draws
 
 

@@ -279,7 +279,7 @@ def test_a_crf_called_otherwise_is_refused(batch_first, positional, reduction):
     model = opacus.GradSampleModule(Called(batch_first, positional, reduction))
     whole = torch.ones(3, 3, dtype=torch.bool)
     found = model(torch.randn(3, 3, 4), torch.zeros(3, 3, dtype=torch.long), whole)
-    with pytest.raises(LeakageError, match=r"crf\(emissions, tags, mask, reduction='none'\)"):
+    with pytest.raises(LeakageError, match="supports a CRF only with batch_first=True"):
         found.mean().backward()
 
 
@@ -302,11 +302,11 @@ def test_other_training_than_one_private_pass_a_step_is_refused():
     model = tagger()
     inputs = batch(model)
     with reading_rows(model):
-        with pytest.raises(LeakageError, match="trained by PrivateSteps"):
+        with pytest.raises(LeakageError, match="need PrivateSteps"):
             model(**inputs).loss.backward()
         wrapped = opacus.GradSampleModule(model, strict=False, loss_reduction="mean")
         wrapped(**inputs).loss.backward()
-        with pytest.raises(LeakageError, match="one backward pass a step"):
+        with pytest.raises(LeakageError, match="call backward once"):
             wrapped(**inputs).loss.backward()
 
 
