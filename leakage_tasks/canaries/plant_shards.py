@@ -23,7 +23,7 @@ from leakage_tasks.canaries.shard_work import (
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of_all, sidecar_path, write_sidecar
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.partial_results import keeping_folder
+from leakage_tasks.core.partial_results import parts_folder
 from leakage_tasks.core.permissions import open_to_readers
 from leakage_tasks.core.workers import workers
 from leakage_tasks.data import Layout, format_of, overlap
@@ -46,16 +46,16 @@ def plant_shards(
     """
     output = job.output.absolute()
     _check(job, shards)
-    state = keeping_folder(state_of(output))
+    state = parts_folder(state_of(output))
     places = [ShardPlace(name, shards.path(name).absolute(), output / name, state, job.wanted) for name in shards.names]
     make_folders(output, shards.names, shards.root)
     copies = {canary.id: canary.repetitions for canary in planted}
-    with workers(len(places), jobs, dask) as each_of:
-        known: list[Known] = each_of(count, places)
+    with workers(len(places), jobs, dask) as map_call:
+        known: list[Known] = map_call(count, places)
         _check_alike(places, known)
         rows = [one.rows for one in known]
         gaps = gaps_of(copies, sum(rows), stream_of(job.seed, None))
-        done: list[Written] = each_of(plant_one, _tasks(job, places, known, deal(gaps, rows), canaries, planted))
+        done: list[Written] = map_call(plant_one, _tasks(job, places, known, deal(gaps, rows), canaries, planted))
     record = _record(job, shards, known, done, planted, canaries)
     heights = {name: height for one in done for name, height in one.heights.items()}
     record = replace(record, heights=heights or None)
@@ -106,7 +106,7 @@ def _record(
     layout = Layout(sum(one.rows for one in known), (), first.text, first.label, chat=first.chat)
     layout.shape = shape_called(first.shape)
     layout = layout.for_copies(shards.root, job.wanted)
-    each_of: dict[str, dict[str, Any]] = {
+    map_call: dict[str, dict[str, Any]] = {
         name: {
             "rows": one.rows,
             "input_sha256": one.input_sha256,
@@ -116,7 +116,7 @@ def _record(
         for name, one, written in zip(shards.names, known, done, strict=True)
     }
     before, after = (
-        sha256_of_all({name: hashes[part] for name, hashes in each_of.items()})
+        sha256_of_all({name: hashes[part] for name, hashes in map_call.items()})
         for part in ("input_sha256", "output_sha256")
     )
     characters = sum(one.characters for one in known)
@@ -124,7 +124,7 @@ def _record(
     copies = {canary.id: canary.repetitions for canary in planted}
     job.__dict__["kind"] = kind
     record = job.record(layout, (before, manifest_hash(canaries), after), copies, characters, {})
-    return replace(record, input=shards.called, split=shards.split, shards=each_of)
+    return replace(record, input=shards.called, split=shards.split, shards=map_call)
 
 
 def _check(job: PlantJob, shards: Shards) -> None:

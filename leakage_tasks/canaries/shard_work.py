@@ -18,7 +18,7 @@ from leakage_tasks.canaries.places import Gap
 from leakage_tasks.canaries.sidecar import sha256_of
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.partial_results import keep, kept
+from leakage_tasks.core.partial_results import load_part, save_part
 from leakage_tasks.core.stable_inputs import changed, unchanged
 from leakage_tasks.data import Columns, Layout, format_of
 
@@ -62,14 +62,14 @@ def count(place: ShardPlace) -> Known:
         stamp = _stamp(place.source)
         digest = sha256_of(place.source)
         key = ["count", digest, asdict(place.wanted)]
-        if (earlier := kept(state, key)) is not None:
+        if (earlier := load_part(state, key)) is not None:
             return Known(**earlier, stamp=stamp, again=True)
         kind = format_of(place.source)
         layout = kind.survey(place.source, place.wanted)
         characters = kind.characters(place.source, layout, place.wanted)
     found = {name: getattr(layout, name) for name in ("rows", "text", "label", "chat", "labels", "unpacked_sha256")}
     found |= {"characters": characters, "input_sha256": digest, "shape": layout.shape and layout.shape.name}
-    keep(state, key, found)
+    save_part(state, key, found)
     return Known(**found, layout=layout, stamp=stamp)
 
 
@@ -115,13 +115,13 @@ def plant_one(task: ShardPlanting) -> Written:
             kind.write(place.source, beside, layout, place.wanted, points)
             digest = sha256_of(beside)
             _check_stamp(task)
-    keep(state, key, {"output_sha256": digest, "heights": heights})
+    save_part(state, key, {"output_sha256": digest, "heights": heights})
     return Written(digest, heights)
 
 
 def written_before(state: Path, key: Any, output: Path) -> Written | None:
     """What an earlier run wrote, if it is still there."""
-    earlier = kept(state, key)
+    earlier = load_part(state, key)
     if earlier is None or not output.is_file() or sha256_of(output) != earlier["output_sha256"]:
         return None
     return Written(**earlier, again=True)

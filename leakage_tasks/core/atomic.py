@@ -10,17 +10,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.core.permissions import give_rights
-from leakage_tasks.core.signal_cleanup import PREFIX, SUFFIX, ended_in_order, workshop
+from leakage_tasks.core.permissions import copy_permissions
+from leakage_tasks.core.signal_cleanup import PREFIX, SUFFIX, cleanup_on_signals, private_folder
 
-_EXCHANGE, _HERE = 2, -100
-_OF_TOOLS = (".git", ".venv", "node_modules")
-_ROOM = "make room for it"
+_EXCHANGE, _CURRENT_FOLDER = 2, -100
+_TOOL_FOLDERS = (".git", ".venv", "node_modules")
+_FREE_SPACE = "free disk space"
 _REMEDIES = {
-    errno.ENOSPC: _ROOM,
-    errno.EDQUOT: _ROOM,
+    errno.ENOSPC: _FREE_SPACE,
+    errno.EDQUOT: _FREE_SPACE,
     errno.EFBIG: "raise the limit (ulimit -f)",
-    errno.EROFS: "choose another place",
+    errno.EROFS: "choose another path",
     errno.EIO: "choose another disk",
 }
 """Remedies by the system error that stops a write."""
@@ -41,12 +41,12 @@ def replacing(path: str | Path, *, like: Path | None = None, private: bool = Fal
     """
     final = check_place(path)
     try:
-        with ended_in_order(), workshop(final.parent) as folder:
-            beside = folder / final.name
-            yield beside
-            give_rights(beside, like if like is not None and like.exists() else final, private)
-            _sync(beside)
-            _take_place(beside, final)
+        with cleanup_on_signals(), private_folder(final.parent) as folder:
+            temporary = folder / final.name
+            yield temporary
+            copy_permissions(temporary, like if like is not None and like.exists() else final, private)
+            _sync(temporary)
+            _move_to(temporary, final)
             _sync_folder(final.parent)
     except LeakageError:
         raise
@@ -59,8 +59,8 @@ def replacing(path: str | Path, *, like: Path | None = None, private: bool = Fal
 
 def write_text(path: str | Path, text: str, *, private: bool = False, errors: str = "strict") -> None:
     """Write a UTF-8 file as :func:`replacing` does; ``errors`` says how to handle characters that cannot be encoded."""
-    with replacing(path, private=private) as beside:
-        beside.write_text(text, encoding="utf-8", errors=errors, newline="")
+    with replacing(path, private=private) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors=errors, newline="")
 
 
 def failure_of(error: Exception, path: str | Path, folder: Path) -> str | None:
@@ -68,15 +68,15 @@ def failure_of(error: Exception, path: str | Path, folder: Path) -> str | None:
 
     Libraries in other languages raise their own errors, which name the system's error or have it as their cause.
     """
-    chain = [each for each in (error, error.__cause__, error.__context__) if each is not None]
+    chain = [cause for cause in (error, error.__cause__, error.__context__) if cause is not None]
     for code, remedy in _REMEDIES.items():
-        if any(getattr(each, "errno", None) == code or os.strerror(code) in str(each) for each in chain):
+        if any(getattr(cause, "errno", None) == code or os.strerror(code) in str(cause) for cause in chain):
             return f"{path}: cannot be written ({os.strerror(code)}): {remedy}"
     if not isinstance(error, OSError):
         return None
     if isinstance(error.filename, str) and not Path(error.filename).absolute().is_relative_to(folder.absolute()):
         return f"{error.filename}: {error.strerror}: check the path"
-    return f"{path}: cannot be written ({error.strerror or error}): choose another place"
+    return f"{path}: cannot be written ({error.strerror or error}): choose another path"
 
 
 def check_place(path: str | Path, error: type[LeakageError] = LeakageError) -> Path:
@@ -86,21 +86,21 @@ def check_place(path: str | Path, error: type[LeakageError] = LeakageError) -> P
     """
     try:
         if b"\0" in os.fsencode(path):
-            raise ValueError("a NUL in it")
+            raise ValueError("contains NUL")
         final = Path(path)
         final = final.resolve() if final.is_symlink() else final
-        there = final.exists()
+        exists = final.exists()
     except (OSError, RuntimeError, ValueError):
-        raise error(f"{str(path)!r}: cannot be written (no such place can be): choose another place") from None
+        raise error(f"{str(path)!r}: cannot be written (no such path can exist): choose another path") from None
     if not final.name or (final.is_dir() and Path.cwd().is_relative_to(final.resolve())):
-        raise error(f"{str(path)!r}: cannot be written (the current folder, or one above): choose another place")
+        raise error(f"{str(path)!r}: cannot be written (the current folder, or one above): choose another path")
     if not final.parent.is_dir():
         raise error(f"{path}: cannot be written (no folder {str(final.parent)!r}): make it first")
     if not os.access(final.parent, os.W_OK):
-        raise error(f"{path}: cannot be written (no right to write there): choose another place")
-    if there and not (final.is_file() or final.is_dir()):
+        raise error(f"{path}: cannot be written (no right to write there): choose another path")
+    if exists and not (final.is_file() or final.is_dir()):
         # Renaming onto a device such as /dev/null would remove the device for every user.
-        raise error(f"{path}: cannot be written (neither a file nor a folder): choose another place")
+        raise error(f"{path}: cannot be written (neither a file nor a folder): choose another path")
     return final
 
 
@@ -113,7 +113,7 @@ def leftovers(folder: Path, deep: int = 8) -> Iterator[Path]:
                 continue
             if is_leftover(path.name):
                 yield path
-            elif deep and path.name not in _OF_TOOLS:
+            elif deep and path.name not in _TOOL_FOLDERS:
                 yield from leftovers(path, deep - 1)
 
 
@@ -125,8 +125,8 @@ def is_leftover(name: str) -> bool:
 def _sync(path: Path) -> None:
     """Sync a file, or a folder with all its files, to disk."""
     if path.is_dir():
-        for each in path.iterdir():
-            _sync(each)
+        for entry in path.iterdir():
+            _sync(entry)
         _sync_folder(path)
     elif path.is_file():
         with path.open("rb") as file:
@@ -143,20 +143,23 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _take_place(beside: Path, final: Path) -> None:
-    if not (beside.is_dir() and final.is_dir()):
-        os.replace(beside, final)
-    elif not _exchanged(beside, final):
-        older = beside.with_name("older")
+def _move_to(temporary: Path, final: Path) -> None:
+    if not (temporary.is_dir() and final.is_dir()):
+        os.replace(temporary, final)
+    elif not _swap(temporary, final):
+        older = temporary.with_name("older")
         os.replace(final, older)
         try:
-            os.replace(beside, final)
+            os.replace(temporary, final)
         except BaseException:
             os.replace(older, final)
             raise
 
 
-def _exchanged(one: Path, other: Path) -> bool:
+def _swap(first: Path, second: Path) -> bool:
     """Swap two paths in a single system call, so that both always exist; return False if the system cannot do this."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
-    return rename is not None and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+    return (
+        rename is not None
+        and rename(_CURRENT_FOLDER, os.fsencode(first), _CURRENT_FOLDER, os.fsencode(second), _EXCHANGE) == 0
+    )

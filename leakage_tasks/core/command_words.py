@@ -20,7 +20,7 @@ _CREDENTIAL = re.compile(
 _TOKEN = re.compile(r"\b(hf_|sk-|ghp_)\w[\w-]{15,}|(?<=://)[^/\s@]+(?=@)")
 
 
-def settings(values: Mapping[str, Any]) -> str:
+def join_values(values: Mapping[str, Any]) -> str:
     """Return ``name=value,…`` if the harness would parse that back to equal values, else JSON."""
     if all(_KEY.fullmatch(name) and _is_plain(value) for name, value in values.items()):
         return ",".join(f"{name}={value}" for name, value in values.items())
@@ -34,10 +34,10 @@ def _is_plain(value: Any) -> bool:
         return value >= 0
     if not isinstance(value, str) or not _PLAIN.fullmatch(value) or value.lower() in ("true", "false"):
         return False
-    return not _reads_otherwise(value)
+    return not _parses_to_other_value(value)
 
 
-def _reads_otherwise(text: str) -> bool:
+def _parses_to_other_value(text: str) -> bool:
     """Return True if the harness would parse ``text`` as a value other than this text."""
     for read in (float, ast.literal_eval):
         try:
@@ -51,15 +51,15 @@ def _reads_otherwise(text: str) -> bool:
 def masked(name: str, value: Any) -> Any:
     """Return the value of option ``name`` with passwords and keys masked, including the passwords of nested options."""
     if isinstance(value, dict):
-        return {each: masked(str(each) if not _CREDENTIAL.search(name) else name, v) for each, v in value.items()}
+        return {key: masked(str(key) if not _CREDENTIAL.search(name) else name, v) for key, v in value.items()}
     if isinstance(value, list):
-        return [masked(name, each) for each in value]
+        return [masked(name, item) for item in value]
     if not isinstance(value, str):
         return value
     return HIDDEN if value and _CREDENTIAL.search(name) else _TOKEN.sub(HIDDEN, value)
 
 
-def masked_settings(text: str, option: str = "") -> str:
+def masked_values(text: str, option: str = "") -> str:
     """Mask passwords and keys in the value of ``option``: JSON, ``name=value,…`` or other text.
 
     The whole value is masked if the name of the option matches a credential, or if it is invalid JSON. A part between

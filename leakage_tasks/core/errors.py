@@ -44,8 +44,8 @@ class LeakageError(Exception):
         spelling: Spelling = on_command_line,
     ) -> None:
         self.subject, self.problem, self.remedy, self.option = subject, problem, remedy, option
-        told = remedy.format(spelling(option)) if option else remedy
-        super().__init__(one_line(str(message) or ": ".join(part for part in (subject, problem, told) if part)))
+        advice = remedy.format(spelling(option)) if option else remedy
+        super().__init__(one_line(str(message) or ": ".join(part for part in (subject, problem, advice) if part)))
 
     def spelled(self, spelling: Spelling, kind: type[Error]) -> Error:
         """Return this error as another class, with its option spelled by ``spelling``."""
@@ -57,9 +57,13 @@ def one_line(text: str) -> str:
     """Return ``text`` with control characters escaped and, if it is too long, with its middle cut out."""
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]}{CUT}{text[-LONGEST // 2 :]}"
-    told = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+    escaped = "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
     # Escapes are longer than the characters that they replace.
-    return told if len(told) <= LONGEST + len(CUT) else f"{told[: LONGEST // 2]}{CUT}{told[-LONGEST // 2 :]}"
+    return (
+        escaped if len(escaped) <= LONGEST + len(CUT) else f"{escaped[: LONGEST // 2]}{CUT}{escaped[-LONGEST // 2 :]}"
+    )
 
 
 class SpaceError(LeakageError):
@@ -100,12 +104,12 @@ class ForwardPassError(ReadingError):
     def of(cls, model: str, kind: str, words: str) -> ForwardPassError:
         """Return the error for an exception of class ``kind`` with the message ``words`` in the forward pass of
         ``model``."""
-        said = f"the forward pass of {model} failed"
+        problem = f"the forward pass of {model} failed"
         remedy = "see whether the model reads a text by itself in plain transformers"
         shown = f"{kind}: {words}" if words != kind else kind
         return cls(
-            f"{said} ({shown}): {remedy}; LM_EVAL_LEAKAGE_DEBUG=1 shows the traceback",
-            f"{said} ({kind}, of which no more is shown, as it may hold somebody's text): {remedy}",
+            f"{problem} ({shown}): {remedy}; LM_EVAL_LEAKAGE_DEBUG=1 shows the traceback",
+            f"{problem} ({kind}, of which no more is shown, as it may hold somebody's text): {remedy}",
         )
 
 
@@ -115,14 +119,14 @@ class MissingEmbeddingError(ReadingError):
     @classmethod
     def of(cls, token: str, number: int, embeddings: int, where: str) -> MissingEmbeddingError:
         """Return the error for ``token`` with id ``number`` in ``where``; the model has ``embeddings`` embeddings."""
-        said = f"has no embedding, as the model has {embeddings} (ids 0 to {embeddings - 1})"
+        problem = f"has no embedding, as the model has {embeddings} (ids 0 to {embeddings - 1})"
         remedy = (
             "name the tokenizer that the model was trained with, tokenizer=… in --model_args, or call "
             "model.resize_token_embeddings(len(tokenizer)) before training"
         )
         return cls(
-            f"{where}: the token {token!r} (id {number}) {said}: {remedy}",
-            f"{where}: one of its tokens {said}: {remedy}",
+            f"{where}: the token {token!r} (id {number}) {problem}: {remedy}",
+            f"{where}: one of its tokens {problem}: {remedy}",
         )
 
 

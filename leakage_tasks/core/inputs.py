@@ -19,7 +19,7 @@ MOST = 1 << 30
 WAIT = 5.0
 """Seconds to wait for the first byte of a named pipe."""
 _BLOCK = 1 << 20
-_GIVEN = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+_SHELL_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 """Paths of pipes that the shell created for this process; these have no time limit."""
 _PIPED: dict[tuple[int, int], bytes] = {}
 """Content of shell pipes by device and inode, since a pipe can be read only once and several tasks may need it."""
@@ -34,12 +34,12 @@ def read_bytes(path: str | Path) -> bytes:
     mode, key = status.st_mode, (status.st_dev, status.st_ino)
     if stat.S_ISSOCK(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         raise OSError(errno.EINVAL, "a device or socket, expected a file", str(path))
-    given = str(path).startswith(_GIVEN)
-    piped = given and stat.S_ISFIFO(mode)
+    from_shell = str(path).startswith(_SHELL_PIPES)
+    piped = from_shell and stat.S_ISFIFO(mode)
     if piped and key in _PIPED:
         return _PIPED[key]
-    with open(path, "rb") if given or not stat.S_ISFIFO(mode) else os.fdopen(_awaited(path), "rb") as file:
-        content = _up_to(MOST + 1, file.read)
+    with open(path, "rb") if from_shell or not stat.S_ISFIFO(mode) else os.fdopen(_open_pipe(path), "rb") as file:
+        content = _read_up_to(MOST + 1, file.read)
     if len(content) > MOST:
         raise OSError(errno.EFBIG, "more than 1 GiB, expected a smaller file", str(path))
     if piped:
@@ -98,7 +98,7 @@ def json_fault(error: json.JSONDecodeError) -> JSONFault:
     return JSONFault(error.msg.removesuffix(" at"), error.lineno, error.colno)
 
 
-def _awaited(pipe: str | Path) -> int:
+def _open_pipe(pipe: str | Path) -> int:
     """Return a descriptor of a pipe that has a writer. It is also used to read, since closing it would stop the
     writer."""
     descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
@@ -109,7 +109,7 @@ def _awaited(pipe: str | Path) -> int:
     return descriptor
 
 
-def _up_to(most: int, read: Callable[[int], bytes]) -> bytes:
+def _read_up_to(most: int, read: Callable[[int], bytes]) -> bytes:
     content = bytearray()
     while len(content) < most and (block := read(min(_BLOCK, most - len(content)))):
         content += block

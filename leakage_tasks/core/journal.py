@@ -23,7 +23,7 @@ from typing import Any
 from leakage_tasks.core.atomic import failure_of, write_text
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json, read_bytes
-from leakage_tasks.core.own_folder import MARKER
+from leakage_tasks.core.output_folder import MARKER
 from leakage_tasks.core.signal_cleanup import PREFIX
 
 FORMAT = "1"
@@ -43,22 +43,22 @@ class Journal:
         self.folder = folder
         self._file: int | None = None
         self._name = folder
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Append a record and sync it to disk. Raises LeakageError and leaves the file as it was before."""
         line = json.dumps(record, allow_nan=False).encode() + b"\n"
-        with self._turn:
+        with self._lock:
             try:
                 self._write(line)
             except OSError as error:
                 # The journal's file is the cause, even if the system's error names another path.
                 problem = failure_of(OSError(error.errno, error.strerror), self._name, self.folder)
-                raise LeakageError(f"{problem}, then run again: what was found before is kept") from None
+                raise LeakageError(f"{problem}, then run again: earlier records are kept") from None
 
     def _write(self, line: bytes) -> None:
         if self._file is None:
-            self._file = self._made()
+            self._file = self._new_file()
             weakref.finalize(self, os.close, self._file)
         before = os.fstat(self._file).st_size
         try:
@@ -71,7 +71,7 @@ class Journal:
                 os.ftruncate(self._file, before)
             raise
 
-    def _made(self) -> int:
+    def _new_file(self) -> int:
         """Create a new file and lock it while it is open, so that no other process removes it."""
         while True:
             self._name = self.folder / f"findings-{time.time_ns()}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
@@ -120,11 +120,11 @@ def _is_new(folder: Path) -> bool:
     user."""
     if folder.stat().st_uid != os.geteuid():
         raise LeakageError(f"resume={folder}: belongs to another user, whose records are not taken: choose your own")
-    there = sorted(path.name for path in folder.iterdir() if not path.name.startswith(PREFIX))
-    if MARKER not in there:
-        if there:
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith(PREFIX))
+    if MARKER not in names:
+        if names:
             raise LeakageError(
-                f"resume={folder}: holds {there[0]!r}, and no sign that '{COMMAND}' wrote it: choose a new or empty "
+                f"resume={folder}: holds {names[0]!r}, and no sign that '{COMMAND}' wrote it: choose a new or empty "
                 "folder"
             )
         return True
@@ -140,7 +140,7 @@ def _is_new(folder: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Kept:
+class JournalFile:
     """The records of one file in order, and the number of lines that are torn by a kill or damaged."""
 
     file: Path
@@ -148,20 +148,20 @@ class Kept:
     torn: int
 
 
-def kept(folder: Path) -> Iterator[Kept]:
+def journal_files(folder: Path) -> Iterator[JournalFile]:
     """Return the content of each file of a journal, oldest first. Raises LeakageError if a file is unreadable."""
     for file in sorted(folder.glob(FILES)):
         try:
-            found = _read(file)
+            journal_file = _read(file)
         except FileNotFoundError:
             # Another process pruned it after it was listed.
             continue
         except OSError as error:
             raise LeakageError(f"{file}: cannot be read ({error.strerror}): check its rights") from None
-        yield found
+        yield journal_file
 
 
-def _read(file: Path) -> Kept:
+def _read(file: Path) -> JournalFile:
     *lines, rest = read_bytes(file).split(b"\n")
     # A last line without a line end is torn, even if it can be parsed.
     records, torn = [], int(bool(rest))
@@ -174,7 +174,7 @@ def _read(file: Path) -> Kept:
             records.append(record)
         else:
             torn += 1
-    return Kept(file, records, torn)
+    return JournalFile(file, records, torn)
 
 
 @dataclass(frozen=True)
@@ -191,20 +191,20 @@ def prune(folder: Path, wanted: Callable[[Record], bool]) -> Pruned:
     empty."""
     gone = torn = busy = 0
     for file in sorted(folder.glob(FILES)):
-        held = os.open(file, os.O_RDWR | os.O_NOFOLLOW)
+        descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW)
         try:
-            if not _locked(held, wait=False):
+            if not _locked(descriptor, wait=False):
                 busy += 1
                 continue
-            found = _read(file)
-            left = [record for record in found.records if wanted(record)]
-            gone, torn = gone + len(found.records) - len(left), torn + found.torn
+            journal_file = _read(file)
+            left = [record for record in journal_file.records if wanted(record)]
+            gone, torn = gone + len(journal_file.records) - len(left), torn + journal_file.torn
             if not left:
                 file.unlink()
-            elif found.torn or len(left) < len(found.records):
+            elif journal_file.torn or len(left) < len(journal_file.records):
                 write_text(file, "".join(json.dumps(record) + "\n" for record in left), private=True)
         finally:
-            os.close(held)
+            os.close(descriptor)
     return Pruned(gone, torn, busy)
 
 

@@ -17,7 +17,7 @@ class Unanswered(NamedTuple):
     first: bool
 
 
-def unanswered(reason: str) -> str:
+def null_result(reason: str) -> str:
     """Return the JSON text that replaces an answer."""
     return json.dumps({FIELD: reason})
 
@@ -29,7 +29,7 @@ def reason_of(answer: Any) -> str | None:
     return str(json.loads(answer)[FIELD])
 
 
-def agreed(lm: Any, reasons: Sequence[str | None]) -> list[Unanswered | None]:
+def share_failures(lm: Any, reasons: Sequence[str | None]) -> list[Unanswered | None]:
     """Combine the failures of all processes; return the failure at each index, or None if every process has an answer.
 
     A result row uses the documents of all processes, so an answer that one process lacks is missing on all of them. A
@@ -39,8 +39,12 @@ def agreed(lm: Any, reasons: Sequence[str | None]) -> list[Unanswered | None]:
         return []
     import torch
 
-    own = torch.tensor([reason is not None for reason in reasons], dtype=torch.int64)
-    failed = own[None] if lm.world_size == 1 else lm.all_gather(own.to(lm.device)).cpu().reshape(lm.world_size, -1)
+    local_failures = torch.tensor([reason is not None for reason in reasons], dtype=torch.int64)
+    failed = (
+        local_failures[None]
+        if lm.world_size == 1
+        else lm.all_gather(local_failures.to(lm.device)).cpu().reshape(lm.world_size, -1)
+    )
     return [
         Unanswered(reason or ELSEWHERE, lm.rank == column.index(1)) if any(column) else None
         for reason, column in zip(reasons, failed.T.tolist(), strict=True)

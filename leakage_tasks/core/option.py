@@ -47,9 +47,9 @@ class Option:
     def __post_init__(self) -> None:
         fits = self.default is None or self.type in (object, list) or isinstance(self.default, self._types)
         if not fits or (isinstance(self.default, bool) and self.type not in (bool, object)):
-            found = type(self.default).__name__
+            type_name = type(self.default).__name__
             raise OptionError(
-                f"option {self.name!r}: its default {self.default!r} is {found}, expected {self.type.__name__}: "
+                f"option {self.name!r}: its default {self.default!r} is {type_name}, expected {self.type.__name__}: "
                 "declare another type or default"
             )
         self.checked(self.default)
@@ -86,23 +86,23 @@ class Option:
         type."""
         if value is None:
             return None
-        place = f"{source} {self.name}".lstrip()
+        label = f"{source} {self.name}".lstrip()
         wanted = self.type
         if wanted is float and isinstance(value, int) and not isinstance(value, bool):
             try:
                 return float(value)
             except OverflowError:
-                raise OptionError(f"{place}: too large a number: expected one below 1e308") from None
+                raise OptionError(f"{label}: too large a number: expected one below 1e308") from None
         if wanted is str:
             if isinstance(value, (bool, dict, list)):
-                raise OptionError(f"{place}={value!r}: expected text")
+                raise OptionError(f"{label}={value!r}: expected text")
             return str(value)
         if wanted is list:
-            return _numbers(place, self.name, value)
+            return _numbers(label, self.name, value)
         if wanted is int and isinstance(value, float) and value.is_integer():
             return int(value)
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-            raise OptionError(f"{place}={value!r}: expected {wanted.__name__}")
+            raise OptionError(f"{label}={value!r}: expected {wanted.__name__}")
         return value
 
 
@@ -126,8 +126,8 @@ def options_of(record: type) -> dict[str, Option]:
     """Return the options that a dataclass declares, by name; types and choices come from the annotations of the
     fields."""
     hints = get_type_hints(record)
-    found = [field for field in dataclasses.fields(record) if "option" in field.metadata]
-    return by_name(_option(each.name, hints[each.name], each.default, each.metadata["option"]) for each in found)
+    entries = [field for field in dataclasses.fields(record) if "option" in field.metadata]
+    return by_name(_option(entry.name, hints[entry.name], entry.default, entry.metadata["option"]) for entry in entries)
 
 
 def by_name(options: Iterable[Option]) -> dict[str, Option]:
@@ -135,16 +135,18 @@ def by_name(options: Iterable[Option]) -> dict[str, Option]:
     return {option.name: option for option in options}
 
 
-def resolved(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, Any]:
+def resolved(options: Iterable[Option], user_values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a value for each option: the given value, parsed and checked, or the default.
 
     Raises OptionError for an invalid value and MissingOption for a required option without a value.
     """
-    found = {option.name: option.checked(option.read(given.get(option.name, option.default))) for option in options}
-    for each in options:
-        if each.required and found[each.name] is None:
-            raise MissingOption(f"{each.name}=… is missing: it is {each.help}")
-    return found
+    values = {
+        option.name: option.checked(option.read(user_values.get(option.name, option.default))) for option in options
+    }
+    for option in options:
+        if option.required and values[option.name] is None:
+            raise MissingOption(f"{option.name}=… is missing: it is {option.help}")
+    return values
 
 
 def nearest(name: Any, names: Iterable[str], cutoff: float = 0.6) -> str | None:
@@ -154,8 +156,8 @@ def nearest(name: Any, names: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 def near(name: Any, names: Iterable[str]) -> str:
     """Return ``; did you mean …?`` if an entry of ``names`` is similar to ``name``, else an empty text."""
-    found = nearest(name, names)
-    return "" if found is None else f"; did you mean {found!r}?"
+    similar = nearest(name, names)
+    return "" if similar is None else f"; did you mean {similar!r}?"
 
 
 def _option(name: str, hint: Any, default: Any, rest: Mapping[str, Any]) -> Option:
@@ -169,10 +171,10 @@ def _option(name: str, hint: Any, default: Any, rest: Mapping[str, Any]) -> Opti
     )
 
 
-def _numbers(place: str, name: str, value: Any) -> list[int]:
+def _numbers(label: str, name: str, value: Any) -> list[int]:
     """Parse integers from a list or from a text with colons as separators, since a comma would end the option."""
     parts = value if isinstance(value, list) else str(value).split(":")
     try:
         return [int(str(part)) for part in parts]
     except ValueError:
-        raise OptionError(f"{place}={value!r}: expected whole numbers, as in {name}=10:20:30") from None
+        raise OptionError(f"{label}={value!r}: expected whole numbers, as in {name}=10:20:30") from None

@@ -23,8 +23,8 @@ _OWNER = 0o700
 _KEY = "key"
 
 
-def keeping_folder(folder: Path) -> Path:
-    """Create the folder for partial results, accessible only to its owner, or accept an existing one; return its
+def parts_folder(folder: Path) -> Path:
+    """Create the folder for partial results, accessible only to its owner, or accept an existing folder; return its
     absolute path.
 
     Raises LeakageError if it belongs to another user or cannot be created.
@@ -39,25 +39,25 @@ def keeping_folder(folder: Path) -> Path:
     return folder.absolute()
 
 
-def kept(place: Path, key: Any) -> dict[str, Any] | None:
+def load_part(path: Path, key: Any) -> dict[str, Any] | None:
     """Return the result that an earlier run stored at this path under this JSON-compatible key, or None."""
     try:
-        found = parse_json(read_bytes(place))
+        stored = parse_json(read_bytes(path))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and found.pop(_KEY, None) == _hash_of(key) else None
+    return stored if isinstance(stored, dict) and stored.pop(_KEY, None) == _hash_of(key) else None
 
 
-def keep(place: Path, key: Any, found: Mapping[str, Any]) -> None:
+def save_part(path: Path, key: Any, result: Mapping[str, Any]) -> None:
     """Store a result atomically and readable only by its owner. Raises LeakageError if the write fails."""
     try:
-        place.parent.mkdir(_OWNER, parents=True, exist_ok=True)
+        path.parent.mkdir(_OWNER, parents=True, exist_ok=True)
     except OSError as error:
-        raise LeakageError(str(failure_of(error, place, place.parent))) from None
-    write_text(place, json.dumps({_KEY: _hash_of(key), **found}) + "\n", private=True)
+        raise LeakageError(str(failure_of(error, path, path.parent))) from None
+    write_text(path, json.dumps({_KEY: _hash_of(key), **result}) + "\n", private=True)
 
 
-def forget(folder: Path) -> None:
+def delete_parts(folder: Path) -> None:
     """Delete the partial results of a complete run."""
     shutil.rmtree(folder, ignore_errors=True)
 

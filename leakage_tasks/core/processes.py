@@ -51,7 +51,7 @@ class Processes:
     def __init__(self, store: Any, rank: int, size: int) -> None:
         self._store, self.rank, self.size = store, rank, size
         self.part = ""
-        self.meanwhile: Callable[[], None] = _nothing
+        self.while_waiting: Callable[[], None] = _nothing
         self.waited = 0.0
         """Seconds that the last exchange waited for the other processes."""
         self._calls = 0
@@ -62,9 +62,9 @@ class Processes:
     def call(self) -> Iterator[None]:
         """Run a block that all processes execute; an error in it is reported to the other processes."""
         self._calls += 1
-        self.part, self.meanwhile, self._lost = "", _nothing, ""
+        self.part, self.while_waiting, self._lost = "", _nothing, ""
         done = threading.Event()
-        alive = threading.Thread(target=self._live, args=(done,), daemon=True)
+        alive = threading.Thread(target=self._send_heartbeats, args=(done,), daemon=True)
         alive.start()
         try:
             yield
@@ -79,38 +79,40 @@ class Processes:
 
     def count(self, name: str, more: int = 1) -> int:
         """Add ``more`` to a counter that all processes share, and return its value."""
-        with self._reaching():
+        with self._store_errors():
             return int(self._store.add(self._key(name), more))
 
     def exchange(self, name: str, text: str) -> list[str]:
         """Share ``text`` with all processes and return the texts of all processes, ordered by rank.
 
-        Waits for all processes and calls ``meanwhile`` repeatedly, which is reset afterwards. Raises ProcessLost if a
-        process fails or dies.
+        Waits for all processes and calls ``while_waiting`` repeatedly, which is reset afterwards.
+
+        Raises:
+            ProcessLost: If a process fails or dies.
         """
         keys = [self._key(f"{name}/{rank}") for rank in range(self.size)]
         started = time.monotonic()
-        with self._reaching():
+        with self._store_errors():
             self._store.set(keys[self.rank], text)
             while not self._store.check(keys):
                 self.look()
-                self.meanwhile()
+                self.while_waiting()
                 time.sleep(POLL)
-            self.meanwhile()
-            self.meanwhile = _nothing
+            self.while_waiting()
+            self.while_waiting = _nothing
             self.waited = time.monotonic() - started
-            found = [self._store.get(key).decode() for key in keys]
+            texts = [self._store.get(key).decode() for key in keys]
             if self._store.add(self._key(f"{name}/read"), 1) == self.size:
                 for key in keys:
                     self._store.delete_key(key)
-        return found
+        return texts
 
     def look(self) -> None:
         """Raise ProcessLost if another process has failed or died; the cost is negligible."""
         if self._lost:
             raise ProcessLost(self._lost)
 
-    def _live(self, done: threading.Event) -> None:
+    def _send_heartbeats(self, done: threading.Event) -> None:
         """Send heartbeats and check the heartbeats of the others until ``done`` is set; then announce a pause."""
         beat = 0
         try:
@@ -127,10 +129,10 @@ class Processes:
         if self._store.check([f"{self._calls}/failed"]):
             rank, _, why = self._store.get(f"{self._calls}/failed").decode().partition(":")
             return f"process {rank} of {self.size} ended the run: {why}"
-        dead = [rank for rank in range(self.size) if self._silent(rank, now) > SILENT]
+        dead = [rank for rank in range(self.size) if self._seconds_silent(rank, now) > SILENT]
         return SILENCE.format(dead[0], self.size, round(SILENT)) if dead else ""
 
-    def _silent(self, rank: int, now: float) -> float:
+    def _seconds_silent(self, rank: int, now: float) -> float:
         """Return the seconds since the last heartbeat of a process, or 0 if it has paused its heartbeats."""
         key = f"alive/{rank}"
         beat = self._store.get(key) if self._store.check([key]) else AWAY
@@ -144,7 +146,7 @@ class Processes:
         return f"{self._calls}/{self.part}/{name}"
 
     @contextmanager
-    def _reaching(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:

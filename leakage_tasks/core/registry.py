@@ -51,10 +51,10 @@ class _Registered(Generic[Item]):
 class Registry(Mapping[str, Item]):
     """Objects of one kind by name, in order of registration, with other packages' objects last.
 
-    ``kind`` is the word for such an object in messages. ``rooms`` are modules, or packages with modules, that register
-    this package's objects; they are imported at the first lookup. ``group`` is the entry-point group of other packages.
-    If ``words`` is True, all names must match :data:`WORD`, since users write them as options. ``former`` maps former
-    names to current ones: a lookup accepts a former name, a list omits it.
+    ``kind`` is the word for such an object in messages. ``modules`` name the modules, or packages with modules, that
+    register this package's objects; they are imported at the first lookup. ``group`` is the entry-point group of other
+    packages. If ``words`` is True, all names must match :data:`WORD`, since users write them as options. ``former``
+    maps former names to current ones: a lookup accepts a former name, a list omits it.
 
     A lookup raises OptionError for an unknown name, and PluginError for a name that two packages claim or whose package
     is unusable. Iteration logs a warning for such names and skips them.
@@ -63,12 +63,12 @@ class Registry(Mapping[str, Item]):
     def __init__(
         self,
         kind: str,
-        *rooms: str,
+        *modules: str,
         group: str | None = None,
         words: bool = False,
         former: Mapping[str, str] | None = None,
     ) -> None:
-        self.kind, self.rooms, self.group, self.words, self.former = kind, rooms, group, words, former or {}
+        self.kind, self.modules, self.group, self.words, self.former = kind, modules, group, words, former or {}
         self._items: dict[str, _Registered[Item]] = {}
         self._loading: EntryPoint | None = None
         self._searched = False
@@ -109,7 +109,11 @@ class Registry(Mapping[str, Item]):
         self._search()
         entries = {entry.name for entry in self._entries()}
         ours = self._items.items()
-        return {name: each.item for name, each in ours if each.package == DISTRIBUTION or name not in entries}
+        return {
+            name: registered.item
+            for name, registered in ours
+            if registered.package == DISTRIBUTION or name not in entries
+        }
 
     def package_of(self, name: str) -> str:
         """Return the name of the package that provides ``name``. Raises the errors of a lookup."""
@@ -149,7 +153,7 @@ class Registry(Mapping[str, Item]):
         return list(dict.fromkeys([*self._items, *(entry.name for entry in self._entries())]))
 
     def plugins(self) -> Iterator[Plugin]:
-        """Load each object of other packages, and report if that works."""
+        """Yield the objects of other packages; each is loaded to check that it works."""
         self._search()
         for entry in self._entries():
             try:
@@ -185,7 +189,7 @@ class Registry(Mapping[str, Item]):
             except Exception as error:
                 raise PluginError(
                     f"{self.kind} {entry.name!r} of {package_of(entry)} cannot be imported "
-                    f"({type(error).__name__}: {error}): mend or uninstall it"
+                    f"({type(error).__name__}: {error}): fix or uninstall it"
                 ) from None
             finally:
                 self._loading = None
@@ -209,9 +213,9 @@ class Registry(Mapping[str, Item]):
         """Import the modules that register this package's objects."""
         if not self._searched:
             self._searched = True
-            for room in self.rooms:
-                package = import_module(room)
-                for module in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{room}."):
+            for name in self.modules:
+                package = import_module(name)
+                for module in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{name}."):
                     import_module(module.name)
 
 

@@ -23,59 +23,63 @@ _open: set[Path] = set()
 
 
 @contextmanager
-def workshop(parent: Path) -> Iterator[Path]:
+def private_folder(parent: Path) -> Iterator[Path]:
     """Yield a new folder that only the owner can read; it is removed at the end with its contents."""
-    place = parent / f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}"
+    folder = parent / f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}"
     try:
         # Noted first: a signal may arrive as soon as the folder exists.
-        _open.add(place)
+        _open.add(folder)
         try:
-            place.mkdir(_OWNER)
+            folder.mkdir(_OWNER)
         except OSError:
-            _open.discard(place)
+            _open.discard(folder)
             raise
-        yield place
+        yield folder
     finally:
-        _clear(place)
+        _clear(folder)
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
     """Yield a new folder in the system's temporary directory; it is removed even if a signal other than SIGKILL
     arrives."""
-    with ended_in_order(), workshop(Path(tempfile.gettempdir())) as folder:
+    with cleanup_on_signals(), private_folder(Path(tempfile.gettempdir())) as folder:
         yield folder
 
 
 @contextmanager
-def ended_in_order() -> Iterator[None]:
+def cleanup_on_signals() -> Iterator[None]:
     """Handle signals that end the process like Ctrl-C: clean up first, then let the signal end the process.
 
     A second signal, or a second Ctrl-C, does not interrupt the cleanup.
     """
-    usual = {each: signal.getsignal(each) for each in (*ENDING, signal.SIGINT) if _is_ours(each)}
+    usual = {
+        signal_number: signal.getsignal(signal_number)
+        for signal_number in (*ENDING, signal.SIGINT)
+        if _has_default_handler(signal_number)
+    }
     received: list[int] = []
 
     def end(number: int, frame: Any) -> None:
         received.append(number)
-        for each in usual:
-            signal.signal(each, signal.SIG_IGN)
+        for signal_number in usual:
+            signal.signal(signal_number, signal.SIG_IGN)
         raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
     try:
-        for each in usual:
-            signal.signal(each, end)
+        for signal_number in usual:
+            signal.signal(signal_number, end)
         yield
     finally:
-        for place in tuple(_open) if received else ():
-            _clear(place)
-        for each, met in usual.items():
-            signal.signal(each, met)
+        for folder in tuple(_open) if received else ():
+            _clear(folder)
+        for signal_number, handler in usual.items():
+            signal.signal(signal_number, handler)
         if received and received[0] != signal.SIGINT:
             os.kill(os.getpid(), received[0])
 
 
-def _is_ours(number: int) -> bool:
+def _has_default_handler(number: int) -> bool:
     """Return True if a signal has Python's default handler and this thread is allowed to replace it."""
     if threading.current_thread() is not threading.main_thread():
         return False
@@ -83,7 +87,7 @@ def _is_ours(number: int) -> bool:
     return signal.getsignal(number) == usual
 
 
-def _clear(place: Path) -> None:
-    if place in _open:
-        shutil.rmtree(place, ignore_errors=True)
-        _open.discard(place)
+def _clear(folder: Path) -> None:
+    if folder in _open:
+        shutil.rmtree(folder, ignore_errors=True)
+        _open.discard(folder)

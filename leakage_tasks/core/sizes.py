@@ -13,8 +13,8 @@ _SHOWN = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 def read_size(text: Any) -> int:
     """Parse a size such as ``2GB`` or ``500 MB`` (powers of 1,000) into bytes. Raises OptionError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?B|)", str(text).strip().upper().replace("IB", "B"))
-    size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?B|)", str(text).strip().upper().replace("IB", "B"))
+    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
     if size < 1:
         raise OptionError(f"memory={text}: expected a size such as 2GB or 500MB")
     return size
@@ -22,5 +22,5 @@ def read_size(text: Any) -> int:
 
 def size_words(size: float) -> str:
     """Format a number of bytes with three digits, in a form that :func:`read_size` can parse."""
-    unit, scale = next(((name, each) for name, each in reversed(_SHOWN.items()) if size >= each), ("B", 1))
+    unit, scale = next(((name, factor) for name, factor in reversed(_SHOWN.items()) if size >= factor), ("B", 1))
     return f"{size / scale:.3g} {unit}"

@@ -50,12 +50,12 @@ def _check(before: dict[Path, dict[Path, _Stamp]]) -> None:
 
 def _stamps(path: Path) -> dict[Path, _Stamp]:
     """Return size, time and identity of each file; an inaccessible file is omitted."""
-    found = {}
+    stamps = {}
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         try:
-            known = file.stat()
+            status = file.stat()
         except (OSError, ValueError):
             continue
         if file.is_file() and not file.name.startswith(CACHE):
-            found[file] = (known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns)
-    return found
+            stamps[file] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return stamps
