@@ -201,5 +201,5 @@ def test_a_fast_way_that_fails_does_not_log_the_text_it_was_checked_on(private: 
 
     monkeypatch.setattr(CausalTarget, "encode", broken)
     evaluate(private.lm, private, "canary_exposure", attack="rank-sample", budget=5)
-    assert "steps aside: ValueError" in caplog.text
+    assert "is off: ValueError" in caplog.text
     assert private.shown(caplog.text) == []

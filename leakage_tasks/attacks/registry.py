@@ -245,7 +245,8 @@ def _raise_over_budget(attack: Attack, request: AttackRequest) -> Never:
 def _ability(protocol: type) -> str:
     """Return the first line of a protocol's docstring, which describes its models' ability."""
     first = (protocol.__doc__ or protocol.__name__).strip().splitlines()[0].rstrip(".")
-    return first[0].lower() + first[1:]
+    words = first.removeprefix("A model that ")
+    return words[0].lower() + words[1:]
 
 
 def option_of(option_name: str, attack: str = AUTO) -> Option | None:

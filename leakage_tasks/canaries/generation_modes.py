@@ -1,4 +1,4 @@
-"""The options of ``leakage canaries``, and which of them go with which way to make canaries."""
+"""The options of ``leakage canaries``, and the options that each generation mode accepts."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from leakage_tasks.core.errors import OptionError, on_command_line
 from leakage_tasks.core.option import near
 
 SEED_BITS = 48
-"""Of a seed that nobody chose: more than can be tried out, and a whole number for every reader of JSON."""
+"""Bits of a drawn seed: too many to try all seeds, few enough for every JSON reader to keep the number exact."""
 
 
 @dataclass(frozen=True)
 class CanaryOptions:
-    """The options of ``leakage canaries`` under their own names; None where one was left out."""
+    """The options of ``leakage canaries`` by their Python names; None if an option was omitted."""
 
     template: str | None = None
     preset: str | None = None
@@ -67,16 +67,16 @@ _OWN = {
     "--family": {"family", "data", "role", "label", "unknown", "tokenizer", "model", "temperature", "profile", *_SIZES},
     "--from-text": {"from_text", "detect", "context", "reveal"},
 }
-"""The options of each way to make canaries, presets apart."""
+"""The options of each generation mode except presets."""
 
 
 def with_profile(request: CanaryOptions) -> CanaryOptions:
-    """The request with the numbers of its profile: of ``routine`` where a template or family comes without any."""
+    """Return the request with the numbers of its profile; ``routine`` if a template or family has no numbers."""
     by_hand = [name for name in _SIZES if getattr(request, name) is not None]
     if request.profile is not None and by_hand:
         raise OptionError(
-            f"--profile {request.profile} says how many of all there are: leave out --{' and --'.join(by_hand)}, or "
-            "the profile"
+            f"--profile {request.profile} sets the numbers of canaries, repetitions and controls: leave out --"
+            f"{' and --'.join(by_hand)}, or the profile"
         )
     usual = request.template is not None or request.family is not None
     name = ROUTINE if usual and not by_hand and request.profile is None else request.profile
@@ -88,31 +88,31 @@ def with_profile(request: CanaryOptions) -> CanaryOptions:
 
 
 def check_options(request: CanaryOptions) -> None:
-    """Raise OptionError for no way or several, and for an option that does not go with the one asked for."""
-    _, own = _way(request)
+    """Raise OptionError unless exactly one generation mode is selected and accepts every given option."""
+    _, accepted = _mode(request)
     for option in fields(request):
         value = getattr(request, option.name)
-        if value is not None and value is not False and option.name not in _COMMON | own:
+        if value is not None and value is not False and option.name not in _COMMON | accepted:
             presets = {f"--preset {name}": {"preset", *PRESETS[name].takes} for name in PRESETS.own()}
-            ways = {"--template": _OWN["--template"], **presets, **_OWN}
-            owners = [name for name, takes in ways.items() if option.name in takes] or ["presets that have options"]
+            modes = {"--template": _OWN["--template"], **presets, **_OWN}
+            owners = [name for name, takes in modes.items() if option.name in takes] or ["presets that have options"]
             raise OptionError(f"{on_command_line(option.name)} goes with {' or '.join(owners)}: leave it out")
 
 
-def _way(request: CanaryOptions) -> tuple[str, set[str]]:
-    """Which of the ways to make canaries was asked for, and the options it takes."""
+def _mode(request: CanaryOptions) -> tuple[str, set[str]]:
+    """Return the selected generation mode and the options it accepts."""
     names = PRESETS.names()
     known = f"{', '.join(names[:-1])} or {names[-1]}"
     if request.preset is not None and request.preset not in PRESETS:
         raise OptionError(f"--preset is {request.preset!r}: use {known}{near(request.preset, names)}")
-    ways = {way: getattr(request, way.removeprefix("--").replace("-", "_")) for way in (*_OWN, "--preset")}
-    asked = [way for way, value in ways.items() if value is not None]
-    if len(asked) != 1:
+    values = {mode: getattr(request, mode.removeprefix("--").replace("-", "_")) for mode in (*_OWN, "--preset")}
+    selected = [mode for mode, value in values.items() if value is not None]
+    if len(selected) != 1:
         raise OptionError(
             f"give one of --template, --preset ({known}), --family ({', '.join(FAMILIES)}) and --from-text, such as "
             "--template 'Pin of {unique}: {digits:6}.'"
         )
     if request.preset is None:
-        return asked[0], _OWN[asked[0]]
+        return selected[0], _OWN[selected[0]]
     preset = PRESETS[request.preset]
-    return asked[0], {"preset", *preset.takes, *(["settings"] if preset.options else [])}
+    return selected[0], {"preset", *preset.takes, *(["settings"] if preset.options else [])}

@@ -41,18 +41,18 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
     if record.turn not in (None, "new"):
         raise PlantingError(
             f"{planted}: its copies are in turns of existing conversations (--chat-position {record.turn}), and cannot "
-            f"be taken out: go back to {record.input}"
+            f"be removed: use the original data {record.input}"
         )
     if record.shards is not None:
         return _remove_from_shards(planted, output, record, jobs, dask)
     check_output(planted, output)
-    for place in (planted, sidecar_path(planted)):
-        if overlap(output, place):
-            raise PlantingError(f"{output}: would overwrite {place}: choose another output")
+    for path in (planted, sidecar_path(planted)):
+        if overlap(output, path):
+            raise PlantingError(f"{output}: would overwrite {path}: choose another output")
     check_place(output, PlantingError)
     with ExitStack() as files, unchanged(planted):
         if sha256_of(planted) != record.output_sha256:
-            raise PlantingError(f"{planted}: changed since it was planted, so its copies cannot be told: plant anew")
+            raise PlantingError(f"{planted}: changed since it was planted, so its copies cannot be found: plant again")
         gaps = gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part))
         _restore(
             planted,
@@ -72,19 +72,19 @@ def _remove_from_shards(planted: Path, output: Path, record: Sidecar, jobs: int,
     check_place(output, PlantingError)
     dealt = deal(
         gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part)),
-        [known["rows"] for known in shards.values()],
+        [facts["rows"] for facts in shards.values()],
     )
     state = parts_folder(state_of(output))
     make_folders(output, shards, planted)
     tasks = []
-    for (name, known), gaps in zip(shards.items(), dealt, strict=True):
-        hashes = {part: known[part] for part in _SHARD_HASHES}
-        shard_record = replace(record, input_rows=known["rows"], shards=None, **hashes)
+    for (name, facts), gaps in zip(shards.items(), dealt, strict=True):
+        hashes = {part: facts[part] for part in _SHARD_HASHES}
+        shard_record = replace(record, input_rows=facts["rows"], shards=None, **hashes)
         shard_state = state / f"{name}.removed.json"
         tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), shard_state, shard_record, gaps))
     done: list[Written] = map_tasks(remove_one, tasks, jobs, dask)
     clear(state, output)
-    return _summary(output, record) + of_earlier_run(sum(one.again for one in done), len(done))
+    return _summary(output, record) + of_earlier_run(sum(shard.again for shard in done), len(done))
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def remove_one(task: Removal) -> Written:
     with target as beside, unchanged(task.planted):
         if sha256_of(task.planted) != task.record.output_sha256:
             raise PlantingError(
-                f"{task.planted}: changed since it was planted, so its copies cannot be told: plant anew"
+                f"{task.planted}: changed since it was planted, so its copies cannot be found: plant again"
             )
         if earlier is not None:
             return earlier
@@ -132,26 +132,26 @@ def _restore(planted: Path, output: Path, record: Sidecar, dropped: set[int]) ->
         return None
     digest = _unpacked_hash(output)
     if digest != (record.unpacked_sha256 or record.input_sha256):
-        raise _mismatch(planted, "what is left is not what was planted into")
+        raise _mismatch(planted, "the result differs from the original data")
     return digest if codec_of(output) is None else None
 
 
 def _read_record(planted: Path) -> Sidecar:
-    """Return the record beside planted data. Raises PlantingError if there is no record."""
+    """Return the record next to planted data. Raises PlantingError if there is no record."""
     if not planted.exists():
         raise PlantingError(f"{planted}: no such file or folder: check the path")
     record = read_sidecar(sidecar_path(planted))
     if record is None:
         raise PlantingError(
-            f"{planted}: no record {sidecar_path(planted).name} beside it, which says what was planted: give the data "
-            "that 'leakage plant' wrote"
+            f"{planted}: no record {sidecar_path(planted).name} next to it, which lists the planted canaries: "
+            "give the data that 'leakage plant' wrote"
         )
     return record
 
 
 def _summary(output: Path, record: Sidecar) -> str:
     copies = sum(record.copies.values())
-    return f"{output}: {copies} copies of {len(record.copies)} canaries removed, as {record.input} was"
+    return f"{output}: {copies} copies of {len(record.copies)} canaries removed, equal to {record.input}"
 
 
 def _unpacked_hash(path: Path) -> str:
@@ -163,4 +163,4 @@ def _unpacked_hash(path: Path) -> str:
 
 
 def _mismatch(planted: Path, why: str) -> PlantingError:
-    return PlantingError(f"{planted}: cannot be taken apart again ({why}): plant anew from the data there were before")
+    return PlantingError(f"{planted}: the canaries cannot be removed ({why}): plant again into the original data")

@@ -14,9 +14,9 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 def copy_permissions(written: Path, like: Path, private: bool = False) -> None:
     """Give a file or folder the permissions of ``like``, if that exists; with ``private``, only the owner has access.
 
-    A file in a folder gets the permissions of the file with its name in ``like``, or else those of the least open file
-    in ``like``. If ``written`` is a file and ``like`` a folder, users who can read every file in that folder get
-    access. If ``written`` is a folder and ``like`` a file, users who can read that file get access.
+    A file in a folder gets the permissions of the file with its name in ``like``, or of the least open file there. If
+    ``written`` is a file and ``like`` a folder, users who can read every file in that folder get access. If ``written``
+    is a folder and ``like`` a file, users who can read that file get access.
     """
     if private:
         for path in _all(written):

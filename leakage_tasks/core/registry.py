@@ -104,8 +104,7 @@ class Registry(Mapping[str, Item]):
         del self._items[name]
 
     def own(self) -> dict[str, Item]:
-        """Return the objects of this package and those that this process registered, without other packages'
-        objects."""
+        """Return the objects of this package and of this process, without the objects of other packages."""
         self._search()
         entries = {entry.name for entry in self._entries()}
         ours = self._items.items()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from leakage_tasks.canaries.canary import BESIDE
+from leakage_tasks.canaries.canary import AUXILIARY_KINDS
 from leakage_tasks.canaries.manifest import read_manifest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.exposure import NOT_AT_CHANCE
@@ -70,7 +70,7 @@ def plan_of_run(run: Run) -> AuditPlan | None:
 
 def plan_of_manifest(path: Path) -> AuditPlan:
     """Return the plan of a manifest without its supporting canaries. Raises ManifestError."""
-    attacked = [canary for canary in read_manifest(path) if canary.kind not in BESIDE]
+    attacked = [canary for canary in read_manifest(path) if canary.kind not in AUXILIARY_KINDS]
     planted = Counter(canary.repetitions for canary in attacked if canary.planted)
     return AuditPlan(planted, len(attacked) - planted.total())
 

@@ -1,4 +1,4 @@
-"""Questions that wait for passes, answered whole or in parts, so that none is part-filled while others wait."""
+"""Requests that wait for forward passes, served whole or in parts so that passes are full."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Many = Callable[[Sequence[Any]], Sequence[Any]]
-"""Answers several questions of one kind, in their order."""
+"""Answers several requests of one kind, in order."""
 ROUNDING = 1e-6
-"""Passes that sums of shares may be off by."""
+"""Tolerance of sums of shares of a pass."""
 
 
 @dataclass(frozen=True)
 class Splitter:
-    """How some rows of a question are asked for alone, and how the answers to its parts become that to the whole."""
+    """Functions that cut some rows out of a request, and join the answers to its parts."""
 
     cut: Callable[[Any, slice], Any]
     join: Callable[[Any, Sequence[Any]], Any]
 
 
 @dataclass
-class QuestionPart:
-    """Some rows of a question, or all; ``size`` is the share of a pass that they fill."""
+class RequestPart:
+    """Some or all rows of a request; ``size`` is the share of a pass that they fill."""
 
     many: Many
-    asked: Any
+    request: Any
     size: float
     rows: int
     answer: Any = None
@@ -35,17 +35,17 @@ class QuestionPart:
 
 @dataclass
 class PendingRequest:
-    """What is asked, and what has come of it so far."""
+    """A request and the answers to its parts so far."""
 
     kind: Hashable
-    whole: QuestionPart
+    whole: RequestPart
     in_parts: Splitter | None = None
     before: int = 0
-    """Rows that were read for who asks, before this question."""
+    """Rows read for this attack before the request."""
     held: float = 0.0
-    """The share of the memory for states that who asks keeps as long as it runs."""
+    """Share of the memory for KV caches that the attack holds as long as it runs."""
     answer_share: float = 0.0
-    """The share of it that the answer to the whole takes."""
+    """Share of that memory taken by the answer to the whole request."""
     rows_read: int = 0
     error: BaseException | None = None
     answered: bool = False
@@ -53,50 +53,50 @@ class PendingRequest:
 
     @property
     def rows(self) -> int:
-        """Rows that wait."""
+        """The number of rows that are not served yet."""
         return self.whole.rows - self.rows_read
 
     @property
     def size(self) -> float:
-        """The share of a pass that they fill."""
+        """The share of a pass that these rows fill."""
         return self.whole.size * self.rows / self.whole.rows if self.rows_read else self.whole.size
 
     @property
     def answer_now(self) -> float:
-        """The share of the memory for states that the answer to the rows that wait takes."""
+        """The share of the memory for KV caches taken by the answer to these rows."""
         return self.answer_share * self.rows / max(self.whole.rows, 1)
 
-    def part(self, rows: int) -> QuestionPart:
-        """The next ``rows`` of it."""
+    def part(self, rows: int) -> RequestPart:
+        """Return the next ``rows`` rows as a part."""
         if self.in_parts is None or rows == self.whole.rows:
             return self.whole
-        asked = self.in_parts.cut(self.whole.asked, slice(self.rows_read, self.rows_read + rows))
-        return QuestionPart(self.whole.many, asked, self.size * rows / self.rows, rows)
+        request = self.in_parts.cut(self.whole.request, slice(self.rows_read, self.rows_read + rows))
+        return RequestPart(self.whole.many, request, self.size * rows / self.rows, rows)
 
-    def note(self, part: QuestionPart) -> None:
-        """Take the answer to the next part, which may be an error."""
+    def note(self, part: RequestPart) -> None:
+        """Record the answer to the next part, which may be an error."""
         self._answers.append(part.answer)
         self.rows_read += part.rows
         self.error = part.error
         self.answered = part.error is not None or not self.rows
 
     def answer(self) -> Any:
-        """The answer to the whole. Raises the error that stands for it."""
+        """Return the answer to the whole request, or raise its error."""
         if self.error is not None:
             raise self.error
         if self.in_parts is None or len(self._answers) == 1:
             return self._answers[0]
-        return self.in_parts.join(self.whole.asked, self._answers)
+        return self.in_parts.join(self.whole.request, self._answers)
 
 
 def rows_to_serve(questions: Sequence[PendingRequest]) -> list[int]:
-    """How many rows of each question of one kind are answered in this round.
+    """Return the number of rows of each request of one kind to serve in this scheduling step.
 
-    All, unless the questions are several, can all be answered in parts and fill a pass: then as many as fill whole
-    passes. One that was answered in part comes first, since its answers are held and counted by nobody; then those for
-    whom fewest rows were read, so that none is left with its last questions alone. Where memory does not hold the
-    answers of all, as many passes are made as it holds, one at the least, first for those for whom most rows were read:
-    they are done soonest.
+    All rows are served, unless there are several requests, all can be split, and they fill a pass. Then the rows fill
+    whole passes. Requests with a part served come first, since their partial answers take memory that is not counted;
+    then requests of the attacks with the fewest rows read, so that all attacks end together. If memory does not hold
+    all answers, as many passes are made as it holds (at least one), and attacks with the most rows read come first:
+    they end soonest.
     """
     total, memory = sum(question.size for question in questions), sum(question.answer_now for question in questions)
     if len(questions) == 1 or total < 1 or not all(question.in_parts for question in questions):
@@ -104,8 +104,8 @@ def rows_to_serve(questions: Sequence[PendingRequest]) -> list[int]:
     passes, now = math.floor(max(1.0, total / max(memory, 1.0)) + ROUNDING), [0] * len(questions)
     sign, room = -1 if memory > 1 else 1, passes + ROUNDING
     order = sorted(range(len(questions)), key=lambda n: (not questions[n].rows_read, sign * questions[n].before))
-    for place in order:
-        each = questions[place]
-        now[place] = each.rows if each.size <= room else math.floor(room * each.rows / each.size)
-        room = max(0.0, room - each.size)
+    for index in order:
+        question = questions[index]
+        now[index] = question.rows if question.size <= room else math.floor(room * question.rows / question.size)
+        room = max(0.0, room - question.size)
     return now

@@ -1,9 +1,9 @@
-"""Attacks on many canaries that advance together, so that a model reads in one pass what all of them ask.
+"""Attacks on many canaries that advance together, so that one forward pass serves the requests of all of them.
 
-Each attack runs in a thread of its own, as plain sequential code, and only one of them at a time. Where it asks the
-model something, it waits. Once all wait, their questions are answered together, in the order of the attacks; then each
-goes on. Of questions that can be answered in parts, as much is answered as fills whole passes; the rest waits for the
-next round. What is answered together therefore depends on the attacks alone, never on timing.
+Each attack runs in its own thread as plain sequential code, and only one thread runs at a time. An attack that submits
+a request to the model waits. Once all attacks wait, their requests are answered together, in the order of the attacks;
+then each attack continues. If requests can be split, only the rows that fill whole passes are answered; the others wait
+for the next scheduling step. The contents of a batch therefore depend on the attacks alone, never on timing.
 """
 
 from __future__ import annotations
@@ -16,57 +16,65 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.batching import PendingRequest, QuestionPart, Splitter, rows_to_serve
+from leakage_tasks.targets.batching import PendingRequest, RequestPart, Splitter, rows_to_serve
 
-Asked = TypeVar("Asked")
-Answered = TypeVar("Answered")
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 NextAttack = Callable[[int], int | None]
-"""The number of the attack that is begun next, or None for none now or none any more.
+"""Returns the number of the attack to start next, or None for no attack at this time or no more attacks.
 
-It is asked in every round, and told how many are under way: :data:`MOST_AT_ONCE` where what they ask fills passes.
+It is called in every scheduling step with the number of attacks under way, or with :data:`MOST_AT_ONCE` if their
+requests already fill passes.
 """
 
 OnRows = Callable[[int, int], None]
-"""Hears that so many rows were read for the attack of that number."""
+"""Called with the number of an attack and the number of rows read for it."""
 
 MOST_AT_ONCE = 1024
-"""Attacks that are under way at once; each is a thread."""
+"""Maximum number of attacks under way; each is a thread."""
 FILLED = 2.0
-"""Passes' worth of questions that are to be waiting before more attacks are begun."""
+"""Passes that the pending requests must fill before no further attack starts."""
 STATELESS = 4
-"""So many passes of whole texts count as one: attacks that ask for these hold no state while they wait."""
+"""Number of passes of whole texts that count as one: attacks that request whole texts hold no KV cache in between."""
 
 _here = threading.local()
 
 
 def submit(
     kind: Hashable,
-    many: Callable[[Sequence[Asked]], Sequence[Answered]],
-    asked: Asked,
+    many: Callable[[Sequence[Request]], Sequence[Answer]],
+    request: Request,
     size: float,
     rows: int = 1,
     in_parts: Splitter | None = None,
     held: float = 0.0,
     answer_share: float = 0.0,
-) -> Answered:
-    """The answer of ``many`` to one question, together with those of the same ``kind`` that other attacks ask.
+) -> Answer:
+    """Return the answer of ``many`` to one request, batched with requests of equal ``kind`` from other attacks.
 
-    ``size`` is the share of a pass that it fills, for the time that it takes and for when further attacks are begun,
-    ``rows`` how many texts are read for it. One that can be answered ``in_parts`` may have some of its rows read in one
-    round and the others in the next, so that passes are full; attacks then fall out of step. ``held`` is the share of
-    the memory for states that who asks keeps as long as it runs: once all of it is held, no more attacks are begun.
-    ``answer_share`` is the share that the answer takes: where memory does not hold those to all questions that can be
-    answered in parts, the rest waits for the next round. Outside of :func:`run_concurrently` it is answered at once,
-    alone.
+    Outside of :func:`run_concurrently` the request is answered at once, alone.
+
+    Args:
+        kind: requests of equal kind share batches.
+        many: answers several requests, in order.
+        request: the request.
+        size: share of a pass that it fills; determines its share of the time, and when further attacks start.
+        rows: number of texts read for it.
+        in_parts: functions that split the request, so that its rows may be read in several scheduling steps and passes
+            are full; None for a request that is answered whole.
+        held: share of the memory for KV caches that the attack holds as long as it runs; once all of it is held, no
+            more attacks start.
+        answer_share: share of that memory taken by the answer; if the answers to all requests that can be split exceed
+            the memory, some rows wait for the next scheduling step.
     """
     attack: _Attack[Any] | None = getattr(_here, "attack", None)
     if attack is None:
-        return many([asked])[0]
-    answer: Answered = attack.submit(
+        return many([request])[0]
+    answer: Answer = attack.submit(
         PendingRequest(
             kind,
-            QuestionPart(many, asked, size, rows),
+            RequestPart(many, request, size, rows),
             in_parts,
             attack.rows_read,
             held=held,
@@ -77,13 +85,13 @@ def submit(
 
 
 def share_of_whole_texts(rows: int, at_once: int) -> float:
-    """The ``size`` of a question of so many rows that are read from their beginning, ``at_once`` a pass."""
+    """Return the ``size`` of a request for ``rows`` whole texts, of which a pass reads ``at_once``."""
     return rows / (STATELESS * at_once)
 
 
 @dataclass(frozen=True)
 class Done(Generic[Result]):
-    """One attack's result, the number of the attack, and the seconds that were spent on it, its share of passes."""
+    """An attack's number, its result, and the seconds spent on it, including its share of the passes."""
 
     number: int
     result: Result = field(repr=False)
@@ -91,11 +99,11 @@ class Done(Generic[Result]):
 
 
 class _Abandoned(BaseException):
-    """Ends an attack whose run is over."""
+    """Signal that ends an attack whose run is over."""
 
 
 class _Attack(threading.Thread, Generic[Result]):
-    """One attack: runs while it has its turn, which ends where it asks something, and when it is done."""
+    """The thread of one attack, which runs until it submits a request or ends."""
 
     def __init__(self, number: int, attack: Callable[[], Result], back: threading.Semaphore) -> None:
         super().__init__(name=f"attack {number}", daemon=True)
@@ -110,12 +118,12 @@ class _Attack(threading.Thread, Generic[Result]):
         self.abandoned = False
 
     def run(self) -> None:
-        """The attack, from its first turn on."""
+        """Run the attack, from its first turn on."""
         _here.attack = self
         try:
             self._wait()
             self.result = self._context.run(self._attack)
-        except BaseException as error:  # handed to whoever waits for the attack
+        except BaseException as error:  # raised again in the thread that waits for the attack
             self.error = error
         finally:
             self.question = None
@@ -127,14 +135,14 @@ class _Attack(threading.Thread, Generic[Result]):
             raise _Abandoned
 
     def submit(self, question: PendingRequest) -> Any:
-        """Give up the turn until the question is answered."""
+        """Give up the turn until the request is answered."""
         self.question = question
         self._back.release()
         self._wait()
         return question.answer()
 
     def go_on(self) -> bool:
-        """Let the attack run until it asks something or is done; whether it waits for an answer."""
+        """Let the attack run until it submits a request or ends; return whether it waits for an answer."""
         started = time.perf_counter()
         self.question = None
         self._turn.release()
@@ -143,13 +151,13 @@ class _Attack(threading.Thread, Generic[Result]):
         return self.question is not None
 
     def abandon(self) -> None:
-        """End the attack, which waits or is about to."""
+        """End the attack, which waits or is about to wait."""
         self.abandoned = True
         self._turn.release()
 
 
 def in_order(numbers: Iterable[int]) -> NextAttack:
-    """Takes attacks one after the other, however many are under way."""
+    """Start attacks in the given order, until :data:`MOST_AT_ONCE` are under way."""
     left = iter(numbers)
     return lambda under_way: next(left, None) if under_way < MOST_AT_ONCE else None
 
@@ -157,11 +165,11 @@ def in_order(numbers: Iterable[int]) -> NextAttack:
 def run_concurrently(
     attacks: Sequence[Callable[[], Result]], next_attack: NextAttack | None = None, on_rows: OnRows | None = None
 ) -> Generator[Done[Result], None, None]:
-    """Run attacks so that they advance together; yields what each came to as soon as it is done.
+    """Run attacks so that they advance together; yield each result as soon as its attack ends.
 
-    Attacks are begun in their order, or as ``next_attack`` says, as many as it takes to fill passes. An error of one
-    ends all of them; if several fail at the same time, it is that of the first. ``on_rows`` is called with the number
-    of an attack and the rows that were read for it.
+    Attacks start in their order, or in that of ``next_attack``, until their requests fill passes. An error in one
+    attack ends all of them; if several fail in one step, the error of the first is raised. ``on_rows`` is called with
+    the number of an attack and the number of rows read for it.
     """
     next_attack = next_attack or in_order(range(len(attacks)))
     begun: list[_Attack[Result]] = []
@@ -206,15 +214,15 @@ def _done(attack: _Attack[Result]) -> Done[Result]:
 
 
 def _enough(attacks: Sequence[_Attack[Any]]) -> bool:
-    """Whether what attacks ask fills passes, or they keep all the memory that there is for states."""
+    """Return whether the attacks' requests fill passes, or the attacks hold all the memory for KV caches."""
     questions = [attack.question for attack in attacks if attack.question is not None]
     return sum(question.size for question in questions) >= FILLED or sum(question.held for question in questions) >= 1
 
 
 def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:
-    """Answer what all ask, questions of one kind together; gives who had how many rows read.
+    """Answer the pending requests, batched by kind; yield each attack's number and rows read.
 
-    The rest of those that can be answered in parts is left for the next round.
+    The other rows of requests that can be split wait for the next scheduling step.
     """
     kinds: dict[Hashable, list[tuple[_Attack[Any], PendingRequest]]] = {}
     for attack in waiting:
@@ -236,16 +244,16 @@ def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:
             yield attack.number, part.rows
 
 
-def _answer_alike(parts: Sequence[QuestionPart]) -> None:
-    """Answer questions of one kind; where that fails, one by one, so that an error is that of whose question it is."""
+def _answer_alike(parts: Sequence[RequestPart]) -> None:
+    """Answer requests of one kind together; if that fails, one by one, so that each error reaches its own attack."""
     many = parts[0].many
     try:
-        answers = many([part.asked for part in parts])
+        answers = many([part.request for part in parts])
     except Exception as error:
         if len(parts) == 1:
             parts[0].error = error
             return
-        log.debug("%d questions are answered one by one: %s", len(parts), type(error).__name__)
+        log.debug("%d requests are answered one by one: %s", len(parts), type(error).__name__)
         for part in parts:
             _answer_alike([part])
         return

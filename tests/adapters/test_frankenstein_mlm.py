@@ -141,7 +141,7 @@ def test_classify_is_the_classifiers(made: Path, lm: FrankensteinLM) -> None:
 
 
 def test_too_long_and_impossible_requests_are_refused(lm: FrankensteinLM) -> None:
-    with pytest.raises(TargetError, match="a text of 63 tokens does not fit the model's 40"):
+    with pytest.raises(TargetError, match="a text of 63 tokens does not fit the model's maximum of 40"):
         lm.loglikelihood(requests("loglikelihood", ("the " * 60, "pin")), disable_tqdm=True)
     with pytest.raises(TargetError, match="does not generate text"):
         lm.generate_until(requests("generate_until", ("the", {})))
@@ -269,7 +269,7 @@ def test_a_bridge_is_trained_saved_and_taken_up_again(made: Path, kind: str, siz
 def test_a_prompt_takes_of_the_texts_room(made: Path) -> None:
     options = {"base": str(made / "base"), "text": str(made / "public.txt"), "bridge_size": 5, "head_epochs": 1}
     lm = load(made, head="prompt", **options)
-    with pytest.raises(TargetError, match="a text of 63 tokens does not fit the model's 35"):
+    with pytest.raises(TargetError, match="a text of 63 tokens does not fit the model's maximum of 35"):
         lm.loglikelihood(requests("loglikelihood", ("the " * 60, "pin")), disable_tqdm=True)
 
 

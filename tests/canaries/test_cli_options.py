@@ -197,7 +197,7 @@ MIX = ("--preset", "mix-and-match", "--tokenizer", "TOKENIZER")
         ([*MIX, "--count", "3"], "--count goes with --template or --preset elmahdy or --preset nlu-call"),
         ([*MIX, "--supporting", "one"], "--supporting goes with --template or --preset elmahdy"),
         (["--template", "{digits}", "--unknown", "0"], "--unknown goes with --preset elmahdy"),
-        ([*ELMAHDY], "--supporting needs the canaries' class and others"),
+        ([*ELMAHDY], "--supporting needs the canaries' class and other classes"),
         ([*ELMAHDY, "--label", "rarest"], "--label rarest needs --data and --label-column"),
         ([*ELMAHDY, "--label-column", "topic"], "--label-column goes with --data"),
         ([*ELMAHDY, "--data", "train.csv"], "--data train.csv needs --label-column"),

@@ -240,10 +240,10 @@ def test_every_text_of_a_row_is_read(tmp_path: Path, shape: str, ending: str) ->
         (
             "completions",
             {"prompt": ""},
-            "--prompt is empty: give the text that stands before each copy, or leave it out",
+            "--prompt is empty: give the text before each copy, or leave it out",
         ),
         ("completions", {"prompt": "a\ud800"}, "--prompt holds half a surrogate pair, which UTF-8 cannot hold"),
-        ("completions", {"turn": "last"}, "column 'completion' holds no chat turns, so nobody's turn can be the last"),
+        ("completions", {"turn": "last"}, "column 'completion' holds no chat turns, so copies cannot go into the last"),
     ],
 )
 def test_roles_and_prompts_that_rows_have_no_place_for(
@@ -319,9 +319,7 @@ NO_ANSWERS = [
 def test_rows_without_another_answer_are_declined(tmp_path: Path, manifest: Path, row: dict[str, Any]) -> None:
     rows = [row] * 3
     source, output = write(rows, tmp_path / "in.jsonl"), tmp_path / "out.jsonl"
-    with pytest.raises(
-        LeakageError, match="no row has an answer in 'rejected', and a copy takes what it has there from"
-    ):
+    with pytest.raises(LeakageError, match="no row has an answer in 'rejected', and a copy takes its answer from"):
         plant(manifest, source, output)
     assert not output.exists()
 

@@ -77,7 +77,7 @@ def test_near_copies_of_near_copies_are_declined() -> None:
 
 
 def test_a_near_copy_belongs_to_a_canary() -> None:
-    with pytest.raises(SpaceError, match="only supporting and near ones name one"):
+    with pytest.raises(SpaceError, match="only supporting and near canaries need it"):
         Canary("a", "x {digits:2}", ("1", "2"), kind="near")
 
 

@@ -229,7 +229,7 @@ def test_unusable_places(tmp_path: Path, manifest: Path) -> None:
         (tmp_path / "out.jsonl", "must end in '.txt'"),
         (tmp_path / "out", "must end in '.txt'"),
         (tmp_path / "folder.txt", "is a folder"),
-        (tmp_path / "x.txt", "is a folder where the record should go"),
+        (tmp_path / "x.txt", "is a folder, but the record needs this path"),
     ):
         assert message in attempt(tmp_path, manifest, source, output)
 

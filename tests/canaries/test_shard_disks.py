@@ -182,7 +182,7 @@ def vanishing(monkeypatch: pytest.MonkeyPatch, name: str, shard: str) -> None:
 
 GONE, CHANGED = "cannot be read (No such file or directory): check the path", "changed while it was read: run again"
 BEFORE = (
-    ("plant", "leakage_tasks.canaries.plant_shards.count", GONE),
+    ("plant", "leakage_tasks.canaries.plant_shards.count_shard", GONE),
     ("remove", "leakage_tasks.canaries.unplant.remove_one", GONE),
     ("verify", "leakage_tasks.canaries.scanning.scan", CHANGED),
 )

@@ -110,7 +110,7 @@ def test_a_folder_by_a_relative_path(
 def test_verifying_a_stream(tmp_path: Path, manifest: Path, data: Path, leakage: Run) -> None:
     code, out, err = leakage("verify", f"hub:{data}", manifest)
     assert (code, err) == (1, "")
-    assert "no record beside it, so hashes not checked" in out
+    assert "no record next to it, so hashes not checked" in out
     plant(manifest, Path(f"hub:{data}"), tmp_path / "out")
     for jobs in (1, 2):
         code, out, err = leakage("verify", f"hub:{tmp_path / 'out'}", manifest, "--jobs", jobs)
@@ -180,14 +180,14 @@ def test_data_that_change_while_they_are_read(
 ) -> None:
     from leakage_tasks.canaries import shard_work
 
-    counted = shard_work.count
+    counted = shard_work.count_shard
 
     def count_and_change(place: object) -> object:
         found = counted(place)
         os.utime(data / "mails" / "train-0.jsonl", (1, 1))
         return found
 
-    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.count", count_and_change)
+    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.count_shard", count_and_change)
     code, _, err = leakage("plant", manifest, f"hub:{data}", "-o", tmp_path / "out")
     assert (code, err) == (2, f"leakage: {data}: changed while it was read: run again when nothing writes to it\n")
 

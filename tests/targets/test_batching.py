@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.targets.batching import PendingRequest, QuestionPart, Splitter, rows_to_serve
+from leakage_tasks.targets.batching import PendingRequest, RequestPart, Splitter, rows_to_serve
 
 IN_PARTS = Splitter(lambda asked, rows: asked[rows], lambda asked, answers: [row for each in answers for row in each])
 PASS = 100
@@ -21,14 +21,14 @@ def question(
     rows: int, before: int = 0, in_parts: Splitter | None = IN_PARTS, answer_share: float = 0.0
 ) -> PendingRequest:
     """It asks for the squares of the first numbers."""
-    whole = QuestionPart(lambda asked: [[row * row for row in each] for each in asked], range(rows), rows / PASS, rows)
+    whole = RequestPart(lambda asked: [[row * row for row in each] for each in asked], range(rows), rows / PASS, rows)
     return PendingRequest("squares", whole, in_parts, before, answer_share=answer_share)
 
 
 def answer(asked: PendingRequest, rows: int) -> None:
     part = asked.part(rows)
     assert part.size == pytest.approx(part.rows / PASS)
-    (part.answer,) = part.many([part.asked])
+    (part.answer,) = part.many([part.request])
     asked.note(part)
 
 

@@ -168,7 +168,10 @@ def test_texts_with_logits_at_every_token_stay_within_it(scored):
 
 def test_too_little_for_one_row_is_one_line_that_says_what_is_enough():
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    with memory_within(100), pytest.raises(OptionError, match=r"memory=100 B holds no row of this model: give") as said:
+    with (
+        memory_within(100),
+        pytest.raises(OptionError, match=r"memory=100 B is too little for one row of this model: set") as said,
+    ):
         run_attack("exposure", target, SHORT)
     with memory_within(read_size(re.search(r"give (.*) or more", str(said.value))[1])):
         run_attack("exposure", target, SHORT)

@@ -39,7 +39,7 @@ def test_a_wrong_shared_pass_names_the_copies_that_rows_need_instead(said, monke
     step(CausalTarget(tiny_gpt2(letters()), letters()))
     assert said() == [
         "GPT2LMHeadModel: every row needs its own copy of what it begins with, so these passes take up to 7 times as "
-        "long, with the same figures: lower budget=… if the run takes too long"
+        "long; the results are unaffected. Lower budget=… if the run takes too long"
     ]
 
 

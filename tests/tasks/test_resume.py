@@ -267,7 +267,7 @@ def test_what_decides_nothing_does_not_count(manifest, tmp_path, attacked):
 
 def test_a_model_of_text_needs_a_name(manifest, tmp_path, attacked):
     given = {"canaries": str(manifest), "resume": str(tmp_path / "kept")}
-    with pytest.raises(OptionError, match="weights of this TextOnly cannot be seen.*pass --metadata model_id=NAME"):
+    with pytest.raises(OptionError, match="weights of this TextOnly cannot be read.*pass --metadata model_id=NAME"):
         evaluate(TextOnly(model()), ["canary_exposure"], given)
     for name, new in (("one", 5), ("one", 0), ("two", 5)):
         attacked.clear()

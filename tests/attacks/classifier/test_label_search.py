@@ -173,7 +173,7 @@ def test_a_model_without_labels_names_those_that_have_some():
     target = CausalTarget(tiny_gpt2(letters()), letters())
     with pytest.raises(
         TargetError,
-        match="needs a model that can tell how likely a text's class is.*classifier-scorer",
+        match="needs a model that can compute the probabilities of a text's classes.*classifier-scorer",
     ):
         run_attack("label-search", target, [Canary("c", "pin {digits:2}", ("1", "2"))], goal="extraction")
 

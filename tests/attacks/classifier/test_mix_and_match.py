@@ -151,7 +151,7 @@ def test_candidates_that_are_all_filtered_out_say_so():
 
 
 def test_a_classifier_without_a_generator_says_what_would_do():
-    with pytest.raises(TargetError, match="needs a model that can tell which values are likely.*frankenstein-mlm"):
+    with pytest.raises(TargetError, match="needs a model that can propose likely values.*frankenstein-mlm"):
         attacked(canary("the {v} .", "green"), ClassifierTarget(tiny_bert(), wordpiece()))
 
 

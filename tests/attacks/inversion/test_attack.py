@@ -276,7 +276,7 @@ def test_one_row_that_memory_does_not_hold_is_an_error(monkeypatch, graded):
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(Relaxed, "costs", none)
-    with pytest.raises(TargetError, match="^out of memory for one text alone"):
+    with pytest.raises(TargetError, match="^out of memory for a single text"):
         attacked(steps=1)
     assert asked == [15, 8, 4, 2, 1]
 

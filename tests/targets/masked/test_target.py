@@ -195,9 +195,9 @@ def test_a_sample_holds_the_rank_where_the_budget_is_small(bert: Any) -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["the " * 60], "a text of 62 tokens does not fit the model's 40: shorten it"),
+        (["the " * 60], "a text of 62 tokens does not fit the model's maximum of 40: shorten it"),
         (["the [MASK] is 1"], r"holds the model's mask token, '\[MASK\]': take it out"),
-        (["pin é", "pin ü"], "two of the texts the same tokens, so they cannot be told apart"),
+        (["pin é", "pin ü"], "two of the texts equal tokens, so they cannot be distinguished"),
     ],
 )
 def test_texts_that_cannot_be_scored_are_refused(bert: Any, texts: list[str], message: str) -> None:

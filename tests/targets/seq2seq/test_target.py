@@ -218,7 +218,7 @@ def test_a_cache_that_differs_is_left_aside_aloud(caplog: pytest.LogCaptureFixtu
     target = as_target(lm)
     assert isinstance(target, Seq2SeqTarget)
     assert not target.cached
-    assert "with a cache steps aside" in caplog.text
+    assert "with a cache is off" in caplog.text
 
 
 def test_a_subclass_that_scores_otherwise_is_taken_at_its_word() -> None:

@@ -151,7 +151,7 @@ def test_a_token_that_swallows_the_space_before_a_few_secrets_is_allowed_for(mon
 
 def test_a_tokenizer_that_cannot_tell_fillings_apart_is_declined():
     lossy = lambda texts: encoder(letters())([text.replace("7", "1") for text in texts])  # noqa: E731
-    with pytest.raises(TargetError, match="cannot be told apart"):
+    with pytest.raises(TargetError, match="cannot be distinguished"):
         lay_out(parse_template("pin {digits:2}"), lossy, Pieces, Tries())
 
 

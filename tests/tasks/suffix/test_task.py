@@ -287,7 +287,7 @@ def test_the_hash_of_settings_tells_runs_apart_that_differ(data):
         ({"samples": 0}, OptionError, "samples is 0: draw 1 or more"),
         ({"top_p": 3}, OptionError, "top_p is 3"),
         ({"confidence": "loss"}, OptionError, "confidence is 'loss'"),
-        ({"prefix_length": 9}, OptionError, "its prefix has 8 tokens, prefix_length=9 asks for more"),
+        ({"prefix_length": 9}, OptionError, "its prefix has 8 tokens, prefix_length=9 needs more"),
         ({"prefix_lengths": "2,x"}, OptionError, "expected whole numbers, as in prefix_lengths=10:20:30"),
         ({"split": "dev"}, OptionError, "^split='dev' is unknown: use train, validation, test or all$"),
         ({"confidence": "trained"}, OptionError, "split=all holds the pairs that the trained confidence is fitted on"),

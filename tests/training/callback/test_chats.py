@@ -102,7 +102,9 @@ def test_without_a_template_canaries_of_several_roles_are_plain_text(planted_as_
 
 def test_canaries_of_several_roles_are_an_error_in_a_chat(planted_as_two: tuple[Path, list[Any]]) -> None:
     manifest, canaries = planted_as_two
-    with pytest.raises(OptionError, match=r"planted as turns of several, .*: pass chat=False to ExposureCallback"):
+    with pytest.raises(
+        OptionError, match=r"planted as turns of several roles, .*: pass chat=False to ExposureCallback"
+    ):
         in_chat(manifest, canaries, tokenizer(), Context(), None)
 
 
