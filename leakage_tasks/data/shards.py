@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 
 from leakage_tasks.core.atomic import is_leftover, leftovers
 from leakage_tasks.core.errors import LeakageError, PlantingError
-from leakage_tasks.core.partial_results import forget
-from leakage_tasks.core.permissions import close_as
+from leakage_tasks.core.partial_results import delete_parts
+from leakage_tasks.core.permissions import restrict_to
 from leakage_tasks.data import FORMATS, ending_of, file_kind
 
 _FRONT = 1 << 20
@@ -82,9 +82,15 @@ def state_of(output: Path) -> Path:
 
 
 def clear(state: Path, output: Path) -> None:
+<<<<<<< HEAD
     """Delete this folder, and temporary files of a killed run in ``output``."""
     for path in (state, *leftovers(output)):
         forget(path)
+=======
+    """Take away that folder, and what a killed run left in ``output``."""
+    for left in (state, *leftovers(output)):
+        delete_parts(left)
+>>>>>>> h-coreb
 
 
 def of_earlier_run(shards: int, of: int, what: str = "done") -> str:
@@ -106,7 +112,7 @@ def make_folders(output: Path, names: Collection[str], like: Path) -> None:
                 folder.mkdir(parents=True)
             except OSError as error:
                 raise PlantingError(f"{folder}: cannot be made ({error.strerror}): choose another output") from None
-            close_as(folder, like / part)
+            restrict_to(folder, like / part)
 
 
 def check_strangers(output: Path, names: Collection[str], error: type[LeakageError]) -> None:
