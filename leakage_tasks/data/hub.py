@@ -76,19 +76,11 @@ def hub_shards(source: Path, wanted: Columns, folder: Path) -> HubShards:
         stream = splits[wanted.split]
         features = features_of(stream)
         layout_of(source, features.arrow_schema, 0, wanted)
-<<<<<<< HEAD
     total = stream.num_shards
     pointers = [Pointer(name, subset, wanted.split, commit, features.to_dict(), index, total) for index in range(total)]
     names = [f"{wanted.split}-{index:05}-of-{total:05}.parquet" for index in range(total)]
-    shards = HubShards(keeping_folder(keeping_folder(folder) / "hub"), tuple(names), pointers[0])
+    shards = HubShards(parts_folder(parts_folder(folder) / "hub"), tuple(names), pointers[0])
     for file, pointer in zip(names, pointers, strict=True):
-=======
-    many = stream.num_shards
-    told = [Pointer(name, subset, wanted.split, commit, features.to_dict(), index, many) for index in range(many)]
-    names = [f"{wanted.split}-{index:05}-of-{many:05}.parquet" for index in range(many)]
-    shards = HubShards(parts_folder(parts_folder(folder) / "hub"), tuple(names), told[0])
-    for file, pointer in zip(names, told, strict=True):
->>>>>>> h-coreb
         write_text(shards.path(file), json.dumps(asdict(pointer)) + "\n", private=True)
     return shards
 

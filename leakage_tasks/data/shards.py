@@ -82,15 +82,9 @@ def state_of(output: Path) -> Path:
 
 
 def clear(state: Path, output: Path) -> None:
-<<<<<<< HEAD
     """Delete this folder, and temporary files of a killed run in ``output``."""
     for path in (state, *leftovers(output)):
-        forget(path)
-=======
-    """Take away that folder, and what a killed run left in ``output``."""
-    for left in (state, *leftovers(output)):
-        delete_parts(left)
->>>>>>> h-coreb
+        delete_parts(path)
 
 
 def of_earlier_run(shards: int, of: int, what: str = "done") -> str:
