@@ -38,7 +38,7 @@ class ArrowFileFormat(ArrowFormat):
         _write(splice(_batches(source), points, schema, source), output, schema, source)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy batch by batch."""
+        """Copy batch by batch without the rows ``dropped``."""
         _write(without_rows(_batches(source), dropped, layout), output, schema_of(source), source)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:

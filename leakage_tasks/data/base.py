@@ -54,14 +54,30 @@ class Format(ABC):
 
     @abstractmethod
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy the data to ``output`` with the rows of ``points`` in their gaps."""
+        """Copy the data to ``output`` with inserted rows.
+
+        Args:
+            source: The data.
+            output: The path of the copy.
+            layout: The layout from :meth:`survey`.
+            wanted: The columns that the user requested.
+            points: The rows to insert, each with its gap, sorted by gap.
+        """
 
     def write_into_turns(
         self, source: Path, output: Path, layout: Layout, wanted: Columns, additions: Additions
     ) -> None:
         """Copy the data to ``output`` with texts added at the end of chat turns; all else stays unchanged.
 
-        Raises PlantingError if this is impossible, as in formats without chats.
+        Args:
+            source: The data.
+            output: The path of the copy.
+            layout: The layout from :meth:`survey`.
+            wanted: The columns that the user requested.
+            additions: The turn and the text to add, by row.
+
+        Raises:
+            PlantingError: If this is impossible, as in formats without chats.
         """
         raise PlantingError(
             subject=str(source),
@@ -72,17 +88,31 @@ class Format(ABC):
 
     @abstractmethod
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy the data to ``output`` without the rows ``dropped``.
+        """Copy the data to ``output`` without some rows.
 
         In files of lines, the other rows, the text before the first row, and blank lines between rows are copied byte
         for byte. Parquet files and saved folders keep schema, metadata and the other splits.
+
+        Args:
+            source: The data.
+            output: The path of the copy.
+            layout: The layout from :meth:`survey`.
+            wanted: The columns that the user requested.
+            dropped: The numbers of the rows to leave out.
         """
 
     def write_back(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy data written by :meth:`write` to ``output`` without the inserted rows, which are ``dropped``.
+        """Copy data written by :meth:`write` to ``output`` without the inserted rows.
 
         The copy equals the input of :meth:`write`: byte for byte after decompression for files of lines, else in schema
         and rows.
+
+        Args:
+            source: The data with the inserted rows.
+            output: The path of the copy.
+            layout: The layout from :meth:`outline`.
+            wanted: The columns that the user requested.
+            dropped: The numbers of the inserted rows.
         """
         self.write_without(source, output, layout, wanted, dropped)
 
@@ -92,10 +122,24 @@ class Format(ABC):
 
     @abstractmethod
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """Yield the values of a column, row by row."""
+        """Yield the values of a column, row by row.
+
+        Args:
+            path: The data.
+            layout: The layout from :meth:`survey`.
+            wanted: The columns that the user requested.
+            column: The name of the column.
+        """
 
     def several(self, path: Path, layout: Layout, wanted: Columns, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
-        """Yield the values of several columns, row by row."""
+        """Yield the values of several columns, row by row.
+
+        Args:
+            path: The data.
+            layout: The layout from :meth:`survey`.
+            wanted: The columns that the user requested.
+            columns: The names of the columns.
+        """
         return zip(*(self.values(path, layout, wanted, column) for column in columns), strict=True)
 
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:

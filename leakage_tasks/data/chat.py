@@ -45,8 +45,13 @@ def conversation(
 ) -> Conversation:
     """Return a short conversation in which ``text`` is the turn of ``role``.
 
-    ``system`` is the first turn, if it is given. ``prompt`` is the user's turn, unless ``role`` is the user. ``text``
-    is the last turn if it is the assistant's; otherwise ``prompt`` or :data:`ASSISTANT_TURN` follows it.
+    ``text`` is the last turn if it is the assistant's; otherwise ``prompt`` or :data:`ASSISTANT_TURN` follows it.
+
+    Args:
+        text: The content of the turn.
+        role: The role that speaks the turn.
+        system: The content of a system turn at the start, or None.
+        prompt: The content of the user's turn; unused if ``role`` is the user.
     """
     turns = {
         "assistant": [("user", prompt), (role, text)],

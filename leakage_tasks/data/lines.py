@@ -173,7 +173,7 @@ class LineFormat(Format):
             out.write(held)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy record by record."""
+        """Copy record by record without the rows ``dropped``."""
         row = 0
         with open_output(output) as out:
             out.write(layout.head)
@@ -185,7 +185,7 @@ class LineFormat(Format):
 
 @register_format("txt")
 class TextFormat(LineFormat):
-    """``.txt``: no columns, no labels."""
+    """The format of ``.txt`` files, which have no columns and no labels."""
 
     name = "text"
     running = True

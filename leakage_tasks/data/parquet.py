@@ -61,7 +61,7 @@ class ArrowFormat(Format):
 
 @register_format("parquet")
 class ParquetFormat(ArrowFormat):
-    """``.parquet``."""
+    """The format of ``.parquet`` files."""
 
     name = "parquet"
 
@@ -85,7 +85,7 @@ class ParquetFormat(ArrowFormat):
         write_batches(changed, output, schema, compression_of(source))
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy batch by batch."""
+        """Copy batch by batch without the rows ``dropped``."""
         schema, _ = self.schema_and_rows(source, wanted)
         write_batches(without_rows(parquet_batches(source), dropped, layout), output, schema, compression_of(source))
 
@@ -145,7 +145,18 @@ def without_rows(batches: Iterator[Any], dropped: Places, layout: Layout) -> Ite
 
 
 def splice(batches: Iterator[Any], points: Points, schema: Any, source: Path) -> Iterator[Any]:
-    """Yield record batches with the rows of ``points`` in their gaps. Raises PlantingError for too few rows."""
+    """Yield record batches with inserted rows.
+
+    Args:
+        batches: The record batches of the data.
+        points: The rows to insert, each with its gap, sorted by gap.
+        schema: The schema of the result.
+        source: The data, for error messages.
+
+    Raises:
+        PlantingError: If the data have fewer rows than the last gap, or if a column without a value does not allow
+            null.
+    """
 
     def inserted(index: int, batch: Any) -> Any:
         made = pa.RecordBatch.from_pylist([_fill_barred(points[index][1], schema, source)], schema=schema)
@@ -195,7 +206,17 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
-    """Return a schema's layout. Raises PlantingError if a column is missing, occurs twice or holds no text."""
+    """Return the layout of data with an Arrow schema.
+
+    Args:
+        source: The data, for error messages.
+        schema: The schema.
+        rows: The number of rows.
+        wanted: The columns that the user requested.
+
+    Raises:
+        PlantingError: If a column is missing, occurs twice or holds no text.
+    """
     for name in schema.names:
         check_once(source, schema.names, name)
     text, shape = choose_texts(source, schema.names, wanted)

@@ -62,7 +62,7 @@ class HubFormat(ArrowFormat):
         write_batches(splice(_batches(source), points, schema, source), output, schema, COMPRESSION)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Stream batch by batch."""
+        """Stream batch by batch without the rows ``dropped``."""
         schema = _features_of(_pointer(source)).arrow_schema
         write_batches(without_rows(_batches(source), dropped, layout), output, schema, COMPRESSION)
 
@@ -86,7 +86,14 @@ def commit_of(name: str, revision: str | None) -> str:
 
 
 def builder_of(name: str, subset: str | None, commit: str, features: Any = None) -> Any:
-    """Return a builder that streams the data set's splits; without ``features``, it reads some data for them."""
+    """Return a builder that lists the files of a data set and streams its splits.
+
+    Args:
+        name: The data set: ``owner/name``, or the absolute path of a folder.
+        subset: The configuration, or None for the default.
+        commit: The commit to read.
+        features: The features; without them, the builder reads some data to infer them.
+    """
     import datasets
 
     revision = None if Path(name).is_absolute() else commit

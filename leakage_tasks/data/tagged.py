@@ -134,13 +134,13 @@ class NLUFolderFormat(TaggedFormat):
             shutil.copymode(file, copy)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy each file line by line."""
+        """Copy each file line by line without the rows ``dropped``."""
         for file, copy, facts in _files(source, output):
             _LINES.write_without(file, copy, facts, wanted, dropped)
             shutil.copymode(file, copy)
 
     def write_back(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy each file line by line."""
+        """Restore each file line by line without the rows ``dropped``."""
         for file, copy, facts in _files(source, output):
             _LINES.write_back(file, copy, facts, wanted, dropped)
             shutil.copymode(file, copy)
