@@ -109,9 +109,9 @@ def _text_of(tokens: list[int], before: str, encode: Encode, decode: Decode) -> 
 
 
 def _next_piece(rest: str, shared: Sequence[int], start: int, decode: Decode) -> tuple[int, str] | None:
-    """Return the next characters of ``rest`` that whole tokens hold, and the number of these tokens.
+    """Return the number of next tokens that spell a beginning of ``rest``, and these characters.
 
-    The first ``start`` tokens of ``shared`` precede them. Return None if there is no such token.
+    The first ``start`` tokens of ``shared`` precede them. Return None if no such tokens are found.
     """
     last = list(shared[max(start - 1, 0) : start])
     skip = len(decode(last)) if last else 0

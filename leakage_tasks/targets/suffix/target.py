@@ -134,8 +134,8 @@ def load_causal_target(
     if _agree(target, uncached):
         return target
     log.warning(
-        "%s: the KV cache is not used, since it gives other costs than a pass over the whole text: each step reads "
-        "every text from its first token, so a text of n tokens takes up to n times as long",
+        "%s: the KV cache is not used, since it fails or gives other costs than a pass over the whole text: each step "
+        "reads every text from its first token, so a text of n tokens takes up to n times as long",
         option,
     )
     return uncached
