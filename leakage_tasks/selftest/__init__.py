@@ -1,1 +1,1 @@
-"""``leakage selftest``: does what this package computes hold on the user's own model? One file a check."""
+"""Checks of this package's measurements on the user's own model, for ``leakage selftest``; one module per check."""

@@ -1,4 +1,4 @@
-"""Do the intervals of estimated ranks hold what a uniform sample of whole texts says?"""
+"""Self-test check: do the 95 % intervals of estimated ranks agree with a uniform sample of whole texts?"""
 
 from __future__ import annotations
 
@@ -17,21 +17,24 @@ NAME = "estimates' intervals"
 LEVEL = 0.005
 """Probability of a false alarm."""
 MISSES = 0.05
-"""Share of honest comparisons that come out as a miss."""
+"""Probability that a correct estimate does not agree with its reference."""
 LOW, AGREE, HIGH = -1, 0, 1
 GRID = stats.norm.ppf((np.arange(400) + 0.5) / 400)
-"""Equally likely normal deviates, to average over."""
+"""Normal quantiles of equal probability, to average over."""
 
 
 def check(subject: Subject) -> SelfTestRow:
-    """Each canary's rank estimated by importance draws, against a uniform sample of its own, scored as whole texts."""
+    """Compare each canary's estimated rank with a separate uniform sample, scored as whole texts."""
     if subject.labelled:
-        return skipped(NAME, "ranks by class loss are counted, or come from a uniform sample themselves")
+        return skipped(NAME, "ranks by class loss are exact or come from a uniform sample, so there are no estimates")
     if not subject.searched:
-        return skipped(NAME, "the model gives no next-token probabilities; ranks come from a uniform sample themselves")
+        return skipped(
+            NAME,
+            "the model gives no next-token probabilities; ranks come from a uniform sample",
+        )
     ranked = subject.ranked
     if ranked.declined is not None:
-        return skipped(NAME, f"on this template nothing is estimated ({ranked.declined})")
+        return skipped(NAME, f"ranks cannot be estimated with this template ({ranked.declined})")
     estimates, references = _estimates(subject, ranked.findings), subject.sampled(subject.canaries, "uniform samples")
     stream = np.random.default_rng(subject.settings.seed)
     sides = Counter(
@@ -45,7 +48,7 @@ def check(subject: Subject) -> SelfTestRow:
     against = f"a uniform sample of {draws} whole texts each" if draws else "the exact rank"
     words = (
         f"{number - misses} of {number} estimates agree with {against} ({sides[LOW]} too low, {sides[HIGH]} too high); "
-        f"as many on one side come by chance with p = {p:.2g}"
+        f"probability of as many misses on one side by chance: p = {p:.2g}"
     )
     words += f"; {bounds} are bounds" if bounds else ""
     figures = {
@@ -65,28 +68,28 @@ def check(subject: Subject) -> SelfTestRow:
 
 
 def _estimates(subject: Subject, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, with an estimate in the place of each exact count."""
+    """Return the findings, with each exact rank replaced by an estimate."""
     counted = [canary for canary, finding in zip(subject.canaries, findings, strict=True) if finding.method == "exact"]
     again = subject.attack(
         "exposure", subject.target, counted, "estimates", subject.settings.budget, {"method": "estimated"}
     )
-    estimated = {found.canary: found for found in again}
+    estimated = {finding.canary: finding for finding in again}
     return [estimated.get(finding.canary, finding) for finding in findings]
 
 
 def misses_p(low: int, high: int, number: int) -> float:
-    """Probability that of ``number`` honest estimates so many are too low, or too high, or more, on the worse side."""
+    """Return the two-sided binomial p of ``low`` and ``high`` misses among ``number`` correct estimates, at most 1."""
     return min(1.0, 2 * float(stats.binom.sf(max(low, high) - 1, number, MISSES / 2)))
 
 
 def side(estimate: Finding, reference: Finding, size: int, uniform: float) -> int:
-    """Whether an estimate is too low or too high for the reference, or agrees with it.
+    """Return LOW or HIGH if an estimate is too low or too high for its reference, else AGREE.
 
-    An exact reference lies in the estimate's 95 % interval or not. A sampled one has its own noise: given the estimate,
-    the true rank is taken to spread as a logarithmic normal whose 95 % interval is the estimate's, and the sample's
-    hits are binomial. They agree unless the hits fall into the outer 5 % of that mixture; ``uniform``, a random number,
-    settles hits at the very edge, so that of honest estimates 5 % miss. Of a bound it is asked alone whether the sample
-    has more hits than it allows.
+    An exact reference agrees if it is in the estimate's 95 % interval. A reference by sampling has its own noise: the
+    true rank is modelled as log-normal with the estimate's 95 % interval, and the sample's hits as binomial. The two
+    agree unless the hits are in the outer 5 % of this mixture. ``uniform``, a random number in [0, 1), decides for hits
+    at the edge, so that exactly 5 % of correct estimates miss. An estimate that is a bound is too low if the sample has
+    more hits than the bound allows.
     """
     low, rank, high = interval_of(estimate)
     if reference.method == "exact":
@@ -99,5 +102,5 @@ def side(estimate: Finding, reference: Finding, size: int, uniform: float) -> in
     down, up = log_noise(estimate, size)
     shares = np.minimum((rank - 1) * np.exp(np.where(GRID < 0, down, up) * GRID) / (size - 1), 1.0)
     below = stats.binom.cdf(hits - 1, draws, shares).mean()
-    place = below + uniform * stats.binom.pmf(hits, draws, shares).mean()
-    return int(place < MISSES / 2) * HIGH + int(place > 1 - MISSES / 2) * LOW
+    position = below + uniform * stats.binom.pmf(hits, draws, shares).mean()
+    return int(position < MISSES / 2) * HIGH + int(position > 1 - MISSES / 2) * LOW

@@ -1,4 +1,4 @@
-"""Do costs and ranks stay the same when texts are asked about one at a time?"""
+"""Self-test check: do costs and ranks change if texts are scored one at a time?"""
 
 from __future__ import annotations
 
@@ -21,34 +21,36 @@ REMEDY = "load the model with dtype=float32, or run it with --batch_size 1"
 
 
 def check(subject: Subject) -> SelfTestRow:
-    """Costs of texts and ranks in a small space, in batches and one by one."""
+    """Compare costs of texts, and ranks in a small space, in batches and one text at a time."""
     plain = isinstance(subject.target, HarnessScorer | HarnessSeq2Seq)
     if plain and str(getattr(subject.lm, "batch_size", None)) == "1":
-        return skipped(NAME, "the model is read one text at a time: pass a larger --batch_size to compare")
+        return skipped(NAME, "the model already reads one text at a time: pass a larger --batch_size to compare")
     single = one_by_one(subject.target)
     findings = subject.exact(single, "one text at a time")
     alone = subject.all_costs(single, subject.costs(single, subject.canaries[0], subject.probes), findings)
-    everything = subject.costs(subject.target, subject.small[0], subject.everything)
+    small_costs = subject.costs(subject.target, subject.small[0], subject.small_fillings)
     both, between = [findings, subject.small_findings], " between one text at a time and many"
-    return compared(NAME, subject, alone, everything, both, REMEDY, between)
+    return compared(NAME, subject, alone, small_costs, both, REMEDY, between)
 
 
 def one_by_one(target: Any) -> Any:
-    """The same target, of the same capabilities, with every batch of one row; the model itself is shared."""
+    """Return a copy of the target with batches of one row. It has the same capabilities and shares the model."""
     if isinstance(target, ReadsSource):
         return SimpleNamespace(given=lambda canary: one_by_one(target.given(canary)))
     single = copy.copy(target)
     if isinstance(target, ReadsTags):
         single.tagged = lambda canary: one_by_one(target.tagged(canary))
     if isinstance(target, ScoresLabels):
-        single.label_costs = lambda rows: _each(target.label_costs, rows)
+        single.label_costs = lambda rows: _call_for_each(target.label_costs, rows)
     if isinstance(target, ScoresSequences):
-        single.log_perplexity = lambda texts: _each(target.log_perplexity, texts)
+        single.log_perplexity = lambda texts: _call_for_each(target.log_perplexity, texts)
     if isinstance(target, PredictsNextToken):
         single.rows = lambda length: 1
     return single
 
 
-def _each(ask: Callable[[Any], FloatArray], items: Any) -> FloatArray:
-    """What ``ask`` answers to each of ``items`` by itself."""
-    return np.concatenate([ask(items[index : index + 1]) for index in range(len(items))]) if len(items) else ask(items)
+def _call_for_each(score: Callable[[Any], FloatArray], items: Any) -> FloatArray:
+    """Return the results of ``score`` for each of ``items`` in a separate call, concatenated."""
+    return (
+        np.concatenate([score(items[index : index + 1]) for index in range(len(items))]) if len(items) else score(items)
+    )

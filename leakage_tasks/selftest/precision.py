@@ -1,4 +1,4 @@
-"""How far two ways of computing one cost may differ, by what the model computes in, and whether they do."""
+"""Comparison of two computations of a cost, within a tolerance that depends on the model's precision."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, recorded_noise
 from leakage_tasks.targets.rounding import in_half_precision
 
 UNKNOWN_BITS, UNKNOWN_SHARE = 0.1, 0.02
-"""What two costs may differ by where neither precision nor noise is seen: bits of a class loss, and a share."""
+"""Allowed difference of two costs if precision and noise are unknown: bits of a class loss, and share of a cost."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Two costs of one text may differ by ``bits``, or by ``share`` of the cost where that is more.
+    """Tolerance for two costs of one text: ``bits``, or ``share`` of the cost if that is more.
 
-    ``dtype`` is what the model computes in, empty where it is not seen; ``noise`` the rounding noise of a text in bits,
-    None where it is not measured.
+    ``dtype`` is the precision in which the model computes, empty if unknown. ``noise`` is the rounding noise of a text
+    in bits, None if it is not measured.
     """
 
     bits: float
@@ -32,14 +32,14 @@ class Precision:
     noise: float | None = None
 
     def allowed(self, costs: FloatArray) -> FloatArray:
-        """Bits by which each of ``costs`` may be off, ``[n]``."""
+        """Return the allowed error of each of ``costs`` in bits, ``[n]``."""
         return np.maximum(self.bits, self.share * np.abs(costs))
 
-    def ranks(self, costs: FloatArray, place: int) -> tuple[int, int]:
-        """The lowest and highest rank that the filling at ``place`` may have if all ``costs`` are off so far."""
-        own, slack = costs[place], 2 * self.allowed(costs)
-        least = int((costs < own - slack).sum()) + 1
-        return least, max(least, int((costs <= own + slack).sum()))
+    def ranks(self, costs: FloatArray, index: int) -> tuple[int, int]:
+        """Return the lowest and highest rank of the filling at ``index`` if all ``costs`` have the allowed error."""
+        cost, slack = costs[index], 2 * self.allowed(costs)
+        least = int((costs < cost - slack).sum()) + 1
+        return least, max(least, int((costs <= cost + slack).sum()))
 
     def __str__(self) -> str:
         share = f" or {self.share:.0%} of the cost" if self.share else ""
@@ -48,7 +48,7 @@ class Precision:
 
 
 def precision_of(subject: Subject) -> Precision:
-    """Return what a model's costs can be held to: float32's floor, or the model's own noise in 16 bits."""
+    """Return the tolerance for a model's costs: float32's rounding error, or the model's own noise in 16 bits."""
     lm = subject.lm
     model = getattr(getattr(lm, "classifier", lm), "model", None)
     mixed = getattr(lm, "mixed_precision_dtype", None)
@@ -66,26 +66,35 @@ def compared(
     check: str,
     subject: Subject,
     costs: FloatArray,
-    everything: FloatArray,
+    small_costs: FloatArray,
     findings: Sequence[Sequence[Finding]],
     remedy: str,
     between: str = "",
 ) -> SelfTestRow:
-    """The row of a check that holds the subject's known costs against ``costs``, ``between`` two ways of computing.
+    """Return the row of a check that compares the subject's known costs with ``costs``.
 
-    Each of ``findings`` are those of all small canaries, whose ranks are to be those that the costs of ``everything``
-    in the small space give.
+    Args:
+        check: The check's name.
+        subject: The model under test.
+        costs: Costs of the texts of ``subject.known_costs`` by the other computation, in bits, ``[n]``.
+        small_costs: Costs of all fillings of the small space. They determine the allowed ranks.
+        findings: Lists of findings of the small canaries; each rank must be allowed.
+        remedy: Advice for a check that fails.
+        between: Names the two computations in the text.
+
+    Returns:
+        The row with its verdict.
     """
     precision, same = precision_of(subject), 0
-    for place, *found in zip(subject.places, *findings, strict=True):
-        low, high = precision.ranks(everything, place)
-        same += all(low <= float(each.rank or 0) <= high for each in found)
-    differences, number = np.abs(subject.known_costs - costs), len(subject.places)
+    for index, *ranked in zip(subject.secret_indices, *findings, strict=True):
+        low, high = precision.ranks(small_costs, index)
+        same += all(low <= float(finding.rank or 0) <= high for finding in ranked)
+    differences, number = np.abs(subject.known_costs - costs), len(subject.secret_indices)
     worst = float(differences.max())
     held = bool((differences <= precision.allowed(costs)).all()) and same == number
     words = (
         f"{len(costs)} costs differ by {worst:.2g} bits at most{between} (allowed: {precision}); {same} of {number} "
-        f"ranks among {len(everything)} fillings are the same"
+        f"ranks among {len(small_costs)} fillings are the same"
     )
     figures = {
         "texts": len(costs),
@@ -96,6 +105,6 @@ def compared(
         "noise_bits": precision.noise,
         "ranks": number,
         "ranks_same": same,
-        "fillings": len(everything),
+        "fillings": len(small_costs),
     }
     return judged(check, held, words, figures, remedy)

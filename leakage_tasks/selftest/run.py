@@ -21,7 +21,7 @@ from leakage_tasks.selftest.subject import SelfTestSettings, Subject
 
 CHECKS: tuple[Callable[[Subject], SelfTestRow], ...] = (chance.check, agreement.check, plain.check, batch_size.check)
 FALSE_ALARMS = chance.LEVEL + agreement.LEVEL
-"""Probability that a check of a model whose numbers hold fails by chance; the other two leave nothing to it."""
+"""Probability that a check fails on a correct model by chance; the other two checks are deterministic."""
 SCHEMA = 1
 
 
@@ -33,9 +33,22 @@ def load_model(
     device: str | None = None,
     command: str = "selftest",
 ) -> Any:
-    """The model that ``lm_eval --model name --model_args arguments`` would ask.
+    """Load the model of ``lm_eval --model name --model_args arguments``.
 
-    Raises OptionError for a name the harness does not know and TargetError for a model that cannot be loaded.
+    Args:
+        name: Name of the model class in the harness.
+        arguments: Arguments of the model, separated by commas.
+        batch_size: The harness' ``--batch_size``.
+        max_batch_size: The harness' ``--max_batch_size``.
+        device: The harness' ``--device``.
+        command: The ``leakage`` command that loads the model, for messages.
+
+    Returns:
+        The harness model.
+
+    Raises:
+        OptionError: If the harness does not know the name, or if several processes run.
+        TargetError: If the model cannot be loaded.
     """
     plugin.install(f"leakage {command}")
     try:
@@ -43,7 +56,7 @@ def load_model(
     except (ValueError, KeyError):
         raise OptionError(f"--model {name}: the harness knows no such model: correct it, or install it first") from None
     except ImportError as error:
-        raise TargetError(f"--model {name}: cannot be loaded ({first_line(error)}): install what it needs") from None
+        raise TargetError(f"--model {name}: cannot be loaded ({first_line(error)}): install its dependencies") from None
     settings = {"batch_size": batch_size, "max_batch_size": max_batch_size, "device": device}
     try:
         lm = kind.create_from_arg_string(arguments, settings)
@@ -52,7 +65,7 @@ def load_model(
     except Exception as error:
         why = first_line(error)[:200]
         raise TargetError(
-            f"--model_args {arguments}: no {name} model can be made of that ({why}): correct it"
+            f"--model_args {arguments}: cannot build a {name} model from these arguments ({why}): correct them"
         ) from None
     if lm.world_size > 1:
         raise OptionError(f"{command} runs in one process: start it without 'accelerate launch'")
@@ -60,30 +73,33 @@ def load_model(
 
 
 def run_checks(lm: Any, settings: SelfTestSettings) -> list[SelfTestRow]:
-    """A row for each check of a harness model. Raises LeakageError where the model or an option cannot be used."""
+    """Run all checks on a harness model and return their rows.
+
+    Raises LeakageError if the model or an option cannot be used.
+    """
     subject = Subject.of(lm, settings)
-    # The harness' own progress bars, one for each question it is asked, stay off the terminal.
+    # Hides the harness' own progress bars, which appear for each request.
     with redirect_stderr(io.StringIO()):
         return [check(subject) for check in CHECKS]
 
 
 def summary(rows: list[SelfTestRow]) -> str:
-    """What the rows come to, in one line."""
+    """Summarize the rows in one line."""
     held, broken = (sum(row.verdict == verdict for row in rows) for verdict in (HELD, BROKEN))
     skipped = len(rows) - held - broken
     rest = f", {skipped} do not apply" if skipped > 1 else ", 1 does not apply" if skipped else ""
     if broken:
         return f"{broken} of {held + broken} checks did not hold{rest}"
-    chance = f"a model whose numbers hold fails one by chance in {FALSE_ALARMS:.0%} of runs"
+    chance = f"a correct model fails one by chance in {FALSE_ALARMS:.0%} of runs"
     return f"all {held} checks held{rest} ({chance})" if held else "no check applies"
 
 
-def write_report(path: Path, rows: list[SelfTestRow], asked: Mapping[str, Any]) -> None:
-    """The rows as JSON, with what was ``asked``. Raises LeakageError where the file cannot be written."""
+def write_report(path: Path, rows: list[SelfTestRow], arguments: Mapping[str, Any]) -> None:
+    """Write the rows and the ``arguments`` of the run as JSON. Raises LeakageError if the file cannot be written."""
     report = {
         "schema": SCHEMA,
         "version": __version__,
-        **asked,
+        **arguments,
         "held": not any(row.verdict == BROKEN for row in rows),
         "false_alarms": FALSE_ALARMS,
         "checks": [vars(row) for row in rows],
