@@ -34,7 +34,7 @@ PROBED = 4
 Rows = IntArray | Sequence[Sequence[int]]
 """Token rows, of one length as an array ``[n, length]``."""
 Forward = Callable[..., Tensor]
-"""Maps token ids and attention mask ``[n, length]``, and the rows of further arrays, to costs ``[n, width]``."""
+"""A function of token ids and attention mask ``[n, length]`` and rows of further arrays, with costs ``[n, width]``."""
 
 
 class RowModel:
@@ -147,7 +147,7 @@ class RowModel:
                         warn_of_slower(self.model, "texts of several lengths cannot share a pass", lengths)
                 if not (mixed and self._reads_padding):
                     costs[chosen], left = answers[: len(chosen)], left[len(chosen) :]
-                    # The shortest row has been read without padding: the reference for the test of padding.
+                    # The shortest row has been read without padding and is the reference for the test of padding.
                     known = known or chosen[:1]
         return costs
 
@@ -159,9 +159,10 @@ class RowModel:
         forward: Forward,
         arrays: Sequence[Tensor],
     ) -> bool:
-        """Return whether a row's costs ``[1, width]`` with and without padding differ by rounding alone.
+        """Return True if a row's costs ``[1, width]`` with and without padding differ only by rounding.
 
-        ``arrays`` are the further inputs of copies of the row; their number is that of the copies that measure noise.
+        ``arrays`` are the further inputs of copies of the row; the number of copies is the number of rows that measure
+        noise.
         """
         apart = np.abs(padded_answers - alone).max()
         # Compare by <=, so that NaN counts as a difference.
@@ -175,10 +176,10 @@ class RowModel:
     def _next(self, rows: Rows, left: Sequence[int], known: bool) -> list[int]:
         """Return the indices of the next batch from the rows ``left``, shortest first.
 
-        The rows have equal length if the model reads padding, or may read it and no row is ``known``. The batch that
-        tests this has room for one more row, the ``known`` one.
+        The rows have equal length if the model reads padding, or if this is not tested yet and no row is ``known``. A
+        batch that tests it leaves room for one more row, the ``known`` one.
         """
-        # The width of a batch is that of its last row. Size it by a row at or past its end: never too large.
+        # A batch is as wide as its longest row, so its size is computed from a row that is at least as long.
         ahead = left[min(self.batch(len(rows[left[0]])), len(left)) - 1]
         chosen = list(left[: self.batch(len(rows[ahead]))])
         equally_long = [index for index in chosen if len(rows[index]) == len(rows[chosen[0]])]
@@ -189,7 +190,8 @@ class RowModel:
         return chosen[: rows_within_padding([len(rows[index]) for index in chosen], self.most_padding)]
 
     def _room(self, row: Sequence[int], proving: bool) -> int:
-        """Return the least width of a batch in which ``row`` has padding, if the batch tests the effect of padding."""
+        """Return the minimum width of a batch in which ``row`` has padding if the batch tests the effect of padding,
+        else 0."""
         return min(len(row) + PROBED, self.max_length or len(row) + PROBED) if proving else 0
 
     def _equally_long(self, rows: IntArray, width: int, forward: Forward, arrays: Sequence[Tensor]) -> FloatArray:

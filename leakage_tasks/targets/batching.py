@@ -92,11 +92,11 @@ class PendingRequest:
 def rows_to_serve(questions: Sequence[PendingRequest]) -> list[int]:
     """Return the number of rows of each request of one kind to serve in this scheduling step.
 
-    All rows are served, unless there are several requests, all can be split, and they fill a pass. Then the rows fill
-    whole passes. Requests with a part served come first, since their partial answers take memory that is not counted;
-    then requests of the attacks with the fewest rows read, so that all attacks end together. If memory does not hold
-    all answers, as many passes are made as it holds (at least one), and attacks with the most rows read come first:
-    they end soonest.
+    All rows are served if there is only one request, if a request cannot be split, or if the rows do not fill a pass.
+    Otherwise the served rows fill whole passes. Partly served requests come first, because their partial answers take
+    memory that is not counted. Then come the attacks with the fewest rows read, so that all attacks end at about the
+    same time. If memory cannot hold all answers, fewer passes are made (at least one), and the attacks with the most
+    rows read come first, because they end soonest.
     """
     total, memory = sum(question.size for question in questions), sum(question.answer_now for question in questions)
     if len(questions) == 1 or total < 1 or not all(question.in_parts for question in questions):

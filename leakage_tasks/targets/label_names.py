@@ -1,4 +1,4 @@
-"""Names of a classifier's classes: reads them from a file, and finds the class that a task's continuation names."""
+"""Class names of a classifier, read from a file, and a search for the class that a task's continuation names."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ def config_names(config: Any) -> list[str]:
 class LabelNames:
     """An index that finds the class named by a continuation such as ``" positive"`` or ``": Positive"``.
 
-    White space around the continuation and delimiters before it are ignored. It may be the name of a class; else the
-    name in other upper and lower case, if only one class matches; else the number of a class, if no name is a number.
+    White space around the continuation and delimiters before it are ignored. A continuation may be the exact name of a
+    class, its name in other upper or lower case if only one class matches, or the index of a class if no name is a
+    number.
     """
 
     def __init__(self, labels: Sequence[str]) -> None:
@@ -44,7 +45,7 @@ class LabelNames:
         self._tables = (exact, folded, numbers)
 
     def find(self, continuation: str) -> int | None:
-        """Return the number of the class, or None if the continuation names no class."""
+        """Return the index of the class, or None if the continuation names no class."""
         spellings = list(_spellings(continuation))
         folded = [spelling.casefold() for spelling in spellings]
         for table, wanted in zip(self._tables, (spellings, folded, spellings), strict=True):
@@ -82,7 +83,7 @@ def _single(names: Sequence[str]) -> dict[str, int]:
 def read_labels(labels: Labels, number: int) -> list[str]:
     """Return the names of a model's ``number`` classes in order, from a JSON file or its parsed content.
 
-    The content is a list of names, an object from class number to name, or an object from name to class number. Raises
+    The content is a list of names, an object from class index to name, or an object from name to class index. Raises
     OptionError.
     """
     where = f"labels={labels}" if isinstance(labels, str | Path) else "labels"
@@ -111,7 +112,8 @@ def _json(path: Path) -> Any:
 
 
 def _in_order(content: Mapping[str, Any], where: str) -> list[Any]:
-    """Return the names in order; an object whose values are all numbers maps names to numbers, else the reverse."""
+    """Return the names in order. If all values of the object are numbers, it maps names to indices, else indices to
+    names."""
     to_number = all(isinstance(value, int) and not isinstance(value, bool) for value in content.values())
     pairs = content.items() if to_number else ((name, number) for number, name in content.items())
     try:

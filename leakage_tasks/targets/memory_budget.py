@@ -26,7 +26,7 @@ COPIES = 1 / 4
 CPU_BYTES = 1 << 28
 """Maximum bytes of a search's rows in a pass on a CPU, where larger batches are not faster."""
 SPREAD_BYTES = 4 * 10**9
-"""Default memory in bytes of a process that holds a part of one model: equal for all processes."""
+"""Default memory in bytes of a process that holds a part of a model; the number is equal for all processes."""
 
 _allowed: ContextVar[int | None] = ContextVar("memory", default=None)
 
@@ -65,8 +65,8 @@ class MemoryBudget:
     """The memory that one model's passes and its searches' KV caches may take on ``device``.
 
     A KV cache is the ``memory`` attribute of its holder. If all caches together exceed the budget, the oldest holder's
-    attribute becomes None, and the cache is computed again when it is needed. ``spread`` states that several processes
-    hold parts of the model; these must reach equal decisions.
+    attribute becomes None, and the cache is computed again when it is needed. ``spread`` is True if several processes
+    hold parts of the model; these must make equal decisions.
     """
 
     def __init__(self, device: torch.device | None = None, spread: bool = False) -> None:

@@ -7,15 +7,16 @@ from typing import Any
 FEWEST = 256
 """Initial number of rows."""
 SPREAD = 1024
-"""Rows of a model spread over processes. Their timings differ, but all must read equal batches, so it is fixed."""
+"""Number of rows for a model on several processes. Their timings differ, but all must read equal batches."""
 WORTH_IT = 0.95
 """Highest ratio of the time per row to that with half as many rows for which the batch size is doubled again."""
 LOOKS = 2
-"""Full passes timed for each number of rows; the fastest counts."""
+"""Number of full passes timed at each batch size; the fastest counts."""
 
 
 def is_spread(model: Any) -> bool:
-    """Return whether the layers of a `transformers` model are spread over processes, which must act in step."""
+    """Return True if the layers of a `transformers` model are on several processes, which must run each pass
+    together."""
     return any(getattr(model, name, None) not in (None, 1) for name in ("_tp_size", "_device_mesh"))
 
 

@@ -184,7 +184,7 @@ class ScoresLabels(Protocol):
         """Return the number of tokens of a text, special tokens included."""
 
     def place_of(self, label: str | None) -> int:
-        """Return the number of a class. Raises TargetError if the model does not know it, and for None."""
+        """Return the index of a class. Raises TargetError for None and for a class that the model does not know."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each text, special tokens included."""

@@ -22,21 +22,22 @@ Request = TypeVar("Request")
 Answer = TypeVar("Answer")
 Result = TypeVar("Result")
 NextAttack = Callable[[int], int | None]
-"""Returns the number of the attack to start next, or None for no attack at this time or no more attacks.
+"""A function that returns the index of the attack to start next, or None to start no attack now.
 
-It is called in every scheduling step with the number of attacks under way, or with :data:`MOST_AT_ONCE` if their
-requests already fill passes.
+Its argument is the number of running attacks, or :data:`MOST_AT_ONCE` if their requests already fill passes. It is
+called in every scheduling step.
 """
 
 OnRows = Callable[[int, int], None]
-"""Called with the number of an attack and the number of rows read for it."""
+"""A function that is called with the index of an attack and the number of rows read for it."""
 
 MOST_AT_ONCE = 1024
-"""Maximum number of attacks under way; each is a thread."""
+"""Maximum number of running attacks; each is a thread."""
 FILLED = 2.0
 """Passes that the pending requests must fill before no further attack starts."""
 STATELESS = 4
-"""Number of passes of whole texts that count as one: attacks that request whole texts hold no KV cache in between."""
+"""Number of passes of whole texts that count as one pass: attacks that score whole texts keep no KV cache between
+passes."""
 
 _here = threading.local()
 
@@ -91,7 +92,7 @@ def share_of_whole_texts(rows: int, at_once: int) -> float:
 
 @dataclass(frozen=True)
 class Done(Generic[Result]):
-    """An attack's number, its result, and the seconds spent on it, including its share of the passes."""
+    """A finished attack: its index, its result, and its time in seconds, including its share of the passes."""
 
     number: int
     result: Result = field(repr=False)
@@ -118,7 +119,7 @@ class _Attack(threading.Thread, Generic[Result]):
         self.abandoned = False
 
     def run(self) -> None:
-        """Run the attack, from its first turn on."""
+        """Run the attack, starting when it first gets the turn."""
         _here.attack = self
         try:
             self._wait()
@@ -157,7 +158,7 @@ class _Attack(threading.Thread, Generic[Result]):
 
 
 def in_order(numbers: Iterable[int]) -> NextAttack:
-    """Start attacks in the given order, until :data:`MOST_AT_ONCE` are under way."""
+    """Return a function that starts attacks in the given order, until :data:`MOST_AT_ONCE` are running."""
     left = iter(numbers)
     return lambda under_way: next(left, None) if under_way < MOST_AT_ONCE else None
 
@@ -169,7 +170,7 @@ def run_concurrently(
 
     Attacks start in their order, or in that of ``next_attack``, until their requests fill passes. An error in one
     attack ends all of them; if several fail in one step, the error of the first is raised. ``on_rows`` is called with
-    the number of an attack and the number of rows read for it.
+    the index of an attack and the number of rows read for it.
     """
     next_attack = next_attack or in_order(range(len(attacks)))
     begun: list[_Attack[Result]] = []
@@ -214,13 +215,13 @@ def _done(attack: _Attack[Result]) -> Done[Result]:
 
 
 def _enough(attacks: Sequence[_Attack[Any]]) -> bool:
-    """Return whether the attacks' requests fill passes, or the attacks hold all the memory for KV caches."""
+    """Return True if the attacks' requests fill passes, or if the attacks hold all the memory for KV caches."""
     questions = [attack.question for attack in attacks if attack.question is not None]
     return sum(question.size for question in questions) >= FILLED or sum(question.held for question in questions) >= 1
 
 
 def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:
-    """Answer the pending requests, batched by kind; yield each attack's number and rows read.
+    """Answer the pending requests, batched by kind; yield each attack's index and number of rows read.
 
     The other rows of requests that can be split wait for the next scheduling step.
     """

@@ -8,7 +8,7 @@ from typing import Any
 ALONE = {"return_attention_mask": False, "return_token_type_ids": False}
 """Arguments that make a tokenizer return no masks, which take as long to make as the tokens."""
 MANY = 512
-"""Number of texts from which the `tokenizers` library is called directly."""
+"""Minimum number of texts for which the `tokenizers` library is called directly."""
 COMPARED = 16
 """Number of texts that are encoded in both ways to check that the tokens agree."""
 

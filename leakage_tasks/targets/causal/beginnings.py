@@ -152,7 +152,7 @@ def _tried(
 
 
 def _begun(engine: Any, tokens: Sequence[int]) -> Beginning:
-    """Read the common prefix of texts, continuing from the shared context in memory if it begins with that."""
+    """Read the common prefix of texts; continue from the shared context in memory if the prefix begins with it."""
     known: Beginning | None = engine.passes.lead
     if known is not None and known.tokens == tuple(tokens):
         return known

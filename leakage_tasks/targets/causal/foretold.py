@@ -1,7 +1,7 @@
-"""Expected logits for verifying the first decoding step, computed together with the first prefix.
+"""Expected logits for the verification of the first decoding step, computed together with the first prefix.
 
-Each batching strategy is verified against unbatched passes on first use. Reading the prefix with one more token in the
-pass over the prefix itself adds almost no cost, and saves a pass for that verification.
+Each batching strategy is verified against unbatched passes on first use. The pass over the prefix also reads one more
+token; this adds almost no cost and saves a separate pass for the verification.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class Foretold:
     logits: Tensor
 
     def beside(self, state: RowState, fed: Tensor, logits: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return actual and expected logits for the tokens in ``fed`` ``[n, 1]`` that have expected logits.
+        """Return actual and expected logits for those tokens of ``fed`` ``[n, 1]`` that have expected logits.
 
-        Return None if this is not the first step after the prefix, or ``fed`` contains no such token.
+        Return None if this is not the first step after the prefix, or if ``fed`` contains no such token.
         """
         if state.prefix is not self.prefix or state.tensors[0].shape[-2]:
             return None

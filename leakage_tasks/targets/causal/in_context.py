@@ -1,10 +1,10 @@
 """The text that a causal model reads before a canary, and the tokens that have a cost.
 
-A text is tokenized together with its context. The *lead* is read but not scored: the start token, then the tokens that
-hold only characters of the context and are common to all fillings. All later tokens have a cost. A token that holds
-characters of both context and text counts in full, like a token that straddles template and secret. So every filling is
-scored after one lead, and ranks refer to the whole text. If nothing precedes a text, its first token has no cost,
-because nothing predicts it.
+A text is tokenized together with its context. The *lead* is the part that the model reads but does not score: the start
+token, then the tokens that hold only characters of the context and are common to all fillings. All later tokens have a
+cost. A token that holds characters of both context and text counts in full, like a token that holds characters of both
+template and secret. So every filling is scored after one common lead, and ranks refer to the whole text. If nothing
+precedes a text, its first token has no cost, because nothing predicts it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_VALUES = 1000
 MOST_PARTS = 4
 """Maximum number of tokens of one character: the bytes of its UTF-8 encoding."""
 MOST_CUTS = 100
-"""Number of characters at the end of a context that are searched for the end of its last own token."""
+"""Number of characters at the end of a context that are searched for the end of its last complete token."""
 BREAK = "end the context with a line break, or leave context=auto"
 
 
@@ -45,9 +45,9 @@ class Lead:
     first: int | None = None
 
     def after(self, encoded: Sequence[list[int]]) -> list[list[int]]:
-        """Return the tokens after the lead, for texts tokenized with :attr:`text` before them.
+        """Return the tokens after the lead, for texts that were tokenized with the lead's :attr:`text` before them.
 
-        Raises TargetError for a text that does not begin like the others.
+        Raises TargetError for a text whose tokens do not begin with the lead.
         """
         context_tokens = self.tokens[len(self.tokens) - self.kept :]
         for tokens in encoded:

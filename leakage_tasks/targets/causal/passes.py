@@ -39,7 +39,7 @@ Way = Callable[[Sequence[RowState], Sequence[Tensor]], Passed]
 
 @dataclass
 class Tried:
-    """Result of trying a strategy; ``beyond`` is the level of text length tested (:meth:`Passes.beyond`)."""
+    """Result of trying a strategy. ``beyond`` is the tested number of length thresholds (:meth:`Passes.beyond`)."""
 
     works: bool | None = None
     beyond: int = 0

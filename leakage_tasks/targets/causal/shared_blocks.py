@@ -14,10 +14,10 @@ from leakage_tasks.targets.causal.cache import RowState
 
 @dataclass(frozen=True)
 class Block:
-    """Rows ``first`` to ``last`` of a batch with a layer's KV cache before their own tokens.
+    """Rows ``first`` to ``last`` of a batch, and a layer's KV cache of the prefix before their own tokens.
 
     Its tensors are ``[1, H, P, D]`` for all rows, or ``[rows, H, P, D]`` with a ``mask`` ``[rows, P]`` that is 0 for
-    padding. The rows' own tokens follow directly. ``led``: the batch's shared context, if any, precedes them.
+    padding. The rows' own tokens follow directly. ``led`` is True if the batch's shared context precedes the prefix.
     """
 
     first: int
@@ -28,7 +28,7 @@ class Block:
 
     @property
     def rows(self) -> slice:
-        """Its rows in the batch."""
+        """Slice of the block's rows in the batch."""
         return slice(self.first, self.last)
 
 

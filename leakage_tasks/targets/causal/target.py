@@ -273,7 +273,7 @@ def costs_together(targets: Sequence[CausalInContext], texts: Sequence[Sequence[
 
 
 def reads_alike(target: CausalTarget, context: Context) -> bool:
-    """Return True if a context equals the default context. Raises TargetError for an unsupported context."""
+    """Return True if a context equals the model's default context. Raises TargetError for an unsupported context."""
     start = start_token(context, target._prefix_token, target.tokenizer)
     return not (context.before or context.after) and start == target._prefix_token
 

@@ -22,7 +22,7 @@ CONTINUED = f"{ANSWERS}, whose beginning the attacker chooses"
 MESSAGES_ALONE = frozenset({"LocalChatCompletion"})
 """Model classes that receive messages and no text; by name, since importing a class may need a missing package."""
 NEVER_CONTINUES = frozenset({"OpenAIChatCompletion"})
-"""Model classes among these whose server answers an assistant's message with another message."""
+"""Classes of :data:`MESSAGES_ALONE`'s kind whose server answers an assistant's message with another message."""
 CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
 """Arguments that make servers such as vLLM and SGLang continue an assistant's message; others do so by default."""
 INSTEAD = "serve the model for --model local-completions, or use --model hf"

@@ -23,7 +23,7 @@ from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.targets.seq2seq.target import GivenSource, Seq2SeqTarget, TeacherForced
 
 AHEAD = 1e-5
-"""Difference in bits that a later token may always make to the costs of earlier tokens."""
+"""Difference in bits that a later token is always allowed to make to the costs of earlier tokens."""
 SOME_TOKENS = 12
 
 

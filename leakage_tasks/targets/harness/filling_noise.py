@@ -25,7 +25,7 @@ from leakage_tasks.targets.rounding import perturbed_rounding
 FILLINGS, ALONE = 16, 2
 """Number of random fillings in one batch, and of fillings that are also read alone."""
 FEWEST = 4
-"""Minimum number of fillings for a useful spread of their costs."""
+"""Minimum number of fillings for a reliable spread of their costs."""
 BLURRED = 0.25
 """Ratio of the noise to the standard deviation of random fillings' costs above which a warning is issued."""
 

@@ -26,11 +26,11 @@ from leakage_tasks.targets.rounding import SENTENCES, in_half_precision, perturb
 
 FILLINGS = 32
 AGAIN = 5
-"""Every fifth text is scored a second time."""
+"""Interval of texts that are scored a second time: every fifth text."""
 TIE_BITS = 1e-5
 MOST_TIED, TELLING_TIES = 0.5, 0.2
-"""Shares of random fillings: with one common cost, above which ranks are meaningless; with a cost that another filling
-has too, which is rare for scores in full precision."""
+"""Shares of random fillings. Above the first share with one common cost, ranks are meaningless. Above the second share
+with a cost that another filling also has, a warning is issued: this is rare for scores in full precision."""
 GROWING, IN_ORDER = 0.8, 0.75
 """Minimum share of sentences that must cost more if a sentence is appended, and less than their words shuffled."""
 LEAST = 4
@@ -46,7 +46,7 @@ DEAD = "the results of this run would be meaningless"
 def prove(target: Any, canaries: Sequence[Canary]) -> None:
     """Check that ``target`` is a working scorer. Raises TargetError if it is not, and warns if this is doubtful.
 
-    The check scores about a hundred short texts, which count against no attack's ``budget``. A model that gives no
+    The check scores about a hundred short texts, which do not count for any attack's ``budget``. A model without
     log-likelihoods passes, since some attacks do not need them. The noise of a scorer without costs of single tokens is
     stored as its ``recorded_noise``.
     """
@@ -168,7 +168,8 @@ def _costs_or_none(score: Callable[[Sequence[str]], FloatArray], texts: Sequence
 
 
 def _fits(scorer: ScoresSequences, text: str) -> bool:
-    """Return whether the model can read a text, as far as it reports its maximum, and reads more than a token of it."""
+    """Return True if the model can read a text, as far as it reports its maximum, and the text has more than one
+    token."""
     length = scorer.length(text)
     return length is None or (length > LEAST and (scorer.max_length is None or length < scorer.max_length))
 
@@ -180,7 +181,7 @@ def _shuffle_words(sentence: str) -> str:
 
 
 def _check_figures(costs: FloatArray, what: str) -> None:
-    """Raise TargetError if scores are no probabilities, or all equal."""
+    """Raise TargetError if scores are not probabilities or are all equal."""
     wrong = int((~np.isfinite(costs)).sum())
     if wrong:
         raise TargetError(

@@ -32,7 +32,7 @@ RESERVED = 2
 """Tokens of the context to leave free: a BOS token, and a token that some models must generate in order to score."""
 ASSUMED_VOCABULARY = 1 << 16
 TOGETHER, DRAWS_TOGETHER = 64, 6_400
-"""Maximum number of pairs in one request for samples, and of samples in it."""
+"""Maximum number of pairs, and of samples, in one request for samples."""
 ALIKE = 200
 """Number of samples from which a warning is issued if all samples after each prefix agree."""
 
@@ -40,18 +40,20 @@ ALIKE = 200
 class HarnessSuffixes:
     """Suffixes by ``generate_until`` with repeats, then ``loglikelihood`` of the distinct suffixes.
 
-    Implements :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`. Tokens are made by ``tokenizer`` (a name or an
-    object), by default the model's own, from a sample's text after the prefix. If the model ended a sample early, or
-    its text has too few tokens, it is filled up with −1, each at the cost of a blind guess (log2 of the vocabulary),
-    since it cannot be correct. If a token of the text spans the end of the prefix, all tokens have
-    this cost. Only total costs are known; they are spread evenly over a suffix's tokens. The cost under a scheme that
-    is not plain is unknown: ``drawn`` is then a sample's own cost, and None for a true suffix. A model without
-    log-likelihoods gives no costs, but can be sampled from.
+    Implements :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`. The text of a sample after the prefix is
+    tokenized with ``tokenizer`` (a name or an object), by default the model's own. A sample with too few tokens is
+    filled up with −1, which is never correct; each such token has the cost of a blind guess (log2 of the vocabulary).
+    All tokens of a sample have this cost if a token of the text spans the end of the prefix. Only the total cost of a
+    suffix is known; it is divided evenly among its tokens. With a sampling scheme that changes the model's
+    distribution, the cost under the scheme is unknown: ``drawn`` is then the model's own cost for samples, and None for
+    a true suffix. A model without log-likelihoods gives no costs, but can be sampled from.
 
-    Such models use their own random numbers, so our seed does not make a run repeatable. Exceptions are ``vllm``, which
-    accepts a seed for each sample, and servers that use the seed in requests sent one by one. A server may add its own
-    settings, such as a repetition penalty from a generation_config.
-    Raises TargetError for a model without a usable tokenizer and for a batch size that makes processes wait.
+    These models use their own random numbers, so the seed of a run does not make it repeatable. Exceptions are
+    ``vllm``, which accepts a seed for each sample, and servers that use the seed in requests sent one by one. A server
+    may add its own settings, such as a repetition penalty from a generation_config.
+
+    Raises TargetError for a model without a usable tokenizer, and for a batch size that makes processes wait for each
+    other.
     """
 
     def __init__(self, lm: LM, tokenizer: Any = None) -> None:
@@ -176,7 +178,8 @@ class HarnessSuffixes:
     def _distinct(
         self, prefix: Sequence[int], before: str, texts: Sequence[str], length: int
     ) -> tuple[list[Row], list[int]]:
-        """Return the distinct rows of ``length`` tokens of texts after a prefix, and the index of each text's row."""
+        """Return the distinct rows of ``length`` tokens among the texts after a prefix, and the row index of each
+        text."""
         rows: dict[str, Row] = {}
         distinct = list(dict.fromkeys(texts))
         for text, tokens in zip(distinct, self.encode([before + text for text in distinct]), strict=True):

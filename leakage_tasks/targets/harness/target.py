@@ -38,7 +38,7 @@ from leakage_tasks.targets.seq2seq.target import Source, TeacherForced, source_b
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 ALIKE = 10
-"""Number of samples from which a warning is issued if all of them agree."""
+"""Number of samples from which a warning is issued if all samples are equal."""
 CHECK_TEXTS = ("The number is 281265017.", "The number is 90 71, and there is more to come.")
 
 
@@ -48,7 +48,7 @@ def _nothing(text: str) -> str:
 
 
 class HarnessScorer:
-    """Any harness model, by ``loglikelihood`` alone; implements ``ScoresSequences``.
+    """Any harness model, used only by ``loglikelihood``; implements ``ScoresSequences``.
 
     A text is scored as the continuation of its ``source``.
     """
@@ -94,7 +94,7 @@ class HarnessScorer:
 
 
 def only_writes(lm: LM) -> bool:
-    """Return whether a model gives no log-likelihoods; a first request decides this."""
+    """Return True if a model gives no log-likelihoods; a first request tests this."""
     if lm not in _ONLY_WRITE:
         _ONLY_WRITE[lm] = not HarnessTexts(lm).scores("a")
     return _ONLY_WRITE[lm]
@@ -104,7 +104,7 @@ _ONLY_WRITE: WeakKeyDictionary[LM, bool] = WeakKeyDictionary()
 
 
 class HarnessTarget(HarnessScorer):
-    """Any harness model, by ``loglikelihood`` and ``generate_until`` alone.
+    """Any harness model, used only by ``loglikelihood`` and ``generate_until``.
 
     Implements ``ScoresSequences`` and ``CompletesText``: it can score and complete texts, but not search. A text is
     scored as the continuation of an empty context.
@@ -202,7 +202,7 @@ class TokensInContext(HarnessTarget):
         self._lead = lead_of(context, space, tokens.encode, lambda row: tokens.decode([row])[0], start)
 
     def length(self, text: str) -> int:
-        """Return the number of tokens of a text and its context, without the first token of all."""
+        """Return the number of tokens of a text and its context, without the first token of the whole sequence."""
         return len(self._read([text])[0]) - 1
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
@@ -238,7 +238,7 @@ class TokensInContext(HarnessTarget):
 
 
 class HarnessSeq2Seq:
-    """An encoder-decoder model, by ``loglikelihood`` alone; implements ``ReadsSource``."""
+    """An encoder-decoder model, used only by ``loglikelihood``; implements ``ReadsSource``."""
 
     def __init__(self, lm: LM) -> None:
         self._lm = lm

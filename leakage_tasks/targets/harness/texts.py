@@ -218,7 +218,8 @@ class HarnessTexts:
 
 
 def _parts(context: str, continuation: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    """Return the pair without white space at the context's end, which the continuation gets, and that space alone."""
+    """Return two pairs: the pair with the context's final white space moved to the continuation, and that white space
+    alone."""
     trimmed = context.rstrip()
     space = context[len(trimmed) :]
     return (trimmed, space + continuation), (trimmed, space)

@@ -30,7 +30,7 @@ class MaskedCopies(NamedTuple):
     tokens: IntArray
     """Tokens to score, ``[n, width]``; the last token is repeated in rows with fewer tokens."""
     queried: IntArray
-    """Number of each of these among all queried tokens, ``[n, width]``."""
+    """Index of each token of ``tokens`` among all queried tokens, ``[n, width]``."""
 
 
 class MaskedRows:
@@ -100,7 +100,8 @@ class MaskedRows:
 
 
 def batched_copies(several: Sequence[MaskedRows]) -> Iterator[MaskedCopies]:
-    """Yield the copies of all, grouped by similar numbers of tokens to score, up to :data:`TOGETHER` tokens at once.
+    """Yield the copies of all ``several``, grouped by similar numbers of tokens to score, up to :data:`TOGETHER` tokens
+    at once.
 
     The queried tokens are numbered consecutively over all of ``several``.
     """
@@ -118,7 +119,7 @@ def batched_copies(several: Sequence[MaskedRows]) -> Iterator[MaskedCopies]:
 
 
 def _merged(parts: Sequence[MaskedCopies]) -> MaskedCopies:
-    """Return several parts as one."""
+    """Concatenate several parts."""
     if len(parts) == 1:
         return parts[0]
     width = max(part.tokens.shape[1] for part in parts)

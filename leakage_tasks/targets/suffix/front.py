@@ -33,7 +33,7 @@ class Chosen:
 
     @property
     def more(self) -> int:
-        """Number of rows they add to their parents."""
+        """Number of rows that the tokens add to their parent rows."""
         return len(self.parents) - len(np.unique(self.parents))
 
     @classmethod

@@ -160,7 +160,7 @@ def _kept_tokens(scaled: Tensor, least: Tensor) -> tuple[Tensor | None, Tensor, 
 
 
 def _within(rows: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """Return the number of entries of ``rows`` per row, and the rank of each entry within its row."""
+    """Return the number of entries of each row of ``rows``, and the rank of each entry within its row."""
     counts = torch.bincount(rows, minlength=size)
     order = rows.argsort(stable=True)
     rank = torch.empty_like(rows)

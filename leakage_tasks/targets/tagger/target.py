@@ -28,15 +28,15 @@ from leakage_tasks.targets.tagger.words import VocabularyCheck, WordIds
 from leakage_tasks.targets.tokens.slot_tokens import Cut
 
 WORDS_ON_CPU = 1 << 12
-"""Words in a batch on a CPU by default."""
+"""Maximum number of words in a batch on a CPU by default."""
 ENUMERABLE = 1_000_000
 
 
 class TaggerModel(LabelModel):
     """An :class:`~leakage_tasks.models.nlu_tagger.NLUTagger` and its tokenizer; ``labels`` are the intents.
 
-    Probabilities are normalised in float64 for every precision of the model. With a character layer, words outside the
-    vocabulary have numbers past it in token rows. ``settings`` are arguments of
+    Probabilities are normalised in float64 for every precision of the model. With a character layer, token rows contain
+    ids after the vocabulary for unknown words. ``settings`` are arguments of
     :class:`~leakage_tasks.targets.batches.RowModel`.
     """
 
@@ -55,14 +55,14 @@ class TaggerModel(LabelModel):
         return len(text.split())
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the number of each word of each text; words are separated by white space."""
+        """Return the word ids of each text; words are separated by white space."""
         return [self.words.of(text) for text in texts]
 
     def _cut(self, text: str) -> Cut:
         return self.words.cut(text)
 
     def tags_of(self, canary: Canary) -> list[int]:
-        """Return the tags' numbers for the part of a canary's text that the attacker knows; empty without tags.
+        """Return the tag ids for the part of a canary's text that the attacker knows; empty without tags.
 
         Raises TargetError unless each word has one tag and the model knows every tag.
         """
@@ -92,7 +92,7 @@ class TaggerModel(LabelModel):
     # -- the model's forward pass ----------------------------------------------------------------------------
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Return the features ``[…, features]`` of word numbers ``[…]``, on the model's device."""
+        """Return the features ``[…, features]`` of word ids ``[…]``, on the model's device."""
         distinct, places = ids.unique(return_inverse=True)
         inputs = {name: part.to(self.device) for name, part in self.words.inputs(distinct).items()}
         return self.model.embed(**inputs)[0][places.to(self.device)]
@@ -118,7 +118,7 @@ class TaggerTarget(TaggerModel):
         return self.row_costs(rows, len(self.labels), self.row_bits)
 
     def row_bits(self, ids: Tensor, mask: Tensor, tags: Tensor | None = None) -> Tensor:
-        """Return :meth:`bits` of word numbers ``[n, length]``; ``tags`` ``[n, any]`` may be longer or shorter."""
+        """Return :meth:`bits` of word ids ``[n, length]``; ``tags`` ``[n, any]`` may be longer or shorter."""
         if tags is not None:
             # A row that is longer than its tags is padded, which the mask leaves out.
             tags = pad(tags, (0, ids.shape[1] - tags.shape[1])).to(self.device)
@@ -160,7 +160,7 @@ class TaggedTarget(TaggerModel):
 
 
 class _Tagging(Reader[TaggerTarget]):
-    """The reader of a relaxation for a tagger, with the numbers of each canary's tags."""
+    """The reader of a relaxation for a tagger, with the tag ids of each canary."""
 
     def __init__(self, tagger: TaggerTarget, canaries: Sequence[Canary], longest: int, double: bool) -> None:
         super().__init__(tagger, canaries, double)
@@ -206,7 +206,7 @@ def load_tagger(pretrained: Any, **loading: Any) -> TaggerTarget:
 
 
 def _check_words(config: Any, tokenizer: Any, name: str) -> None:
-    """Raise TargetError unless the tokenizer numbers whole words, as many as the model knows."""
+    """Raise TargetError unless the tokenizer gives ids to whole words, as many as the model knows."""
     kind = type(tokenizer.backend_tokenizer.model).__name__ if getattr(tokenizer, "is_fast", False) else "slow"
     if kind != "WordLevel" or UNKNOWN not in tokenizer.get_vocab():
         differs = f"its tokenizer ({kind}) does not number whole words with {UNKNOWN} among them: name the tokenizer"

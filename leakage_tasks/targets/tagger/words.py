@@ -1,4 +1,4 @@
-"""Numbers of words for an NLU tagger, and a check that its vocabulary contains the words of canaries' values."""
+"""Ids of words for an NLU tagger, and a check that its vocabulary contains the words of canaries' values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORD = re.compile(r"\S+")
 
 
 class WordIds:
-    """The tokenizer's numbers of words; with a character layer any other word gets a number past the vocabulary.
+    """The tokenizer's ids of words; with a character layer any other word gets an id after the vocabulary.
 
     Such a word is read as ``<unk>`` with its own characters. Without the layer it is ``<unk>``.
     """
@@ -35,15 +35,15 @@ class WordIds:
         self._characters: dict[int, Tensor] = {}
 
     def known(self, number: int) -> bool:
-        """Return whether a number belongs to a word in the vocabulary (padding is not a word)."""
+        """Return True if an id belongs to a word in the vocabulary (padding is not a word)."""
         return number < self._size and number not in (self.unknown, self._config.pad_token_id)
 
     def of(self, text: str) -> list[int]:
-        """Return the number of each word of a text."""
+        """Return the id of each word of a text."""
         return [self._number(word) for word in text.split()]
 
     def cut(self, text: str) -> Cut:
-        """Return the number of each word and its span of characters."""
+        """Return the id of each word and its span of characters."""
         matches = list(_WORD.finditer(text))
         return [self._number(match[0]) for match in matches], [match.span() for match in matches]
 
@@ -58,14 +58,14 @@ class WordIds:
         return number
 
     def inputs(self, numbers: Tensor) -> dict[str, Tensor]:
-        """Return ``input_ids`` and, for a character layer, ``characters`` of words ``[n]``, as one row."""
+        """Return ``input_ids`` and, for a character layer, ``characters`` of the word ids ``[n]``, as one row."""
         ids = numbers.masked_fill(numbers >= self._size, self.unknown)[None]
         if not self._config.characters:
             return {"input_ids": ids}
         return {"input_ids": ids, "characters": self._characters_of(numbers.tolist())[None]}
 
     def _characters_of(self, numbers: Sequence[int]) -> Tensor:
-        """Return the characters ``[words, longest word]`` of words; a cache holds those looked up before."""
+        """Return the characters ``[words, longest word]`` of word ids; results are cached."""
         if new := [number for number in numbers if number not in self._characters]:
             words = [self._words[number] for number in new]
             characters = nlu_inputs([words], self._tokenizer, self._config)["characters"][0]
@@ -121,7 +121,7 @@ class VocabularyCheck:
 
 
 def _alone(space: Space, slot: int) -> bool:
-    """Return whether a slot's value is not part of a longer word."""
+    """Return True if a slot's value is not part of a longer word."""
     before, after = space.pieces[slot], space.pieces[slot + 1]
     begins, ends = slot == 0, slot == len(space.slots) - 1
     return (before[-1:].isspace() or begins and not before) and (after[:1].isspace() or ends and not after)

@@ -15,9 +15,9 @@ from leakage_tasks.targets.tokens.tries import Tries, probes_of
 from leakage_tasks.targets.tokens.vocabulary import Pieces
 
 ENUMERATE = 20_000
-"""Size up to which a space is enumerated at once, which is exact and quick."""
+"""Maximum number of fillings for which a space is enumerated without trying another method."""
 ENUMERATE_AT_MOST = 1_000_000
-"""Size up to which a space is enumerated if the walk of the vocabulary fails the check."""
+"""Maximum number of fillings for which a space is enumerated if the walk of the vocabulary fails the check."""
 
 
 def lay_out(
@@ -90,7 +90,8 @@ def _shared_prefix(
 
 
 def _spell(tokens: Sequence[int], pieces: Mapping[int, str], whole: str) -> str | None:
-    """Return the text of ``tokens`` if ``whole`` starts with it, else None; a leading space may be missing there."""
+    """Return the text of ``tokens`` if ``whole`` starts with it, else None; ``whole`` may lack the text's leading
+    space."""
     text = "".join(pieces.get(token, "\0") for token in tokens)
     return next((form for form in (text, text.removeprefix(" ")) if whole.startswith(form)), None)
 

@@ -119,7 +119,7 @@ class TriePaths:
 
 
 def edges_of(first: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
-    """Return every edge of n runs, each ``count`` edges long from ``first`` on, and the number of its run."""
+    """Return the indices of all edges of n runs of ``count`` edges from ``first`` on, and each edge's run."""
     run = np.repeat(np.arange(len(count)), count)
     within = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)
     return run, first[run] + within

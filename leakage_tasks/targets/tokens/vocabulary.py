@@ -13,7 +13,7 @@ import numpy as np
 from leakage_tasks.core.arrays import IntArray
 
 VOCABULARIES = 8
-"""Number of cached vocabularies, each for one set of characters."""
+"""Maximum number of cached vocabularies, each for one set of characters."""
 RARE = "☃ ۞ \U0010fffd"
 """Characters that few tokenizers have a token for."""
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
@@ -152,8 +152,8 @@ def unproduced(tokenizer: Any, pieces: Mapping[int, str]) -> set[int]:
 
     There are two kinds. The first is a byte's token if its character is an ordinary token too, since byte fallback is
     for characters without a token. The second, in byte-pair encoding, is a token that the merges of its own characters
-    do not produce, since a token within a text is merged in the way of the token alone. Tokens for which the encoding
-    proves nothing are not returned, such as added tokens, which are matched before the text is encoded.
+    do not produce, since a token within a text is merged like the token alone. Tokens that cannot be decided are not
+    returned, such as added tokens, which are matched before the text is encoded.
     """
     added = set(tokenizer.added_tokens_decoder)
     tokens = [token for token in pieces if token not in added]
