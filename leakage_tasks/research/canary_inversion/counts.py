@@ -87,7 +87,7 @@ def exposure_up_to(most: float, entries: Sequence[Config]) -> Measured | str | N
 
 
 def below_chance(words: str, groups: Mapping[str, Measured | None], levels: Callable[[str], float] = chance) -> Claim:
-    """Claim that each group's interval of HDT is below chance. ``levels`` returns a group's chance.
+    """Return the claim that each group's interval of HDT is below chance. ``levels`` returns a group's chance.
 
     An interval that contains chance and begins more than 0.15 below it is inconclusive.
     """
@@ -95,7 +95,7 @@ def below_chance(words: str, groups: Mapping[str, Measured | None], levels: Call
 
 
 def at_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
-    """Claim that each interval of HDT contains chance and begins no more than 0.15 below it.
+    """Return the claim that each interval of HDT contains chance and begins no more than 0.15 below it.
 
     An interval that begins lower is inconclusive. An interval that ends below chance refutes the claim.
     """
@@ -105,7 +105,8 @@ def at_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
 
 
 def near_chance(words: str, groups: Mapping[str, Measured | None]) -> Claim:
-    """Claim that each interval of HDT begins no more than 0.15 below chance, even if it shows a small advantage."""
+    """Return the claim that each interval of HDT begins no more than 0.15 below chance, even if it shows a small
+    advantage."""
     return _compared(words, groups, lambda low, high, level: decide(low >= level - MARGIN, high < level - MARGIN))
 
 
@@ -126,12 +127,13 @@ def _compared(
 
 
 def lower(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
-    """Claim that the first group has the lower HDT."""
+    """Return the claim that the first group has the lower HDT."""
     return ranked(words, one, other, above=False, digits=2)
 
 
 def closer(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
-    """Claim that one answer to each canary has the lower HDT than another, by Wilcoxon's two-sided test at 0.05."""
+    """Return the claim that one answer to each canary has the lower HDT than another, by Wilcoxon's two-sided test at
+    0.05."""
     from scipy import stats
 
     changes = [left - right for left, right in zip(one, other, strict=True)]
@@ -143,10 +145,8 @@ def closer(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
 
 
 def alike(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
-    """Claim that mean HDT of two groups differs by at most 0.15:
-
-    Welch's 95 % interval of the difference lies within.
-    """
+    """Return the claim that mean HDT of two groups differs by at most 0.15, by Welch's 95 % interval of the
+    difference."""
     from scipy import stats
 
     if min(len(one), len(other)) < FEWEST or len({*one}) == len({*other}) == 1:
@@ -160,7 +160,8 @@ def alike(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
 
 
 def rises(words: str, rows: Sequence[Sequence[float]]) -> Claim:
-    """Claim that HDT rises from column to column in rows of one victim or seed, by Page's two-sided test at 0.05."""
+    """Return the claim that HDT rises from column to column in rows of one victim or seed, by Page's two-sided test at
+    0.05."""
     from scipy import stats
 
     if not rows or min(map(len, rows)) < 3:

@@ -204,7 +204,7 @@ def _defence_claims(groups: Mapping[str, Mapping[str, Groups]]) -> list[Claim]:
 
 
 def worse_than_none(words: str, by_defence: Mapping[str, Groups]) -> list[Claim]:
-    """Claim for each defence, whose name is inserted into ``words``, that it raises HDT from one start."""
+    """Return one claim per defence, whose name is inserted into ``words``: it raises HDT from one start."""
     none = each_victim(by_defence[NONE])
     return [
         counts.lower(words.format(name), none, each_victim(group)) for name, group in by_defence.items() if name != NONE
@@ -212,7 +212,7 @@ def worse_than_none(words: str, by_defence: Mapping[str, Groups]) -> list[Claim]
 
 
 def _useful(trials: Sequence[StudyTrial], copies: int) -> Claim:
-    """Claim that intent accuracy falls by less than 0.02, by Welch's interval of the difference of means."""
+    """Return the claim that intent accuracy falls by less than 0.02, by Welch's interval of the difference of means."""
     from scipy import stats
 
     plain_accuracy, defended_accuracy = (

@@ -53,7 +53,7 @@ class Sweep:
         return Report(list(rows[0]), rows, claims, _notes(trials, plan, data))
 
     def _trend(self, by_value: dict[int, list[StudyTrial]]) -> Claim:
-        """Claim that HDT rises with the parameter or, with copies, that the share of right slots rises."""
+        """Return the claim that HDT rises with the parameter or, with copies, that the share of right slots rises."""
         columns = [_distances(by_value[value]) for value in sorted(by_value)]
         rows = list(zip(*columns, strict=True))
         if self.name == COPIES:
@@ -63,7 +63,8 @@ class Sweep:
         return counts.rises(f"HDT rises with the {self.shown}", rows)
 
     def _below(self, by_value: dict[int, list[StudyTrial]]) -> list[Claim]:
-        """Claim that the attack is below chance at each value, from one start and as the best of five starts."""
+        """Return claims that the attack is below chance at each value, from one start and as the best of five
+        starts."""
         levels = {f"{value}": _chance(group[0].config) for value, group in by_value.items()}
         return [
             counts.below_chance(

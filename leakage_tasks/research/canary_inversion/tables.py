@@ -109,7 +109,7 @@ table_5_trials, table_5 = partial(by_length, most=2000), partial(best_by_length,
 
 
 def _repetition_claims(trials: Sequence[StudyTrial], lengths: Sequence[int]) -> list[Claim]:
-    """Claim that the attack does best at R = 1000: better than with fewer copies, and than with more."""
+    """Return claims that the attack does best at R = 1000: better than with fewer copies, and than with more."""
     fewer, best, more = list[float](), list[float](), list[float]()
     for pattern, unknown in product(PATTERNS, lengths):
         for copies, entries in _by_copies(trials, pattern, unknown).items():

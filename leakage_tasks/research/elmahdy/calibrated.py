@@ -71,7 +71,7 @@ def _row(name: str, trials: Sequence[StudyTrial], entry: str) -> TableRow:
 
 
 def _gained(words: str, gains: Sequence[float]) -> Claim:
-    """Claim that gains are above 0, by Wilcoxon's two-sided signed-rank test at 0.05."""
+    """Return the claim that gains are above 0, by Wilcoxon's two-sided signed-rank test at 0.05."""
     from scipy import stats
 
     evidence = f"{show(mean_of_signed(gains))} bits"
@@ -82,7 +82,7 @@ def _gained(words: str, gains: Sequence[float]) -> Claim:
 
 
 def _at_chance(words: str, trials: Sequence[StudyTrial], size: int) -> Claim:
-    """Claim that the interval of the controls' mean rank contains that of random order."""
+    """Return the claim that the interval of the controls' mean rank contains that of random order."""
     ranks = [rank for trial in trials for rank in trial.result["controls"][CALIBRATED]]
     mean, middle = Measured.mean(ranks, size), (size + 1) / 2
     holds = None if mean.low is None or mean.high is None else mean.low <= middle <= mean.high

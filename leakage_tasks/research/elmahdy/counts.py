@@ -85,7 +85,8 @@ class SearchOutcome:
 def leaks_more(
     one: SearchOutcome | None, other: SearchOutcome | None, words: str, *, or_as_much: bool = False
 ) -> Claim:
-    """Claim that one setting leaks more than another, or no less: by success, and by rank if success is equal.
+    """Return the claim that one setting leaks more than another, or no less: by success, and by rank if success is
+    equal.
 
     Ranks are compared by geometric means, which count as equal within 10 %. p is from Fisher's test for success and the
     Mann-Whitney test for ranks. A claim of "no less" has no p because no test can show it.
@@ -103,7 +104,7 @@ def leaks_more(
 
 
 def leak_alike(outcomes: Mapping[int, SearchOutcome | None], words: str) -> Claim:
-    """Claim that settings leak equally: the secrets' ranks do not differ significantly."""
+    """Return the claim that settings leak equally: the secrets' ranks do not differ significantly."""
     known = {number: setting for number, setting in outcomes.items() if setting is not None}
     shown = "; ".join(f"{number}: {setting}" for number, setting in known.items())
     return no_difference(words, [setting.places for setting in known.values()], shown)
@@ -123,7 +124,8 @@ def _place_p(one: Sequence[float], other: Sequence[float]) -> float:
 
 
 def against_guess(rate: Measured | None, guess: float, words: str, *, at_chance: bool = False) -> Claim:
-    """Claim that a rate's interval is above a random guess or, with ``at_chance``, that it contains the random guess.
+    """Return the claim that a rate's interval is above a random guess or, with ``at_chance``, that it contains the
+    random guess.
 
     The first claim has p of the binomial test, twice the upper tail, in line with the Clopper-Pearson interval.
     """

@@ -71,7 +71,7 @@ def _row(where: str, unknown: int, entries: Sequence[Config], chance: float) -> 
 
 
 def _most(words: str, entries: Sequence[Config]) -> Claim:
-    """Claim that the interval of the share of the ten best values on the shortlist is above a half."""
+    """Return the claim that the interval of the share of the ten best values on the shortlist is above a half."""
     share = Measured.mean([entry["kept"] for entry in entries], 1.0)
     if share.low is None or share.high is None:
         return Claim(words, None, show(share))

@@ -79,7 +79,7 @@ def _case_row(seed: str, case: Case, side: str) -> TableRow:
 
 
 def _there(trials: Sequence[StudyTrial]) -> Claim:
-    """Claim that the paper's case occurs in every seed."""
+    """Return the claim that the paper's case occurs in every seed."""
     counts = [sum(map(misleading, trial.result["cases"])) for trial in trials]
     cases = ", ".join(f"{count} of {len(trial.result['cases'])}" for count, trial in zip(counts, trials, strict=True))
     words = "a right suffix of higher loss is chosen before a wrong one, because it is drawn more often"
@@ -136,7 +136,7 @@ def figure_7(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def _higher(words: str, trials: Sequence[StudyTrial], chosen: Chosen) -> Claim:
-    """Claim that the right suffix has the higher lowest probability in the chosen cases."""
+    """Return the claim that the right suffix has the higher lowest probability in the chosen cases."""
     pairs = {case["pair"] for trial in trials for case in trial.result["cases"] if chosen(case)}
     # Resampling a single case always returns it, so the result would seem certain.
     if len(pairs) < FEWEST_PAIRS:

@@ -83,7 +83,7 @@ class SweepCurves:
         return {f"than {other}": contrast(*terms, *self.slope(other, what, -1.0)) for other in OTHERS}
 
     def best(self) -> list[Claim]:
-        """Claim that Ethicist is better than the other methods at all positions."""
+        """Return claims that Ethicist is better than the other methods at all positions."""
         return [
             every(
                 f"Ethicist does best everywhere on {what}",

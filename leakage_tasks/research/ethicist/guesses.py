@@ -171,19 +171,19 @@ def difference(one: Side, other: Side) -> MeasureContrast:
 
 
 def more(words: str, one: Side, other: Side) -> Claim:
-    """Claim that one setting has a higher value than another."""
+    """Return the claim that one setting has a higher value than another."""
     change = difference(one, other)
     sides = [fmean([value(trial, measure) for trial in trials]) for trials, measure in (one, other)]
     return Claim(words, change.above(), f"{sides[0]:.3f} against {sides[1]:.3f}, difference {change}", change.p)
 
 
 def above(words: str, contrasted: MeasureContrast, label: str, least: float = 0.0) -> Claim:
-    """Claim that a contrast is above ``least``."""
+    """Return the claim that a contrast is above ``least``."""
     return Claim(words, contrasted.above(least), f"{label} {contrasted}", contrasted.p if least == 0 else None)
 
 
 def every(words: str, contrasts: Mapping[str, MeasureContrast]) -> Claim:
-    """Claim that all contrasts are above 0: refuted if one is below, inconclusive if one is undecided.
+    """Return the claim that all contrasts are above 0: refuted if one is below, inconclusive if one is undecided.
 
     p is the largest of all. If a contrast is below 0, p is the smallest of these, times the number of contrasts.
     """

@@ -127,7 +127,7 @@ def _gain(without: Sequence[StudyTrial], group: Sequence[StudyTrial]) -> Measure
 
 
 def _target_claims(target: str, by: Mapping[tuple[str, str], list[StudyTrial]]) -> list[Claim]:
-    """Claim that a transferred prompt is better than no prompt, and worse than the model's own prompt."""
+    """Return claims that a transferred prompt is better than no prompt, and worse than the model's own prompt."""
     without, with_own_prompt = by[target, NONE], by[target, OWN]
     claims = [more(f"{target}: its own prompt lifts recall", (with_own_prompt, recall()), (without, recall()))]
     for way in TRANSFERRED:

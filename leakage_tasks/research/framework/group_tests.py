@@ -24,7 +24,8 @@ def decide_all(verdicts: Collection[bool | None]) -> bool | None:
 def ranked(
     words: str, one: Sequence[float], other: Sequence[float], *, above: bool, digits: int, unit: str = ""
 ) -> Claim:
-    """Claim that group ``one`` ranks ``above`` the ``other`` (or below it), by a two-sided Mann-Whitney test at 0.05.
+    """Return the claim that group ``one`` ranks ``above`` the ``other`` (or below it), by a two-sided Mann-Whitney test
+    at 0.05.
 
     Args:
         words: the claim's text.
@@ -47,7 +48,8 @@ def ranked(
 
 
 def no_difference(words: str, groups: Sequence[Sequence[float]], shown: str) -> Claim:
-    """Claim that groups do not differ significantly: the Kruskal-Wallis test does not reject equality at 0.05.
+    """Return the claim that groups do not differ significantly: the Kruskal-Wallis test does not reject equality at
+    0.05.
 
     The evidence begins with ``shown``. No test can prove equality.
     """
@@ -64,7 +66,7 @@ def no_difference(words: str, groups: Sequence[Sequence[float]], shown: str) -> 
 
 
 def combined(words: str, p_values: Sequence[float], shown: str) -> Claim:
-    """Claim an effect that several tests support together, by Fisher's combined test at 0.05."""
+    """Return the claim of an effect that several tests support together, by Fisher's combined test at 0.05."""
     from scipy import stats
 
     if not p_values:

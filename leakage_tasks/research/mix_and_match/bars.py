@@ -73,7 +73,7 @@ def bar_report(
 
 
 def _kinds_claim(trials: Sequence[StudyTrial], names: Sequence[str], data: str) -> Claim:
-    """Claim that the Frankenstein model, relative to the language model, is better on random canaries."""
+    """Return the claim that the Frankenstein model, relative to the language model, is better on random canaries."""
     kinds = {canary.target: canary.kind for canary in (*TABLE_1, *SMALL_TABLE)}
     shares = {
         name: math.log2(fmean(values(trials, "frankenstein", 0, name)) / fmean(values(trials, "pretrained", 0, name)))
@@ -88,7 +88,7 @@ def _kinds_claim(trials: Sequence[StudyTrial], names: Sequence[str], data: str) 
 
 
 def _alike(trials: Sequence[StudyTrial], names: Sequence[str], data: str) -> Claim:
-    """Claim that both generators do equally well after pruning, by Student's interval of the mean ratio."""
+    """Return the claim that both generators do equally well after pruning, by Student's interval of the mean ratio."""
     from scipy import stats
 
     words = f"{data}: frankenstein and the language model retrieve tokens equally well (ranks within a factor of two)"

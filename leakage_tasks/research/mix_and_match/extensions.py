@@ -66,7 +66,7 @@ def _bridge_row(trials: Sequence[StudyTrial], name: str, words: str) -> TableRow
 
 
 def _bridge_claims(trials: Sequence[StudyTrial], bridge: str) -> list[Claim]:
-    """Claim that a bridge improves the rank of most canaries' tokens, among candidates and after pruning."""
+    """Return claims that a bridge improves the rank of most canaries' tokens, among candidates and after pruning."""
     words = {"adapter": "an adapter", "prompt": "a tuned prompt"}[bridge]
     stages = {0: "among the candidates", 1: "among the candidates once they are pruned"}
     return [
@@ -83,7 +83,7 @@ def _moves_up(trials: Sequence[StudyTrial], bridge: str, which: int, words: str)
 
 
 def ahead(means: Sequence[tuple[float, float]], words: str, labels: tuple[str, str] = ("up", "down")) -> Claim:
-    """Claim that most canaries have lower ranks in the first than in the second group, by the sign test.
+    """Return the claim that most canaries have lower ranks in the first than in the second group, by the sign test.
 
     Args:
         means: two means over trials for each canary.
@@ -160,7 +160,7 @@ def _defence_claims(plain: Sequence[StudyTrial], private: Sequence[StudyTrial], 
 
 
 def _costs_utility(plain: Sequence[StudyTrial], private: Sequence[StudyTrial], words: str) -> Claim:
-    """Claim that accuracy falls, by Welch's test over seeds."""
+    """Return the claim that accuracy falls, by Welch's test over seeds."""
     from scipy import stats
 
     one, other = ([trial.result["accuracy"] for trial in group] for group in (private, plain))

@@ -71,7 +71,7 @@ def _places(trials: Sequence[StudyTrial], generator: str, which: int, canary: st
 
 
 def _claims(trials: Sequence[StudyTrial], pruned: str, few: int, many: int) -> list[Claim]:
-    """Claim that much text does better than exhaustive search, than the masked model and than little text."""
+    """Return claims that much text does better than exhaustive search, than the masked model and than little text."""
     generator, words = writing(pruned, many), f"texts pruned to the {pruned}"
     names, size = list(trials[0].result["ranks"]), trials[0].result["alphabet"]
     means = [fmean(_places(trials, generator, 0, name)) for name in names]
@@ -98,7 +98,7 @@ def _claims(trials: Sequence[StudyTrial], pruned: str, few: int, many: int) -> l
 
 
 def _claims_of_template(trials: Sequence[StudyTrial], many: int) -> list[Claim]:
-    """Claim that pruning by the words after the token does better than this model without pruning by them."""
+    """Return claims that pruning by the words after the token does better than this model without pruning by them."""
     generator, plain = (writing(pruned, many) for pruned in ("template", "candidates"))
     start = f"{many:,} texts pruned to the template"
     return [
@@ -109,7 +109,7 @@ def _claims_of_template(trials: Sequence[StudyTrial], many: int) -> list[Claim]:
 
 
 def _ahead(trials: Sequence[StudyTrial], one: str, other: str, which: int, words: str) -> Claim:
-    """Claim that one generator gives most canaries the lower ranks, as means over trials."""
+    """Return the claim that one generator gives most canaries the lower ranks, as means over trials."""
     means = [
         (fmean(_places(trials, one, which, name)), fmean(_places(trials, other, which, name)))
         for name in trials[0].result["ranks"]

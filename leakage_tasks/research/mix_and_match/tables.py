@@ -96,7 +96,8 @@ def generator_claims(trials: Sequence[StudyTrial], canaries: Sequence[str], data
 
 
 def _crossing(trials: Sequence[StudyTrial], canaries: Sequence[str], data: str) -> Claim:
-    """Claim that each generator needs fewer candidates for its kind of canaries, by means and the Mann-Whitney test.
+    """Return the claim that each generator needs fewer candidates for its kind of canaries, by means and the
+    Mann-Whitney test.
 
     Each canary counts once by its mean over victims, because a language model gives one result for all of them.
     """

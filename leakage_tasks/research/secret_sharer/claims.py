@@ -17,14 +17,16 @@ CHANCE = math.log2(1 / SIGNIFICANCE)
 
 
 def grows(words: str, exposures: Mapping[int, Sequence[float]] | Mapping[float, Sequence[float]]) -> Claim:
-    """Claim that exposure grows with a number, by Kendall's rank correlation over all exposures, two-sided at 0.05."""
+    """Return the claim that exposure grows with a number, by Kendall's rank correlation over all exposures, two-sided
+    at 0.05."""
     points = [(level, value) for level, values in exposures.items() for value in values]
     shown = ", ".join(f"{level:g}: {fmean(values):.1f}" for level, values in exposures.items() if values)
     return rises(words, points, f"{shown} bits; " if len(exposures) <= SHOWN else "")
 
 
 def rises(words: str, points: Sequence[tuple[float, float]], shown: str = "", *, sign: int = 1) -> Claim:
-    """Claim that the second of two numbers grows with the first, by Kendall's test; evidence begins with ``shown``."""
+    """Return the claim that the second of two numbers grows with the first, by Kendall's test; evidence begins with
+    ``shown``."""
     from scipy import stats
 
     if len(points) < 3 or min(len({point[axis] for point in points}) for axis in (0, 1)) < 2:
@@ -40,12 +42,12 @@ falls = partial(rises, sign=-1)
 
 
 def higher(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:
-    """Claim that the first group's exposures are higher."""
+    """Return the claim that the first group's exposures are higher."""
     return ranked(words, one, other, above=True, digits=1, unit=" bits")
 
 
 def still_leaks(words: str, exposures: Mapping[str, Sequence[float]], bounds: Collection[float] = ()) -> Claim:
-    """Claim that all exposures of each setting exceed 4.3 bits, which chance exceeds in 5 % of cases.
+    """Return the claim that all exposures of each setting exceed 4.3 bits, which chance exceeds in 5 % of cases.
 
     An exposure below this level is inconclusive if it is one of the lower ``bounds``.
     """
@@ -57,18 +59,19 @@ def still_leaks(words: str, exposures: Mapping[str, Sequence[float]], bounds: Co
 
 
 def alike(words: str, groups: Mapping[str, Sequence[float]]) -> Claim:
-    """Claim that settings do not differ significantly in exposure, by the Kruskal-Wallis test at 0.05."""
+    """Return the claim that settings do not differ significantly in exposure, by the Kruskal-Wallis test at 0.05."""
     shown = ", ".join(f"{name}: {fmean(values):.1f}" for name, values in groups.items() if values)
     return no_difference(words, list(groups.values()), f"{shown} bits")
 
 
 def all_of(words: str, outcomes: Sequence[bool], evidence: str) -> Claim:
-    """Claim that something held in every run."""
+    """Return the claim that something held in every run."""
     return Claim(words, all(outcomes) if outcomes else None, f"{sum(outcomes)} of {len(outcomes)}; {evidence}")
 
 
 def as_a_rule(words: str, outcomes: Sequence[bool], evidence: str) -> Claim:
-    """Claim a result that the paper saw in one run: all runs agree, or the interval of their share excludes a half."""
+    """Return the claim of a result that the paper saw in one run: all runs agree, or the interval of their share
+    excludes a half."""
     from leakage_tasks.stats.intervals import clopper_pearson
 
     if not outcomes:
@@ -80,7 +83,8 @@ def as_a_rule(words: str, outcomes: Sequence[bool], evidence: str) -> Claim:
 
 
 def unknown(words: str, exposures: Sequence[float]) -> Claim:
-    """Claim that no model knows the secret: exposures exceed the 5 % level of chance no more often than by chance.
+    """Return the claim that no model knows the secret: exposures exceed the 5 % level of chance no more often than by
+    chance.
 
     The claim fails by a one-sided binomial test at 0.05 and holds if no exposure exceeds the level.
     """

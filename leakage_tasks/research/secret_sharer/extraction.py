@@ -109,7 +109,7 @@ def extraction(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def _rarely(by_model: Sequence[Sequence[Config]]) -> Claim:
-    """Claim that the widest beam search finds less than half of a model's secrets of rank 1, as a rule."""
+    """Return the claim that the widest beam search finds less than half of a model's secrets of rank 1, as a rule."""
     all_entries = [entry for model_entries in by_model for entry in model_entries]
     hits_by_width = {name: sum(entry[name]["place"] == 1 for entry in all_entries) for name in BEAMS}
     shown = ", ".join(
@@ -154,7 +154,7 @@ def _row(seed: int, epoch: int, entry: Config) -> TableRow:
 
 
 def _nearest(measured: Sequence[Config]) -> Claim:
-    """Claim that importance sampling has the smallest mean error; lower bounds are taken as values."""
+    """Return the claim that importance sampling has the smallest mean error; lower bounds are taken as values."""
     errors = {name: [abs(entry[name]["bits"] - entry["exact"]["bits"]) for entry in measured] for name in ESTIMATORS}
     shown = ", ".join(f"{name} {fmean(values):.2f} (largest {max(values):.2f})" for name, values in errors.items())
     return Claim(
@@ -165,7 +165,8 @@ def _nearest(measured: Sequence[Config]) -> Claim:
 
 
 def _covers(rows: Sequence[TableRow], name: str) -> Claim:
-    """Claim that an estimator's 95 % intervals contain the exact value often enough, by a one-sided binomial test."""
+    """Return the claim that an estimator's 95 % intervals contain the exact value often enough, by a one-sided binomial
+    test."""
     from scipy import stats
 
     inside = sum(row[f"{name}: within"] == "yes" for row in rows)

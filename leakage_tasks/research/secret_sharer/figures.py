@@ -83,7 +83,7 @@ def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def _fits(rejected: Sequence[bool]) -> Claim:
-    """Claim that a skew-normal fits: fits are rejected at 0.05 no more often than by chance (binomial test).
+    """Return the claim that a skew-normal fits: fits are rejected at 0.05 no more often than by chance (binomial test).
 
     A claim that holds means that no deviation was found.
     """
@@ -137,7 +137,7 @@ def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def _begun(exposures: Sequence[float]) -> Claim:
-    """Claim that memorization has begun.
+    """Return the claim that memorization has begun.
 
     An unseen secret is among the first 2^-e of all fillings with probability 2^-e.
     """
