@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOST = "exposure_max"
 _OFTEN = 0.05
-"""A limit that chance alone exceeds more often than this gets a note."""
+"""Probability: a limit that chance alone exceeds more often gets a note."""
 
 
 @register_command("check", REPORT, 3, example="leakage check results --max-exposure 10 --max-extracted 0.01")
@@ -57,8 +57,8 @@ def check_command(
 ) -> None:
     """Fail a build if a model leaks more than a limit.
 
-    A run passes if the worse end of each 95 % interval keeps its limit and the run is valid and large enough to show
-    it. Exit code 1 if a run fails.
+    A run passes if the worse end of each 95 % interval respects its limit, and if the run is valid and large enough.
+    Exit code 1 if a run fails.
     """
     from leakage_tasks.report.check.check import WAIVERS, Limit, headline_name, limit_from, outcomes, waived
     from leakage_tasks.report.load.format import verdict_words

@@ -84,5 +84,6 @@ def masked_values(text: str, option: str = "") -> str:
 
 
 def quoted(word: str) -> str:
-    """Quote a word for the shell, line by line, so that no line of it can look like a line of the surrounding file."""
+    """Quote a word for the shell. Each of its lines is quoted, so that none can be mistaken for a line of the
+    surrounding file."""
     return "".join(map(shlex.quote, word.splitlines(keepends=True) or [""]))

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import TypeVar
 
 LONGEST, CUT = 2_000, " … "
-"""Most characters of a message. A longer message loses its middle, since it starts with the location and ends with the
-remedy."""
+"""Maximum number of characters of a message, and the text that replaces the middle of a longer message. Its start (the
+location) and its end (the remedy) are kept."""
 
 
 Spelling = Callable[[str], str]

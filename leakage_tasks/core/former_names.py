@@ -20,7 +20,7 @@ METRICS = {
 }
 """Names of metrics whose current name does not depend on the task."""
 MISSED = {"exposure": "min_detectable_exposure", "extracted": "min_detectable_rate"}
-"""Current names of the metric ``missed_below``, by the headline metric of its task."""
+"""Current names of the metric ``missed_below``, by the primary metric of its task."""
 FIELDS = {
     "words": "description",
     "of": "parent",
@@ -37,7 +37,7 @@ def current_metric(name: str, headline: str = "") -> str:
 
     Args:
         name: The metric's name, with or without the suffix of its repetition count (``_x4``).
-        headline: The headline metric of the task, which determines the current name of ``missed_below``. Without
+        headline: The primary metric of the task, which determines the current name of ``missed_below``. Without
             ``exposure`` or ``extracted``, ``missed_below`` keeps its name.
     """
     tier = _TIER.search(name)
@@ -52,7 +52,7 @@ def current_metrics(values: Mapping[str, Any], headline: str = "") -> dict[str, 
 
 
 def headline_among(names: Mapping[str, Any]) -> str:
-    """Return the headline metric of the task whose metrics are ``names``, or "" if it is no key of MISSED."""
+    """Return the primary metric of the task whose metrics are ``names``, or "" if it is not a key of MISSED."""
     return next((name for name in MISSED if name in names), "")
 
 

@@ -37,7 +37,7 @@ Record = dict[str, Any]
 
 
 class Journal:
-    """Appends this process's records to a folder; the file is created with the first record."""
+    """This process's file of records in a folder; it is created with the first record."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -11,7 +11,7 @@ ELSEWHERE = "another process could not answer: see its warning"
 
 
 class Unanswered(NamedTuple):
-    """The reason for a missing answer; ``first`` is True on exactly one process, which reports it."""
+    """The reason why an answer is missing. ``first`` is True on only one process, which logs the reason."""
 
     reason: str
     first: bool

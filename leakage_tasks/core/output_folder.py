@@ -1,5 +1,5 @@
-"""Output folders: a command reuses its own folder, which has a marker file, and refuses every other folder with
-files."""
+"""Output folders of commands. A marker file identifies a command's own folder, which it may write again; any other
+folder with files is refused."""
 
 from __future__ import annotations
 

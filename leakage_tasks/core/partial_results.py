@@ -1,7 +1,7 @@
 """Results of the parts of a long run, stored in one file each until the run is complete, so that it can be resumed.
 
 Each part has a key, which must contain everything that its result depends on. A file with another key, of another
-version or with damage is ignored.
+version, or with invalid content is ignored.
 """
 
 from __future__ import annotations

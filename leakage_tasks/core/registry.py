@@ -32,7 +32,7 @@ class PluginError(LeakageError):
 
 @dataclass(frozen=True)
 class Plugin:
-    """One object of another package; ``error`` says why it is unusable, and is empty if it works."""
+    """An object that another package provides. ``error`` is the reason why it is unusable, or empty."""
 
     kind: str
     name: str

@@ -16,7 +16,7 @@ from typing import Any
 PREFIX, SUFFIX = ".leakage-", ".part"
 """Prefix and suffix of the names of temporary folders for unfinished writes."""
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals that end a process and would leave its unfinished files behind."""
+"""Signals that end a process at once, so that its unfinished files would remain."""
 _OWNER = 0o700
 _open: set[Path] = set()
 """The temporary folders of this process, including a folder whose block was interrupted before it started."""

@@ -33,7 +33,7 @@ _VERSIONS = "install the packages of this machine there"
 
 
 class CallFailed(Exception):
-    """Error that crosses process boundaries; its arguments are the class to raise in the main process, and the
+    """Error that a worker process sends to the main process; its arguments are the class to raise there, and the
     message."""
 
 
@@ -69,8 +69,8 @@ def call_results(
 def map_tasks(
     function: Callable[[Any], Any], tasks: Sequence[Any], jobs: int = 1, dask: str | None = None, units: str = "shards"
 ) -> list[Any]:
-    """Return ``function`` of each task, in order, with ``jobs`` at once or on a Dask cluster; the first error stops
-    all.
+    """Call ``function`` on each task and return the results in order. ``jobs`` calls run at a time, or all on a Dask
+    cluster; the first error stops the others.
 
     Raises OptionError if ``jobs`` is below 1.
     """
@@ -82,8 +82,8 @@ def map_tasks(
 def workers(
     tasks: int, jobs: int = 1, dask: str | None = None, units: str = "shards"
 ) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
-    """Yield a function that works like :func:`map_tasks`, for several functions in turn on at most ``tasks`` tasks
-    each, in shared processes."""
+    """Yield a function like :func:`map_tasks` that can be called repeatedly and uses the same worker processes; each
+    call has at most ``tasks`` tasks."""
     if jobs < 1:
         raise OptionError(f"--jobs is {jobs}: give 1 or more")
     if dask is not None and tasks:

@@ -1,9 +1,10 @@
 """Groups of near-duplicate texts: MinHash and locality-sensitive hashing, then an exact comparison of each pair.
 
 The similarity of two texts is the Jaccard index of their sets of shingles (runs of five characters), in lower case and
-with white space normalized. Only pairs whose hashes agree in a band are compared (Broder 1997; Leskovec, Rajaraman and
-Ullman, Mining of Massive Datasets, chapter 3). All grouped pairs are truly similar. A pair exactly at the limit is
-missed with a probability of 1 %, a more similar pair with a smaller probability.
+with white space normalized. The MinHash values of a text are divided into groups called bands. Only pairs of texts with
+a common band are compared (Broder 1997; Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, chapter 3). All
+grouped pairs are truly similar. A pair exactly at the limit is missed with a probability of 1 %, a more similar pair
+with a smaller probability.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SHINGLE = 5
 """Number of characters in a shingle."""
 HASHES = 256
 MISSED = 0.01
-"""Largest share of the pairs at the limit that no band detects."""
+"""Maximum share of pairs exactly at the similarity limit that have no common band and are missed."""
 CHARACTERS = 1 << 20
 """Approximate number of characters hashed at a time."""
 CACHED = 1 << 16
@@ -93,7 +94,7 @@ class NearIndex:
 
 
 def _buckets(texts: Sequence[str], similarity: float) -> Iterator[list[int]]:
-    """Yield the ascending indices of texts that agree in a band: candidates for similar pairs."""
+    """Yield the ascending indices of texts with a common band of MinHash values: candidates for similar pairs."""
     keys = np.concatenate([np.zeros((0, HASHES // _rows(similarity)), np.uint64), *_band_keys(texts, similarity)])
     for band in keys.T:
         order = np.argsort(band, kind="stable")
@@ -102,13 +103,14 @@ def _buckets(texts: Sequence[str], similarity: float) -> Iterator[list[int]]:
 
 
 def _rows(similarity: float) -> int:
-    """Return the number of hashes in a band: the largest that misses at most 1 % of the pairs at the limit."""
+    """Return the number of MinHash values in a band: the largest number that misses at most 1 % of the pairs at the
+    limit."""
     fits = [rows for rows in range(1, 33) if (1 - similarity**rows) ** (HASHES // rows) <= MISSED]
     return max(fits)
 
 
 def _band_keys(texts: Sequence[str], similarity: float) -> Iterator[_Hashes]:
-    """Yield a key for each text and band, ``[texts, bands]``, for a part of the texts at a time."""
+    """Yield a key for each text and band of MinHash values, ``[texts, bands]``, for a part of the texts at a time."""
     rows = _rows(similarity)
     stream = np.random.default_rng(0)
     odd, shift = (stream.integers(1 << 63, dtype=np.uint64) * np.uint64(2) + np.uint64(1) for _ in range(2))

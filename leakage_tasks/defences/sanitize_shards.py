@@ -166,7 +166,7 @@ def _with_hashes(wanted: Columns, chosen: frozenset[str], source: Path) -> set[s
 def _rank(options: SanitizeOptions, task: tuple[Path, Path]) -> dict[str, Any]:
     """Rank the samples of a shard. Return the first samples with score, first row and hashes of their texts.
 
-    Hashes, because the result is saved to disk and texts may be secret.
+    The result has hashes instead of texts, because it is saved to disk and texts may be secret.
     """
     source, state = task
     with unchanged(source):

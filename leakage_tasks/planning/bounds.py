@@ -11,13 +11,14 @@ from leakage_tasks.planning.case import CHUNK, Case
 from leakage_tasks.targets.causal.passes import CHECKED
 
 PATHS = 64
-"""Most token paths of a filling; few tokenizers have more than the path of their own encoding."""
+"""Upper estimate of the number of token paths of one filling; with most tokenizers there is only one."""
 PHASES = 8
-"""Searches and counts of one exposure attack; each of them walks down the tree once."""
+"""Maximum number of searches and counts in one exposure attack; each descends the tree once."""
 ROUNDS = 12
-"""Rounds of sampling; a round makes the draws that the remaining budget pays for in any case."""
+"""Maximum number of sampling rounds; each round makes as many draws as the remaining budget allows in the worst
+case."""
 DRAWN = 640
-"""A budget for fewer paths than this may pay for too few draws."""
+"""Number of paths; with a budget for fewer paths, there may be too few draws for an estimate."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Range:
     most: float
 
     def times(self, low: float, high: float) -> Range:
-        """Return the range with both ends multiplied."""
+        """Return the range with its ends multiplied by ``low`` and ``high``."""
         return Range(self.least * low, self.most * high)
 
 
@@ -126,7 +127,7 @@ def _unknown_tree(case: Case) -> Bounds:
 
 
 def _twice(bounds: Bounds) -> Bounds:
-    """Return the cost if each of two models reads up to this much."""
+    """Return the cost for two models: each of them may have up to the given cost."""
     return Bounds(*(ends.times(1, 2) for ends in (bounds.rows, bounds.passes, bounds.tokens)))
 
 
@@ -210,7 +211,7 @@ def _mix_and_match(case: Case) -> Bounds:
 
 
 def _written(case: Case, bounds: Bounds) -> Bounds:
-    """Return the cost with the texts that a generator writes added to the upper ends."""
+    """Add the cost of texts that a generator writes to the upper ends."""
     rows, tokens, steps = case.written
     every = zip((bounds.rows, bounds.passes, bounds.tokens), (rows, rows / case.at_once + steps, tokens), strict=True)
     return Bounds(*(Range(ends.least, ends.most + number) for ends, number in every))

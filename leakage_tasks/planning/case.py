@@ -14,10 +14,10 @@ from leakage_tasks.targets.harness.texts import requests_at_once
 from leakage_tasks.targets.protocols import FillsMasks, Paths, PredictsNextToken, ProposesValues, ScoresLabels
 
 WALKED = 4096
-"""Most states that the search for the shortest path holds."""
+"""Maximum number of states in the search for the shortest path."""
 
 CHUNK = 1024
-"""Number of whole texts that a target gets at once."""
+"""Number of whole texts passed to a target in one call."""
 WHOLE_TEXTS = frozenset({"rank-sample", "skew-normal", "brute-force"})
 """Attacks that score whole texts on every target."""
 
@@ -115,8 +115,8 @@ def rows_at_once(target: Any, length: int, own_tokens: int | None = None) -> int
 
 
 def written(generator: Any, space: Space, width: int) -> tuple[int, int, int]:
-    """Return rows, tokens and steps of a generator that writes texts, for ``width`` beginnings per slot and the
-    secret's.
+    """Return the rows, tokens and steps of a generator that writes texts: for ``width`` beginnings per slot, and for
+    the secret's.
 
     Returns zeros for a generator that writes no texts.
     """

@@ -33,7 +33,8 @@ class Memory:
 
 
 def memory_of(request: AttackRequest, lm: Any, at_once: int, canaries: int = 1) -> Memory:
-    """Return the most memory for a search on ``canaries`` canaries together; weights out of reach count as 0."""
+    """Return the maximum memory of a search on ``canaries`` canaries together. Weights outside this process count as
+    0."""
     weights = {id(parameter): parameter for module in modules_of(lm) for parameter in module.parameters()}
     size = sum(weight.numel() * weight.element_size() for weight in weights.values())
     target, config = request.target, getattr(getattr(request.target, "model", None), "config", None)

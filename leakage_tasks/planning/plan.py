@@ -30,7 +30,7 @@ from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction
 
 TASKS = {"canary_exposure": CanaryExposure, "canary_extraction": CanaryExtraction}
 SPREAD = 16
-"""Most canaries of a kind whose spaces are analysed for the cost model."""
+"""Maximum number of canaries per kind whose spaces are analysed for the cost model."""
 NATURAL = "natural"
 
 

@@ -44,7 +44,7 @@ def _row(kind: KindPlan) -> Sequence[str]:
 
 
 def notes(plan: Plan) -> list[str]:
-    """Return notes on the basis of the estimates."""
+    """Return notes that explain how the estimates were made."""
     memory, pace = plan.memory, plan.kinds[0].pace
     unknown = [kind for kind in plan.kinds if not kind.piloted]
     lines = [

@@ -80,7 +80,7 @@ class PilotWatch:
         return time.perf_counter() >= self._deadline
 
     def passed(self, count: Count) -> None:
-        """Show the rows that the current attack has read. Raises PilotTimeUpError if its time is up."""
+        """Show the number of rows that the current attack has read. Raises PilotTimeUpError if its time is up."""
         self.read(0, 0)
         if self._bar is not None:
             self._bar.set_postfix_str(f"{self._shown + count.rows:,} rows read", refresh=False)

@@ -12,7 +12,7 @@ from scipy import stats
 
 LEVEL = 0.95
 _CELLS = 1 << 21
-"""Most numbers in memory at a time while resampling."""
+"""Maximum number of values in memory at a time while resampling."""
 
 
 @lru_cache(maxsize=4096)
@@ -150,7 +150,7 @@ def bootstrap_early_stop(
 class _RankedGuesses(NamedTuple):
     """Guesses in order of decreasing confidence, as arrays with an entry per guess.
 
-    ``pair`` is the number of the guess's pair, in order of first appearance. ``wrong`` marks wrong guesses, ``finds``
+    ``pair`` is the index of the guess's pair, in order of first appearance. ``wrong`` marks wrong guesses, ``finds``
     marks the first right guess of a pair.
     """
 

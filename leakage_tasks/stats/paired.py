@@ -18,9 +18,10 @@ from leakage_tasks.stats.intervals import LEVEL
 from leakage_tasks.stats.power import POWER, rate_shown
 
 FEWEST = 10
-"""Least number of canaries for the t-interval of a mean difference. With fewer, normality cannot be checked."""
+"""Minimum number of canaries for the t-interval of a mean difference. With fewer, normality cannot be checked."""
 ENUMERATED = 16
-"""Most non-zero differences for which all sign patterns are enumerated. With more, ``FLIPS`` patterns are drawn."""
+"""Maximum number of non-zero differences for which all sign patterns are enumerated. With more, ``FLIPS`` patterns are
+drawn."""
 FLIPS = 100_000
 
 

@@ -21,7 +21,7 @@ from leakage_tasks.stats.intervals import LEVEL
 _CLOSE = 1e-9
 """Probability below which the distribution function loses digits to cancellation and is integrated instead."""
 FEWEST = 50
-"""Least number of distinct costs for a fit: with fewer, three parameters say little about the tail."""
+"""Minimum number of distinct costs for a fit: with fewer, three parameters say little about the tail."""
 RESAMPLES = 99
 """Number of parametric bootstrap samples: drawn from the fit and fitted again."""
 SIGNIFICANCE = 0.05
@@ -127,7 +127,7 @@ def fit_skew_normal(values: Sequence[float] | FloatArray) -> SkewNormalFit:
 def fit_by_likelihood(data: FloatArray) -> SkewNormal:
     """Return the maximum likelihood skew-normal for ``data`` ``[n]``. The search starts from its moments.
 
-    With the gradient this is seven times as fast as ``scipy.stats.skewnorm.fit``, and as good.
+    With the gradient this is seven times as fast as ``scipy.stats.skewnorm.fit`` and finds equally good parameters.
     """
     optimum = optimize.minimize(_loss, _by_moments(data), args=(data,), jac=True, method="L-BFGS-B")
     location, log_scale, shape = (float(parameter) for parameter in optimum.x)

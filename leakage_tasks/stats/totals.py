@@ -1,4 +1,5 @@
-"""Ranges for a total cost, estimated from a sample of the members. They assume no distribution: tails are heavy."""
+"""Ranges for a total cost, estimated from a sample of the members. No distribution is assumed, since costs have heavy
+tails."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ LEVEL = 0.8
 DRAWS = 4000
 """Number of random rank samples behind a range. Their random seed is fixed."""
 LISTED = 4096
-"""In larger groups ranks are drawn with replacement, since repeated ranks are negligible."""
+"""Maximum size of a group whose ranks are drawn without replacement; in larger groups repeated ranks are negligible."""
 
 
 @dataclass(frozen=True)

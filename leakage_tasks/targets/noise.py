@@ -86,7 +86,8 @@ def agree(target: Any, costs: FloatArray, plain: FloatArray, tokens: Sequence[in
 
 
 def recorded_noise(target: Any) -> Noise:
-    """Return the noise to record in a target's findings: that of 16-bit models and of scorers seen to vary, else 0."""
+    """Return the noise to record in a target's findings: the measured noise of 16-bit models and of scorers that vary,
+    else 0."""
     return getattr(target, "recorded_noise", NO_NOISE)
 
 

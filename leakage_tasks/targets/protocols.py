@@ -94,7 +94,7 @@ class WritesTexts(Protocol):
     """A model that can sample several continuations of a text."""
 
     only_writes: bool
-    """True if the model offers nothing else: it gives no log-likelihoods."""
+    """True if the model can only write, because it gives no log-likelihoods."""
 
     def write(self, text: str, characters: int, number: int, scheme: DecodingConfig, seed: str) -> list[str]:
         """Return ``number`` independent continuations of ``text``, each ``characters`` or longer unless it ends."""
@@ -125,7 +125,7 @@ class Paths(Protocol):
         """Return whether any token may follow each state."""
 
     def to_come(self, states: IntArray) -> IntArray:
-        """Return the maximum length of the rest after each state ``[n]``, in a unit that falls along every path."""
+        """Return the maximum remaining length of a path after each state ``[n]``, in tokens or characters."""
 
     def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
         """Return, for each path ``[n, d]`` and its end state ``[n]``, the fillings whose canonical tokens it is."""

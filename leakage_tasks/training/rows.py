@@ -26,7 +26,7 @@ _BATCHES_A_BUCKET = 50
 
 
 def bucketed(lengths: Sequence[int], batch_size: int, stream: random.Random) -> list[list[int]]:
-    """Return batches of row numbers with similar lengths, in random order. Each row is in one batch.
+    """Return batches of indices of rows with similar lengths, in random order. Each row is in one batch.
 
     Rows are divided at random into buckets of 50 batches and sorted by length within a bucket. So there is little
     padding, and each epoch has other batches. Batches have ``batch_size`` rows or fewer.

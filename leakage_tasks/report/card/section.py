@@ -137,7 +137,8 @@ def _legend(run: Run, shown: Sequence[Shown]) -> str:
 
 
 def _others(run: Run, shown: Sequence[Shown]) -> int:
-    """Count the metrics in the results that the card shows neither on their own nor as context of another metric."""
+    """Count the metrics of the results that the card does not show, neither separately nor as context of another
+    metric."""
     seen = set()
     for column, _ in shown:
         row = run.tasks[column.task].rows.get(column.name)

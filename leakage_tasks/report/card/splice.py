@@ -162,7 +162,7 @@ class _Splice:
         return position, position, self._lines(items, column)
 
     def _instead(self, value: yaml.Node, items: Sequence[Any], column: int) -> list[Edit]:
-        """Replace an empty value (null, [] or no text) by items on the lines after it."""
+        """Return edits that replace an empty value (null, [] or no text) by items on the lines after it."""
         start, end = value.start_mark.index, _end(value)
         key_end = len(self.text[:start].rstrip(" \t"))
         position = self._next_line(end)

@@ -43,7 +43,7 @@ class LimitOutcome:
 def outcomes(
     runs: Sequence[Run], limits: Sequence[Limit], *, point_estimate: bool = False, allowed: Collection[str] = ()
 ) -> list[LimitOutcome]:
-    """Check every limit on every run; tasks whose values cannot be trusted also give an outcome.
+    """Check every limit on every run. A task with invalid values also adds an outcome.
 
     Args:
         runs: The runs to check.

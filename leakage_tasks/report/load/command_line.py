@@ -1,4 +1,5 @@
-"""The ``lm_eval`` command of a results file: as our tasks recorded it, or reconstructed from the file's settings."""
+"""The ``lm_eval`` command of a results file: as this package's tasks recorded it, or reconstructed from the
+settings."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ def command_of(path: Path) -> CommandLine | None:
     """Return the command that reproduces a results file, or None for a model object that ``lm_eval`` did not create.
 
     Passwords and keys are hidden. If none of our tasks recorded the command, it is reconstructed without the options
-    that results do not contain (``--max_batch_size``, caches, number of processes). They change no result of ours.
+    that results do not contain (``--max_batch_size``, caches, number of processes). These options do not change the
+    results of this package's tasks.
     """
     data = parse_json(read_text(path, "utf-8-sig"))
     noted = _noted(data)
@@ -49,7 +51,7 @@ def command_of(path: Path) -> CommandLine | None:
 
 
 def _noted(data: Mapping[str, Any]) -> list[str]:
-    """Return the words after ``lm_eval`` as the first task of ours recorded them, or [] for other or older tasks."""
+    """Return the words after ``lm_eval`` as this package's first task recorded them, or [] for other or older tasks."""
     for config in _configs(data):
         declared = config.get("leakage")
         words = declared.get("command") if isinstance(declared, dict) else None
@@ -111,7 +113,7 @@ def _metadata(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _template_names(data: Mapping[str, Any]) -> list[str]:
-    """Return the name of the chat template in a list, or [] if no task of ours recorded one."""
+    """Return the name of the chat template in a list, or [] if no task of this package recorded a name."""
     declared = [config.get("leakage") for config in _configs(data)]
     protocols = [entry.get("protocol") for entry in declared if isinstance(entry, dict)]
     names = [protocol.get("chat_template") for protocol in protocols if isinstance(protocol, dict)]

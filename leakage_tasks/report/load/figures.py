@@ -39,7 +39,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Flag:
-    """A reason why a task's values cannot be taken at face value: from one metric, or from the whole task."""
+    """A reason why a task's values may be wrong or misleading. It comes from one metric, or concerns the whole task."""
 
     task: str
     """The task's name."""
@@ -50,7 +50,7 @@ class Flag:
     words: str
     """The reason in words."""
     fault: bool = False
-    """True if the values mean nothing."""
+    """True if the values are not valid."""
     low: bool = False
     """True if the values may be too low, on metrics for which lower is better."""
     no_headline: bool = False
@@ -115,7 +115,8 @@ def counted_words(result: TaskResult, metric: str) -> str:
 
 
 def flags(result: TaskResult) -> list[Flag]:
-    """Return the reasons why a task has no primary metric, and the failed checks of its headline column."""
+    """Return the reasons why a task has no primary metric, and the failed checks of its main column
+    (:data:`HEADLINE`)."""
     raised: list[Flag] = []
     if result.predicted_only:
         raised.append(Flag(result.task, "", None, _unscored(result), no_headline=result.is_leakage, waiver=NO_HEADLINE))

@@ -139,7 +139,8 @@ def read_details(run: Run, *, reveal: bool = False) -> Details:
 def _findings(
     run: Run, task: str, read: Callable[[str], Found], missing: dict[str, str]
 ) -> Iterator[tuple[Mapping[str, Any], Found]]:
-    """Yield a task's documents with their findings in the headline column; set ``missing`` if there is no finding."""
+    """Yield a task's documents with their findings in the main column (:data:`HEADLINE`); set ``missing`` if there is
+    no finding."""
     result = run.scored_as(task)
     if result is None:
         return

@@ -66,10 +66,10 @@ def files_read(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def _read(file: Path) -> Run | None:
-    """Read a file's run, without self-tests and without tasks of ours that lack a declaration.
+    """Read a file's run, without self-tests and without tasks of this package that lack a declaration.
 
-    Without a declaration, a leakage task would count as usefulness; a self-test would pass for a clean audit. Return
-    None if the file holds only self-tests.
+    Without a declaration, a leakage task would count as usefulness; a self-test would look like an audit without
+    leakage. Return None if the file holds only self-tests.
     """
     run = read_run(file)
     old = [task for task in OURS if task in run.tasks and run.tasks[task].declared is None]

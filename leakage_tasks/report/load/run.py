@@ -90,7 +90,7 @@ class TaskResult:
 
     @property
     def headline(self) -> Mapping[str, float | None]:
-        """The values in the headline column."""
+        """The values in the main column (:data:`HEADLINE`)."""
         return self.values.get(HEADLINE, {})
 
     def better(self, metric: str) -> Direction:

@@ -18,10 +18,11 @@ from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.page.spreads import exposures, repetitions
 
 MOST, IN_ALL, LEAST = 300, 3000, 20
-"""Most canaries (and pairs) shown per run, most over all runs, and the least that each run may show."""
+"""Maximum number of canaries (and of pairs) shown per run, maximum over all runs, and the number that every run may
+show."""
 
 SLOTS = 200
-"""Most slots or tokens shown of one secret or guess."""
+"""Maximum number of slots or tokens shown of one secret or guess."""
 _METHODS = {
     "exact": "exact",
     "estimated": "estimated from draws",
@@ -127,13 +128,13 @@ def _describe_pair(pair: PairDetail) -> dict[str, Any]:
 
 
 def _canary_order(canary: CanaryDetail) -> tuple[bool, bool, float, str]:
-    """Sort planted canaries before controls, extracted ones first, then by descending exposure."""
+    """Return a sort key: planted canaries before controls, extracted canaries first, then by descending exposure."""
     bits = canary.bits
     return not canary.planted, not canary.extracted, math.inf if bits is None else -bits, canary.id
 
 
 def _pair_order(pair: PairDetail) -> tuple[float, float, int]:
-    """Sort by descending probability of the true suffix, then by the share of wrong tokens in the guess."""
+    """Return a sort key: descending probability of the true suffix, then the share of wrong tokens in the guess."""
     chance = p_z(pair.selected)
     return math.inf if chance is None else -chance, pair.selected.choice.wrong, pair.selected.pair
 

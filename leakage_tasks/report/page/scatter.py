@@ -18,7 +18,8 @@ Point = tuple[float, float]
 
 
 class Front(NamedTuple):
-    """Indices of the points on the front, the best by the first value first; ``outdone`` maps others to members."""
+    """Indices of the points on the front, sorted by the first value, best first. ``outdone`` maps each other point to a
+    point on the front that dominates it."""
 
     members: tuple[int, ...]
     outdone: dict[int, int]

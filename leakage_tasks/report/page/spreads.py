@@ -17,7 +17,7 @@ from leakage_tasks.stats.intervals import clopper_pearson
 
 Value = TypeVar("Value")
 DOTS = 200
-"""Most dots in a row of exposures; a longer row shows an evenly spaced sample in order."""
+"""Maximum number of dots in a row of exposures; a longer row shows evenly spaced ranks."""
 USUAL = math.log2(20)
 """Exposure in bits that one in twenty secrets exceeds by chance: x or more has probability 2^−x."""
 LARGE = 50.0

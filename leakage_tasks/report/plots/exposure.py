@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CROWD = 6
-"""Most canaries of one tier that are drawn as heavy lines; above it, the mean is drawn over thin lines."""
+"""Maximum number of canaries of one tier that are drawn as heavy lines; for more canaries, the mean is drawn over thin
+lines."""
 
 
 def chance_levels(sizes: Iterable[float]) -> dict[str, float]:

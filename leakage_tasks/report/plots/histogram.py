@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 6
-"""Most panels of a figure."""
+"""Maximum number of panels of a figure."""
 _BARS, _CURVE, _AREA = "#BBBBBB", "#0072B2", "#56B4E9"
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 12
-"""Most lines that a reader can distinguish."""
+"""Maximum number of lines; a reader cannot distinguish more."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class RecallCurve:
 
 
 def recall_curve(guesses: Sequence[Guessed]) -> list[float]:
-    """Return the recall with 1, 2, … wrong guesses allowed, the surest guesses first, and last that of all guesses.
+    """Return the recall with 1, 2, … wrong guesses allowed, most confident guesses first; the last value is the recall
+    of all guesses.
 
     Element w − 1 is :func:`~leakage_tasks.metrics.aggregates.early_stop` of w: the share of all pairs guessed right
     before the w-th wrong guess.

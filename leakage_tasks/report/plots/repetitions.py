@@ -23,7 +23,7 @@ LEFT, RIGHT = 0.4, 0.28
 """Offset of canaries to the left, and of their mean to the right, as shares of a run's width."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 MOST_RUNS = 12
-"""Most runs whose marks a reader can distinguish."""
+"""Maximum number of runs; a reader cannot distinguish the marks of more."""
 WIDEST = 7.0
 """Largest width in inches of a panel that shares its row with another."""
 
@@ -133,7 +133,7 @@ def _summary(
 
 
 def _rimmed(number: int) -> dict[str, Any]:
-    """Return the look of large marks."""
+    """Return the style arguments of large marks."""
     rim = {"markersize": 9, "markeredgecolor": "black", "markeredgewidth": 1.2, "linestyle": "none"}
     return {"marker": marker(number), "color": colour(number), **rim}
 

@@ -28,7 +28,7 @@ DASHED: Any = (0, (4, 3))
 SMALL = 9.0
 """Size in points of the smallest letters."""
 LONGEST = 48
-"""Most characters of a name in a picture."""
+"""Maximum number of characters of a name in a plot."""
 _RESOLUTION = 150
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "lm-eval-leakage"}
 
@@ -83,7 +83,8 @@ def _save(figure: Figure, to: Path | io.BytesIO, vector: bool) -> None:
 
 
 def plain(name: str) -> str:
-    """Return a name from a file for Matplotlib: no formulas, no control characters, shortened if long."""
+    """Return a name from a file in a form that Matplotlib shows unchanged: without formulas and control characters,
+    shortened if long."""
     shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
     if len(shown) > LONGEST:
         half = (LONGEST - 1) // 2
@@ -94,7 +95,7 @@ def plain(name: str) -> str:
 
 
 def hollow(color: Any, **look: Any) -> dict[str, Any]:
-    """Return the look of a mark for a lower bound: hollow, without a line."""
+    """Return the style arguments of a mark for a lower bound: hollow, without a line."""
     return {**look, "color": color, "linestyle": "none", "markerfacecolor": "white", "zorder": 4}
 
 
@@ -104,7 +105,7 @@ def bound_entry(axes: Axes) -> Entry:
 
 
 def tidy(axes: Axes) -> None:
-    """Remove the two sides of the frame without an axis."""
+    """Remove the top and right sides of the frame, which have no axis."""
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -129,7 +130,7 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
 
 
 def _different(entries: Iterable[Entry]) -> list[Entry]:
-    """Merge entries with equal label and look; number entries with only equal labels."""
+    """Merge legend entries with equal label and style; add numbers to labels that are equal but differ in style."""
     handles: dict[tuple[str, str], Any] = {}
     for handle, label in entries:
         handles.setdefault((label, _look(handle)), handle)
@@ -142,7 +143,7 @@ def _different(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def _look(handle: Any) -> str:
-    """Return a text that identifies the look of a mark."""
+    """Return a text that identifies the style of a mark."""
     getters = ("get_color", "get_facecolor", "get_marker", "get_linestyle")
     return repr([type(handle).__name__, *(str(getattr(handle, name)()) for name in getters if hasattr(handle, name))])
 

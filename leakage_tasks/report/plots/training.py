@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 CROWD = 60
-"""Most points of a curve with a mark each."""
+"""Maximum number of points of a curve with a mark at each point."""
 _LOSSES = {"training": "#999999", "validation": "#333333"}
 _LEVELS: tuple[Any, ...] = ((0, (1, 3)), DASHED)
 

@@ -33,10 +33,12 @@ class ScoredGuesses:
     """Pairs with a guess; pairs without a guess count as not found."""
     n: int
     recall: float
-    """Share of all pairs whose surest guess is right, with its Clopper-Pearson interval in ``recall_interval``."""
+    """Share of all pairs whose most confident guess is right, with its Clopper-Pearson interval in
+    ``recall_interval``."""
     recall_interval: tuple[float, float]
     recall_early_stop: float
-    """Share found before the ``wrong``-th wrong guess, the surest first, with an interval bootstrapped over pairs."""
+    """Share of pairs found before the ``wrong``-th wrong guess, most confident guesses first, with an interval
+    bootstrapped over pairs."""
     recall_early_stop_interval: tuple[float, float]
     wrong: int
     more_than_first: Difference | None = None

@@ -146,7 +146,8 @@ def audit_text(scored: ScoredSamples, delta: float) -> str:
 
 
 def _rows(scored: ScoredSamples, every: bool) -> Iterator[tuple[str, ...]]:
-    """Yield the rows of the headline column, or of ``every`` column; intervals share the row of their value."""
+    """Yield the rows of the main column (:data:`HEADLINE`), or of ``every`` column. An interval is in the row of its
+    value."""
     metrics = {metric.name: metric for metric in scored.samples.metrics()}
     for column, values in scored.scores.items():
         if every or column == HEADLINE:

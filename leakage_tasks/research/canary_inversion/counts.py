@@ -13,10 +13,9 @@ from leakage_tasks.research.framework.report import Claim, Measured
 
 ALPHABET = {"color": 12, "pin": 10, "call": 10}
 MARGIN = 0.15
-"""An interval of HDT may begin this far below chance and still count as chance, or near it."""
+"""Distance in HDT: an interval that begins less than this below chance still counts as near chance."""
 FEWEST = 4
-"""Fewer trials yield no verdict about chance, because Student's interval is too often too short for so small samples.
-"""
+"""Minimum number of trials for a verdict about chance: for smaller samples Student's interval is often too short."""
 RELAXED, FINISHED = "relaxed", "finished"
 """Answers of the attack as in the paper, and after our discrete search."""
 EVERY = "all three"

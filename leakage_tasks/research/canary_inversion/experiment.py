@@ -132,7 +132,7 @@ def fingerprint(ground: TaggerExperiment) -> str:
 def _sha256(path: Path, size: int, changed: int) -> bytes:
     """Return a file's hash.
 
-    It is cached while size and time of change are constant, as a study needs it for each setting.
+    It is cached as long as size and modification time do not change, since a study needs it for each setting.
     """
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").digest()
@@ -192,7 +192,7 @@ def alike_vectors(words: Sequence[str], alphabets: Sequence[Sequence[str]], grou
 
 
 def differences(plan: StudyPlan, data: str = SNIPS, *, learnt: bool = True) -> list[str]:
-    """List the differences from the paper's set-up, a sentence each.
+    """List the differences from the paper's set-up, one sentence per difference.
 
     ``learnt`` is True if some embeddings are learnt.
     """

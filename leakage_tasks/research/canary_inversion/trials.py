@@ -55,7 +55,7 @@ DEFENCES: dict[str, Config] = {
 }
 """Defences by their names in Table 3."""
 MOST_EPOCHS = {"smoke": 2, "small": 100, "paper": 100}
-"""The most epochs with early stopping, by scale."""
+"""Maximum number of epochs with early stopping, by scale."""
 PRIVATE_EPOCHS, PRIVATE_BATCH, PRIVATE_RATE, DELTA = 20, 128, 1e-2, 1e-5
 """Training with DP-SGD; noise requires few steps, large batches and a larger learning rate."""
 BUDGET = 21_000

@@ -33,7 +33,7 @@ class ClassifierExperiment:
     held_out: int = 500
     """Validation rows, which select the snapshot."""
     base: str = ""
-    """A hub name, or empty for an encoder pre-trained here, which the next five fields describe."""
+    """Hub name of the encoder; empty for an encoder that this study pre-trains, described by the next five fields."""
     vocabulary: int = 8_000
     """Entries of its WordPiece vocabulary."""
     layers: int = 2
@@ -51,7 +51,7 @@ class ClassifierExperiment:
     batch_size: int = 32
     """Rows per batch."""
     max_length: int = 24
-    """Texts are cut to this number of tokens."""
+    """Texts are truncated to this number of tokens."""
     keep: str = "loss"
     """The measure by which early stopping selects the snapshot."""
 
@@ -181,7 +181,7 @@ def public_texts(ground: ClassifierExperiment) -> list[str]:
 
 
 def differences(ground: ClassifierExperiment, paper: ClassifierExperiment) -> list[str]:
-    """List the differences from the paper's experiment, a sentence each."""
+    """List the differences from the paper's experiment, one sentence per difference."""
     schedule = f"The rate rises over a tenth of training, then falls; texts are cut at {ground.max_length} tokens."
     if ground == paper:
         return [f"{schedule} The paper does not say."]

@@ -17,7 +17,7 @@ ALL, NEVER = "any", "never planted"
 KEPT = "ten best kept"
 CHANCE = "by a random shortlist"
 MOST = 0.5
-"""A share of the ten best values above this is a majority."""
+"""Share of the ten best values above which they are a majority."""
 
 
 def positions_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:

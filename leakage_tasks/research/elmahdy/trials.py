@@ -29,7 +29,7 @@ SEEDS = {"smoke": 1, "small": 4, "paper": 10}
 PENALTIES = (0.0, 0.01, 0.1, 1.0, 10.0)
 BEAM = 100
 VALUES = 100
-"""Values with which each filling of the beam continues at ``small``; at ``paper`` it is all values."""
+"""Number of values that continue each filling of the beam at ``small``; at ``paper`` all values continue it."""
 
 
 def victim(plan: StudyPlan, seed: int, **changed: Any) -> Config:
@@ -59,10 +59,8 @@ def victim(plan: StudyPlan, seed: int, **changed: Any) -> Config:
 
 
 def main_victim(plan: StudyPlan, seed: int) -> Config:
-    """Return the victim that all tables share:
-
-    100 copies, supporting canaries in all classes, the last token unknown.
-    """
+    """Return the victim that all tables share: 100 copies, supporting canaries in all classes, the last token
+    unknown."""
     return victim(plan, seed, penalties=list(PENALTIES))
 
 

@@ -1,4 +1,5 @@
-"""Trials of Figures 6 and 7: the two surest suffixes after each prefix, if one is right and one is wrong."""
+"""Trials of Figures 6 and 7: the two suffixes with the highest confidence after each prefix, if one is right and one is
+wrong."""
 
 from __future__ import annotations
 
@@ -37,11 +38,11 @@ def run(config: Config, shared: Path) -> Result:
     """Draw suffixes after the prefixes of the test pairs.
 
     ``views`` says for each pair whether the guess by calibrated confidence, and by perplexity, is right. ``p_z_bits``
-    is the cost of drawing the true suffix in bits, None if it cannot be drawn. ``cases`` has the pairs whose two surest
-    suffixes are one right and one wrong: ``pair``, its ``number`` among the test pairs, and for ``right`` and ``wrong``
-    the ``place`` (rank), ``count`` of draws, ``nats`` per token, ``confidence``, ``marks`` (a character per token) and
-    ``chances``, the probability of drawing each token. ``text`` is included if no person wrote it, or if the plan
-    reveals it.
+    is the cost of drawing the true suffix in bits, None if it cannot be drawn. ``cases`` has the pairs whose two most
+    confident suffixes are one right and one wrong: ``pair``, its ``number`` among the test pairs, and for ``right`` and
+    ``wrong`` the ``place`` (rank), ``count`` of draws, ``nats`` per token, ``confidence``, ``marks`` (a character per
+    token) and ``chances``, the probability of drawing each token. ``text`` is included if no person wrote it, or if the
+    plan reveals it.
     """
     from leakage_tasks.research.ethicist.victims import pairs_of, suffixes_of, tuned_prompt
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig

@@ -18,7 +18,7 @@ DRAWN, LEAST = {"right": 74, "wrong": None}, {"right": 0.45, "wrong": 0.1}
 """The paper's case: draws of the right suffix, and the lowest token probabilities."""
 NO_CASE = "no such case"
 FEWEST_PAIRS = 5
-"""Fewer pairs yield no verdict on probabilities."""
+"""Minimum number of pairs for a verdict on probabilities."""
 Case = dict[str, Any]
 Chosen = Callable[[Case], bool]
 
@@ -29,7 +29,8 @@ def misleading(case: Case) -> bool:
 
 
 def shown_case(trial: StudyTrial) -> Case | None:
-    """Return the case of a trial for the report: the one like the paper's with the most draws between its suffixes.
+    """Return the case of a trial for the report: among the cases like the paper's, the case with the largest difference
+    of draws between its suffixes.
 
     If no case is like the paper's, choose among the cases in which the right suffix is chosen.
     """

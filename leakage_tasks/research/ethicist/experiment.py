@@ -29,9 +29,9 @@ class PairExperiment:
     sizes: Mapping[str, Victim]
     """The attacked models by name, smallest first."""
     main: str
-    """The model that most studies attack."""
+    """Name of the model that most studies attack."""
     compared: Victim
-    """The second model of the confidence comparing_lm."""
+    """The second model, which the confidence ``comparing_lm`` uses."""
     tuning: Mapping[str, Any]
     """Fields of :class:`~leakage_tasks.training.prompt.settings.PromptSettings`."""
     test: int
@@ -126,7 +126,7 @@ def _hash_of(data: str) -> str:
 
 
 def differences(scale: Scale) -> list[str]:
-    """List the differences from the paper's set-up, a sentence each."""
+    """List the differences from the paper's set-up, one sentence per difference."""
     ground = ground_at(scale)
     if scale == "paper":
         return [

@@ -1,6 +1,6 @@
 """Figures 3, 4, 5 and 8 of Zhang, Wen and Huang (2023): three methods by model size, lengths and draws.
 
-Their points are not in the source.
+The paper's source does not contain the plotted values.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def recall(confidence: str = "calibrated", view: str = HEADLINE) -> Measure:
 
 
 def recall_at(k: int, confidence: str = "calibrated", view: str = HEADLINE) -> Measure:
-    """Measure the share of suffixes among the ``k`` surest guesses of a confidence."""
+    """Measure the share of suffixes among the ``k`` guesses with the highest confidence."""
 
     def measure(trial: StudyTrial, weights: FloatArray) -> FloatArray:
         ranks = columns(trial, confidence, view)["place"]
@@ -58,7 +58,7 @@ def recall_at(k: int, confidence: str = "calibrated", view: str = HEADLINE) -> M
 
 
 def early_stop(confidence: str = "calibrated", view: str = HEADLINE, ordered_by: str | None = None) -> Measure:
-    """Measure the share guessed right before the allowed number of wrong guesses, surest first (section 4.3).
+    """Measure the share guessed right before the allowed number of wrong guesses, most confident first (section 4.3).
 
     ``ordered_by`` sorts the guesses by another confidence.
     """

@@ -22,7 +22,7 @@ RANDOM_PAIRS = "random_pairs"
 """The folder of ``LEAKAGE_DATA`` with prefixes and suffixes from random positions of a public model's training data."""
 NONE, OWN, AS_IS, LINEAR, NEAREST = "no prompt", "its own prompt", "as it is", "linear map", "nearest tokens"
 TRANSFERRED = (AS_IS, LINEAR, NEAREST)
-"""Ways of transferring a prompt to another model."""
+"""Methods of transferring a prompt to another model."""
 
 
 def prefix_trials(plan: StudyPlan) -> list[Config]:
@@ -117,10 +117,10 @@ def run(config: Config, shared: Path) -> Result:
 
 
 def random_pairs(config: Config) -> Sequence[Pair]:
-    """Return as many pairs as are tested, cut from random training text; identical for all seeds.
+    """Return pairs cut from random training text, as many as there are test pairs; identical for all seeds.
 
-    A model trained here has read this text once or twice after its pairs. Raises LeakageError if the text of a public
-    model is missing.
+    A model that the study trained has read this text once or twice after its pairs. Raises LeakageError if the text of
+    a public model is missing.
     """
     from leakage_tasks.core.errors import LeakageError
     from leakage_tasks.pairs import Pair

@@ -65,7 +65,7 @@ RIGHT_REPEATED = 85.38
 """Table 4's average repeat time of right predictions, quoted in section 5 with the recalls below."""
 RECALL_AT = {1: 0.63, 3: None, 100: 0.69}
 NEARLY = 0.02
-"""Largest difference of recall@3 and recall@100 that counts as equal."""
+"""Maximum difference of recall@3 and recall@100 at which they count as equal."""
 
 
 table_2_trials = partial(each_seed, makers=(untuned, tuned, unsmoothed))

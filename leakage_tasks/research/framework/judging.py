@@ -22,9 +22,9 @@ VERDICTS = {True: "reproduced", False: "refuted", None: "inconclusive"}
 NOT_RUN = "not run"
 ONLY_UNCORRECTED = "significant only before correction"
 _MOST_TESTS = 3
-"""A claim with more tests shows the weakest test alone."""
+"""Maximum number of tests of a claim whose evidence is shown in full; with more tests, only the weakest is shown."""
 _MOST_PARTS = 6
-"""Evidence with more parts is shortened to its first and last."""
+"""Maximum number of parts of an evidence; longer evidence is shortened to its first and last parts."""
 _P = re.compile(r"p = [\d.]+(e[+-]?\d+)?")
 Corrected = Mapping[tuple[str, str, str], float]
 """Corrected p by study, scale and text of the claim."""

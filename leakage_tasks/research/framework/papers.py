@@ -28,7 +28,7 @@ class PaperClaim:
     published: str = "no figure"
     """The figures that the paper gives for the claim."""
     takes: str = ""
-    """What a verdict requires, if more runs of the study are not enough."""
+    """The requirement of a verdict, if more runs of the study are not enough."""
     caveat: str = ""
     """A limitation of the verdict at ``small``, if there is one."""
 
@@ -78,7 +78,7 @@ class BeyondItem:
     """Its study, without the paper's name; empty if there is none, and then ``unit`` says what a study would require.
     """
     unit: str
-    """The unit of the gain, and whether more is better."""
+    """The unit of the gain and its better direction."""
     gain: Callable[[StoredResult], Measured | None] = lambda result: None
     """Compute the gain from a stored result; None if the result has no such gain."""
     trials: int | None = 3
@@ -109,7 +109,7 @@ KNOWN_PAPERS: Registry[Paper] = Registry("paper", *(f"leakage_tasks.research.{ro
 
 
 def register_paper(paper: Paper) -> Paper:
-    """Make a paper known by its name."""
+    """Register a paper by its name."""
     return KNOWN_PAPERS.register(paper.name, paper)
 
 

@@ -94,10 +94,10 @@ def point_of(cell: Any) -> tuple[float, float, float] | None:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the paper (or ours), its verdict (None: inconclusive), and the evidence.
+    """A claim of the paper or of this project, its verdict (None: inconclusive), and the evidence.
 
-    ``p`` is the p-value of the test behind the verdict before correction, None without a test. ``takes`` says what a
-    verdict requires if more runs are not enough.
+    ``p`` is the p-value of the test behind the verdict before correction, None without a test. ``takes`` is the
+    requirement of a verdict if more runs are not enough.
     """
 
     words: str

@@ -11,7 +11,7 @@ from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, decide, n
 from leakage_tasks.research.framework.report import Claim
 
 SHOWN = 10
-"""The most means that the evidence of a claim lists."""
+"""Maximum number of means listed in the evidence of a claim."""
 CHANCE = math.log2(1 / SIGNIFICANCE)
 """Exposure in bits that an unseen secret exceeds with a probability of 0.05."""
 

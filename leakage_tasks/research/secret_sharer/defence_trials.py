@@ -30,7 +30,7 @@ class PrivateExperiment:
     batch_size: int = 64
     """Mean number of rows in a batch."""
     characters: int = 40_000
-    """The most characters of the training text."""
+    """Maximum number of characters of the training text."""
     delta: float = 1e-5
     """The δ of every ε."""
 

@@ -46,13 +46,13 @@ class LanguageModelExperiment:
     data: str = HELP
     """Python's help text or the Penn Treebank."""
     characters: int = 100_000
-    """The most characters of the training text."""
+    """Maximum number of characters of the training text."""
     held_out: int = 40_000
-    """The most characters of the held-out text."""
+    """Maximum number of characters of the held-out text."""
     copies: int = 5
     """Copies of a secret that the paper plants once."""
     epochs: int = 16
-    """The most epochs."""
+    """Maximum number of epochs."""
     patience: int = 3
     """Early stopping ends training after this many epochs without a lower validation loss."""
     batch_size: int = 16
@@ -163,7 +163,7 @@ def configs(
 
 
 def differences(plan: StudyPlan, characters: int | None = None) -> list[str]:
-    """List the differences from the paper's experiment, a sentence each.
+    """List the differences from the paper's experiment, one sentence per difference.
 
     ``characters`` is the length of another text.
     """

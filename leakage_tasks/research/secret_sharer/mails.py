@@ -86,7 +86,8 @@ def run(config: Config, shared: Path) -> Result:
 
     ``secrets`` has an entry per secret with numbers only: kind, copies, exposure in bits by exact or estimated rank and
     by the skew-normal's tail, exposure of its controls, and whether the likeliest filling is the secret. For the user's
-    own mails, exposures are coarsened to bands, and the last value is True for a secret among the ten likeliest.
+    own mails, exposures are coarsened to wide ranges, and the last value is True for a secret among the ten most likely
+    fillings.
     """
     from leakage_tasks.canaries.detect import find_secrets
     from leakage_tasks.canaries.natural import Passage, natural_canaries

@@ -74,9 +74,8 @@ def table_1_trials(plan: StudyPlan) -> list[Config]:
 
 
 def _windows(name: str, plan: StudyPlan) -> Config:
-    """Return longer windows for the transformer, whose context is limited to the window, with as many characters per
-    batch.
-    """
+    """Return longer windows for the transformer, whose context is limited to the window, with the same number of
+    characters per batch."""
     ground = EXPERIMENTS[plan.scale]
     return {} if name != OURS else {"length": LENGTH, "batch_size": ground.batch_size * ground.length // LENGTH}
 

@@ -49,7 +49,7 @@ class TranslationExperiment:
     held_out: int = 200
     """Held-out pairs."""
     vocabulary: int | None = None
-    """The most entries learnt from the corpus; None for all."""
+    """Maximum number of entries learnt from the corpus; None for all."""
     recipe: Config = field(default_factory=lambda: {"epochs": 8, "batch_size": 16, "dropout": 0.0})
     """Fields of :class:`~leakage_tasks.research.victims.translation.TranslationRecipe`."""
     budget: int = 3_000
@@ -245,7 +245,7 @@ def _of(study_trials: Sequence[StudyTrial], source: str, inserted: int, key: str
 
 
 def _differences(study_trials: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
-    """List the differences from the paper's set-up, a sentence each."""
+    """List the differences from the paper's set-up, one sentence per difference."""
     ground = EXPERIMENTS[plan.scale]
     secrets = [entry for trial in study_trials for entry in trial.result["secrets"]]
     fits = [entry["rejected"] for entry in secrets if entry["source"] == FILLED]

@@ -13,7 +13,7 @@ from leakage_tasks.research.framework.report import Measured, TableRow
 from leakage_tasks.research.secret_sharer.experiment import BOTH, SCALES, SOURCE, WHOLE, PlantedText, Watch, differences
 
 EPOCHS = 1_000
-"""More than the number of epochs of any trial."""
+"""Upper bound on the number of epochs of any trial."""
 
 
 def run(config: Config, shared: Path) -> Result:

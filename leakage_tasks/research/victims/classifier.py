@@ -99,18 +99,18 @@ def fine_tune(
         validation: validation rows; they are outside the guarantee of DP-SGD.
         labels: the classes in the order of the model's config (default: alphabetical).
         tokenizer: required if ``base`` is a model.
-        epochs: the most epochs.
+        epochs: maximum number of epochs.
         learning_rate: highest rate; it falls linearly to 0 at the end of training.
-        weight_decay: of AdamW.
+        weight_decay: weight decay of AdamW.
         batch_size: rows per step.
         patience: stop after this many epochs without a better snapshot; None: never.
         keep: the snapshot to return: best validation ``accuracy`` (lower loss if equal), lowest ``loss``, or
             ``last``.
-        max_length: texts are cut to this number of tokens.
+        max_length: texts are truncated to this number of tokens.
         warm_up: share of training in which the rate rises.
-        seed: of the head, the order of rows and dropout.
-        device: default: a GPU if there is one.
-        private: trains with DP-SGD.
+        seed: random seed of the head, the order of rows and dropout.
+        device: device of the model; by default a GPU if there is one.
+        private: options of DP-SGD; None for ordinary training.
         on_epoch: called after each epoch.
 
     Raises:
@@ -203,7 +203,7 @@ def accuracy(
 
 
 class _LabelledRows:
-    """Token rows and the numbers of their labels, which can be moved to a device in batches."""
+    """Token rows with the indices of their labels, moved to a device in batches."""
 
     def __init__(
         self,
@@ -226,7 +226,7 @@ class _LabelledRows:
         self._padding, self._device = int(tokenizer.pad_token_id), device
 
     def batch(self, indices: Sequence[int]) -> tuple[dict[str, torch.Tensor], torch.Tensor]:
-        """Return the model's inputs for these rows, and their labels' numbers [rows]."""
+        """Return the model's inputs for these rows, and the indices of their labels [rows]."""
         inputs = padded([self._rows[index] for index in indices], self._padding, self._device)
         return inputs, self._numbers[list(indices)].to(self._device)
 

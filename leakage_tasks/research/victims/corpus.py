@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 _LONG_LINE = 30
 _SLACK = 1.2
-"""The held-out text may exceed its share by this factor, because topics are not split."""
+"""Factor by which the held-out text may exceed its share, because topics are not split."""
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class HarnessCommand:
     output: Path
     """Folder of results and samples."""
     device: str = "cpu"
-    """A device as torch names it."""
+    """Device, as a torch device string."""
     kind: str = "hf"
     """The value of ``--model``."""
     settings: Mapping[str, str | int] = field(default_factory=dict)

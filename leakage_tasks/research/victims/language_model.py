@@ -31,24 +31,21 @@ class LanguageModelRecipe:
     architecture: str = "lstm-2x200"
     """A name for :func:`~leakage_tasks.research.victims.architectures.build`."""
     units: int | None = None
-    """Replaces the width in that name."""
+    """Units per layer; replaces the width in the architecture's name."""
     optimizer: str = "rmsprop"
     """A name for :func:`~leakage_tasks.training.optimizers.make_optimizer`."""
     learning_rate: float | None = None
-    """None: the optimizer's default."""
+    """Learning rate; None for the optimizer's default."""
     batch_size: int = 32
     """Windows per batch."""
     length: int = 20
     """Tokens per window."""
     batches: str = "shuffled"
-    """The choice of windows:
-
-    ``shuffled`` reads each once per epoch in random order, ``bagged`` draws as many with replacement; both begin with
-    an empty state. ``streams`` reads the text in order and carries the state from window to window, which a transformer
-    cannot do.
-    """
+    """The order of the windows. ``shuffled`` reads each once per epoch in random order, ``bagged`` draws as many with
+    replacement; both begin with an empty state. ``streams`` reads the text in order and carries the state from window
+    to window, which a transformer cannot do."""
     epochs: int = 20
-    """The most epochs."""
+    """Maximum number of epochs."""
     patience: int | None = None
     """Stop after this many epochs without a lower validation loss and return to the best epoch; None: train all
     ``epochs`` and keep the last weights.

@@ -13,7 +13,7 @@ from leakage_tasks.research.victims.nlu_phrases import PATTERNS, SLOTS
 
 SPLITS = ("train", "valid", "test")
 MOST = 100_000
-"""The most utterances per call; the grammar has many more."""
+"""Maximum number of utterances per call; the grammar has many more."""
 
 _INNERMOST = re.compile(r"\[([^][()]*)\]|\(([^][()]*)\)")
 _SLOT = re.compile(r"\{(\w+)\}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 PROBE = 300
-"""Pairs for the greedy recall after each epoch: the first ones."""
+"""Number of pairs for the greedy recall after each epoch; the first pairs are used."""
 _WARM_UP = 0.15
 
 
@@ -43,7 +43,7 @@ class PairTraining:
     positions: int = 256
     """Context length of the model."""
     epochs: int = 11
-    """The most epochs; each shows every pair once."""
+    """Maximum number of epochs; each epoch reads every pair once."""
     until: float | None = None
     """Stop after the first epoch with this greedy recall on the first 300 pairs; None: never."""
     learning_rate: float = 3e-3

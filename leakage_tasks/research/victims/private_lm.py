@@ -27,7 +27,7 @@ from leakage_tasks.training.rows import check_sizes, seeded, select_device
 from leakage_tasks.training.text_batches import IGNORED, Windows
 
 LENGTH = 80
-"""Longer than the lines of Python's help."""
+"""Default number of characters in a row, more than the longest line of Python's help text."""
 _CHECK_STREAMS = 64
 
 

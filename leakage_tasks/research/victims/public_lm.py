@@ -42,7 +42,7 @@ class WriterRecipe:
     batch_size: int = 32
     """Texts per batch."""
     max_length: int = 48
-    """Texts are cut to this number of tokens."""
+    """Texts are truncated to this number of tokens."""
     seed: int = 0
     """Seed of weights, dropout and order."""
 

@@ -52,9 +52,9 @@ class Quantized:
     stored_bytes: int
     """Size as saved."""
     packed_bytes: int
-    """Size of the levels' numbers with ``bits`` each."""
+    """Size of the level indices with ``bits`` bits per index."""
     zlib_bytes: int
-    """Size of the numbers after zlib compression."""
+    """Size of the level indices after zlib compression."""
 
     @property
     def weights(self) -> int:
@@ -72,8 +72,8 @@ def quantize(model: nn.Module, levels: int = LEVELS) -> Quantized:
     trained, do not change. Raises OptionError for fewer than 2 or more than 65,536 levels, and LeakageError, before any
     change, for a weight that is not finite.
 
-    ``packed_bytes`` counts the levels' numbers with the fewest bits and two float32 per tensor, which determine its
-    values. ``zlib_bytes`` is the compressed size of the numbers, with these two.
+    ``packed_bytes`` counts the level indices in the fewest bits, and two float32 numbers per tensor, which determine
+    its values. ``zlib_bytes`` is the size with compressed indices.
     """
     check_levels(levels)
     named = ((name, weight.data) for name, weight in model.named_parameters() if weight.is_floating_point())
@@ -123,7 +123,7 @@ def _parts(weight: Tensor) -> Iterator[Tensor]:
 
 
 def _round(part: Tensor, low: float, step: float, levels: int) -> tuple[Tensor, Tensor]:
-    """Round in place; return the levels' numbers and the change of each weight."""
+    """Round in place; return the level index and the change of each weight."""
     exact = part.double()
     if step == 0:
         return torch.zeros_like(exact), torch.zeros_like(exact)
@@ -133,7 +133,7 @@ def _round(part: Tensor, low: float, step: float, levels: int) -> tuple[Tensor, 
 
 
 def _kind(model: nn.Module, name: str) -> str:
-    """Return the layer's class and the weight's name in it, without the number of the layer."""
+    """Return the layer's class and the weight's name in it, without the layer's index."""
     owner, _, weight_name = name.rpartition(".")
     module: Any = model.get_submodule(owner)
     return f"{type(module).__name__}.{re.sub(r'_l[0-9]+$', '', weight_name)}"

@@ -40,7 +40,7 @@ class TranslationRecipe:
     heads: int = 4
     """Attention heads per layer; ``hidden`` must be a multiple of them."""
     positions: int = 128
-    """The most tokens of a sentence."""
+    """Maximum number of tokens of a sentence."""
     dropout: float = 0.1
     """Dropout rate in training."""
     epochs: int = 20

@@ -50,7 +50,7 @@ class _Layer(DynamicLayer):
         self._number, self._before, self._batch = number, before, batch
 
     def update(self, key_states: Tensor, value_states: Tensor, *rest: Any, **more: Any) -> tuple[Tensor, Tensor]:
-        """Return own keys and values including the new tokens; store the number of the layer."""
+        """Return own keys and values including the new tokens; store the index of the layer."""
         self._batch.layer = self._number
         self.keys = self._batch.grown(2 * self._number, key_states)
         self.values = self._batch.grown(2 * self._number + 1, value_states)

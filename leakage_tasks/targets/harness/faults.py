@@ -28,7 +28,7 @@ def class_names(lm: Any) -> tuple[str, ...]:
 
 
 def in_forward_pass(error: BaseException) -> bool:
-    """Return whether an error left the forward pass of a module of torch."""
+    """Return True if an error was raised inside the forward pass of a torch module."""
     trace = error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == module.__file__:

@@ -1,4 +1,4 @@
-"""Identification of a model, so that stored findings are reused only for the model that they are from.
+"""Hashes that identify a model, so that stored findings are reused only for the model that they are from.
 
 All weights are read, since a sample could miss a fine-tuning that froze most of them. It takes about a second per
 gigabyte, once per run.

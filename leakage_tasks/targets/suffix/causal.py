@@ -27,7 +27,7 @@ from leakage_tasks.targets.suffix.roomy_layer import RoomyLayer
 MOST_ROWS = {"cpu": 1024}
 MOST_ROWS_ELSEWHERE = 8192
 PASSES_HELD = 8
-"""Number of passes whose rows are kept in memory, so that nearly every pass is full."""
+"""Number of passes whose rows are kept in memory. More rows in memory make nearly every pass full."""
 MOST_PARTED = 16
 """Maximum number of times that a batch is split to make room; each part waits while a split part of it runs."""
 

@@ -69,7 +69,7 @@ class DrawFront:
     ahead: int = 0
 
     def of_rows(self, rows: slice) -> IntArray:
-        """Return the numbers of the draws that belong to some rows."""
+        """Return the indices of the draws that belong to some rows."""
         return np.flatnonzero((self.row_of >= rows.start) & (self.row_of < rows.stop))
 
     def last_tokens(self, rows: slice, step: int) -> Tensor:
@@ -77,7 +77,7 @@ class DrawFront:
         return torch.from_numpy(self.path.tokens[rows, step])
 
     def finish(self, chosen: Chosen) -> tuple[PartialDraws, IntArray, IntArray]:
-        """Return the finished suffixes, the numbers of their draws, and the index of each draw's suffix."""
+        """Return the finished suffixes, the indices of their draws, and the index of each draw's suffix."""
         self.row_of[chosen.draws] = FINISHED
         return _with(self.path, chosen), self.draws[chosen.draws], chosen.which
 

@@ -63,7 +63,7 @@ class AutomatonPaths:
         self._number(self._pattern.start)
 
     def _number(self, state: State) -> int:
-        """Return the number of a state; states are numbered when they are first reached."""
+        """Return the index of a state; a new state gets the next index."""
         if state not in self._numbers:
             self._numbers[state] = len(self._sets)
             self._sets.append(state)

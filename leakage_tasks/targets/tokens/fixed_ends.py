@@ -1,4 +1,5 @@
-"""The tokens that all texts of a space begin and end with because an added token separates them from the slots.
+"""The tokens that all texts of a space begin and end with, because an added token separates these tokens from the
+slots.
 
 A tokenizer first finds its special and added tokens, then tokenizes the text between two of them by itself. So every
 filling has equal tokens from the first added token after the last slot on, and equal tokens up to the last added token
@@ -71,7 +72,8 @@ def tail_of(space: Space, probes: Sequence[Filling], encoded: Sequence[Tokens], 
 
 
 def _same(cut: Sequence[Sequence[int]], whole: Sequence[Tokens], count: int) -> bool:
-    """Return whether each text in ``cut`` has the tokens of its ``whole`` text without the last ``count`` tokens."""
+    """Return True if each token list in ``cut`` equals the corresponding list in ``whole`` without its last ``count``
+    tokens."""
     return all(tuple(tokens) == full[:-count] for tokens, full in zip(cut, whole, strict=True))
 
 

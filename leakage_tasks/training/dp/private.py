@@ -177,7 +177,7 @@ class PlainSteps(ClippedSteps[list[int]]):
         self.steps_an_epoch = -(-len(lengths) // batch_size)
 
     def batches(self, stream: random.Random) -> list[list[int]]:
-        """Draw an epoch's batches of row numbers."""
+        """Draw an epoch's batches, as lists of row indices."""
         return bucketed(self._lengths, self._batch_size, stream)
 
     def epsilon(self) -> None:

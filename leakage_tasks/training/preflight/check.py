@@ -238,7 +238,8 @@ class _DataCheck:
 
 
 def _spelling(tokenizer: Any, canaries: Sequence[Canary]) -> Spelling:
-    """Return the normalization with which canaries survive the tokenizer. Raises OptionError if they do not."""
+    """Return a normalization of texts under which the tokenizer preserves canaries. Raises OptionError if there is
+    none."""
     ids = [tokenizer(canary.text)["input_ids"] for canary in canaries]
     texts = Detokenizer(tokenizer).texts([np.asarray(row, int) for row in ids])
     for spelling in (as_it_is, squeezed):

@@ -92,7 +92,7 @@ class Preflight:
 
     @property
     def edited(self) -> list[str]:
-        """Ids in :attr:`absent` with changed copies in the data, without natural secrets."""
+        """Ids in :attr:`absent` with changed copies in the data; canaries with natural secrets are excluded."""
         absent = set(self.absent)
         return [
             canary.canary
