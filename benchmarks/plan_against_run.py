@@ -28,7 +28,7 @@ import torch  # noqa: E402
 
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest  # noqa: E402
 from leakage_tasks.planning.estimate import QUANTITIES, KindPlan  # noqa: E402
-from leakage_tasks.planning.pilot import taken_together  # noqa: E402
+from leakage_tasks.planning.pilot import attack_together  # noqa: E402
 from leakage_tasks.planning.plan import Planner, kind_of  # noqa: E402
 from leakage_tasks.selftest.run import load_model  # noqa: E402
 from leakage_tasks.stats.totals import Stratum, total_range  # noqa: E402
@@ -138,7 +138,7 @@ def measured(name: str, folder: Path) -> list[dict[str, Any]]:
         planner = Planner(lm, task, str(manifest), {"budget": BUDGET}, PILOT)
         for kind in planner.kinds():
             own_canaries = [request.canary for _, request in planner.pairs if kind_of(request.canary) == kind.kind]
-            findings, took = taken_together(own_canaries, planner.attacked, planner.modules, 1)
+            findings, took = attack_together(own_canaries, planner.attacked, planner.modules, 1)
             ranges = {quantity: kind.estimate(quantity) for quantity in QUANTITIES}
             row: dict[str, Any] = {"model": name, "task": task, "attack": kind.attack, "kind": kind.kind}
             row["held"] = held([int(finding.model_calls or 0) for finding in findings], kind)

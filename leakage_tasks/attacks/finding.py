@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, get_args
 
-from leakage_tasks.core.former_names import current_attack
+from leakage_tasks.core.former_names import accept_former_names, current_attack
 from leakage_tasks.core.inputs import parse_json
-from leakage_tasks.core.old_names import accept_old_names
 
 GUESSES = 10
 """The most guesses a finding keeps."""
@@ -60,7 +59,7 @@ class AttackResult(TypedDict, total=False):
     extra: Extra
 
 
-@accept_old_names(settings="settings_hash")
+@accept_former_names(settings="settings_hash")
 @dataclass(frozen=True)
 class Finding:
     """One attack on one canary.

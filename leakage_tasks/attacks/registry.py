@@ -12,7 +12,7 @@ from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core import former_names
 from leakage_tasks.core.errors import OptionError, TargetError
-from leakage_tasks.core.old_names import accept_old_names
+from leakage_tasks.core.former_names import accept_former_names
 from leakage_tasks.core.option import Option, by_name, near, resolved
 from leakage_tasks.core.registry import WORD, PluginError, Registry, check_callable
 from leakage_tasks.targets.noise import NO_NOISE, Noise
@@ -25,7 +25,7 @@ Access = Callable[[Sequence[type], Any, Mapping[str, Any]], str]
 BUDGET = 20_000
 
 
-@accept_old_names(settings="values")
+@accept_former_names(settings="values")
 @dataclass(frozen=True)
 class AttackRequest:
     """One canary to attack, with target, budget (sequences) and the seed of the canary's own random stream."""
@@ -46,7 +46,7 @@ class AttackRequest:
         return None if length is None else length + 1 - getattr(self.target, "unscored", 1)
 
 
-@accept_old_names(settings="options", together="batched")
+@accept_former_names(settings="options", together="batched")
 @dataclass(frozen=True)
 class Attack:
     """A registered attack: its goal, the target protocols that it needs, and the function that runs it.

@@ -18,7 +18,7 @@ from leakage_tasks.canaries.search import (
     spans_in_rows,
 )
 from leakage_tasks.canaries.sidecar import Part, repetitions_in, sha256_of
-from leakage_tasks.core.partial_results import keep, kept
+from leakage_tasks.core.partial_results import load_part, save_part
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, Format, Turns, format_of
 from leakage_tasks.data.turns import turns_of
@@ -95,11 +95,11 @@ def scan(task: FileScan) -> Occurrences:
         kind = format_of(task.planted)
         digest = sha256_of(task.planted)
         key = ["verify", digest, asdict(task.wanted), task.chunk, task.tokenizer, task.shared, task.key]
-        if task.state is not None and (earlier := kept(task.state, key)) is not None:
+        if task.state is not None and (earlier := load_part(task.state, key)) is not None:
             return Occurrences.from_json(earlier, texts)
         occurrences = _scan(task, kind, digest)
     if task.state is not None:
-        keep(task.state, key, occurrences.to_json(texts))
+        save_part(task.state, key, occurrences.to_json(texts))
     return occurrences
 
 

@@ -23,7 +23,7 @@ from leakage_tasks.canaries.shard_work import (
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of_all, sidecar_path, write_sidecar
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.partial_results import keeping_folder
+from leakage_tasks.core.partial_results import parts_folder
 from leakage_tasks.core.permissions import open_to_readers
 from leakage_tasks.core.workers import workers
 from leakage_tasks.data import Layout, format_of, overlap
@@ -57,18 +57,18 @@ def plant_shards(
     """
     output = job.output.absolute()
     _check(job, shards)
-    state = keeping_folder(state_of(output))
+    state = parts_folder(state_of(output))
     all_paths = [
         ShardPaths(name, shards.path(name).absolute(), output / name, state, job.wanted) for name in shards.names
     ]
     make_folders(output, shards.names, shards.root)
     copies = {canary.id: canary.repetitions for canary in planted}
-    with workers(len(all_paths), jobs, dask) as each_of:
-        facts: list[ShardFacts] = each_of(count_shard, all_paths)
+    with workers(len(all_paths), jobs, dask) as map_call:
+        facts: list[ShardFacts] = map_call(count_shard, all_paths)
         _check_equal_columns(all_paths, facts)
         rows = [shard.rows for shard in facts]
         gaps = gaps_of(copies, sum(rows), stream_of(job.seed, None))
-        done: list[Written] = each_of(plant_shard, _tasks(job, all_paths, facts, deal(gaps, rows), canaries, planted))
+        done: list[Written] = map_call(plant_shard, _tasks(job, all_paths, facts, deal(gaps, rows), canaries, planted))
     record = _record(job, shards, facts, done, planted, canaries)
     heights = {name: height for shard in done for name, height in shard.heights.items()}
     record = replace(record, heights=heights or None)

@@ -12,9 +12,9 @@ from leakage_tasks.canaries.occurrences import FileScan, Occurrences, scan
 from leakage_tasks.canaries.sidecar import sha256_of
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.log import log
-from leakage_tasks.core.partial_results import forget, keeping_folder
+from leakage_tasks.core.partial_results import delete_parts, parts_folder
 from leakage_tasks.core.signal_cleanup import temporary_folder
-from leakage_tasks.core.workers import each
+from leakage_tasks.core.workers import map_tasks
 from leakage_tasks.data.hub import hub_shards, is_hub
 from leakage_tasks.data.shards import Shards, shards_of
 
@@ -60,9 +60,9 @@ def _scan_shards(
         )
         for name in shards.names
     ]
-    occurrences: list[Occurrences] = each(scan, tasks, jobs, dask)
+    occurrences: list[Occurrences] = map_tasks(scan, tasks, jobs, dask)
     if state is not None:
-        forget(state)
+        delete_parts(state)
     return dict(zip(shards.names, (file.sha256 for file in occurrences), strict=True)), occurrences
 
 
@@ -70,7 +70,7 @@ def _state_of(planted: Path, manifest: Path) -> Path | None:
     """Return the folder for stored results: next to the manifest, as the data's folder may be full or read-only."""
     name = hashlib.sha256(str(planted.absolute()).encode()).hexdigest()[:12]
     try:
-        return keeping_folder(manifest.with_name(f"{manifest.name}.{name}.leakage-verify"))
+        return parts_folder(manifest.with_name(f"{manifest.name}.{name}.leakage-verify"))
     except LeakageError as error:
         log.warning("leakage: warning: %s; until then an interrupted run starts again from the beginning", error)
         return None

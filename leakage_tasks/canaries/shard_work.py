@@ -18,7 +18,7 @@ from leakage_tasks.canaries.places import Gap
 from leakage_tasks.canaries.sidecar import sha256_of
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.partial_results import keep, kept
+from leakage_tasks.core.partial_results import load_part, save_part
 from leakage_tasks.core.stable_inputs import changed, unchanged
 from leakage_tasks.data import Columns, Layout, format_of
 
@@ -62,14 +62,14 @@ def count_shard(paths: ShardPaths) -> ShardFacts:
         stamp = _stamp(paths.source)
         digest = sha256_of(paths.source)
         key = ["count", digest, asdict(paths.wanted)]
-        if (earlier := kept(state, key)) is not None:
+        if (earlier := load_part(state, key)) is not None:
             return ShardFacts(**earlier, stamp=stamp, again=True)
         kind = format_of(paths.source)
         layout = kind.survey(paths.source, paths.wanted)
         characters = kind.characters(paths.source, layout, paths.wanted)
     facts = {name: getattr(layout, name) for name in ("rows", "text", "label", "chat", "labels", "unpacked_sha256")}
     facts |= {"characters": characters, "input_sha256": digest, "shape": layout.shape and layout.shape.name}
-    keep(state, key, facts)
+    save_part(state, key, facts)
     return ShardFacts(**facts, layout=layout, stamp=stamp)
 
 
@@ -118,13 +118,13 @@ def plant_shard(task: ShardPlanting) -> Written:
             kind.write(paths.source, beside, layout, paths.wanted, points)
             digest = sha256_of(beside)
             _check_stamp(task)
-    keep(state, key, {"output_sha256": digest, "heights": heights})
+    save_part(state, key, {"output_sha256": digest, "heights": heights})
     return Written(digest, heights)
 
 
 def written_before(state: Path, key: Any, output: Path) -> Written | None:
     """Return the shard that an earlier run wrote, or None if it is missing or changed."""
-    earlier = kept(state, key)
+    earlier = load_part(state, key)
     if earlier is None or not output.is_file() or sha256_of(output) != earlier["output_sha256"]:
         return None
     return Written(**earlier, again=True)

@@ -15,9 +15,9 @@ from leakage_tasks.canaries.shard_work import Written, written_before
 from leakage_tasks.canaries.sidecar import Sidecar, named, read_sidecar, sha256_of, sidecar_path
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.partial_results import keep, keeping_folder
+from leakage_tasks.core.partial_results import parts_folder, save_part
 from leakage_tasks.core.stable_inputs import unchanged
-from leakage_tasks.core.workers import each
+from leakage_tasks.core.workers import map_tasks
 from leakage_tasks.data import Columns, check_output, format_of, overlap
 from leakage_tasks.data.lines import open_source
 from leakage_tasks.data.packed import codec_of
@@ -84,7 +84,7 @@ def _remove_from_shards(planted: Path, output: Path, record: Sidecar, jobs: int,
         gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part)),
         [facts["rows"] for facts in shards.values()],
     )
-    state = keeping_folder(state_of(output))
+    state = parts_folder(state_of(output))
     make_folders(output, shards, planted)
     tasks = []
     for (name, facts), gaps in zip(shards.items(), dealt, strict=True):
@@ -92,7 +92,7 @@ def _remove_from_shards(planted: Path, output: Path, record: Sidecar, jobs: int,
         shard_record = replace(record, input_rows=facts["rows"], shards=None, **hashes)
         shard_state = state / f"{name}.removed.json"
         tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), shard_state, shard_record, gaps))
-    done: list[Written] = each(remove_one, tasks, jobs, dask)
+    done: list[Written] = map_tasks(remove_one, tasks, jobs, dask)
     clear(state, output)
     return _summary(output, record) + of_earlier_run(sum(shard.again for shard in done), len(done))
 
@@ -123,7 +123,7 @@ def remove_one(task: Removal) -> Written:
             return earlier
         dropped = planted_rows(task.gaps, task.record.heights or {})
         digest = _restore(task.planted, beside, task.record, dropped) or sha256_of(beside)
-    keep(task.state, key, {"output_sha256": digest})
+    save_part(task.state, key, {"output_sha256": digest})
     return Written(digest)
 
 

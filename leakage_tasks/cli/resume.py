@@ -70,13 +70,13 @@ def _usable(older_than: float | None) -> Callable[[Mapping[str, Any]], bool]:
 
 def _list(folder: Path) -> None:
     from leakage_tasks.core.errors import one_line
-    from leakage_tasks.core.journal import kept
+    from leakage_tasks.core.journal import journal_files
     from leakage_tasks.core.text_table import text_table
     from leakage_tasks.tasks.resume import summary_of
 
     groups: dict[tuple[str, ...], list[str]] = {}
     torn = 0
-    for file in kept(folder):
+    for file in journal_files(folder):
         torn += file.torn
         for record in file.records:
             try:

@@ -1,7 +1,7 @@
-"""What parts of a long run found out, kept in a file each until all are done, so that a run that was ended goes on.
+"""Results of the parts of a long run, stored in one file each until the run is complete, so that it can be resumed.
 
-A part is known again by its key, which has to hold all that its result follows from. What another key, another version
-or a damaged file says is as if it were not there.
+Each part has a key, which must contain everything that its result depends on. A file with another key, of another
+version or with damage is ignored.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ _OWNER = 0o700
 _KEY = "key"
 
 
-def keeping_folder(folder: Path) -> Path:
-    """Make the folder, open to its owner alone, or take one of an earlier run; its absolute path.
+def parts_folder(folder: Path) -> Path:
+    """Create the folder for partial results, accessible only to its owner, or accept an existing folder; return its
+    absolute path.
 
-    Raises LeakageError for one of another user, and where none can be made.
+    Raises LeakageError if it belongs to another user or cannot be created.
     """
     try:
         folder.mkdir(_OWNER, parents=True, exist_ok=True)
@@ -38,26 +39,26 @@ def keeping_folder(folder: Path) -> Path:
     return folder.absolute()
 
 
-def kept(place: Path, key: Any) -> dict[str, Any] | None:
-    """What an earlier run kept there under that key, which JSON can hold; None for nothing."""
+def load_part(path: Path, key: Any) -> dict[str, Any] | None:
+    """Return the result that an earlier run stored at this path under this JSON-compatible key, or None."""
     try:
-        found = parse_json(read_bytes(place))
+        stored = parse_json(read_bytes(path))
     except (OSError, ValueError):
         return None
-    return found if isinstance(found, dict) and found.pop(_KEY, None) == _hash_of(key) else None
+    return stored if isinstance(stored, dict) and stored.pop(_KEY, None) == _hash_of(key) else None
 
 
-def keep(place: Path, key: Any, found: Mapping[str, Any]) -> None:
-    """Keep a result whole or not at all, for its owner's eyes. Raises LeakageError where the disk does not take it."""
+def save_part(path: Path, key: Any, result: Mapping[str, Any]) -> None:
+    """Store a result atomically and readable only by its owner. Raises LeakageError if the write fails."""
     try:
-        place.parent.mkdir(_OWNER, parents=True, exist_ok=True)
+        path.parent.mkdir(_OWNER, parents=True, exist_ok=True)
     except OSError as error:
-        raise LeakageError(str(failure_of(error, place, place.parent))) from None
-    write_text(place, json.dumps({_KEY: _hash_of(key), **found}) + "\n", private=True)
+        raise LeakageError(str(failure_of(error, path, path.parent))) from None
+    write_text(path, json.dumps({_KEY: _hash_of(key), **result}) + "\n", private=True)
 
 
-def forget(folder: Path) -> None:
-    """Take away what was kept, once all is done."""
+def delete_parts(folder: Path) -> None:
+    """Delete the partial results of a complete run."""
     shutil.rmtree(folder, ignore_errors=True)
 
 

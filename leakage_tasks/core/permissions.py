@@ -1,4 +1,4 @@
-"""For whose eyes a copy is: those that its source is for."""
+"""File permissions: a copy must not be readable by users who cannot read its source."""
 
 from __future__ import annotations
 
@@ -11,36 +11,42 @@ _OWNER, _FILE_MODE = 0o700, 0o600
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
-def give_rights(written: Path, like: Path, private: bool = False) -> None:
-    """Make a file or folder as open as ``like``, where that is there; ``private`` ones for their owner alone.
+def copy_permissions(written: Path, like: Path, private: bool = False) -> None:
+    """Give a file or folder the permissions of ``like``, if that exists; with ``private``, only the owner has access.
 
-    What lies in a folder is as open as what has its name in ``like``, else as the least open file there. A file that
-    is ``like`` a folder is open to those who can read every file in it, a folder ``like`` a file to those who can read
-    that.
+    A file in a folder gets the permissions of the file with its name in ``like``, or of the least open file there. If
+    ``written`` is a file and ``like`` a folder, users who can read every file in that folder get access. If ``written``
+    is a folder and ``like`` a file, users who can read that file get access.
     """
     if private:
-        for each in _all(written):
-            each.chmod(_OWNER if each.is_dir() else _FILE_MODE)
+        for path in _all(written):
+            path.chmod(_OWNER if path.is_dir() else _FILE_MODE)
     elif like.is_dir() and not written.is_dir():
         open_to_readers(written, _files(like), like)
     elif like.is_dir():
         closed = _least_open(_files(like), like)
-        for each in _all(written):
-            same = like / each.relative_to(written)
-            each_like = same if same.is_dir() == each.is_dir() and same.exists() else like if each.is_dir() else closed
-            _as_open_as(each, each_like)
+        for path in _all(written):
+            namesake = like / path.relative_to(written)
+            model = (
+                namesake
+                if namesake.is_dir() == path.is_dir() and namesake.exists()
+                else like
+                if path.is_dir()
+                else closed
+            )
+            _copy_mode(path, model)
     elif like.is_file():
-        for each in _all(written):
-            _as_open_as(each, like) if each.is_file() else each.chmod(_mode(each) & (_seen(like) | ~_OTHERS))
+        for path in _all(written):
+            _copy_mode(path, like) if path.is_file() else path.chmod(_mode(path) & (_folder_mode(like) | ~_OTHERS))
 
 
 def open_to_readers(written: Path, files: Iterable[Path], folder: Path) -> None:
-    """Open a file that is its owner's alone to those who can look into ``folder`` and read every one of ``files``."""
-    _as_open_as(written, _least_open(files, folder), folder)
+    """Open a private file to users who can list ``folder`` and read all of ``files``."""
+    _copy_mode(written, _least_open(files, folder), folder)
 
 
-def close_as(written: Path, like: Path) -> None:
-    """Take from others the rights that they do not have to ``like``."""
+def restrict_to(written: Path, like: Path) -> None:
+    """Remove the permissions of group and others that they do not have for ``like``."""
     written.chmod(_mode(written) & (_mode(like) | ~_OTHERS))
 
 
@@ -53,28 +59,29 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _least_open(files: Iterable[Path], default: Path) -> Path:
-    """The file that the fewest others have a right to; ``default`` where there is none."""
+    """Return the file with the fewest permissions for group and others, or ``default`` if there are no files."""
     return min(files, key=lambda file: (_mode(file) & _OTHERS).bit_count(), default=default)
 
 
-def _as_open_as(written: Path, like: Path, within: Path | None = None) -> None:
-    """Like ``like``, to those alone who have the rights to ``within``."""
-    known, own = like.stat(), written.stat()
-    mode = stat.S_IMODE(known.st_mode)
+def _copy_mode(written: Path, like: Path, within: Path | None = None) -> None:
+    """Copy the permissions of ``like``; with ``within``, group and others get only permissions that they have for that
+    path too."""
+    target, current = like.stat(), written.stat()
+    mode = stat.S_IMODE(target.st_mode)
     if written.is_dir():
         mode |= _OWNER
     elif like.is_dir():
         mode &= ~(stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     try:
-        os.chown(written, known.st_uid if os.geteuid() == 0 else -1, known.st_gid)
+        os.chown(written, target.st_uid if os.geteuid() == 0 else -1, target.st_gid)
     except OSError:
-        # Rights of a group that it cannot be given to would be another group's.
-        mode &= ~stat.S_IRWXG if own.st_gid != known.st_gid else mode
+        # The file could not be given to that group, so its permissions would go to another group.
+        mode &= ~stat.S_IRWXG if current.st_gid != target.st_gid else mode
     written.chmod(mode if within is None else mode & (_mode(within) | ~_OTHERS))
 
 
-def _seen(file: Path) -> int:
-    """The rights to a folder of those who can read a file: to look into it as well."""
+def _folder_mode(file: Path) -> int:
+    """Return the folder permissions for users who can read a file: read and search."""
     readers = _mode(file) & 0o444
     return readers | readers >> 2
 

@@ -1,4 +1,4 @@
-"""What happens to half-written files when a signal ends the process: they are cleared away first."""
+"""Removal of unfinished files before a signal ends the process."""
 
 from __future__ import annotations
 
@@ -14,75 +14,80 @@ from pathlib import Path
 from typing import Any
 
 PREFIX, SUFFIX = ".leakage-", ".part"
-"""What the name of a folder begins and ends with in which something is being written."""
+"""Prefix and suffix of the names of temporary folders for unfinished writes."""
 ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
-"""Signals that end a process, and would by themselves leave what it was writing behind."""
+"""Signals that end a process and would leave its unfinished files behind."""
 _OWNER = 0o700
 _open: set[Path] = set()
-"""The workshops of this process. One that was entered as a signal came may have no block to leave yet."""
+"""The temporary folders of this process, including a folder whose block was interrupted before it started."""
 
 
 @contextmanager
-def workshop(parent: Path) -> Iterator[Path]:
-    """A new folder that nobody else can look into, removed at the end with all that is in it."""
-    place = parent / f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}"
+def private_folder(parent: Path) -> Iterator[Path]:
+    """Yield a new folder that only the owner can read; it is removed at the end with its contents."""
+    folder = parent / f"{PREFIX}{secrets.token_hex(8)}{SUFFIX}"
     try:
-        # Noted first: a signal may come as soon as the folder is there.
-        _open.add(place)
+        # Noted first: a signal may arrive as soon as the folder exists.
+        _open.add(folder)
         try:
-            place.mkdir(_OWNER)
+            folder.mkdir(_OWNER)
         except OSError:
-            _open.discard(place)
+            _open.discard(folder)
             raise
-        yield place
+        yield folder
     finally:
-        _clear(place)
+        _clear(folder)
 
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """A new folder among the system's temporary ones, which no signal but KILL leaves behind."""
-    with ended_in_order(), workshop(Path(tempfile.gettempdir())) as folder:
+    """Yield a new folder in the system's temporary directory; it is removed even if a signal other than SIGKILL
+    arrives."""
+    with cleanup_on_signals(), private_folder(Path(tempfile.gettempdir())) as folder:
         yield folder
 
 
 @contextmanager
-def ended_in_order() -> Iterator[None]:
-    """Let signals that end the process be met like Ctrl-C, and end it by them once all is cleared away.
+def cleanup_on_signals() -> Iterator[None]:
+    """Handle signals that end the process like Ctrl-C: clean up first, then let the signal end the process.
 
-    A second signal, or a second Ctrl-C, does not disturb that.
+    A second signal, or a second Ctrl-C, does not interrupt the cleanup.
     """
-    usual = {each: signal.getsignal(each) for each in (*ENDING, signal.SIGINT) if _is_ours(each)}
+    usual = {
+        signal_number: signal.getsignal(signal_number)
+        for signal_number in (*ENDING, signal.SIGINT)
+        if _has_default_handler(signal_number)
+    }
     received: list[int] = []
 
     def end(number: int, frame: Any) -> None:
         received.append(number)
-        for each in usual:
-            signal.signal(each, signal.SIG_IGN)
+        for signal_number in usual:
+            signal.signal(signal_number, signal.SIG_IGN)
         raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
     try:
-        for each in usual:
-            signal.signal(each, end)
+        for signal_number in usual:
+            signal.signal(signal_number, end)
         yield
     finally:
-        for place in tuple(_open) if received else ():
-            _clear(place)
-        for each, met in usual.items():
-            signal.signal(each, met)
+        for folder in tuple(_open) if received else ():
+            _clear(folder)
+        for signal_number, handler in usual.items():
+            signal.signal(signal_number, handler)
         if received and received[0] != signal.SIGINT:
             os.kill(os.getpid(), received[0])
 
 
-def _is_ours(number: int) -> bool:
-    """Whether a signal is met as Python meets it, in the thread that may say otherwise."""
+def _has_default_handler(number: int) -> bool:
+    """Return True if a signal has Python's default handler and this thread is allowed to replace it."""
     if threading.current_thread() is not threading.main_thread():
         return False
     usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
     return signal.getsignal(number) == usual
 
 
-def _clear(place: Path) -> None:
-    if place in _open:
-        shutil.rmtree(place, ignore_errors=True)
-        _open.discard(place)
+def _clear(folder: Path) -> None:
+    if folder in _open:
+        shutil.rmtree(folder, ignore_errors=True)
+        _open.discard(folder)

@@ -1,4 +1,4 @@
-"""Inputs that are read more than once, or for long, and must be the same all the while."""
+"""Detection of inputs that change while they are read."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from pathlib import Path
 from leakage_tasks.core.errors import LeakageError
 
 CACHE = "cache-"
-"""What the names begin with that 'datasets' gives to files it puts beside its own as it reads them."""
+"""Prefix of the names of cache files that 'datasets' creates next to the files it reads."""
 _Stamp = tuple[int, int, int, int]
 
 
 class ChangedError(LeakageError):
-    """An input that something wrote to while it was read."""
+    """Error for an input that was modified while it was read."""
 
 
 def changed(path: Path) -> ChangedError:
-    """The error of an input that is not what it was."""
+    """Return the error for an input that has changed."""
     return ChangedError(f"{path}: changed while it was read: run again when nothing writes to it")
 
 
 @contextmanager
 def unchanged(*paths: Path) -> Iterator[None]:
-    """Raise ChangedError, which names it, at the end if a file, or one in a folder, is not what it was at the start.
+    """Raise ChangedError at the end of the block if a file, or a file in a folder, has changed since the start.
 
-    A file is what it was while its size, time of writing and place on the disk are: nothing is read for that. Whatever
-    a change made fail is told as the change. What is new in a folder is not told: it was not there to be read. Enter it
-    after :func:`~leakage_tasks.core.atomic.replacing`, so that nothing takes its place that was read while it changed.
+    A file counts as unchanged if its size, modification time and inode are equal; its content is not read. If the block
+    raises an error after a change, ChangedError replaces it. New files in a folder are ignored, since they were not
+    read. Enter this context after :func:`~leakage_tasks.core.atomic.replacing`, so that no output of a changed input is
+    kept.
     """
     before = {path: _stamps(path) for path in paths}
     try:
@@ -48,13 +49,13 @@ def _check(before: dict[Path, dict[Path, _Stamp]]) -> None:
 
 
 def _stamps(path: Path) -> dict[Path, _Stamp]:
-    """What tells each file from what it was; none of a path that cannot be looked at."""
-    found = {}
+    """Return size, time and identity of each file; an inaccessible file is omitted."""
+    stamps = {}
     for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
         try:
-            known = file.stat()
+            status = file.stat()
         except (OSError, ValueError):
             continue
         if file.is_file() and not file.name.startswith(CACHE):
-            found[file] = (known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns)
-    return found
+            stamps[file] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return stamps

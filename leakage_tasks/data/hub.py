@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leakage_tasks.core.atomic import check_place, write_text
 from leakage_tasks.core.errors import OptionError, PlantingError
-from leakage_tasks.core.partial_results import keeping_folder
+from leakage_tasks.core.partial_results import parts_folder
 from leakage_tasks.data import Columns, overlap
 from leakage_tasks.data.pointers import POINTER, SCHEME, Pointer
 from leakage_tasks.data.shards import Shards, state_of
@@ -79,7 +79,7 @@ def hub_shards(source: Path, wanted: Columns, folder: Path) -> HubShards:
     total = stream.num_shards
     pointers = [Pointer(name, subset, wanted.split, commit, features.to_dict(), index, total) for index in range(total)]
     names = [f"{wanted.split}-{index:05}-of-{total:05}.parquet" for index in range(total)]
-    shards = HubShards(keeping_folder(keeping_folder(folder) / "hub"), tuple(names), pointers[0])
+    shards = HubShards(parts_folder(parts_folder(folder) / "hub"), tuple(names), pointers[0])
     for file, pointer in zip(names, pointers, strict=True):
         write_text(shards.path(file), json.dumps(asdict(pointer)) + "\n", private=True)
     return shards

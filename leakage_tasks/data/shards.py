@@ -11,8 +11,8 @@ from pathlib import Path, PurePosixPath
 
 from leakage_tasks.core.atomic import is_leftover, leftovers
 from leakage_tasks.core.errors import LeakageError, PlantingError
-from leakage_tasks.core.partial_results import forget
-from leakage_tasks.core.permissions import close_as
+from leakage_tasks.core.partial_results import delete_parts
+from leakage_tasks.core.permissions import restrict_to
 from leakage_tasks.data import FORMATS, ending_of, file_kind
 
 _FRONT = 1 << 20
@@ -84,7 +84,7 @@ def state_of(output: Path) -> Path:
 def clear(state: Path, output: Path) -> None:
     """Delete this folder, and temporary files of a killed run in ``output``."""
     for path in (state, *leftovers(output)):
-        forget(path)
+        delete_parts(path)
 
 
 def of_earlier_run(shards: int, of: int, what: str = "done") -> str:
@@ -106,7 +106,7 @@ def make_folders(output: Path, names: Collection[str], like: Path) -> None:
                 folder.mkdir(parents=True)
             except OSError as error:
                 raise PlantingError(f"{folder}: cannot be made ({error.strerror}): choose another output") from None
-            close_as(folder, like / part)
+            restrict_to(folder, like / part)
 
 
 def check_strangers(output: Path, names: Collection[str], error: type[LeakageError]) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 from leakage_tasks.canaries.sidecar import named, sha256_of
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.partial_results import keep, keeping_folder, kept
+from leakage_tasks.core.partial_results import load_part, parts_folder, save_part
 from leakage_tasks.core.stable_inputs import changed, unchanged
-from leakage_tasks.core.workers import each
+from leakage_tasks.core.workers import map_tasks
 from leakage_tasks.data import Columns, format_of, overlap
 from leakage_tasks.data.shards import Shards, check_strangers, clear, make_folders, of_earlier_run, state_of
 from leakage_tasks.defences.near_texts import NearIndex
@@ -98,10 +98,10 @@ def sanitize_shards(
     _check(shards, output)
     if options.drop < 1:
         raise OptionError(f"drop is {options.drop}: give 1 or more")
-    state = keeping_folder(state_of(output))
+    state = parts_folder(state_of(output))
     tasks = [(shards.path(name).absolute(), state / f"{name}.ranks.json") for name in shards.names]
     make_folders(output, shards.names, shards.root)
-    ranked: list[dict[str, Any]] = each(partial(_rank, options), tasks, jobs, dask)
+    ranked: list[dict[str, Any]] = map_tasks(partial(_rank, options), tasks, jobs, dask)
     best = sorted(
         (-score, shard, row, texts) for shard, ranking in enumerate(ranked) for score, row, texts in ranking["first"]
     )
@@ -114,7 +114,7 @@ def sanitize_shards(
         for name, (source, _), ranking in zip(shards.names, tasks, ranked, strict=True)
     ]
     near = _near_index(options, chosen, [copy.source for copy in copies], jobs, dask)
-    written: list[dict[str, Any]] = each(partial(_write, options.wanted, chosen, near), copies, jobs, dask)
+    written: list[dict[str, Any]] = map_tasks(partial(_write, options.wanted, chosen, near), copies, jobs, dask)
     clear(state, output)
     return SanitizedShards(
         output,
@@ -152,7 +152,7 @@ def _near_index(
     """
     if options.near is None:
         return None
-    texts: list[set[str]] = each(partial(_with_hashes, options.wanted, chosen), sources, jobs, dask)
+    texts: list[set[str]] = map_tasks(partial(_with_hashes, options.wanted, chosen), sources, jobs, dask)
     return NearIndex(sorted(set[str]().union(*texts)), options.near)
 
 
@@ -172,7 +172,7 @@ def _rank(options: SanitizeOptions, task: tuple[Path, Path]) -> dict[str, Any]:
     with unchanged(source):
         digest = sha256_of(source)
         key = ["rank", digest, repr(replace(options, fit=None)), getattr(options.fit, "__qualname__", None)]
-        if (earlier := kept(state, key)) is not None:
+        if (earlier := load_part(state, key)) is not None:
             return {**earlier, "again": True}
         kind = format_of(source)
         layout = kind.survey(source, options.wanted)
@@ -188,7 +188,7 @@ def _rank(options: SanitizeOptions, task: tuple[Path, Path]) -> dict[str, Any]:
     drop = ranked[: options.drop]
     first = [(sample.score(options.by), sample.rows[0], [*map(_hash, sample.texts)]) for sample in drop]
     ranking = {"sha256": digest, "samples": len(samples), "rows": len(texts), "first": first}
-    keep(state, key, ranking)
+    save_part(state, key, ranking)
     return ranking
 
 
@@ -209,7 +209,7 @@ def _write(wanted: Columns, chosen: frozenset[str], near: NearIndex | None, task
     """
     source, output = task.source, task.output
     key = ["write", task.sha256, asdict(wanted), sorted(chosen), near and near.similarity]
-    earlier = kept(task.state, key)
+    earlier = load_part(task.state, key)
     if earlier is not None and output.is_file() and sha256_of(output) == earlier["output_sha256"]:
         return {**earlier, "again": True}
     with replacing(output, like=source) as beside, unchanged(source):
@@ -221,7 +221,7 @@ def _write(wanted: Columns, chosen: frozenset[str], near: NearIndex | None, task
         gone = {row for row, text in enumerate(texts) if _hash(text) in chosen or (near is not None and text in near)}
         kind.write_without(source, beside, layout, wanted, gone)
         result = {"dropped": len(gone), "output_sha256": sha256_of(beside)}
-    keep(task.state, key, result)
+    save_part(task.state, key, result)
     return result
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import log, warn_once
-from leakage_tasks.core.null_results import FIELD, Unanswered, agreed, unanswered
+from leakage_tasks.core.null_results import FIELD, Unanswered, null_result, share_failures
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.harness.api import LM, CacheHook, Instance
 from leakage_tasks.harness.generation import leave_out
@@ -67,7 +67,7 @@ def _alone(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[Any]:
     for text, group in groups.items():
         found, reasons[text] = _tried(text, group, answer)
         answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
-    for text, never in zip(optional, agreed(lm, [reasons[text] for text in optional]), strict=True):
+    for text, never in zip(optional, share_failures(lm, [reasons[text] for text in optional]), strict=True):
         if never is not None:
             answers |= dict.fromkeys(map(id, groups[text]), _never(text, groups[text][0], never))
     return [answers[id(request)] for request in requests]
@@ -109,7 +109,7 @@ def _never(text: str, first: Instance, never: Unanswered) -> str:
     """Return the null answer to a request; one process logs the reason, unless it was logged before."""
     if never.first and FIELD not in _task_settings(text)[0]:
         log.warning("leakage: %s is null: %s", first.task_name, never.reason)
-    return unanswered(never.reason)
+    return null_result(never.reason)
 
 
 def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from leakage_tasks.core.command_words import masked_settings
+from leakage_tasks.core.command_words import masked_values
 
 
 def own_command() -> list[str]:
@@ -26,6 +26,6 @@ def _masked(words: Sequence[str]) -> Iterator[str]:
     for word in words:
         if word.startswith("--"):
             option, sign, value = word.partition("=")
-            yield f"{option}{sign}{masked_settings(value, option.lstrip('-'))}"
+            yield f"{option}{sign}{masked_values(value, option.lstrip('-'))}"
         else:
-            yield masked_settings(word, option.lstrip("-"))
+            yield masked_values(word, option.lstrip("-"))

@@ -41,7 +41,7 @@ class RowsBar:
         self._told = 0.0
         self._bar = progress(sum(self._bounds.values()), title, unit="row", shown=shown and bool(canaries))
         if processes is not None:
-            processes.meanwhile = partial(self._show, False)
+            processes.while_waiting = partial(self._show, False)
 
     def read(self, index: int, rows: int) -> None:
         """Add ``rows`` that were read for the canary at index ``place``."""

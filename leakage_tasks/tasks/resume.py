@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from leakage_tasks.attacks.arithmetic import ARITHMETIC
 from leakage_tasks.canaries import Canary, manifest_hash
 from leakage_tasks.core.inputs import parse_json
-from leakage_tasks.core.journal import Journal, kept, open_journal
+from leakage_tasks.core.journal import Journal, journal_files, open_journal
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.harness.api import LM
@@ -91,7 +91,7 @@ class Findings(Generic[AnyFinding]):
         """Stored findings by index."""
         places = {key: index for index, key in enumerate(self._keys) if key is not None}
         torn = 0
-        for file in kept(journal.folder):
+        for file in journal_files(journal.folder):
             torn += file.torn
             for record in file.records:
                 place = places.get(str(record.get("key")))

@@ -337,11 +337,11 @@ def test_it_is_on_the_disk_before_it_takes_the_place(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_folder_is_exchanged_at_once_where_that_can_be(
+def test_a_folder_is_swap_at_once_where_that_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
     if not at_once:
-        monkeypatch.setattr(files, "_exchanged", lambda one, other: False)
+        monkeypatch.setattr(files, "_swap", lambda one, other: False)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "old").write_text("")
     with replacing(tmp_path / "folder") as beside:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.core.atomic import replacing
-from leakage_tasks.core.permissions import give_rights
+from leakage_tasks.core.permissions import copy_permissions
 
 
 def mode_of(path: Path) -> int:
@@ -33,20 +33,20 @@ def source(tmp_path: Path) -> Path:
 def test_files_in_a_folder_are_as_open_as_those_of_their_names(tmp_path: Path, source: Path) -> None:
     for name in ("open", "private"):
         made(tmp_path / "copy" / name, 0o644)
-    give_rights(tmp_path / "copy", source)
+    copy_permissions(tmp_path / "copy", source)
     assert mode_of(tmp_path / "copy" / "open") == 0o644
     assert mode_of(tmp_path / "copy" / "private") == 0o600
 
 
 def test_a_file_of_a_new_name_is_as_open_as_the_least_open(tmp_path: Path, source: Path) -> None:
     made(tmp_path / "copy" / "new", 0o644)
-    give_rights(tmp_path / "copy", source)
+    copy_permissions(tmp_path / "copy", source)
     assert mode_of(tmp_path / "copy" / "new") == 0o600
 
 
 def test_a_file_about_a_folder_is_as_open_as_the_least_open(tmp_path: Path, source: Path) -> None:
     record = made(tmp_path / "record", 0o644)
-    give_rights(record, source)
+    copy_permissions(record, source)
     assert mode_of(record) == 0o600
 
 
@@ -54,7 +54,7 @@ def test_a_file_about_a_closed_folder_of_open_files_is_closed(tmp_path: Path) ->
     made(tmp_path / "source" / "open", 0o644)
     (tmp_path / "source").chmod(0o700)
     record = made(tmp_path / "record", 0o644)
-    give_rights(record, tmp_path / "source")
+    copy_permissions(record, tmp_path / "source")
     assert mode_of(record) == 0o600
 
 

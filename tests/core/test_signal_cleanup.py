@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.core.signal_cleanup import ended_in_order
+from leakage_tasks.core.signal_cleanup import cleanup_on_signals
 
 PREAMBLE = """
 import contextlib, os, shutil, signal, sys
@@ -73,7 +73,7 @@ def test_at_no_moment_is_anything_left(tmp_path: Path, moment: str, number: sign
 
 def test_ctrl_c_is_met_as_before_afterwards() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with ended_in_order():
+    with cleanup_on_signals():
         pass
     assert signal.getsignal(signal.SIGINT) is before
 
@@ -82,7 +82,7 @@ def test_a_handler_of_the_programs_own_stays(tmp_path: Path) -> None:
     met: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: met.append(number))
     try:
-        with ended_in_order():
+        with cleanup_on_signals():
             os.kill(os.getpid(), signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -7,7 +7,7 @@ import pytest
 
 from leakage_tasks.attacks.finding import Finding, Guess
 from leakage_tasks.attacks.suffix.finding import Choice, SuffixFinding, SuffixView
-from leakage_tasks.core.null_results import unanswered
+from leakage_tasks.core.null_results import null_result
 from leakage_tasks.core.registry import PluginError, Registry
 from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.scoring import (
@@ -46,7 +46,7 @@ def test_the_guess_decides_what_is_extracted():
 
 
 def test_a_null_task_is_null_in_every_column():
-    none = [Answered(unanswered("no such thing"), column, {}) for column in ("none", "zlib")]
+    none = [Answered(null_result("no such thing"), column, {}) for column in ("none", "zlib")]
     found = score(SUFFIX_EXTRACTION, none)
     assert found == dict.fromkeys(("none", "zlib"), dict.fromkeys(SUFFIX_EXTRACTION.nulls()))
     assert "n_planted" in score(CANARY_EXPOSURE, none)["none"]

@@ -11,8 +11,8 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from leakage_tasks.attacks.finding import JSON_NAMES, LARGEST, Extra, json_fields
+from leakage_tasks.core.former_names import accept_former_names
 from leakage_tasks.core.inputs import parse_json
-from leakage_tasks.core.old_names import accept_old_names
 
 if TYPE_CHECKING:
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -65,7 +65,7 @@ class SuffixView:
     hits: int | None = None
 
 
-@accept_old_names(settings="settings_hash")
+@accept_former_names(settings="settings_hash")
 @dataclass(frozen=True)
 class SuffixFinding:
     """Result of one attack on one pair.

@@ -9,7 +9,7 @@ from typing import Any
 from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenizer_words
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.old_names import accept_old_names
+from leakage_tasks.core.former_names import accept_former_names
 from leakage_tasks.core.option import Option
 from leakage_tasks.core.registry import Registry, check_callable
 
@@ -19,7 +19,7 @@ COUNTED = (*CLASSED, "profile", "count", "supporting")
 """Options for presets with classes and a variable number of canaries."""
 
 
-@accept_old_names(settings="values")
+@accept_former_names(settings="values")
 @dataclass(frozen=True)
 class PresetRequest:
     """The arguments of a preset."""

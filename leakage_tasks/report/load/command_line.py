@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.command_words import HIDDEN, masked, masked_settings, quoted, settings
+from leakage_tasks.core.command_words import HIDDEN, join_values, masked, masked_values, quoted
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.report.load.run import STAMP
 
@@ -67,9 +67,9 @@ def _model(config: Mapping[str, Any]) -> Iterator[str]:
     yield from ("--model", config["model"])
     arguments = config.get("model_args")
     if isinstance(arguments, str) and arguments:
-        yield from ("--model_args", masked_settings(arguments))
+        yield from ("--model_args", masked_values(arguments))
     elif arguments:
-        yield from ("--model_args", settings(masked("", arguments)))
+        yield from ("--model_args", join_values(masked("", arguments)))
 
 
 def _tasks(data: Mapping[str, Any]) -> Iterator[str]:
@@ -81,7 +81,7 @@ def _tasks(data: Mapping[str, Any]) -> Iterator[str]:
         yield from ("--include_path", next(iter(elsewhere)))
     metadata = _metadata(data)
     if metadata:
-        yield from ("--metadata", settings(masked("", metadata)))
+        yield from ("--metadata", join_values(masked("", metadata)))
 
 
 def _requested(task: str, groups: Mapping[str, Any]) -> str:
@@ -139,7 +139,7 @@ def _running(data: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[str
 def _sampling(data: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[str]:
     generation = config.get("gen_kwargs")
     if generation:
-        yield from ("--gen_kwargs", generation if isinstance(generation, str) else settings(generation))
+        yield from ("--gen_kwargs", generation if isinstance(generation, str) else join_values(generation))
     limit = config.get("limit")
     if limit is not None:
         yield from ("--limit", repr(int(limit) if float(limit).is_integer() else limit))

@@ -15,7 +15,7 @@ import typer
 
 from leakage_tasks.cli.help import START, command_help
 from leakage_tasks.core.atomic import write_text
-from leakage_tasks.core.own_folder import own_folder
+from leakage_tasks.core.output_folder import claim_output_folder
 from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.exposure import plot_exposure_by_epoch
 from leakage_tasks.research.demo.report import DemoResult, copies_of, mean_exposures, means_in_words, show_demo
@@ -70,7 +70,7 @@ def demo(
 
     started = time.perf_counter()
     folder = Path(output)
-    own_folder(folder, "leakage demo", DemoFiles.names() | {"planted.txt.leakage.json"})
+    claim_output_folder(folder, "leakage demo", DemoFiles.names() | {"planted.txt.leakage.json"})
     files = DemoFiles.under(folder)
     generated = make_canaries(TEMPLATE, PLANTED, repetitions=REPETITIONS, controls=controls, seed=seed)
     # The canaries are few, so that the demo is short, and public, because everybody has this seed.

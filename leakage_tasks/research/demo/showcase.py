@@ -14,7 +14,7 @@ import typer
 from leakage_tasks.cli.help import RESEARCH, command_help
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.core.own_folder import own_folder
+from leakage_tasks.core.output_folder import claim_output_folder
 from leakage_tasks.research.demo.report import ModelResult, ShowcaseResult, show_showcase
 from leakage_tasks.research.demo.settings import CLASSIFIER, LSTM, PRIVATE_LSTM, ShowcaseFiles, Sizes
 from leakage_tasks.research.victims.harness_run import HarnessCommand
@@ -98,7 +98,7 @@ def showcase_command(
 
 def _make_folders(files: ShowcaseFiles) -> None:
     """Create the output folders. Raises LeakageError if that fails, or if the output folder has other files."""
-    own_folder(files.folder, "leakage showcase", files.names())
+    claim_output_folder(files.folder, "leakage showcase", files.names())
     try:
         for folder in (files.text, files.labelled, files.tasks, files.results, files.logs):
             folder.mkdir(parents=True, exist_ok=True)

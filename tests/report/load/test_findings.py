@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.null_results import unanswered
+from leakage_tasks.core.null_results import null_result
 from leakage_tasks.report.load.findings import Details, read_details
 from leakage_tasks.report.load.results import read_runs
 from tests.report.made import STAMP
@@ -116,7 +116,7 @@ def test_says_how_to_get_samples_where_there_are_none(tmp_path: Path):
 
 def test_says_why_a_task_was_not_answered(tmp_path: Path):
     write_run(tmp_path, "one", [canary("a", rank=1)])
-    row = {"doc": {"id": "a"}, "filter": "none", "resps": [[unanswered("no probabilities")]]}
+    row = {"doc": {"id": "a"}, "filter": "none", "resps": [[null_result("no probabilities")]]}
     logged(tmp_path, EXTRACTION).write_text(json.dumps(row) + "\n")
     read = details(tmp_path)
     assert read.missing == {EXTRACTION: "not answered: no probabilities"}

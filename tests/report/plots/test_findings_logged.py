@@ -7,7 +7,7 @@ import json
 import pytest
 
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.null_results import unanswered
+from leakage_tasks.core.null_results import null_result
 from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, read_logged
 from tests.report.logged import choice, finding, log, suffix
 from tests.report.made import STAMP, results, write
@@ -97,7 +97,7 @@ def test_a_task_that_stayed_unanswered_holds_nothing(tmp_path):
     for task in (SUFFIXES, EXPOSURE):
         path = tmp_path / "a" / f"samples_{task}_{STAMP}.jsonl"
         row = json.loads(path.read_text().splitlines()[0])
-        path.write_text(json.dumps(row | {"resps": [[unanswered("no data")]]}) + "\n")
+        path.write_text(json.dumps(row | {"resps": [[null_result("no data")]]}) + "\n")
     assert read_logged([tmp_path], [EXPOSURE, SUFFIXES]) == []
 
 

@@ -312,7 +312,7 @@ def test_what_cannot_be_meant_is_one_clear_line(lm, data, metadata, error, messa
         ({"prefix_lengths": "2:9"}, "prefix_lengths has 9, the prefix of pair 0 8 tokens: ask for that or less"),
         ({"suffix_lengths": "7"}, "suffix_lengths has 7, the suffix of pair 0 6 tokens: ask for that or less"),
         ({"guesses": "FOLDER"}, "guesses=.*: is a folder: name a .csv file in it"),
-        ({"guesses": "x" * 300}, "cannot be written .no such place can be."),
+        ({"guesses": "x" * 300}, "cannot be written .no such path can exist."),
         ({"guesses": "FOLDER/none/g.csv"}, "none/g.csv: cannot be written .no folder .*: make it first"),
         ({"decoding": "greedy", "samples": 3}, "samples means nothing to decoding=greedy: .* use decoding=sample$"),
         ({"decoding": "greedy", "beams": 3}, "beams means nothing to decoding=greedy: .* use decoding=beam$"),

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.core.own_folder import MARKER, own_folder
+from leakage_tasks.core.output_folder import MARKER, claim_output_folder
 
 NAMES = ("model", "corpus.txt")
 
 
 def take(folder: Path, command: str = "leakage demo") -> None:
-    own_folder(folder, command, NAMES)
+    claim_output_folder(folder, command, NAMES)
 
 
 @pytest.mark.parametrize("made", [False, True])

@@ -1,4 +1,5 @@
-"""Folders that a command fills anew: its own ones, known by a marker, and nobody else's."""
+"""Output folders: a command reuses its own folder, which has a marker file, and refuses every other folder with
+files."""
 
 from __future__ import annotations
 
@@ -9,24 +10,24 @@ from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import LeakageError
 
 MARKER = ".lm-eval-leakage"
-"""The file that says which command a folder is from."""
+"""Name of the marker file, which holds the command that made the folder."""
 
 
-def own_folder(folder: Path, command: str, names: Collection[str]) -> None:
-    """Make a folder for ``command``'s files, or take one that it made before, whatever was added to it since.
+def claim_output_folder(folder: Path, command: str, names: Collection[str]) -> None:
+    """Create the output folder of ``command``, or reuse the folder of an earlier run, even if it has additional files.
 
-    ``names`` are all the entries of such a folder of before there were markers, by which it is known. Raises
-    LeakageError for one that holds what the command did not write, and where none can be made.
+    ``names`` are the complete entries of such a folder from versions without marker files. Raises LeakageError if the
+    folder holds files that the command did not write, or cannot be created.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        there = {path.name for path in folder.iterdir()}
+        names_there = {path.name for path in folder.iterdir()}
         marker = folder / MARKER
         marked = marker.is_file() and marker.read_text(encoding="utf-8", errors="replace").strip() == command
     except OSError as error:
         raise LeakageError(f"{folder}: cannot be made ({error.strerror}): choose another --output") from None
-    if there and not marked and there != set(names):
-        first = min(there - {MARKER}, default=MARKER)
+    if names_there and not marked and names_there != set(names):
+        first = min(names_there - {MARKER}, default=MARKER)
         raise LeakageError(
             f"{folder}: holds {first!r}, and no sign that '{command}' wrote it: choose another --output, or an empty "
             "folder"
