@@ -24,7 +24,7 @@ from leakage_tasks.harness.generation import rolling
 from leakage_tasks.models.bridge import SIZES, bridge_of, save_bridged
 from leakage_tasks.models.frankenstein import graft, is_frankenstein, pretrained_mlm
 from leakage_tasks.targets.classifier.generators import CAUSAL, TEXT, GeneratingTarget, MaskedGenerator
-from leakage_tasks.targets.loading import is_number
+from leakage_tasks.targets.loading import is_positive_integer
 from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import ProposesValues
 
@@ -220,7 +220,7 @@ def _check_options(head: Any, generator: Any, text: Any, base: Any, head_epochs:
         )
     if head == TRAIN and base is None and generator == PRETRAINED:
         raise OptionError("generator=pretrained with head=train: name the pretrained model with base=")
-    if not is_number(head_epochs):
+    if not is_positive_integer(head_epochs):
         raise OptionError(f"head_epochs={head_epochs!r}: expected a number from 1")
     if save is not None:
         _check_folder(Path(save))
@@ -231,7 +231,7 @@ def _check_bridge(head: str | None, base: str | None, size: int | None) -> None:
         raise OptionError(f"head={head} connects a base model's head to the encoder: name the base model with base=")
     if head not in SIZES and size is not None:
         raise OptionError(f"bridge_size= goes with head={' or head='.join(SIZES)}: leave it out")
-    if size is not None and not is_number(size):
+    if size is not None and not is_positive_integer(size):
         raise OptionError(f"bridge_size={size!r}: expected a number from 1")
 
 

@@ -141,7 +141,7 @@ def taggers() -> Iterator[tuple[str, Callable[[], Made]]]:
 
         def tagged(more: dict[str, Any] = more) -> Made:
             made = train_tagger(rows, **({"validation": checks, "recipe": small, "seed": 6, "device": "cpu"} | more))
-            return made.model, (made.history, made.best_epoch, made.promise)
+            return made.model, (made.history, made.best_epoch, made.guarantee)
 
         yield f"train_tagger {name}", tagged
 

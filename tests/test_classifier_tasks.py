@@ -414,7 +414,7 @@ def bad(made: Path, folder: Path, **changes: Any) -> Path:
     [
         ({"label": "poetry"}, "canary 'bad': the model knows no label 'poetry'"),
         ({"label": None}, "canary 'bad': has no label"),
-        ({"template": f"{WORDS[0]} " * 40 + "{words}"}, "43 tokens long, the model reads 40"),
+        ({"template": f"{WORDS[0]} " * 40 + "{words}"}, "43 tokens long, but the model reads at most 40"),
     ],
 )
 def test_a_canary_the_model_cannot_be_asked_about_is_one_clear_line(made, tmp_path, model, task, changes, message):

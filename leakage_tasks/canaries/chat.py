@@ -133,7 +133,14 @@ class Chat:
     def as_rendered(self, render: Render, canary: Canary, within: Context, around: Context) -> Canary:
         """Return the canary as the template renders it: without white space at its ends if the template strips it.
 
-        Raises TargetError if the template changes the text in another way, only for some fillings, or with time.
+        Args:
+            render: The chat template.
+            canary: The canary.
+            within: The context inside the canary's turn.
+            around: The text around every canary, from :meth:`context`.
+
+        Raises:
+            TargetError: If the template changes the text in another way, only for some fillings, or with time.
         """
         text, space = canary.known or canary.template, canary.attack_space
         fillings = (canary.secret, *space.sample(PROBES, f"chat:{canary.id}"))

@@ -19,7 +19,14 @@ _CHANGED = "changed since it was planted (its SHA-256 is not the recorded one)"
 def against_record(
     record: Sidecar | None, planted: Path, canaries: Sequence[Canary], hashes: str | Mapping[str, str]
 ) -> Iterator[str]:
-    """Yield differences from the record; ``hashes`` is the SHA-256 of the single file, or of each shard by name."""
+    """Yield differences between planted data and their record.
+
+    Args:
+        record: The record, or None without a record.
+        planted: The path of the data.
+        canaries: The canaries of the manifest.
+        hashes: The SHA-256 of the single file, or of each shard by name.
+    """
     if record is None:
         return
     if isinstance(hashes, str) or record.shards is None:

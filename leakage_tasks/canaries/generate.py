@@ -49,7 +49,8 @@ def make_canaries(
     ``{unique}`` becomes a word of its own in each canary. Secrets are uniform over the template's space, and distinct
     if the space is large enough. Each canary draws from its own random stream, so a larger ``count`` or ``controls``
     does not change earlier canaries. A supporting canary (Elmahdy et al., "Privacy leakage in text classification")
-    keeps its canary's values except the last ones, which are random, and has another class.
+    keeps its canary's values except the last ones, which are random, and has another class. Warns if several
+    canaries share a prefix and would compete for it.
 
     Args:
         template: The text around the secret, with slots.
@@ -68,14 +69,9 @@ def make_canaries(
         id_prefix: The text before every id.
         nonce: The beginning of every unique word.
 
-    Returns:
-        The canaries and controls.
-
     Raises:
         OptionError: If the numbers or classes do not fit.
         SpaceError: If the template is invalid.
-
-    Warns if several canaries share a prefix and would compete for it.
 
     Examples:
         >>> from leakage_tasks import make_canaries
@@ -151,10 +147,20 @@ class _Maker:
 def supporting_canaries(
     canary: Canary, labels: Sequence[str], *, changed: int | None = None, repetitions: int | None = None, seed: int = 0
 ) -> list[Canary]:
-    """Make a copy of ``canary`` for each of ``labels``, with other values in its last ``changed`` slots (default: all).
+    """Make a copy of ``canary`` for each of ``labels``, with other values in its last slots.
 
     The new values are random, never the canary's own, and distinct while enough values exist (Elmahdy et al., section
-    7). ``repetitions`` defaults to the canary's. Raises OptionError if every changed slot has a single value.
+    7).
+
+    Args:
+        canary: The canary to support.
+        labels: The classes of the supporting canaries.
+        changed: The number of last slots with other values (default: all).
+        repetitions: The number of copies of each supporting canary (default: the canary's).
+        seed: The seed of the random values.
+
+    Raises:
+        OptionError: If every changed slot has a single value.
     """
     unchanged = 0 if changed is None else len(canary.secret) - changed
     slots = canary.space.slots[unchanged:]

@@ -21,12 +21,18 @@ _SLOT = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
 def with_near_copies(canaries: Sequence[Canary], changed: int, words: Sequence[str], seed: int) -> list[Canary]:
     """Return ``canaries``, with every repetition of a planted canary but the first replaced by a near copy.
 
-    A near copy is a canary of kind ``near`` with its canary's secret and a template in which ``changed`` words are
-    replaced by others from ``words``. (Shilov et al., "The mosaic memory of large language models", 2024,
-    arXiv:2405.15523, replace tokens anywhere in a copy; here the secret stays unchanged, because its exposure is
-    measured.)
+    A near copy is a canary of kind ``near`` with its canary's secret and a template in which some words are replaced.
+    (Shilov et al., "The mosaic memory of large language models", 2024, arXiv:2405.15523, replace tokens anywhere in a
+    copy; here the secret stays unchanged, because its exposure is measured.)
 
-    Raises OptionError for a template with fewer words, for too few ``words``, and if there are near copies already.
+    Args:
+        canaries: The canaries of a manifest.
+        changed: The number of words to replace in each copy.
+        words: The words that can replace others, in lower case.
+        seed: The seed of the random choices.
+
+    Raises:
+        OptionError: For a template with fewer words, for too few ``words``, and if there are near copies already.
     """
     if changed < 1:
         raise OptionError(f"--near-copies is {changed}: give the number of words to change in a copy, 1 or more")

@@ -120,7 +120,16 @@ def jobs_of(
 ) -> list[PlantJob]:
     """Return a job for each copy to make.
 
-    Raises OptionError for validation data without an output, or the reverse.
+    Args:
+        manifest: The path of the manifest.
+        wanted: The requested columns and split.
+        seed: The seed of the copies' positions.
+        training: The training data and the path of their copy.
+        validation: The validation data and the path of their copy, or None for both.
+        turn: The position of the copies in chats.
+
+    Raises:
+        OptionError: For validation data without an output, or the reverse.
     """
     held, held_output = validation
     whole = PlantJob(manifest, named(Path(training[0])), named(Path(training[1])), seed, wanted, turn=turn)

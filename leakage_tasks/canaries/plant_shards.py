@@ -137,7 +137,7 @@ def _record(
     copies = {canary.id: canary.repetitions for canary in planted}
     job.__dict__["kind"] = kind
     record = job.record(layout, (before, manifest_hash(canaries), after), copies, characters, {})
-    return replace(record, input=shards.called, split=shards.split, shards=shard_records)
+    return replace(record, input=shards.display_name, split=shards.split, shards=shard_records)
 
 
 def _check(job: PlantJob, shards: Shards) -> None:

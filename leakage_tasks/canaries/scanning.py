@@ -22,7 +22,18 @@ from leakage_tasks.data.shards import Shards, shards_of
 def scan_all(
     planted: Path, manifest: Path, task: FileScan, jobs: int, dask: str | None
 ) -> tuple[str | dict[str, str], Sequence[Occurrences]]:
-    """Return the hash of the single file, or the hashes of shards by name, and the occurrences in each file."""
+    """Search planted data file by file.
+
+    Args:
+        planted: The planted data: a file, a folder of shards or a data set of the hub.
+        manifest: The path of the manifest; stored results are next to it.
+        task: The search to run on each file.
+        jobs: The number of files searched in parallel.
+        dask: The address of a dask scheduler, or None.
+
+    Returns:
+        The hash of the single file, or the hashes of shards by name; and the occurrences in each file.
+    """
     if is_hub(planted):
         state = _state_of(planted, manifest)
         with temporary_folder() as scratch:

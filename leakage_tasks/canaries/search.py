@@ -111,8 +111,17 @@ def cut_by_tokens(
     """Return the spans that do not lie in a single chunk of ``chunk`` tokens.
 
     Rows are tokenized one by one, with the tokenizer's special tokens, and concatenated, like in common training
-    scripts. A running text is tokenized without special tokens, in segments that end at line breaks. Raises OptionError
-    if the tokenizer does not report the characters of a token.
+    scripts. A running text is tokenized without special tokens, in segments that end at line breaks.
+
+    Args:
+        texts: The rows' texts, or the blocks of a running text.
+        running: True for a running text.
+        spans: The occurrences, in order.
+        chunk: The length of a chunk in tokens.
+        tokenizer: The folder or hub name of a tokenizer.
+
+    Raises:
+        OptionError: If the tokenizer does not report the characters of a token.
     """
     loaded = load_tokenizer(tokenizer)
     if not loaded.is_fast:

@@ -65,7 +65,7 @@ class Sidecar:
     manifest: str
     """The name of the manifest."""
     manifest_sha256: str
-    """:func:`~leakage_tasks.canaries.manifest.manifest_hash`."""
+    """The hash of the manifest's canaries (:func:`~leakage_tasks.canaries.manifest.manifest_hash`)."""
     output: str
     """The name of the planted data."""
     output_sha256: str

@@ -1,4 +1,4 @@
-"""Removal of planted canaries from data, from the record of the planting alone."""
+"""Removal of planted canaries from data, based only on the record of the planting."""
 
 from __future__ import annotations
 
@@ -24,17 +24,27 @@ from leakage_tasks.data.packed import codec_of
 from leakage_tasks.data.shards import check_strangers, clear, make_folders, of_earlier_run, state_of
 
 _SHARD_HASHES = ("input_sha256", "output_sha256", "unpacked_sha256")
-"""Fields of a shard in the record that replace the fields of the whole data; its number of rows is apart."""
+"""The fields of a shard's record that replace the corresponding fields of the whole data's record."""
 
 
 def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = None) -> str:
-    """Copy ``planted`` data to ``output`` without the canaries that its record lists. Return a line for people.
+    """Copy planted data without the canaries that their record lists.
 
     The copy equals the data before planting: byte for byte if the data consist of lines (after decompression, if the
-    files are compressed), else with the same rows and schema. The hash in the record verifies this.
+    files are compressed), else in rows and schema. The hash in the record verifies this.
 
-    Raises LeakageError, leaving nothing behind, if the data have no record or changed since, or if the copy does not
-    match the record.
+    Args:
+        planted: The planted data.
+        output: The path of the copy.
+        jobs: The number of shards processed in parallel.
+        dask: The address of a dask scheduler for shards, or None.
+
+    Returns:
+        A one-line summary.
+
+    Raises:
+        LeakageError: If the data have no record or changed since planting, or if the copy does not match the record. No
+            output is left behind.
     """
     planted, output = named(Path(planted)), named(Path(output))
     record = _read_record(planted)

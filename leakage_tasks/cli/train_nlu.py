@@ -132,9 +132,9 @@ def train_nlu_command(
     for name, split in (("validation", rows.validation), ("test", rows.test)):
         if split:
             typer.echo(_scores(name, trained, split))
-    if trained.promise is not None:
+    if trained.guarantee is not None:
         limits = "" if recipe.patience is None else "; it does not cover the validation rows, which chose the epoch"
-        typer.echo(trained.promise.describe(_most_copies(planted, rows.training)) + limits)
+        typer.echo(trained.guarantee.describe(_most_copies(planted, rows.training)) + limits)
 
 
 def _recipe(options: Mapping[str, Any]) -> NLURecipe:

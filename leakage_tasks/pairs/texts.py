@@ -32,7 +32,21 @@ def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, colu
     """Cut texts into consecutive windows of ``prefix`` + ``suffix`` tokens, without duplicates and incomplete windows.
 
     Texts are tokenized without special tokens. A ``.txt`` file is one text; the turns of a chat are joined by line
-    breaks to one text. Raises OptionError, and PlantingError as the formats do.
+    breaks to one text.
+
+    Args:
+        path: The data.
+        prefix: The number of tokens of a prefix.
+        suffix: The number of tokens of a suffix.
+        tokenizer: The folder or hub name of a tokenizer.
+        column: The text column.
+
+    Returns:
+        The pairs of each split of the data.
+
+    Raises:
+        OptionError: If the tokenizer is missing or unusable, or if all texts are too short.
+        PlantingError: If the data cannot be read.
     """
     format_of(path)
     if tokenizer is None:

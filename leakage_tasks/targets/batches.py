@@ -29,7 +29,7 @@ PADDING_ON_CPU = 0.1
 FULL_BYTES = 4
 """Bytes of a float32 number."""
 PROBED = 4
-"""Padding tokens, if there is room, in the row that tests if a model reads padding."""
+"""Padding tokens, if there is room, after the row that tests whether a model reads padding."""
 
 Rows = IntArray | Sequence[Sequence[int]]
 """Token rows, of one length as an array ``[n, length]``."""
@@ -107,14 +107,14 @@ class RowModel:
         longest = max(map(len, rows), default=0)
         check_fits(longest, self.max_length)
 
-        def join_batches(requests: Sequence[tuple[Rows, Sequence[IntArray]]]) -> list[FloatArray]:
+        def answer_all(requests: Sequence[tuple[Rows, Sequence[IntArray]]]) -> list[FloatArray]:
             parts = [part for part, _ in requests]
             more = [_stacked(column) for column in zip(*(inputs for _, inputs in requests), strict=True)]
             costs = self._read_rows(join_rows(parts), width, forward, more)
             return np.split(costs, np.cumsum(list(map(len, parts)))[:-1])
 
         kind = (forward, width, len(arrays))
-        return scheduler.submit(kind, join_batches, (rows, arrays), self.share(len(rows), longest), len(rows))
+        return scheduler.submit(kind, answer_all, (rows, arrays), self.share(len(rows), longest), len(rows))
 
     def share(self, rows: int, length: int) -> float:
         """Return the share of a scheduling step that a request of ``rows`` rows fills."""
@@ -164,7 +164,7 @@ class RowModel:
         ``arrays`` are the further inputs of copies of the row; their number is that of the copies that measure noise.
         """
         apart = np.abs(padded_answers - alone).max()
-        # Not "apart > bits": NaN agrees with nothing.
+        # Compare by <=, so that NaN counts as a difference.
         if apart <= FLOOR_BITS or not in_half_precision(self.model):
             return bool(apart <= FLOOR_BITS)
         ids, mask = padded([row] * (len(arrays[0]) if arrays else PROBED), self.padding)
@@ -178,7 +178,7 @@ class RowModel:
         The rows have equal length if the model reads padding, or may read it and no row is ``known``. The batch that
         tests this has room for one more row, the ``known`` one.
         """
-        # A batch is as wide as its last row, so it is sized by a row it may not reach: never too large.
+        # The width of a batch is that of its last row. Size it by a row at or past its end: never too large.
         ahead = left[min(self.batch(len(rows[left[0]])), len(left)) - 1]
         chosen = list(left[: self.batch(len(rows[ahead]))])
         equally_long = [index for index in chosen if len(rows[index]) == len(rows[chosen[0]])]

@@ -46,7 +46,7 @@ class ModelSource:
         spelt = getattr(torch, str(dtype), None)
         if dtype != "auto" and not isinstance(dtype, torch.dtype) and not isinstance(spelt, torch.dtype):
             raise OptionError(f"dtype={dtype!r}: expected auto, float32, bfloat16 or float16")
-        if most is not None and not is_number(most):
+        if most is not None and not is_positive_integer(most):
             raise OptionError(f"max_batch_size={most!r}: expected a number from 1: correct it or leave it out")
         self.config = getattr(self.pretrained, "config", None)
         if self.is_named:
@@ -131,13 +131,13 @@ class ModelSource:
         return make(self.max_batch_size) if exceeds else target
 
 
-def is_number(value: Any) -> bool:
+def is_positive_integer(value: Any) -> bool:
     """Return whether a value given by the user is a whole number from 1."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
 def check_max_length(max_length: Any, room: int | None) -> None:
     """Raise OptionError if ``max_length`` is no number of tokens, or more than the ``room`` of the model."""
-    if max_length is not None and not (is_number(max_length) and (room is None or max_length <= room)):
+    if max_length is not None and not (is_positive_integer(max_length) and (room is None or max_length <= room)):
         most = f"up to the model's {room}" if room else "from 1"
         raise OptionError(f"max_length={max_length!r}: expected a number of tokens {most}: correct it or leave it out")

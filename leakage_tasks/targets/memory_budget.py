@@ -33,7 +33,7 @@ _allowed: ContextVar[int | None] = ContextVar("memory", default=None)
 
 @contextmanager
 def memory_within(size: int | None) -> Iterator[None]:
-    """Limit the memory of code inside to ``size`` bytes, also in attacks' threads; None for a share of the free one."""
+    """Limit the memory of the block and its attacks' threads to ``size`` bytes; None for a share of the free memory."""
     token = _allowed.set(size)
     try:
         yield

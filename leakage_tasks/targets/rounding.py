@@ -53,7 +53,7 @@ def explains(noise: Noise, fast: Sequence[Tensor], plain: Sequence[Tensor]) -> b
     difference = torch.cat([bits_apart(*pair).flatten(0, -2) for pair in zip(fast, plain, strict=True)])
     rows = difference.square().mean(1).sqrt()
     bias = root_mean_square(difference.mean(0))
-    # Not "rms > noise": NaN agrees with nothing.
+    # Compare by <=, so that NaN counts as a difference.
     return bool(
         root_mean_square(difference) <= FACTOR * noise.token_bits
         and float(rows.max()) <= FACTOR_ONE * noise.token_bits

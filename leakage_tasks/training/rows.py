@@ -105,7 +105,9 @@ def check_sizes(**sizes: int) -> None:
 def check_length(max_length: int, positions: int | None) -> None:
     """Raise OptionError if ``max_length`` exceeds the number of ``positions`` of a model."""
     if positions is not None and max_length > positions:
-        raise OptionError(f"max_length is {max_length}: the model reads {positions} tokens; give {positions} or less")
+        raise OptionError(
+            f"max_length is {max_length}: the model reads {positions} tokens at most: give {positions} or less"
+        )
 
 
 def memory_of(device: torch.device) -> float:

@@ -47,13 +47,13 @@ def test_a_saved_finding_is_read_with_the_current_name():
 def test_metadata_takes_the_former_name_of_an_attack_and_of_its_options(own: bool):
     given = {"attack": "sampling", "sampling.draws": 7}
     read = read_options({"canary_extraction": given} if own else given, "canary_extraction")
-    assert (read.attack, dict(read.settings)) == ("sample-tokens", {"draws": 7})
+    assert (read.attack, dict(read.values)) == ("sample-tokens", {"draws": 7})
     assert option_of("sampling.draws") == option_of("sample-tokens.draws")
 
 
 def test_a_task_takes_the_former_name():
     task = CanaryExposure({"task": "canary_exposure", "metadata": {"attack": "sampled"}})
-    assert task.order["attack"] == "rank-sample"
+    assert task.task_settings["attack"] == "rank-sample"
 
 
 def test_an_unknown_attack_is_told_the_current_names_alone():

@@ -234,7 +234,7 @@ def test_every_text_of_a_row_is_read(tmp_path: Path, shape: str, ending: str) ->
         (
             "completions",
             {"role": "user", "prompt": "x"},
-            "nothing is read before a canary in column 'prompt', so it can",
+            "no text precedes a canary in column 'prompt', so it can",
         ),
         ("messages", {"turn": "last", "prompt": "x"}, "leave out --prompt, or use --chat-position new"),
         (
@@ -259,7 +259,7 @@ def test_roles_and_prompts_that_rows_have_no_place_for(
 def test_chats_beside_answers_need_a_named_column(tmp_path: Path, manifest: Path) -> None:
     rows = [{**row, **chat} for row, chat in zip(SHAPES["whole preferences"], SHAPES["messages"], strict=True)]
     source, output = write(rows, tmp_path / "in.jsonl"), tmp_path / "out.jsonl"
-    message = "has chats in 'messages' and answers in 'chosen' and 'rejected', and a copy goes into one of them alone"
+    message = "has chats in 'messages' and answers in 'chosen' and 'rejected', and a copy goes into only one of them"
     with pytest.raises(LeakageError, match=message):
         plant(manifest, source, output)
     assert not output.exists()

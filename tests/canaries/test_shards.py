@@ -338,11 +338,11 @@ def test_bad_shards_are_one_line(tmp_path: Path, manifest: Path, leakage: Run) -
     broken.write_bytes(broken.read_bytes()[:-4])
     code, _, err = leakage("plant", manifest, source, "-o", tmp_path / "out", "--jobs", 2)
     assert (code, err.count("\n")) == (2, 1)
-    assert "part-3.txt.zst: damaged (Truncated compressed stream): pack the file anew" in err
+    assert "part-3.txt.zst: damaged (Truncated compressed stream): compress the file again" in err
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").write_text("mine\n")
     shutil.copy(source / "part-0.txt.zst", broken)
-    for output, told in (("other", "holds mine.txt, which is no shard"), ("in", "would overwrite the input")):
+    for output, told in (("other", "holds mine.txt, which is not a shard"), ("in", "would overwrite the input")):
         code, _, err = leakage("plant", manifest, source, "-o", tmp_path / output)
         assert (code, told in err, err.count("\n")) == (2, True, 1)
     with pytest.raises(OptionError, match="--jobs is 0"):

@@ -212,7 +212,7 @@ def broken(folder: Path) -> str:
         ("hub:someone/something", (), "hub:someone/something: cannot be streamed"),
         ("hub:", (), "hub:: names no data set: write hub:owner/name"),
         ("someone/something", (), "check the path, or write hub:someone/something for a data set of the hub"),
-        ("{data}", (), "README.md parts its files into splits: write hub:"),
+        ("{data}", (), "README.md divides its files into splits: write hub:"),
         ("hub:{data}", ("--near-copies", "1"), "--near-copies is not for shards"),
     ],
 )

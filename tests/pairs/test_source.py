@@ -121,7 +121,10 @@ def test_the_challenges_folder_as_it_is_published(tmp_path: Path) -> None:
 
 def test_the_challenges_test_set_lacks_its_suffixes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     data = published(tmp_path / "d")
-    missing = f"{data / 'test_prefix.npy'}: test_suffix.npy is missing in its folder, so split=test has no suffixes to compare"
+    missing = (
+        f"{data / 'test_prefix.npy'}: test_suffix.npy is missing in its folder, so split=test has no suffixes to "
+        "compare"
+    )
     said = refused(Source(str(data)))
     assert said == f"{missing} guesses with: add them, or use another split"
     assert len(read_pairs(Source(str(data), split="all"))) == 34

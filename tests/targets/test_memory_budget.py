@@ -173,5 +173,5 @@ def test_too_little_for_one_row_is_one_line_that_says_what_is_enough():
         pytest.raises(OptionError, match=r"memory=100 B is too little for one row of this model: set") as said,
     ):
         run_attack("exposure", target, SHORT)
-    with memory_within(read_size(re.search(r"give (.*) or more", str(said.value))[1])):
+    with memory_within(read_size(re.search(r"set (.*) or more", str(said.value))[1])):
         run_attack("exposure", target, SHORT)

@@ -24,7 +24,7 @@ from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 
-class Proposal(Protocol):
+class ProposalDistribution(Protocol):
     """A rule for the probability of each child of a node."""
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
@@ -78,7 +78,7 @@ class PolicyMixture:
     its path. This bounds every weight by |R| divided by the share of random fillings, on every tokenizer.
     """
 
-    proposals: tuple[Proposal, ...]
+    proposals: tuple[ProposalDistribution, ...]
     pattern: tuple[int, ...]
 
     @property
@@ -109,7 +109,7 @@ EXPLORING = PolicyMixture(POWERS, (0, 1, 2, 3, 4, 5, 4, 2))
 """The mixture for pilots, before the costs at greater depths are known."""
 
 
-def adaptive_mixture(proposal: Proposal) -> PolicyMixture:
+def adaptive_mixture(proposal: ProposalDistribution) -> PolicyMixture:
     """Return a mixture with 9 of 16 draws by ``proposal``, 5 by powers of the model and 2 by random fillings."""
     ahead, random = len(POWERS), len(POWERS) + 1
     return PolicyMixture((*POWERS, proposal), _interleaved([ahead] * 9 + [0, 1, 2, 3, MODEL, random, random]))

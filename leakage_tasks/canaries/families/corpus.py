@@ -59,10 +59,14 @@ class Corpus:
 
 
 def read_corpus(path: Path, columns: Columns, *, sentences: int, unknown: int, seed: int) -> Corpus:
-    """Read the data's words and draw sentences, with the last ``unknown`` words of each sentence separated.
+    """Read the data's words and draw sentences; the draw depends on the content of the data, not on its order.
 
-    The draw depends on ``seed`` and on the content of the data, not on its order. In chats, the turns of one role are
-    read: the assistant's unless ``columns`` names another.
+    Args:
+        path: The data.
+        columns: The text column and split; in chats also the role whose turns are read (default: assistant).
+        sentences: The number of sentences to draw.
+        unknown: The number of last words to separate from each sentence.
+        seed: The seed of the draw.
 
     Raises:
         OptionError: If there are too few sentences.

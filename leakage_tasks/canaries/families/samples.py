@@ -19,10 +19,21 @@ ROUNDS = 8
 
 
 def sampled_sentences(model: str, texts: Sequence[str], temperature: float, unknown: int, seed: int) -> list[Sentence]:
-    """Return a sentence for each of ``texts``, sampled after its first words; all contexts are distinct.
+    """Return a sampled sentence for each of ``texts``; all contexts are distinct.
 
-    Samples come from the whole distribution (no top-k, no nucleus sampling). The prompt is not part of the sentence.
-    Raises TargetError for a model that cannot be loaded, OptionError for a model that writes too few words.
+    A text's first words are the prompt, which is not part of the sentence. Samples come from the whole distribution (no
+    top-k, no nucleus sampling).
+
+    Args:
+        model: The folder or hub name of a causal language model.
+        texts: The texts whose first words are the prompts.
+        temperature: The sampling temperature.
+        unknown: The number of last words to separate from each sentence.
+        seed: The seed of the draws.
+
+    Raises:
+        TargetError: If the model cannot be loaded.
+        OptionError: If the model writes too few words.
     """
     prompts = [" ".join(text.split(" ")[:PROMPT_WORDS]) for text in texts]
     sampled: dict[int, Sentence] = {}

@@ -22,10 +22,19 @@ def words_of(sentence: str) -> list[str]:
 
 
 def slotted(sentence: str, alphabet: Alphabet, first: int, count: int = 1) -> tuple[str, Filling]:
-    """Return the sentence with ``count`` words as slots, from word ``first`` (from 1) on, and the values of the slots.
+    """Return the sentence as a template with some words as slots, and the values of the slots.
 
     The other text stays unchanged, including spaces. If the words fit a lower-case alphabet only in lower case, the
-    sentence is lower-cased. Raises OptionError for words that do not exist or are not in the alphabet.
+    sentence is lower-cased.
+
+    Args:
+        sentence: The sentence.
+        alphabet: The alphabet of the slots.
+        first: The number of the first word that becomes a slot, from 1.
+        count: The number of slots.
+
+    Raises:
+        OptionError: For words that do not exist or are not in the alphabet.
     """
     words = list(_WORD.finditer(sentence))
     if not 1 <= first <= len(words) - count + 1:
@@ -53,9 +62,17 @@ def slotted(sentence: str, alphabet: Alphabet, first: int, count: int = 1) -> tu
 def twins(
     canaries: Sequence[Canary], count: int, *, seed: int, prefix: str, taken: Iterable[Canary] = ()
 ) -> list[Canary]:
-    """Make ``count`` controls with the canaries' templates and labels in turn, each with an unused uniform secret.
+    """Make controls with the canaries' templates and labels in turn, each with an unused uniform secret.
 
-    Raises OptionError if all fillings of a template occur in ``canaries`` or ``taken``.
+    Args:
+        canaries: The canaries whose templates are used.
+        count: The number of controls.
+        seed: The seed of the random secrets.
+        prefix: The text before every id.
+        taken: Further canaries whose texts must not be used.
+
+    Raises:
+        OptionError: If all fillings of a template occur in ``canaries`` or ``taken``.
     """
     shown = {canary.text for canary in (*canaries, *taken)}
     made = []

@@ -117,7 +117,7 @@ class TextVictims:
                 **self._text.settings,
             )
         # A copy is a line in one row. Replacing a row by another counts as two rows: one removed and one added.
-        promise = trained.promise.to_json([2 * copies for copies in size.repetitions])
+        promise = trained.guarantee.to_json([2 * copies for copies in size.repetitions])
         by_copies = {copies: promise["epsilon_by_copies"][str(2 * copies)] for copies in size.repetitions}
         guarantee = {"rows": trained.rows, **promise, "epsilon_by_copies": by_copies}
         return self._saved(trained, PRIVATE_LSTM) | guarantee

@@ -19,7 +19,7 @@ from leakage_tasks.models.recurrent import CharLSTMForCausalLM
 from leakage_tasks.training.char_lstm import fresh_model
 from leakage_tasks.training.dp.accounting import PrivacyGuarantee
 from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
-from leakage_tasks.training.dp.row_lstm import RowLSTM, reading_rows
+from leakage_tasks.training.dp.row_lstm import RowLSTM, use_row_lstm
 from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, bits, copy_line_break_embedding, to_bits
 from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
 from leakage_tasks.training.optimizers import check_share, make_optimizer, schedule
@@ -36,7 +36,7 @@ class PrivateLM(TrainedLM):
     """A model trained with DP-SGD, its number of rows, and its privacy guarantee."""
 
     rows: int = 0
-    promise: PrivacyGuarantee = PrivacyGuarantee(0.0, 1.0, 0, 1.0)
+    guarantee: PrivacyGuarantee = PrivacyGuarantee(0.0, 1.0, 0, 1.0)
 
 
 def train_private_char_lm(
@@ -113,7 +113,7 @@ def train_private_char_lm(
 
     model.train()
     with seeded(seed, torch_device):
-        with reading_rows(model, lstm):
+        with use_row_lstm(model, lstm):
             steps = PrivateSteps(
                 model, optimiser, private, rows=len(inputs), batch_size=batch_size, epochs=epochs, seed=seed
             )
@@ -125,16 +125,16 @@ def train_private_char_lm(
             evaluate=evaluate,
             epochs=epochs,
             rates=schedule(optimiser, planned, decay_from),
-            epoch_context=lambda: reading_rows(model, lstm),
+            epoch_context=lambda: use_row_lstm(model, lstm),
             shown=lambda epoch_loss: f"{epoch_loss.training:.2f} bits/character",
             on_epoch=on_epoch,
         )
         try:
             losses = loop.run(progress(planned, "training with DP-SGD"))
         finally:
-            with reading_rows(model, lstm):
+            with use_row_lstm(model, lstm):
                 steps.close()
-    return PrivateLM(model, tokenizer, losses, len(inputs), steps.promise())
+    return PrivateLM(model, tokenizer, losses, len(inputs), steps.guarantee())
 
 
 def line_rows(text: str, tokenizer: PreTrainedTokenizerFast, length: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -26,7 +26,7 @@ from leakage_tasks.targets.rounding import SENTENCES, in_half_precision, perturb
 
 FILLINGS = 32
 AGAIN = 5
-"""Every n-th text is scored a second time, with this n."""
+"""Every fifth text is scored a second time."""
 TIE_BITS = 1e-5
 MOST_TIED, TELLING_TIES = 0.5, 0.2
 """Shares of random fillings: with one common cost, above which ranks are meaningless; with a cost that another filling
@@ -73,7 +73,7 @@ class ScorerPrecision:
     model: Any
     noise: Noise
 
-    def explained(self, lengths: Sequence[int | None]) -> FloatArray | None:
+    def tolerated(self, lengths: Sequence[int | None]) -> FloatArray | None:
         """Return the tolerated difference in bits of costs of texts, or None if the model is not accessible."""
         if self.noise != NO_NOISE:
             return np.array([self.noise.allowed(length) for length in lengths])
@@ -97,8 +97,8 @@ def _prove_costs(
     of_sentences, of_longer, of_shuffled = _of_sentences(scorer, fitting if len(fitting) >= LEAST else [])
     _check_figures(np.concatenate([costs, of_sentences, of_longer, of_shuffled]), "log-likelihood")
     texts, once = [*fillings, *fitting[: len(of_sentences)]], np.append(costs, of_sentences)
-    explained = precision.explained([scorer.length(text) for text in texts])
-    seen = _check_again(scorer.log_perplexity, texts, once, len(fillings), explained)
+    tolerated = precision.tolerated([scorer.length(text) for text in texts])
+    seen = _check_again(scorer.log_perplexity, texts, once, len(fillings), tolerated)
     if precision.noise == NO_NOISE:
         seen = max(seen, _rounding(precision.model, scorer.log_perplexity, fillings, costs))
         warn_of_blur(seen, costs)
@@ -137,8 +137,8 @@ def _prove_labels(target: ScoresLabels, canary: Canary, precision: ScorerPrecisi
         return NO_NOISE
     _check_figures(costs, "label probability")
     costs = costs[: len(fillings)]
-    explained = precision.explained([target.length(text) for text in fillings])
-    seen = _check_again(losses, fillings, costs, len(fillings), explained)
+    tolerated = precision.tolerated([target.length(text) for text in fillings])
+    seen = _check_again(losses, fillings, costs, len(fillings), tolerated)
     seen = max(seen, _rounding(precision.model, losses, fillings, costs))
     warn_of_blur(seen, costs)
     _check_ties(costs, refuse=False)
@@ -204,20 +204,20 @@ def _check_again(
     texts: Sequence[str],
     costs: FloatArray,
     fillings: int,
-    explained: FloatArray | None = None,
+    tolerated: FloatArray | None = None,
 ) -> float:
     """Score some texts again, in another order and batch; return the noise in bits of the two scores.
 
-    ``explained`` ``[n]`` are the differences that the model's precision explains, None if it is not accessible; then
+    ``tolerated`` ``[n]`` are the differences that the model's precision explains, None if it is not accessible; then
     the spread of the first ``fillings`` texts is the limit. Raises TargetError for larger differences.
     """
     indices = list(range(0, len(texts), AGAIN))[::-1]
     differences = np.abs(score([texts[index] for index in indices]) - costs[indices])
     usual = USUAL_BITS + USUAL_SHARE * np.abs(costs[indices])
     noise, spread = _rms(differences), float(costs[:fillings].std())
-    if (differences <= (usual if explained is None else np.maximum(usual, explained[indices]))).all():
+    if (differences <= (usual if tolerated is None else np.maximum(usual, tolerated[indices]))).all():
         return noise
-    if explained is None and noise <= DROWNED * spread:
+    if tolerated is None and noise <= DROWNED * spread:
         return noise
     raise TargetError(
         f"two scores of one text differ by up to {differences.max():.3g} bits, and scores of random fillings by "

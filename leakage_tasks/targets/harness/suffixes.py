@@ -32,7 +32,7 @@ RESERVED = 2
 """Tokens of the context to leave free: a BOS token, and a token that some models must generate in order to score."""
 ASSUMED_VOCABULARY = 1 << 16
 TOGETHER, DRAWS_TOGETHER = 64, 6_400
-"""Number of pairs in one request for samples, and of samples."""
+"""Maximum number of pairs in one request for samples, and of samples in it."""
 ALIKE = 200
 """Number of samples from which a warning is issued if all samples after each prefix agree."""
 

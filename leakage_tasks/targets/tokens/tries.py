@@ -17,7 +17,7 @@ WORTH = 4
 
 
 class Tries:
-    """A cache that lays out small spaces.
+    """A cache of the tries of small spaces.
 
     Thousands of canaries of one template share the slots, the text after them, and the word before the first slot; the
     trie depends on these alone. The earlier text usually does not change the tokens of a filling. Probes check this for

@@ -156,7 +156,7 @@ class ExposureCallback(TrainerCallback):
         """Measure every ``every`` steps, and after the last step, before its checkpoint is saved."""
         ending = _ending(state, control)
         if ending or (self.every != "epoch" and state.global_step % self.every == 0):
-            self._reach(state, control, ending)
+            self._measure_and_log(state, control, ending)
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -164,17 +164,17 @@ class ExposureCallback(TrainerCallback):
         """Measure if ``every`` is ``"epoch"``, or if training ended within the epoch."""
         ending = _ending(state, control)
         if ending or self.every == "epoch":
-            self._reach(state, control, ending)
+            self._measure_and_log(state, control, ending)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Take the last measurement if an evaluation ended training, before the trainer loads the best weights."""
         if control.should_training_stop:
-            self._reach(state, control, last=True)
+            self._measure_and_log(state, control, last=True)
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Take the last measurement at the closing log if no earlier event reported the end of training."""
         if "train_runtime" in kwargs["logs"]:
-            self._reach(state, control, last=True)
+            self._measure_and_log(state, control, last=True)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -191,7 +191,7 @@ class ExposureCallback(TrainerCallback):
 
     # -- measuring ----------------------------------------------------------------------------------------------
 
-    def _reach(self, state: TrainerState, control: TrainerControl, last: bool) -> None:
+    def _measure_and_log(self, state: TrainerState, control: TrainerControl, last: bool) -> None:
         """Measure and log once per step, if it is the last step of the run or the share of time allows it."""
         if self._target is None or self._measured == state.global_step:
             return
@@ -295,11 +295,11 @@ def watched_canaries(
             "canaries'" + ("" if natural else ", or watch natural secrets with natural=True")
         )
     never = [canary for canary in canaries if not canary.planted and controls]
-    chosen = {canary.id for group in (planted, never) for canary in _spread(group, seed)[:most]}
+    chosen = {canary.id for group in (planted, never) for canary in _alternate_repetitions(group, seed)[:most]}
     return [canary for canary in canaries if canary.id in chosen]
 
 
-def _spread(canaries: Sequence[Canary], seed: int) -> list[Canary]:
+def _alternate_repetitions(canaries: Sequence[Canary], seed: int) -> list[Canary]:
     """Return the canaries in a random order in which all numbers of repetitions alternate."""
     groups: dict[int, list[Canary]] = {}
     for canary in canaries:

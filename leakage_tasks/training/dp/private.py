@@ -144,9 +144,9 @@ class PrivateSteps:
 
     def epsilon(self) -> float:
         """Return ε after the steps so far at the configured δ, by Rényi accounting; infinite without noise."""
-        return self.promise().epsilon()
+        return self.guarantee().epsilon()
 
-    def promise(self) -> PrivacyGuarantee:
+    def guarantee(self) -> PrivacyGuarantee:
         """Return the privacy guarantee after the steps so far."""
         return PrivacyGuarantee(self.noise_multiplier, self._rate, self._taken, self._delta)
 
@@ -183,7 +183,7 @@ class PlainSteps(ClippedSteps[list[int]]):
     def epsilon(self) -> None:
         """Return None: there is no privacy guarantee."""
 
-    def promise(self) -> None:
+    def guarantee(self) -> None:
         """Return None: there is no privacy guarantee."""
 
     def close(self) -> None:

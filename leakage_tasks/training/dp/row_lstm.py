@@ -67,7 +67,7 @@ class RowBiLSTM(nn.Module):
 
 
 @contextmanager
-def reading_rows(model: CharLSTMForCausalLM, rows: RowLSTM) -> Iterator[None]:
+def use_row_lstm(model: CharLSTMForCausalLM, rows: RowLSTM) -> Iterator[None]:
     """Replace the LSTM of ``model`` by ``rows`` inside the block. Both share their weights, so training is kept."""
     lstm = model.lstm
     model.lstm = rows  # type: ignore[assignment]

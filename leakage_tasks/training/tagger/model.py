@@ -77,7 +77,7 @@ def tags_of(rows: Sequence[Utterance]) -> list[str]:
 
 
 @torch.no_grad()
-def settle_unknown(model: NLUTagger, tokenizer: PreTrainedTokenizerFast) -> None:
+def set_unknown_embedding(model: NLUTagger, tokenizer: PreTrainedTokenizerFast) -> None:
     """Set the embedding of ``<unk>`` to the mean of the words' embeddings.
 
     If no word of the training rows is unknown, the embedding is not trained, and new words would be read as noise.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torchcrf import CRF
 
 
-def reading_rows(model: NLUTagger) -> AbstractContextManager[None]:
+def use_row_layers(model: NLUTagger) -> AbstractContextManager[None]:
     """Replace layers of ``model`` inside the block by layers with per-row gradients that share the model's weights.
 
     Afterwards the model has its own layers and names of weights again, with the trained values. The context can be

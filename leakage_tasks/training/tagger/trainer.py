@@ -20,8 +20,8 @@ from leakage_tasks.training.dp.private import DpConfig, PlainSteps, PrivateSteps
 from leakage_tasks.training.loop import BatchLoss, EarlyStopping, EpochLosses, TrainingLoop
 from leakage_tasks.training.rows import explain_out_of_memory, select_device
 from leakage_tasks.training.saved_model import Saved
-from leakage_tasks.training.tagger.model import fresh_tagger, settle_unknown
-from leakage_tasks.training.tagger.private import check_memory, reading_rows
+from leakage_tasks.training.tagger.model import fresh_tagger, set_unknown_embedding
+from leakage_tasks.training.tagger.private import check_memory, use_row_layers
 from leakage_tasks.training.tagger.recipe import DEFAULT, NLURecipe
 from leakage_tasks.training.tagger.rows import RowScores, TaggedRows, check_losses, score_tagger, scored
 
@@ -60,7 +60,7 @@ class TaggerScores:
 class TrainedTagger(Saved):
     """A model in evaluation mode with its tokenizer, the scores of every epoch, and the epoch (from 1) of its weights.
 
-    ``promise`` is DP-SGD's guarantee for the training rows; None in ordinary training. The tokenizer contains every
+    ``guarantee`` is DP-SGD's guarantee for the training rows; None in ordinary training. The tokenizer contains every
     word of the training data: pass their path as ``like`` to :meth:`save`, so that only their readers can read it.
     """
 
@@ -68,7 +68,7 @@ class TrainedTagger(Saved):
     tokenizer: PreTrainedTokenizerFast
     history: list[TaggerScores] = field(default_factory=list)
     best_epoch: int = 0
-    promise: PrivacyGuarantee | None = None
+    guarantee: PrivacyGuarantee | None = None
 
 
 OnEpoch = Callable[[int, "NLUTagger", Sequence[TaggerScores]], None]
@@ -125,7 +125,7 @@ def train_tagger(
         with context:
             steps.close()
     epoch = len(history) if run.stopping is None else run.stopping.restore(run.model)
-    return TrainedTagger(run.model, run.tokenizer, history, epoch, steps.promise())
+    return TrainedTagger(run.model, run.tokenizer, history, epoch, steps.guarantee())
 
 
 class _TaggerTraining:
@@ -161,7 +161,7 @@ class _TaggerTraining:
         context: _EpochContext = nullcontext()
         if private is not None:
             check_memory(model, len(self.training), recipe.batch_size)
-            context = reading_rows(model.train())
+            context = use_row_layers(model.train())
         sizes = {"batch_size": recipe.batch_size, "epochs": recipe.epochs, "seed": self.seed}
         with context:
             return make_steps(model, optimiser, private, self.training.lengths, **sizes, clip=CLIP), context
@@ -173,7 +173,7 @@ class _TaggerTraining:
 
         def evaluate(epoch: int, losses: EpochLosses) -> TaggerScores:
             if not unknown_trained:
-                settle_unknown(self.model, self.tokenizer)
+                set_unknown_embedding(self.model, self.tokenizer)
             scores = self._scores(float(losses.total) / max(losses.count, 1), steps.epsilon())
             self._check_finite(epoch, scores)
             return scores

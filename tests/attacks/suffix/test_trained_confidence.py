@@ -131,7 +131,7 @@ def test_nothing_right_cannot_be_fitted():
 
 def test_nothing_wrong_cannot_be_fitted():
     always = [(reordered(drawn, [0]), tuple(drawn.tokens[0].tolist())) for drawn, _ in TRAIN[:9]]
-    with pytest.raises(NothingToFit, match="9 of 9 suffixes.*some must be and some not"):
+    with pytest.raises(NothingToFit, match="9 of 9 suffixes.*the fit needs true and wrong suffixes"):
         TrainedConfidence.fit(always)
 
 

@@ -174,8 +174,8 @@ def test_early_stopping_with_dp_sgd_keeps_an_epoch_and_promises_for_all_that_wer
     assert losses.index(min(losses)) + 1 == stopped.best_epoch
     assert len(losses) == stopped.best_epoch + 2 < 15
     assert all(torch.equal(a, b) for a, b in zip(weights(stopped.model), seen[stopped.best_epoch], strict=True))
-    assert stopped.promise.steps == len(losses) * round(len(ROWS) / SMALL.batch_size)
-    assert stopped.promise.epsilon() == stopped.history[-1].epsilon
+    assert stopped.guarantee.steps == len(losses) * round(len(ROWS) / SMALL.batch_size)
+    assert stopped.guarantee.epsilon() == stopped.history[-1].epsilon
 
 
 @pytest.mark.parametrize("checks", [CHECKS, []], ids=["with validation", "without"])
@@ -233,14 +233,14 @@ def test_validation_rows_that_cannot_be_priced_are_left_out_of_the_loss_with_a_w
 def test_with_dp_sgd_epsilon_is_told_and_the_model_is_an_ordinary_one():
     private = trained(replace(SMALL, epochs=2, characters=True), private=DpConfig(noise_multiplier=1.0, delta=1e-3))
     first, second = (scores.epsilon for scores in private.history)
-    assert 0 < first < second == private.promise.epsilon()
+    assert 0 < first < second == private.guarantee.epsilon()
     model = NLUTagger(private.model.config).eval()
     model.load_state_dict(private.model.state_dict())
     assert alone(model, private.tokenizer, CHECKS[0]) == alone(private.model, private.tokenizer, CHECKS[0])
 
 
 def test_ordinary_training_promises_nothing(run):
-    assert run.promise is None
+    assert run.guarantee is None
     assert {scores.epsilon for scores in run.history} == {None}
 
 
