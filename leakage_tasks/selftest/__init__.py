@@ -1,1 +1,2 @@
-"""Checks of this package's measurements on the user's own model, for ``leakage selftest``; one module per check."""
+"""The checks of ``leakage selftest``: is this package's output correct on the user's own model? One module per
+check."""

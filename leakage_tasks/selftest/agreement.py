@@ -1,4 +1,4 @@
-"""Self-test check: do the 95 % intervals of estimated ranks agree with a uniform sample of whole texts?"""
+"""The check that intervals of estimated ranks agree with a uniform sample of whole texts."""
 
 from __future__ import annotations
 
@@ -17,24 +17,21 @@ NAME = "estimates' intervals"
 LEVEL = 0.005
 """Probability of a false alarm."""
 MISSES = 0.05
-"""Probability that a correct estimate does not agree with its reference."""
+"""Share of correct comparisons that count as a miss."""
 LOW, AGREE, HIGH = -1, 0, 1
 GRID = stats.norm.ppf((np.arange(400) + 0.5) / 400)
-"""Normal quantiles of equal probability, to average over."""
+"""Equally likely standard normal values, used to average over noise."""
 
 
 def check(subject: Subject) -> SelfTestRow:
-    """Compare each canary's estimated rank with a separate uniform sample, scored as whole texts."""
+    """Compare each canary's rank, estimated by importance sampling, with a separate uniform sample of whole texts."""
     if subject.labelled:
-        return skipped(NAME, "ranks by class loss are exact or come from a uniform sample, so there are no estimates")
+        return skipped(NAME, "ranks by class loss are exact counts or come from a uniform sample")
     if not subject.searched:
-        return skipped(
-            NAME,
-            "the model gives no next-token probabilities; ranks come from a uniform sample",
-        )
+        return skipped(NAME, "the model gives no next-token probabilities; ranks come from a uniform sample")
     ranked = subject.ranked
     if ranked.declined is not None:
-        return skipped(NAME, f"ranks cannot be estimated with this template ({ranked.declined})")
+        return skipped(NAME, f"no rank is estimated on this template ({ranked.declined})")
     estimates, references = _estimates(subject, ranked.findings), subject.sampled(subject.canaries, "uniform samples")
     stream = np.random.default_rng(subject.settings.seed)
     sides = Counter(
@@ -48,7 +45,7 @@ def check(subject: Subject) -> SelfTestRow:
     against = f"a uniform sample of {draws} whole texts each" if draws else "the exact rank"
     words = (
         f"{number - misses} of {number} estimates agree with {against} ({sides[LOW]} too low, {sides[HIGH]} too high); "
-        f"probability of as many misses on one side by chance: p = {p:.2g}"
+        f"p = {p:.2g} for this many misses on one side"
     )
     words += f"; {bounds} are bounds" if bounds else ""
     figures = {
@@ -64,32 +61,33 @@ def check(subject: Subject) -> SelfTestRow:
         "intervals": [[estimate.rank_low, estimate.rank_high] for estimate in estimates],
         "hits": [reference.extra.get("hits") for reference in references],
     }
-    return judged(NAME, p >= LEVEL, words, figures, "rank by attack=rank-sample on this model")
+    return judged(NAME, p >= LEVEL, words, figures, "use attack=rank-sample on this model")
 
 
 def _estimates(subject: Subject, findings: Sequence[Finding]) -> list[Finding]:
-    """Return the findings, with each exact rank replaced by an estimate."""
+    """Return the findings, with each exact count replaced by an estimate."""
     counted = [canary for canary, finding in zip(subject.canaries, findings, strict=True) if finding.method == "exact"]
     again = subject.attack(
         "exposure", subject.target, counted, "estimates", subject.settings.budget, {"method": "estimated"}
     )
-    estimated = {finding.canary: finding for finding in again}
+    estimated = {estimate.canary: estimate for estimate in again}
     return [estimated.get(finding.canary, finding) for finding in findings]
 
 
 def misses_p(low: int, high: int, number: int) -> float:
-    """Return the two-sided binomial p of ``low`` and ``high`` misses among ``number`` correct estimates, at most 1."""
+    """Return the two-sided p-value of ``low`` and ``high`` misses among ``number`` correct estimates, for the worse
+    side."""
     return min(1.0, 2 * float(stats.binom.sf(max(low, high) - 1, number, MISSES / 2)))
 
 
 def side(estimate: Finding, reference: Finding, size: int, uniform: float) -> int:
-    """Return LOW or HIGH if an estimate is too low or too high for its reference, else AGREE.
+    """Return LOW or HIGH if an estimate is too low or too high for the reference, or AGREE.
 
-    An exact reference agrees if it is in the estimate's 95 % interval. A reference by sampling has its own noise: the
-    true rank is modelled as log-normal with the estimate's 95 % interval, and the sample's hits as binomial. The two
-    agree unless the hits are in the outer 5 % of this mixture. ``uniform``, a random number in [0, 1), decides for hits
-    at the edge, so that exactly 5 % of correct estimates miss. An estimate that is a bound is too low if the sample has
-    more hits than the bound allows.
+    An exact reference is compared with the estimate's 95 % interval. A sampled reference has noise of its own. The true
+    rank is modelled as log-normal around the estimate, with the estimate's 95 % interval, and the sample's hits as
+    binomial. The two agree unless the hits lie in the outer 5 % of this mixture. ``uniform``, a random number, decides
+    ties at the edge, so that 5 % of correct estimates miss. A lower bound misses only if the sample has more hits than
+    it allows.
     """
     low, rank, high = interval_of(estimate)
     if reference.method == "exact":

@@ -1,7 +1,7 @@
-"""Self-test check: do canaries that the model never saw have exposures as expected by chance?
+"""The check that canaries the model has never seen have chance exposure.
 
-Then rank / |R| is uniform on (0, 1]. A Kolmogorov-Smirnov test checks this, also for ranks that are known only within
-bounds or with noise.
+For such canaries, rank / |R| is uniform on (0, 1]. The check is a Kolmogorov-Smirnov test, which also handles ranks
+that are known within bounds or with noise.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ LEVEL = 0.005
 """Probability of a false alarm."""
 MOST_TIED = 0.5
 MOST_NOISE = 0.5
-"""Maximum standard deviation of an estimate's natural logarithm; of a noisier estimate only the interval is used."""
+"""Largest standard deviation of an estimate's natural logarithm; a noisier estimate counts as its interval only."""
 Z = 1.959964
 RUNS = 4000
-"""Number of simulated runs if shares have noise; the smallest possible p is 1 / (RUNS + 1)."""
+"""Simulated runs for noisy shares; the smallest possible p-value is 1 / (RUNS + 1)."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """The share rank / |R| of a canary: between ``low`` and ``high``, with ``noise``.
+    """The known range of rank / |R|: between ``low`` and ``high``, up to ``noise``.
 
-    ``noise`` is the standard deviation of its natural logarithm, 0 for an exact share. ``bound`` is True if the share
-    is only a bound of an estimate.
+    ``noise`` is the standard deviation of its natural logarithm, 0 if the range is certain. ``bound`` is True if only
+    the bound of an estimate is known.
     """
 
     low: float
@@ -48,16 +48,16 @@ class Share:
 
 
 def check(subject: Subject) -> SelfTestRow:
-    """Test that random secrets the model never saw have uniform ranks (The Secret Sharer, Definition 4)."""
+    """Test the ranks of never planted secrets, which are uniform on any model (The Secret Sharer, Definition 4)."""
     tied = tie_share(subject)
     if tied > MOST_TIED:
-        why = "so ranks are not meaningful: give a --template with values that the model knows"
-        return skipped(NAME, f"{tied:.0%} of the fillings cost the same, {why}")
+        why = "so ranks have no meaning: give a --template with values that the model knows"
+        return skipped(NAME, f"{tied:.0%} of the fillings have equal costs, {why}")
     findings, size = subject.ranked.findings, subject.canaries[0].space.size
     shares = [share_of(finding, size, tied) for finding in findings]
     bounds = sum(share.bound for share in shares)
     if 2 * bounds > len(shares):
-        return skipped(NAME, f"the ranks of {bounds} of {len(shares)} canaries are only bounds: raise --budget")
+        return skipped(NAME, f"only a bound is known for {bounds} of {len(shares)} canaries: raise --budget")
     far, p = uniform_p(shares, subject.settings.seed)
     exposures = [float(finding.exposure or 0.0) for finding in findings]
     mean, expected = fmean(exposures), chance_exposure(size)
@@ -65,8 +65,8 @@ def check(subject: Subject) -> SelfTestRow:
         f"{len(shares)} never planted secrets, mean exposure {mean:.2f} bits (chance: {expected:.2f}); their ranks' "
         f"distance from uniform is {far:.2f} (Kolmogorov-Smirnov), p = {p:.2g}"
     )
-    words += f"; {bounds} ranks are only bounds" if bounds else ""
-    words += f"; the test allows for ties of up to {tied:.0%} of the fillings" if tied else ""
+    words += f"; only a bound is known for {bounds}" if bounds else ""
+    words += f"; allows for ties of up to {tied:.0%} of the fillings" if tied else ""
     figures = {
         "n": len(shares),
         "p": p,
@@ -79,31 +79,29 @@ def check(subject: Subject) -> SelfTestRow:
         "methods": sorted({str(finding.method) for finding in findings}),
         "exposures": exposures,
     }
-    remedy = "the exposures of this model show a fault, not a leak; see which other checks did not hold"
+    remedy = "the exposures of this model show a fault, not a leak; see the other failed checks"
     return judged(NAME, p >= LEVEL, words, figures, remedy)
 
 
 def tie_share(subject: Subject) -> float:
-    """Return the largest share of the probes with a cost equal to that of one probe; 0 if all costs differ."""
+    """Return the largest share of probes whose costs tie with a single probe, 0 if all differ."""
     costs = subject.probe_costs
     if len(costs) < 2:
         return 0.0
     bound = within_loss if subject.labelled else within
     slack = np.array([bound(float(cost)) - cost for cost in costs])
-    equal = (np.abs(costs[:, None] - costs) <= slack[:, None]).sum(axis=1) - 1
-    return float(equal.max() / (len(costs) - 1))
+    ties = (np.abs(costs[:, None] - costs) <= slack[:, None]).sum(axis=1) - 1
+    return float(ties.max() / (len(costs) - 1))
 
 
 def share_of(finding: Finding, size: int, tied: float = 0.0) -> Share:
-    """Return the share rank / |R| of a finding, for ``size`` fillings.
-
-    Tied fillings rank before the secret, so the lower end is reduced by ``tied``, the largest share of equal costs.
-    """
+    """Return the range of rank / |R| for a space of ``size`` fillings; ties rank the secret lower by at most
+    ``tied``."""
     low, rank, high = interval_of(finding)
     if finding.method == "exact":
         return _wider((rank - 1) / size, rank / size, tied)
     if finding.attack != "exposure":
-        # The secret and the draws come from one distribution, so each position of the secret is equally likely.
+        # Among a secret and uniform draws, each position is equally likely.
         hits, places = finding.extra["hits"], finding.extra["draws"] + 1
         return _wider(hits / places, (hits + 1) / places, tied)
     if finding.method == "lower_bound":
@@ -115,17 +113,17 @@ def share_of(finding: Finding, size: int, tied: float = 0.0) -> Share:
 
 
 def interval_of(finding: Finding) -> tuple[float, float, float]:
-    """Return the low end of a finding's interval, its rank and the high end; all are the rank if it has no interval."""
+    """Return the lower end, rank and upper end of a finding; for an exact rank, all three are equal."""
     assert finding.rank is not None
     low, high = (finding.rank if end is None else end for end in (finding.rank_low, finding.rank_high))
     return float(low), float(finding.rank), float(high)
 
 
 def log_noise(finding: Finding, size: int) -> tuple[float, float]:
-    """Return the standard deviations of an estimate's natural logarithm below and above it, from its 95 % interval.
+    """Return the standard deviations of an estimate's natural logarithm, downwards and upwards, from its 95 % interval.
 
-    An interval that ends at ``size``, the size of the space, is cut off above. Its upper deviation is then at least the
-    lower one.
+    An interval that ends at the ``size`` of the space has no information upwards; the downward value is used there if
+    it is larger.
     """
     low, rank, high = (end - 1 for end in interval_of(finding))
     rank = max(rank, 1e-9)
@@ -138,9 +136,9 @@ def _wider(low: float, high: float, tied: float, noise: float = 0.0) -> Share:
 
 
 def distance(low: FloatArray, high: FloatArray) -> FloatArray:
-    """Return the least Kolmogorov-Smirnov distance from uniform of any values between ``low`` and ``high``.
+    """Return the smallest Kolmogorov-Smirnov distance from uniform over all values between ``low`` and ``high``.
 
-    Both have shape ``[…, n]``, the distance ``[…]``. If they are equal, the distance is the usual test statistic.
+    Both have shape ``[…, n]``, the result ``[…]``. If ``low`` equals ``high``, the result is the usual test statistic.
     """
     low, high = np.sort(low, axis=-1), np.sort(high, axis=-1)
     steps = np.arange(low.shape[-1] + 1) / low.shape[-1]
@@ -149,11 +147,11 @@ def distance(low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def uniform_p(shares: Sequence[Share], seed: int) -> tuple[float, float]:
-    """Return the distance of ``shares`` from uniform, and the probability of this distance or more for uniform shares.
+    """Return the distance of ``shares`` from uniform, and the probability that uniform shares are at least as distant.
 
-    Values within the bounds are chosen in favour of uniformity, so p is never too small: an exact rank r may be any
-    value in ((r − 1) / |R|, r / |R|], which contains a uniform number even for a small |R|. Shares with noise are
-    compared with simulated shares that have this noise and, like estimates of a rank, are at most 1.
+    Bounds count in favour of uniformity, so p is never too small: an exact rank r covers the interval ((r − 1) / |R|, r
+    / |R|], which contains a uniform number even if |R| is small. Noisy shares are compared with simulated shares that
+    have equal noise and, like estimated ranks, a maximum of 1.
     """
     low, high, noise = np.array([(share.low, share.high, share.noise) for share in shares]).T
     observed = float(distance(low, high))

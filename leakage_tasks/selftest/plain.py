@@ -1,4 +1,4 @@
-"""Self-test check: are costs and ranks by fast scoring equal to those by the harness' own ``loglikelihood``?"""
+"""The check that costs and ranks from fast scoring match the harness' own ``loglikelihood``."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from leakage_tasks.targets.seq2seq.target import TeacherForced, source_by_text
 from leakage_tasks.tasks import label_accuracy as _requests  # noqa: F401  (gives harness models the request type)
 
 NAME = "fast against plain"
-REMEDY = "this model's costs differ from the harness' own: please report it, with the model's config.json"
+REMEDY = "this model's results differ from the harness' own: please report it, with the model's config.json"
 
 
 def check(subject: Subject) -> SelfTestRow:
-    """Compare costs of texts, and ranks in a small space, by fast scoring and by the harness' requests."""
+    """Compare costs of texts and ranks in a small space between fast scoring and the harness' scoring."""
     if isinstance(subject.target, HarnessScorer | HarnessSeq2Seq | TeacherForced):
         return skipped(NAME, _why_not(subject))
-    if (other := _other_tokens(subject)) is not None:
+    if (other := _token_mismatch(subject)) is not None:
         return skipped(NAME, other)
     first, small = subject.canaries[0], subject.small[0]
     probes = plain_costs(subject, first, [first.space.fill(filling) for filling in subject.probes])
     beginnings = plain_costs(subject, first, subject.beginnings)
-    small_costs = plain_costs(subject, small, [small.space.fill(filling) for filling in subject.small_fillings])
-    plain = np.concatenate([probes, beginnings, small_costs[subject.secret_indices]])
-    return compared(NAME, subject, plain, small_costs, [subject.small_findings], REMEDY)
+    everything = plain_costs(subject, small, [small.space.fill(filling) for filling in subject.everything])
+    plain = np.concatenate([probes, beginnings, everything[subject.small_indices]])
+    return compared(NAME, subject, plain, everything, [subject.small_findings], REMEDY)
 
 
 def plain_costs(subject: Subject, canary: Canary, texts: Sequence[str]) -> FloatArray:
-    """Return the costs of whole texts by the harness' own requests, in bits, ``[n]``.
+    """Return the costs of whole texts from the harness' own request in bits, ``[n]``.
 
-    The harness cannot score a translation model whose decoder begins with more than a start token. Such a model scores
-    each text in one plain forward pass.
+    The harness cannot score a translation model whose decoder begins with more tokens than a start token. Such a model
+    runs one plain forward pass per text.
     """
     if not texts:
         return np.zeros(0)
@@ -56,16 +56,17 @@ def _why_not(subject: Subject) -> str:
     from leakage_tasks.harness.hf import HFLM
 
     if isinstance(subject.lm, HFLM):
-        return "fast scoring is off for this model (see the warning); only the harness' own loglikelihood is used"
-    return "this model has no fast scoring; only the harness' own loglikelihood is used"
+        return "fast scoring is disabled on this model (see the warning); only the harness' own scoring is used"
+    return "this model is scored only by the harness' own loglikelihood"
 
 
-def _other_tokens(subject: Subject) -> str | None:
-    """Return the reason why the harness scores other tokens for a translation model's texts, or None if it does not."""
+def _token_mismatch(subject: Subject) -> str | None:
+    """Return the reason why the harness scores other tokens for a translation model, or None if the tokens are
+    equal."""
     canary = subject.canaries[0]
     if canary.source is None:
         return None
     ours, theirs = subject.target.encode([canary.text])[0], subject.lm.tok_encode(canary.text, add_special_tokens=False)
     if list(ours) == list(theirs):
         return None
-    return "the harness tokenizes target sentences like source sentences, and this tokenizer treats them differently"
+    return "the harness tokenizes a target sentence like a source, which gives other tokens with this tokenizer"

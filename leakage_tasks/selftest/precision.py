@@ -1,4 +1,4 @@
-"""Comparison of two computations of a cost, within a tolerance that depends on the model's precision."""
+"""The tolerance between two computations of a cost, which depends on the model's number format, and its check."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, recorded_noise
 from leakage_tasks.targets.rounding import in_half_precision
 
 UNKNOWN_BITS, UNKNOWN_SHARE = 0.1, 0.02
-"""Allowed difference of two costs if precision and noise are unknown: bits of a class loss, and share of a cost."""
+"""Tolerance for an unknown precision and noise: bits of a class loss, and a share of the cost."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Tolerance for two costs of one text: ``bits``, or ``share`` of the cost if that is more.
+    """The tolerance between two costs of a text: ``bits``, or ``share`` of the cost if that is larger.
 
-    ``dtype`` is the precision in which the model computes, empty if unknown. ``noise`` is the rounding noise of a text
-    in bits, None if it is not measured.
+    ``dtype`` is the model's number format, empty if unknown; ``noise`` is the rounding noise of a text in bits, None if
+    it is not measured.
     """
 
     bits: float
@@ -32,11 +32,12 @@ class Precision:
     noise: float | None = None
 
     def allowed(self, costs: FloatArray) -> FloatArray:
-        """Return the allowed error of each of ``costs`` in bits, ``[n]``."""
+        """Return the tolerance of each of ``costs`` in bits, ``[n]``."""
         return np.maximum(self.bits, self.share * np.abs(costs))
 
     def ranks(self, costs: FloatArray, index: int) -> tuple[int, int]:
-        """Return the lowest and highest rank of the filling at ``index`` if all ``costs`` have the allowed error."""
+        """Return the lowest and highest rank of the filling at ``index`` if all ``costs`` have errors within the
+        tolerance."""
         cost, slack = costs[index], 2 * self.allowed(costs)
         least = int((costs < cost - slack).sum()) + 1
         return least, max(least, int((costs <= cost + slack).sum()))
@@ -48,7 +49,7 @@ class Precision:
 
 
 def precision_of(subject: Subject) -> Precision:
-    """Return the tolerance for a model's costs: float32's rounding error, or the model's own noise in 16 bits."""
+    """Return the tolerance for a model's costs: the floor of float32, or the model's own noise in 16 bits."""
     lm = subject.lm
     model = getattr(getattr(lm, "classifier", lm), "model", None)
     mixed = getattr(lm, "mixed_precision_dtype", None)
@@ -66,7 +67,7 @@ def compared(
     check: str,
     subject: Subject,
     costs: FloatArray,
-    small_costs: FloatArray,
+    everything: FloatArray,
     findings: Sequence[Sequence[Finding]],
     remedy: str,
     between: str = "",
@@ -74,27 +75,24 @@ def compared(
     """Return the row of a check that compares the subject's known costs with ``costs``.
 
     Args:
-        check: The check's name.
-        subject: The model under test.
-        costs: Costs of the texts of ``subject.known_costs`` by the other computation, in bits, ``[n]``.
-        small_costs: Costs of all fillings of the small space. They determine the allowed ranks.
-        findings: Lists of findings of the small canaries; each rank must be allowed.
+        check: Name of the check.
+        subject: The model and its canaries.
+        costs: Costs of the probes, beginnings and small canaries from the other computation, in bits.
+        everything: Costs of all fillings of the small space, in bits.
+        findings: Lists of findings of all small canaries; their ranks must match the costs in ``everything``.
         remedy: Advice for a check that fails.
-        between: Names the two computations in the text.
-
-    Returns:
-        The row with its verdict.
+        between: Description of the two computations, for the row's text.
     """
-    precision, same = precision_of(subject), 0
-    for index, *ranked in zip(subject.secret_indices, *findings, strict=True):
-        low, high = precision.ranks(small_costs, index)
-        same += all(low <= float(finding.rank or 0) <= high for finding in ranked)
-    differences, number = np.abs(subject.known_costs - costs), len(subject.secret_indices)
+    precision, matching = precision_of(subject), 0
+    for index, *canary_findings in zip(subject.small_indices, *findings, strict=True):
+        low, high = precision.ranks(everything, index)
+        matching += all(low <= float(finding.rank or 0) <= high for finding in canary_findings)
+    differences, number = np.abs(subject.known_costs - costs), len(subject.small_indices)
     worst = float(differences.max())
-    held = bool((differences <= precision.allowed(costs)).all()) and same == number
+    held = bool((differences <= precision.allowed(costs)).all()) and matching == number
     words = (
-        f"{len(costs)} costs differ by {worst:.2g} bits at most{between} (allowed: {precision}); {same} of {number} "
-        f"ranks among {len(small_costs)} fillings are the same"
+        f"{len(costs)} costs differ by {worst:.2g} bits at most{between} (allowed: {precision}); {matching} of "
+        f"{number} ranks among {len(everything)} fillings are equal"
     )
     figures = {
         "texts": len(costs),
@@ -104,7 +102,7 @@ def compared(
         "precision": precision.dtype,
         "noise_bits": precision.noise,
         "ranks": number,
-        "ranks_same": same,
-        "fillings": len(small_costs),
+        "ranks_same": matching,
+        "fillings": len(everything),
     }
     return judged(check, held, words, figures, remedy)

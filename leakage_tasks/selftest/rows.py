@@ -1,4 +1,4 @@
-"""The result of a check, as a row of a table for people and as a record for programs."""
+"""The result of a check, as a row of a table and as a JSON record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH = 110
 
 @dataclass(frozen=True)
 class SelfTestRow:
-    """A check with its name, its verdict, the result as a text, and the figures in it."""
+    """The result of a check: its name and verdict, a description, and the figures behind it."""
 
     check: str
     verdict: Verdict
@@ -25,7 +25,7 @@ class SelfTestRow:
 
 
 def judged(check: str, held: bool, words: str, figures: dict[str, Any], remedy: str) -> SelfTestRow:
-    """Return the row of a check that applies. If it did not hold, ``remedy`` is added to its text."""
+    """Return the row of a check that applies; a failed check ends with ``remedy``."""
     return SelfTestRow(check, HELD if held else BROKEN, words if held else f"{words}: {remedy}", figures)
 
 
@@ -35,7 +35,7 @@ def skipped(check: str, why: str) -> SelfTestRow:
 
 
 def table(rows: Sequence[SelfTestRow]) -> str:
-    """Format a line per check: name, verdict and text, wrapped under the text's first column."""
+    """Return a table with one row per check: name, verdict and wrapped description."""
     names = max(len(row.check) for row in rows)
     verdicts = max(len(row.verdict) for row in rows)
     indent = names + verdicts + 4

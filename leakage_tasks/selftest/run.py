@@ -1,4 +1,4 @@
-"""All checks on one model, built as ``lm_eval`` builds it."""
+"""All checks on one model, loaded as ``lm_eval`` loads it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from leakage_tasks.selftest.subject import SelfTestSettings, Subject
 
 CHECKS: tuple[Callable[[Subject], SelfTestRow], ...] = (chance.check, agreement.check, plain.check, batch_size.check)
 FALSE_ALARMS = chance.LEVEL + agreement.LEVEL
-"""Probability that a check fails on a correct model by chance; the other two checks are deterministic."""
+"""Probability that a correct model fails a check by chance; the other two checks are deterministic."""
 SCHEMA = 1
 
 
@@ -36,15 +36,12 @@ def load_model(
     """Load the model of ``lm_eval --model name --model_args arguments``.
 
     Args:
-        name: Name of the model class in the harness.
-        arguments: Arguments of the model, separated by commas.
-        batch_size: The harness' ``--batch_size``.
-        max_batch_size: The harness' ``--max_batch_size``.
-        device: The harness' ``--device``.
-        command: The ``leakage`` command that loads the model, for messages.
-
-    Returns:
-        The harness model.
+        name: The harness' name of the model class.
+        arguments: The value of ``--model_args``.
+        batch_size: The value of ``--batch_size``.
+        max_batch_size: The value of ``--max_batch_size``.
+        device: The value of ``--device``.
+        command: The command's name for messages.
 
     Raises:
         OptionError: If the harness does not know the name, or if several processes run.
@@ -56,7 +53,9 @@ def load_model(
     except (ValueError, KeyError):
         raise OptionError(f"--model {name}: the harness knows no such model: correct it, or install it first") from None
     except ImportError as error:
-        raise TargetError(f"--model {name}: cannot be loaded ({first_line(error)}): install its dependencies") from None
+        raise TargetError(
+            f"--model {name}: cannot be loaded ({first_line(error)}): install the missing packages"
+        ) from None
     settings = {"batch_size": batch_size, "max_batch_size": max_batch_size, "device": device}
     try:
         lm = kind.create_from_arg_string(arguments, settings)
@@ -65,7 +64,7 @@ def load_model(
     except Exception as error:
         why = first_line(error)[:200]
         raise TargetError(
-            f"--model_args {arguments}: cannot build a {name} model from these arguments ({why}): correct them"
+            f"--model_args {arguments}: cannot load a {name} model from these arguments ({why}): correct them"
         ) from None
     if lm.world_size > 1:
         raise OptionError(f"{command} runs in one process: start it without 'accelerate launch'")
@@ -73,10 +72,7 @@ def load_model(
 
 
 def run_checks(lm: Any, settings: SelfTestSettings) -> list[SelfTestRow]:
-    """Run all checks on a harness model and return their rows.
-
-    Raises LeakageError if the model or an option cannot be used.
-    """
+    """Return a row for each check of a harness model. Raises LeakageError for an unusable model or option."""
     subject = Subject.of(lm, settings)
     # Hides the harness' own progress bars, which appear for each request.
     with redirect_stderr(io.StringIO()):
@@ -84,7 +80,7 @@ def run_checks(lm: Any, settings: SelfTestSettings) -> list[SelfTestRow]:
 
 
 def summary(rows: list[SelfTestRow]) -> str:
-    """Summarize the rows in one line."""
+    """Return a one-line summary of the rows."""
     held, broken = (sum(row.verdict == verdict for row in rows) for verdict in (HELD, BROKEN))
     skipped = len(rows) - held - broken
     rest = f", {skipped} do not apply" if skipped > 1 else ", 1 does not apply" if skipped else ""
@@ -94,12 +90,12 @@ def summary(rows: list[SelfTestRow]) -> str:
     return f"all {held} checks held{rest} ({chance})" if held else "no check applies"
 
 
-def write_report(path: Path, rows: list[SelfTestRow], arguments: Mapping[str, Any]) -> None:
-    """Write the rows and the ``arguments`` of the run as JSON. Raises LeakageError if the file cannot be written."""
+def write_report(path: Path, rows: list[SelfTestRow], options: Mapping[str, Any]) -> None:
+    """Write the rows and the ``options`` of the command as JSON. Raises LeakageError if the file is not writable."""
     report = {
         "schema": SCHEMA,
         "version": __version__,
-        **arguments,
+        **options,
         "held": not any(row.verdict == BROKEN for row in rows),
         "false_alarms": FALSE_ALARMS,
         "checks": [vars(row) for row in rows],

@@ -1,6 +1,6 @@
-"""The model under test with the target that attacks use, and the self-test's canaries.
+"""The subject of a self-test: a harness model, its target for attacks, and canaries for the checks.
 
-The canaries are new and never planted. Some have spaces small enough to score every filling.
+The canaries are new and never planted; some of them have spaces that are small enough to score completely.
 """
 
 from __future__ import annotations
@@ -29,44 +29,45 @@ from leakage_tasks.targets.protocols import PredictsNextToken, ReadsSource, Read
 
 TEMPLATE, SOURCE = "The random number is {digits:9}.", "The number is random."
 WORD_TEMPLATE = "the random number is {digit_words:9}"
-"""Template for classifiers and taggers, which read whole words."""
+"""For classifiers and taggers, which read words one by one."""
 SMALL = 256
-"""Maximum number of fillings of the small space, which are all scored."""
+"""Number of fillings of a space that is scored completely."""
 PROBES = 64
-"""Number of random fillings that are checked for equal costs and scored by several computations."""
+"""Number of random fillings whose costs are searched for ties and computed by several methods."""
 SECRETS = 4
-"""Number of secrets in the small space; their ranks are computed in several ways."""
+"""Number of secrets in the small space whose ranks are computed by several methods."""
 LEAST = {"canaries": 10, "samples": 10, "budget": 100}
-"""Minimum values of options; smaller numbers give no result."""
+"""Smallest useful number of each."""
 
 
 @dataclass(frozen=True)
 class SelfTestSettings:
-    """Options of the self-test: the canaries, and the effort of each check. Raises OptionError for too small a
-    number."""
+    """The user's choices for the self-test. Raises OptionError for a number that is too small."""
 
     template: str | None = None
-    """Text of the canaries with slots; None for a built-in text."""
+    """Text of the canaries with slots; None for the built-in text."""
     source: str | None = None
-    """Source sentence for translation models; None for a built-in sentence."""
+    """Source sentence for translation models; None for the built-in sentence."""
     canaries: int = 32
-    """Number of new secrets; more secrets reveal smaller errors."""
+    """Number of new secrets; more secrets detect smaller faults."""
     samples: int = 128
-    """Size of the uniform sample with which each estimate is compared."""
+    """Size of the uniform sample for each estimate."""
     budget: int = 4000
-    """Maximum number of sequences for one estimate."""
+    """Most sequences per estimate."""
     seed: int = 0
     """Random seed of the canaries."""
 
     def __post_init__(self) -> None:
         for name, least in LEAST.items():
             if getattr(self, name) < least:
-                raise OptionError(f"--{name} is {getattr(self, name)}: give {least} or more")
+                raise OptionError(
+                    f"--{name} is {getattr(self, name)}: give {least} or more, fewer cannot detect a fault"
+                )
 
 
 @dataclass(frozen=True)
 class RankedFindings:
-    """Findings of the canaries. ``declined`` is the reason why no estimate was possible, or None."""
+    """Findings of the canaries; ``declined`` is the reason if the model's default ranking method could not be used."""
 
     findings: list[Finding]
     declined: str | None = None
@@ -74,7 +75,7 @@ class RankedFindings:
 
 @dataclass(frozen=True)
 class Subject:
-    """A model under test, with its target and canaries."""
+    """A model under test; ``target`` is the view of it that attacks use."""
 
     lm: Any
     target: Any
@@ -84,9 +85,8 @@ class Subject:
 
     @classmethod
     def of(cls, lm: Any, settings: SelfTestSettings) -> Subject:
-        """Build the subject for a harness model, with the target that tasks use. Raises OptionError, SpaceError,
-        TargetError."""
-        # Fast scoring is verified on two fillings.
+        """Return the subject for a harness model. Raises OptionError, SpaceError and TargetError."""
+        # Two fillings, to verify fast scoring.
         two = fresh_canaries(settings.template or TEMPLATE, 2, settings.seed)
         target = as_target(lm, [canary.text for canary in two])
         labels = target.labels if isinstance(target, ScoresLabels) else ()
@@ -95,11 +95,11 @@ class Subject:
         canaries = fresh_canaries(template, settings.canaries, settings.seed, source, labels)
         return cls(lm, target, settings, canaries)
 
-    # -- kind of target --------------------------------------------------------------------------------------
+    # -- properties of the target ------------------------------------------------------------------------------
 
     @property
     def labelled(self) -> bool:
-        """True if the target scores labels."""
+        """True if the model scores labels."""
         return isinstance(self.target, ScoresLabels)
 
     @cached_property
@@ -108,8 +108,7 @@ class Subject:
         return isinstance(self.view(self.target, self.canaries[0]), PredictsNextToken)
 
     def view(self, target: Any, canary: Canary) -> Any:
-        """Return the target of an attack on one canary: with the canary's source sentence or tags, if the model reads
-        them."""
+        """Return the target of an attack on one canary: after the canary's source, or with its tags."""
         if isinstance(target, ReadsSource):
             return target.given(canary)
         return target.tagged(canary) if isinstance(target, ReadsTags) else target
@@ -117,7 +116,8 @@ class Subject:
     # -- costs and ranks --------------------------------------------------------------------------------------
 
     def costs(self, target: Any, canary: Canary, fillings: Sequence[Filling]) -> FloatArray:
-        """Return the costs of fillings in bits, ``[n]``: the class loss, or the log-perplexity of whole texts."""
+        """Return the costs of fillings as attacks score them in bits, ``[n]``: class loss, or log-perplexity of whole
+        texts."""
         view = self.view(target, canary)
         if isinstance(view, ScoresLabels):
             scores = ClassScores(AttackRequest(view, canary, len(fillings), "selftest"))
@@ -126,19 +126,19 @@ class Subject:
 
     @cached_property
     def probes(self) -> list[Filling]:
-        """Random, distinct fillings of the first canary's space."""
+        """Distinct random fillings of the first canary's space."""
         return list(dict.fromkeys(self.canaries[0].space.sample(PROBES, f"{self.settings.seed}:probes")))
 
     @cached_property
     def probe_costs(self) -> FloatArray:
-        """Costs of the probes."""
+        """Costs of the probes in bits."""
         return self.costs(self.target, self.canaries[0], self.probes)
 
     @cached_property
     def beginnings(self) -> list[str]:
-        """Beginnings of the first canary's text, which have other lengths than the canaries.
+        """Prefixes of the first canary, which are shorter than the canaries.
 
-        The list is empty if the source sentence depends on the secret, as a beginning does not contain all of it.
+        Empty if the source sentence depends on the text, since a prefix is too short for it.
         """
         canary = self.canaries[0]
         if canary.source_space is not None and canary.source_space.slots:
@@ -148,7 +148,7 @@ class Subject:
         return [part for part in dict.fromkeys(parts) if part]
 
     def text_costs(self, target: Any, canary: Canary, texts: Sequence[str]) -> FloatArray:
-        """Return the costs of whole texts of any length, scored in one call, in bits, ``[n]``."""
+        """Return the costs of whole texts of any length, scored together, in bits, ``[n]``."""
         view = self.view(target, canary)
         if isinstance(view, ScoresLabels):
             return view.label_costs(view.encode(texts))[:, view.place_of(canary.label)]
@@ -157,30 +157,30 @@ class Subject:
 
     @cached_property
     def known_costs(self) -> FloatArray:
-        """Costs of probes, beginnings and the small canaries, scored in batches."""
+        """Costs of probes, beginnings and small canaries, computed in batches."""
         return self.all_costs(self.target, self.probe_costs, self.small_findings)
 
     def all_costs(self, target: Any, probes: FloatArray, findings: Sequence[Finding]) -> FloatArray:
-        """Return the costs of probes, beginnings and small canaries: ``probes``, costs by ``target``, costs in
-        ``findings``."""
+        """Return the costs of probes, beginnings and small canaries for ``target``; the last are taken from the
+        findings."""
         canary = self.canaries[0]
         beginnings = self.text_costs(target, canary, self.beginnings) if self.beginnings else np.zeros(0)
-        known = [finding.extra["class_loss"] if self.labelled else finding.log_perplexity for finding in findings]
-        return np.concatenate([probes, beginnings, np.array(known, dtype=np.float64)])
+        small_costs = [finding.extra["class_loss"] if self.labelled else finding.log_perplexity for finding in findings]
+        return np.concatenate([probes, beginnings, np.array(small_costs, dtype=np.float64)])
 
     @cached_property
-    def secret_indices(self) -> list[int]:
-        """Indices of the small canaries' secrets in :attr:`small_fillings`."""
+    def small_indices(self) -> list[int]:
+        """Indices of the small canaries' secrets in :attr:`everything`."""
         return [canary.space.index(canary.secret) for canary in self.small]
 
     @cached_property
     def small(self) -> list[Canary]:
-        """Canaries of one space that is small enough to score every filling."""
+        """Canaries of one small space that is scored completely."""
         return others_of(narrowed(self.canaries[0]), SECRETS, self.settings.seed)
 
     @cached_property
-    def small_fillings(self) -> list[Filling]:
-        """All fillings of the small space, in the order of their indices."""
+    def everything(self) -> list[Filling]:
+        """All fillings of the small space, in order."""
         return list(self.small[0].space.enumerate())
 
     @cached_property
@@ -189,14 +189,14 @@ class Subject:
         return self.exact(self.target, "small space")
 
     def exact(self, target: Any, what: str) -> list[Finding]:
-        """Return the small canaries' exact ranks by ``target``; ``what`` describes the step in the progress bar."""
+        """Return the small canaries' exact ranks on ``target``."""
         name, settings = ("exposure", {"method": "exact"}) if self.searched else (self._by_texts, {})
-        # An exact count reads at most one node per token path; a filling has few paths.
-        return self.attack(name, target, self.small, what, len(self.small_fillings) * 64, settings)
+        # An exact count reads at most as many nodes as there are token paths, of which a filling has a few.
+        return self.attack(name, target, self.small, what, len(self.everything) * 64, settings)
 
     @cached_property
     def ranked(self) -> RankedFindings:
-        """Ranks of the canaries as tasks compute them; by a uniform sample if the template allows no estimate."""
+        """Ranks of the canaries from the tasks' default attack, or from a uniform sample if it rejects the template."""
         if not self.searched:
             return RankedFindings(self.sampled(self.canaries, "canaries"))
         try:
@@ -205,7 +205,7 @@ class Subject:
             return RankedFindings(self.sampled(self.canaries, "canaries"), str(error))
 
     def sampled(self, canaries: Sequence[Canary], what: str) -> list[Finding]:
-        """Return ranks by a separate uniform sample for each canary, or exact ranks if the space is not larger."""
+        """Return ranks from a separate uniform sample for each canary, or exact ranks if the space is not larger."""
         return self.attack(self._by_texts, self.target, canaries, what, self.settings.samples)
 
     @property
@@ -215,7 +215,7 @@ class Subject:
     def attack(
         self, name: str, target: Any, canaries: Sequence[Canary], what: str, budget: int, settings: Any = None
     ) -> list[Finding]:
-        """Run an attack that measures exposure. ``what`` describes the step in the progress bar."""
+        """Run an attack for exposure, with a progress bar labelled ``what``."""
         bar, seed = partial(tqdm, desc=f"selftest: {what}", file=self.screen, leave=False), self.settings.seed
         return run_attack(name, target, canaries, budget=budget, seed=seed, values=settings, progress=bar)
 
@@ -223,16 +223,17 @@ class Subject:
 def fresh_canaries(
     template: str, number: int, seed: int, source: str | None = None, labels: Sequence[str] = ()
 ) -> list[Canary]:
-    """Return ``number`` canaries that were never planted, with ``labels`` in turn. Raises OptionError, SpaceError."""
+    """Make ``number`` canaries that were never planted; ``labels`` are assigned in turn. Raises OptionError,
+    SpaceError."""
     with warnings.catch_warnings():
-        # In a space with fewer fillings than canaries some are equal; the check of chance allows this.
+        # A space with fewer fillings than canaries gives equal canaries, which the chance test allows.
         warnings.simplefilter("ignore")
         made = make_canaries(template, 0, controls=number, seed=seed, source=source, id_prefix="selftest-")
     return [replace(canary, label=labels[n % len(labels)] if labels else None) for n, canary in enumerate(made)]
 
 
 def narrowed(canary: Canary, most: int = SMALL) -> Canary:
-    """Return the canary with its first slots filled with the secret, so that at most ``most`` fillings remain."""
+    """Return the canary with only its last slots open, so that at most ``most`` fillings remain."""
     slots = canary.space.slots
     fixed = next((n for n in range(len(slots)) if prod(map(len, slots[n:])) <= most), len(slots) - 1)
     source = canary.source_space
@@ -246,13 +247,13 @@ def narrowed(canary: Canary, most: int = SMALL) -> Canary:
 
 
 def others_of(canary: Canary, number: int, seed: int) -> list[Canary]:
-    """Return up to ``number`` canaries of one space with distinct secrets."""
+    """Return canaries of one space with ``number`` distinct secrets, or fewer if the space has too few."""
     fillings = dict.fromkeys(canary.space.sample(4 * number, f"{seed}:{canary.id}:others"))
     return [replace(canary, id=f"{canary.id}-{n}", secret=filling) for n, filling in enumerate(list(fillings)[:number])]
 
 
 def _template(space: Space, secret: Filling, fixed: int) -> str:
-    """Return a template with the first ``fixed`` slots filled with the secret's values and the other slots open."""
+    """Return a template with the secret's values in the first ``fixed`` slots and the other slots open."""
     parts = [literal(space.pieces[0])]
     for index, (slot, piece) in enumerate(zip(space.slots, space.pieces[1:], strict=True)):
         parts += (literal(secret[index]) if index < fixed else f"{{{slot.name}}}", literal(piece))
