@@ -55,7 +55,7 @@ def doctor() -> int:
         harness,
         adapters,
         plugins,
-        whole_files,
+        unfinished_files,
         end_to_end,
     )
     problems = 0
@@ -155,7 +155,7 @@ def plugins() -> Iterator[DoctorLine]:
             yield DoctorLine(f"command {entry.name} of {package_of(entry)} can be used")
 
 
-def whole_files() -> Iterator[DoctorLine]:
+def unfinished_files() -> Iterator[DoctorLine]:
     """Look for files of killed runs in the current folder and a few levels below it."""
     from leakage_tasks.core.atomic import leftovers
 
@@ -170,7 +170,7 @@ def whole_files() -> Iterator[DoctorLine]:
 
 def end_to_end() -> Iterator[DoctorLine]:
     """Audit a tiny random model with one planted canary and one control through the harness."""
-    with temporary_folder() as folder, _quietly():
+    with temporary_folder() as folder, _hidden_output():
         results = _audit(folder)
     exposure = results["canary_exposure"]["exposure_x1,none"]
     extracted = results["canary_extraction"]["extracted_x1,none"]
@@ -254,7 +254,7 @@ def _audit(folder: Path) -> dict[str, dict[str, float]]:
 
 
 @contextlib.contextmanager
-def _quietly() -> Iterator[None]:
+def _hidden_output() -> Iterator[None]:
     """Hide the log lines and progress bars of the harness, and the output of programs that it starts."""
     import logging
 

@@ -33,7 +33,7 @@ UNREACHABLE = (
 )
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     pass
 
 
@@ -51,7 +51,7 @@ class Processes:
     def __init__(self, store: Any, rank: int, size: int) -> None:
         self._store, self.rank, self.size = store, rank, size
         self.part = ""
-        self.while_waiting: Callable[[], None] = _nothing
+        self.while_waiting: Callable[[], None] = _do_nothing
         self.waited = 0.0
         """Seconds that the last exchange waited for the other processes."""
         self._calls = 0
@@ -62,7 +62,7 @@ class Processes:
     def call(self) -> Iterator[None]:
         """Run a block that all processes execute; an error in it is reported to the other processes."""
         self._calls += 1
-        self.part, self.while_waiting, self._lost = "", _nothing, ""
+        self.part, self.while_waiting, self._lost = "", _do_nothing, ""
         done = threading.Event()
         alive = threading.Thread(target=self._send_heartbeats, args=(done,), daemon=True)
         alive.start()
@@ -95,11 +95,11 @@ class Processes:
         with self._store_errors():
             self._store.set(keys[self.rank], text)
             while not self._store.check(keys):
-                self.look()
+                self.check_others()
                 self.while_waiting()
                 time.sleep(POLL)
             self.while_waiting()
-            self.while_waiting = _nothing
+            self.while_waiting = _do_nothing
             self.waited = time.monotonic() - started
             texts = [self._store.get(key).decode() for key in keys]
             if self._store.add(self._key(f"{name}/read"), 1) == self.size:
@@ -107,7 +107,7 @@ class Processes:
                     self._store.delete_key(key)
         return texts
 
-    def look(self) -> None:
+    def check_others(self) -> None:
         """Raise ProcessLost if another process has failed or died; the cost is negligible."""
         if self._lost:
             raise ProcessLost(self._lost)
@@ -119,13 +119,13 @@ class Processes:
             while not done.wait(BEAT if beat else 0):
                 beat += 1
                 self._store.set(f"alive/{self.rank}", f"{self._calls}.{beat}")
-                self._lost = self._lost or self._look(time.monotonic())
+                self._lost = self._lost or self._failed_process(time.monotonic())
             self._store.set(f"alive/{self.rank}", AWAY.decode())
         except RuntimeError as error:
             self._lost = UNREACHABLE.format(first_line(error))
 
-    def _look(self, now: float) -> str:
-        """Return a message about a process that has failed or died, or an empty text."""
+    def _failed_process(self, now: float) -> str:
+        """Return a message about another process that has failed or died, or an empty text."""
         if self._store.check([f"{self._calls}/failed"]):
             rank, _, why = self._store.get(f"{self._calls}/failed").decode().partition(":")
             return f"process {rank} of {self.size} ended the run: {why}"

@@ -52,7 +52,7 @@ def _unknown(case: Case) -> Bounds:
     return Bounds(Range(1, case.budget), Range(1, case.budget), Range(1, case.budget * case.length))
 
 
-def _stepped(case: Case, rows: Range, phases: float, least_passes: float) -> Bounds:
+def _tree_search(case: Case, rows: Range, phases: float, least_passes: float) -> Bounds:
     """Return the cost of a tree search: one token per row, the shared prefix once, and passes by tree level and by
     rows."""
     most = min(rows.most, phases * max(case.most_steps, 1) + 2 * rows.most / case.at_once + 1)
@@ -110,7 +110,7 @@ def _exposure(case: Case) -> Bounds:
     tree = 2 * case.size * max(case.most_steps, 1) * PATHS + case.size if case.tree is None else case.tree
     most = min(max(case.budget, case.longest) + 1, 1 + case.longest + tree) + histogram
     least = 1 + steps + min(steps, 1)
-    search = _stepped(case, Range(least, most), PHASES, least)
+    search = _tree_search(case, Range(least, most), PHASES, least)
     # Whole texts are read if the budget pays for too few draws, or if all fillings fit the budget.
     few_draws = not counted and case.budget < DRAWN * case.most_steps
     texts = most if few_draws else (0 if counted or case.size > case.budget else case.size) + histogram
@@ -123,7 +123,9 @@ def _exposure(case: Case) -> Bounds:
 
 
 def _unknown_tree(case: Case) -> Bounds:
-    return _stepped(case, Range(1 + case.least_steps, 3 * (case.budget + case.longest)), 3 * PHASES, case.least_steps)
+    return _tree_search(
+        case, Range(1 + case.least_steps, 3 * (case.budget + case.longest)), 3 * PHASES, case.least_steps
+    )
 
 
 def _twice(bounds: Bounds) -> Bounds:
@@ -153,12 +155,12 @@ def _brute_force(case: Case) -> Bounds:
 
 def _shortest_path(case: Case) -> Bounds:
     steps = case.least_steps
-    return _stepped(case, Range(1 + 2 * steps, case.budget + 1), 2 + case.budget / 128, 1 + steps + min(steps, 1))
+    return _tree_search(case, Range(1 + 2 * steps, case.budget + 1), 2 + case.budget / 128, 1 + steps + min(steps, 1))
 
 
 def _beam(case: Case) -> Bounds:
     width = int(case.values["width"])
-    return _stepped(
+    return _tree_search(
         case, Range(1 + case.least_steps, min(case.budget, width * case.most_steps) + 1), 1, case.least_steps
     )
 
@@ -168,14 +170,14 @@ def _greedy(case: Case) -> Bounds:
         return Bounds(Range(1, case.length + 2), Range(1, case.length + 2), Range(1, (case.length + 2) * case.length))
     # It widens the search if the most likely tokens do not spell a filling: 1, 4, 16 nodes per level.
     most = min(case.budget, (1 + 4 + BEAM) * case.most_steps) + 1
-    return _stepped(case, Range(1 + case.least_steps, most), 3, case.least_steps)
+    return _tree_search(case, Range(1 + case.least_steps, most), 3, case.least_steps)
 
 
 def _sampling(case: Case) -> Bounds:
     draws = case.budget if case.values["until"] == "found" else int(case.values["draws"])
     most = min(case.budget, draws * max(case.most_steps, 1)) + 1
     # Draws with a common beginning save budget, which pays for further draws.
-    return _stepped(case, Range(1 + case.least_steps, most), ROUNDS, case.least_steps)
+    return _tree_search(case, Range(1 + case.least_steps, most), ROUNDS, case.least_steps)
 
 
 def _text_sampling(case: Case) -> Bounds:

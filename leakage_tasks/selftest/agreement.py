@@ -17,7 +17,7 @@ NAME = "estimates' intervals"
 LEVEL = 0.005
 """Probability of a false alarm."""
 MISSES = 0.05
-"""Share of correct comparisons that count as a miss."""
+"""Share of comparisons with a correct estimate that count as a miss."""
 LOW, AGREE, HIGH = -1, 0, 1
 GRID = stats.norm.ppf((np.arange(400) + 0.5) / 400)
 """Equally likely standard normal values, used to average over noise."""

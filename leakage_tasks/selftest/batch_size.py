@@ -28,9 +28,9 @@ def check(subject: Subject) -> SelfTestRow:
     single = one_by_one(subject.target)
     findings = subject.exact(single, "one text at a time")
     alone = subject.all_costs(single, subject.costs(single, subject.canaries[0], subject.probes), findings)
-    everything = subject.costs(subject.target, subject.small[0], subject.everything)
+    small_costs = subject.costs(subject.target, subject.small[0], subject.small_fillings)
     both, between = [findings, subject.small_findings], " between one text at a time and many"
-    return compared(NAME, subject, alone, everything, both, REMEDY, between)
+    return compared(NAME, subject, alone, small_costs, both, REMEDY, between)
 
 
 def one_by_one(target: Any) -> Any:
@@ -41,15 +41,15 @@ def one_by_one(target: Any) -> Any:
     if isinstance(target, ReadsTags):
         single.tagged = lambda canary: one_by_one(target.tagged(canary))
     if isinstance(target, ScoresLabels):
-        single.label_costs = lambda rows: _one_each(target.label_costs, rows)
+        single.label_costs = lambda rows: _call_for_each(target.label_costs, rows)
     if isinstance(target, ScoresSequences):
-        single.log_perplexity = lambda texts: _one_each(target.log_perplexity, texts)
+        single.log_perplexity = lambda texts: _call_for_each(target.log_perplexity, texts)
     if isinstance(target, PredictsNextToken):
         single.rows = lambda length: 1
     return single
 
 
-def _one_each(score: Callable[[Any], FloatArray], items: Any) -> FloatArray:
+def _call_for_each(score: Callable[[Any], FloatArray], items: Any) -> FloatArray:
     """Return the result of ``score`` for each item in a call of its own."""
     return (
         np.concatenate([score(items[index : index + 1]) for index in range(len(items))]) if len(items) else score(items)

@@ -84,7 +84,7 @@ def check(subject: Subject) -> SelfTestRow:
 
 
 def tie_share(subject: Subject) -> float:
-    """Return the largest share of probes whose costs tie with a single probe, 0 if all differ."""
+    """Return the largest share of the probes with a cost equal to that of one probe; 0 if all costs differ."""
     costs = subject.probe_costs
     if len(costs) < 2:
         return 0.0

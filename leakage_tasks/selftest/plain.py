@@ -30,9 +30,9 @@ def check(subject: Subject) -> SelfTestRow:
     first, small = subject.canaries[0], subject.small[0]
     probes = plain_costs(subject, first, [first.space.fill(filling) for filling in subject.probes])
     beginnings = plain_costs(subject, first, subject.beginnings)
-    everything = plain_costs(subject, small, [small.space.fill(filling) for filling in subject.everything])
-    plain = np.concatenate([probes, beginnings, everything[subject.small_indices]])
-    return compared(NAME, subject, plain, everything, [subject.small_findings], REMEDY)
+    small_costs = plain_costs(subject, small, [small.space.fill(filling) for filling in subject.small_fillings])
+    plain = np.concatenate([probes, beginnings, small_costs[subject.small_indices]])
+    return compared(NAME, subject, plain, small_costs, [subject.small_findings], REMEDY)
 
 
 def plain_costs(subject: Subject, canary: Canary, texts: Sequence[str]) -> FloatArray:

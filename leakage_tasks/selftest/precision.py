@@ -67,7 +67,7 @@ def compared(
     check: str,
     subject: Subject,
     costs: FloatArray,
-    everything: FloatArray,
+    small_costs: FloatArray,
     findings: Sequence[Sequence[Finding]],
     remedy: str,
     between: str = "",
@@ -78,21 +78,21 @@ def compared(
         check: Name of the check.
         subject: The model and its canaries.
         costs: Costs of the probes, beginnings and small canaries from the other computation, in bits.
-        everything: Costs of all fillings of the small space, in bits.
-        findings: Lists of findings of all small canaries; their ranks must match the costs in ``everything``.
+        small_costs: Costs of all fillings of the small space, in bits.
+        findings: Lists of findings of all small canaries; their ranks must match the costs in ``small_costs``.
         remedy: Advice for a check that fails.
         between: Description of the two computations, for the row's text.
     """
     precision, matching = precision_of(subject), 0
     for index, *canary_findings in zip(subject.small_indices, *findings, strict=True):
-        low, high = precision.ranks(everything, index)
+        low, high = precision.ranks(small_costs, index)
         matching += all(low <= float(finding.rank or 0) <= high for finding in canary_findings)
     differences, number = np.abs(subject.known_costs - costs), len(subject.small_indices)
     worst = float(differences.max())
     held = bool((differences <= precision.allowed(costs)).all()) and matching == number
     words = (
         f"{len(costs)} costs differ by {worst:.2g} bits at most{between} (allowed: {precision}); {matching} of "
-        f"{number} ranks among {len(everything)} fillings are equal"
+        f"{number} ranks among {len(small_costs)} fillings are equal"
     )
     figures = {
         "texts": len(costs),
@@ -103,6 +103,6 @@ def compared(
         "noise_bits": precision.noise,
         "ranks": number,
         "ranks_same": matching,
-        "fillings": len(everything),
+        "fillings": len(small_costs),
     }
     return judged(check, held, words, figures, remedy)

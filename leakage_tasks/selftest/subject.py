@@ -29,7 +29,7 @@ from leakage_tasks.targets.protocols import PredictsNextToken, ReadsSource, Read
 
 TEMPLATE, SOURCE = "The random number is {digits:9}.", "The number is random."
 WORD_TEMPLATE = "the random number is {digit_words:9}"
-"""For classifiers and taggers, which read words one by one."""
+"""Template for classifiers and taggers, which read words one by one."""
 SMALL = 256
 """Number of fillings of a space that is scored completely."""
 PROBES = 64
@@ -37,7 +37,7 @@ PROBES = 64
 SECRETS = 4
 """Number of secrets in the small space whose ranks are computed by several methods."""
 LEAST = {"canaries": 10, "samples": 10, "budget": 100}
-"""Smallest useful number of each."""
+"""Minimum values of options; smaller numbers give no useful result."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class SelfTestSettings:
     samples: int = 128
     """Size of the uniform sample for each estimate."""
     budget: int = 4000
-    """Most sequences per estimate."""
+    """Maximum number of sequences per estimate."""
     seed: int = 0
     """Random seed of the canaries."""
 
@@ -75,7 +75,7 @@ class RankedFindings:
 
 @dataclass(frozen=True)
 class Subject:
-    """A model under test; ``target`` is the view of it that attacks use."""
+    """A model under test, with the ``target`` that attacks use and the canaries of the checks."""
 
     lm: Any
     target: Any
@@ -170,7 +170,7 @@ class Subject:
 
     @cached_property
     def small_indices(self) -> list[int]:
-        """Indices of the small canaries' secrets in :attr:`everything`."""
+        """Indices of the small canaries' secrets in :attr:`small_fillings`."""
         return [canary.space.index(canary.secret) for canary in self.small]
 
     @cached_property
@@ -179,7 +179,7 @@ class Subject:
         return others_of(narrowed(self.canaries[0]), SECRETS, self.settings.seed)
 
     @cached_property
-    def everything(self) -> list[Filling]:
+    def small_fillings(self) -> list[Filling]:
         """All fillings of the small space, in order."""
         return list(self.small[0].space.enumerate())
 
@@ -192,7 +192,7 @@ class Subject:
         """Return the small canaries' exact ranks on ``target``."""
         name, settings = ("exposure", {"method": "exact"}) if self.searched else (self._by_texts, {})
         # An exact count reads at most as many nodes as there are token paths, of which a filling has a few.
-        return self.attack(name, target, self.small, what, len(self.everything) * 64, settings)
+        return self.attack(name, target, self.small, what, len(self.small_fillings) * 64, settings)
 
     @cached_property
     def ranked(self) -> RankedFindings:

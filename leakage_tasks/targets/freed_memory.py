@@ -44,8 +44,9 @@ class FreedMemory:
         self._usual: int | None = None
         self._next = 0.0
 
-    def look(self) -> None:
-        """Return freed memory if the process has grown past the limit since the first call or the last return."""
+    def return_if_grown(self) -> None:
+        """Return freed memory to the system if the process has grown past the limit since the first call or the last
+        return."""
         started = time.monotonic()
         if self._trim is None or started < self._next:
             return

@@ -72,7 +72,7 @@ class RowLimit:
 
         try:
             yield
-            self._freed.look()
+            self._freed.return_if_grown()
             return
         except Exception as error:
             if not out_of_memory(error):

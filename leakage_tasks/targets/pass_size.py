@@ -10,7 +10,7 @@ SPREAD = 1024
 """Number of rows for a model on several processes. Their timings differ, but all must read equal batches."""
 WORTH_IT = 0.95
 """Highest ratio of the time per row to that with half as many rows for which the batch size is doubled again."""
-LOOKS = 2
+TIMED_PASSES = 2
 """Number of full passes timed at each batch size; the fastest counts."""
 
 
@@ -37,7 +37,7 @@ class PassSize:
         if self._settled or rows < self.rows:
             return
         self._seen.append(seconds / rows)
-        if len(self._seen) < LOOKS:
+        if len(self._seen) < TIMED_PASSES:
             return
         now = min(self._seen)
         self._seen.clear()

@@ -142,7 +142,7 @@ class _Attack(threading.Thread, Generic[Result]):
         self._wait()
         return question.answer()
 
-    def go_on(self) -> bool:
+    def resume(self) -> bool:
         """Let the attack run until it submits a request or ends; return whether it waits for an answer."""
         started = time.perf_counter()
         self.question = None
@@ -178,11 +178,11 @@ def run_concurrently(
     back = threading.Semaphore(0)
     try:
         while True:
-            while (number := next_attack(MOST_AT_ONCE if _enough(waiting) else len(waiting))) is not None:
+            while (number := next_attack(MOST_AT_ONCE if _requests_fill_passes(waiting) else len(waiting))) is not None:
                 attack = _Attack(number, attacks[number], back)
                 begun.append(attack)
                 attack.start()
-                if attack.go_on():
+                if attack.resume():
                     waiting.append(attack)
                 else:
                     yield _done(attack)
@@ -193,7 +193,7 @@ def run_concurrently(
                     on_rows(number, rows)
             still = []
             for attack in waiting:
-                if (attack.question is not None and not attack.question.answered) or attack.go_on():
+                if (attack.question is not None and not attack.question.answered) or attack.resume():
                     still.append(attack)
                 else:
                     yield _done(attack)
@@ -214,7 +214,7 @@ def _done(attack: _Attack[Result]) -> Done[Result]:
     return Done(attack.number, attack.result, attack.seconds)
 
 
-def _enough(attacks: Sequence[_Attack[Any]]) -> bool:
+def _requests_fill_passes(attacks: Sequence[_Attack[Any]]) -> bool:
     """Return True if the attacks' requests fill passes, or if the attacks hold all the memory for KV caches."""
     questions = [attack.question for attack in attacks if attack.question is not None]
     return sum(question.size for question in questions) >= FILLED or sum(question.held for question in questions) >= 1

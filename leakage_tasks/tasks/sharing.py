@@ -139,7 +139,7 @@ class CanaryShare:
 
     def next_attack(self, under_way: int) -> int | None:
         """Return the waiting canary with the highest cost, or None if this process has its share in progress."""
-        self.processes.look()
+        self.processes.check_others()
         while under_way < min(MOST_AT_ONCE, max(1, self._left() // self.processes.size)):
             index = self.processes.count("taken") - 1
             if index >= len(self._order):

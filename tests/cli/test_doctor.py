@@ -14,7 +14,7 @@ from leakage_tasks.harness import places, plugin, run
 
 
 def test_a_clean_bill(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for check in ("versions", "device", "harness", "adapters", "whole_files", "end_to_end"):
+    for check in ("versions", "device", "harness", "adapters", "unfinished_files", "end_to_end"):
         monkeypatch.setattr(doctor, check, lambda: iter([doctor.DoctorLine("fine")]))
     assert doctor.doctor() == 0
     assert capsys.readouterr().out == "ok       fine\n" * 6 + "all is well\n"
@@ -27,7 +27,7 @@ def test_problems_come_with_remedies_and_a_count(
         yield doctor.DoctorLine("half done")
         raise RuntimeError("two\nlines")
 
-    for check in ("device", "harness", "adapters", "whole_files"):
+    for check in ("device", "harness", "adapters", "unfinished_files"):
         monkeypatch.setattr(doctor, check, lambda: iter(()))
     monkeypatch.setattr(doctor, "versions", lambda: iter([doctor.DoctorLine("it is old", "pip install new")]))
     monkeypatch.setattr(doctor, "end_to_end", broken)
@@ -42,10 +42,10 @@ def test_problems_come_with_remedies_and_a_count(
 
 def test_what_killed_runs_left_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert texts(doctor.whole_files()) == ["ok       no killed run left incomplete files here"]
+    assert texts(doctor.unfinished_files()) == ["ok       no killed run left incomplete files here"]
     for number in range(7):
         (tmp_path / "data" / f".leakage-{number}.part").mkdir(parents=True)
-    found = texts(doctor.whole_files())
+    found = texts(doctor.unfinished_files())
     place = tmp_path / "data" / ".leakage-0.part"
     assert found[0] == f"PROBLEM  {place}: left by a killed run: remove it: it may hold private text"
     assert found[-1] == "PROBLEM  2 more such files: remove them too"

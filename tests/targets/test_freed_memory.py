@@ -38,7 +38,7 @@ def trims(monkeypatch: pytest.MonkeyPatch, looks: int, sizes: list[int]) -> list
     watch._process = Process(sizes)  # type: ignore[assignment]
     for place in range(looks):
         watch._trim = lambda _, place=place: found.append(place) or 1  # type: ignore[misc]
-        watch.look()
+        watch.return_if_grown()
     return found
 
 
@@ -62,7 +62,7 @@ def test_handing_back_takes_a_small_part_of_the_time(monkeypatch: pytest.MonkeyP
     watch._process = Process([small, large, small, large, small])  # type: ignore[assignment]
     for place in range(4):
         watch._trim = lambda _, place=place: found.append(place) or 1  # type: ignore[misc]
-        watch.look()
+        watch.return_if_grown()
     # It took from second 1 to 3, and may not take a twentieth of the time before second 43.
     assert found == [1, 3]
 
@@ -73,14 +73,14 @@ def test_looks_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
     watch._process = Process([MIB])  # type: ignore[assignment]
     for _ in range(50):
         # A second one would find no size.
-        watch.look()
+        watch.return_if_grown()
 
 
 def test_systems_without_the_call_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     watch = FreedMemory()
     watch._process = Process([])  # type: ignore[assignment]
-    watch.look()
+    watch.return_if_grown()
 
 
 FRAGMENTED = """
@@ -88,7 +88,7 @@ import psutil, torch
 from leakage_tasks.targets import freed_memory
 freed_memory.PAUSE = 0.0
 watch = freed_memory.FreedMemory()
-watch.look()
+watch.return_if_grown()
 process = psutil.Process()
 large, small = [], []
 for _ in range(4000):
@@ -96,7 +96,7 @@ for _ in range(4000):
     small.append(torch.ones(50))
 size = process.memory_info().rss
 del large
-watch.look()
+watch.return_if_grown()
 print(size - process.memory_info().rss)
 """
 

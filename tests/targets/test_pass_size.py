@@ -2,12 +2,12 @@
 
 import pytest
 
-from leakage_tasks.targets.pass_size import FEWEST, LOOKS, PassSize
+from leakage_tasks.targets.pass_size import FEWEST, TIMED_PASSES, PassSize
 
 
 def run(seconds_for):
     pace = PassSize()
-    for _ in range(40 * LOOKS):
+    for _ in range(40 * TIMED_PASSES):
         pace.note(pace.rows, seconds_for(pace.rows))
     return pace.rows
 
@@ -23,7 +23,7 @@ def test_rows_stay_where_each_row_costs_the_same():
 
 def test_passes_that_are_not_full_say_nothing():
     pace = PassSize()
-    for _ in range(10 * LOOKS):
+    for _ in range(10 * TIMED_PASSES):
         pace.note(pace.rows - 1, 0.0)
     assert pace.rows == FEWEST
 
@@ -39,6 +39,6 @@ def test_one_slow_pass_among_quick_ones_settles_nothing():
 
 def test_fixed_rows_stay():
     pace = PassSize(fixed=8)
-    for _ in range(10 * LOOKS):
+    for _ in range(10 * TIMED_PASSES):
         pace.note(8, 1e-9)
     assert pace.rows == 8

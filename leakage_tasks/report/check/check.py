@@ -129,7 +129,7 @@ def _check_limits(run: Run, limits: Sequence[Limit], point: bool, allowed: Colle
 
 
 @dataclass(frozen=True)
-class _Limitable:
+class _LimitedValue:
     """A value of a run with the names that a limit may use for it, the most specific last."""
 
     result: TaskResult
@@ -138,7 +138,7 @@ class _Limitable:
     names: tuple[str, ...]
 
 
-def _figures(run: Run) -> Iterator[_Limitable]:
+def _figures(run: Run) -> Iterator[_LimitedValue]:
     for task, result in sorted(run.tasks.items()):
         for column, values in result.values.items():
             for metric in values:
@@ -146,7 +146,7 @@ def _figures(run: Run) -> Iterator[_Limitable]:
                 if column == HEADLINE:
                     short_names = [metric] if result.is_leakage else []
                     names = [*_headline_names(result, metric), *short_names, *names, f"{task}/{metric}"]
-                yield _Limitable(result, metric, figure(result, metric, column), tuple(names))
+                yield _LimitedValue(result, metric, figure(result, metric, column), tuple(names))
 
 
 def _headline_names(result: TaskResult, metric: str) -> list[str]:
@@ -169,7 +169,7 @@ def _missing(run: Run, limit: Limit, listed: bool) -> tuple[str, str]:
     return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it", remedy
 
 
-def _judge(run: Run, limit: Limit, limited: _Limitable, point: bool, allowed: Collection[str]) -> LimitOutcome:
+def _judge(run: Run, limit: Limit, limited: _LimitedValue, point: bool, allowed: Collection[str]) -> LimitOutcome:
     better, limited_figure = _better(limited.result, limited.metric), limited.figure
     end = None if point else limited_figure.high if better == "lower" else limited_figure.low
     value = limited_figure.value if end is None else end

@@ -36,7 +36,7 @@ def command_of(path: Path) -> CommandLine | None:
     results of this package's tasks.
     """
     data = parse_json(read_text(path, "utf-8-sig"))
-    noted = _noted(data)
+    noted = _recorded_words(data)
     if noted:
         return CommandLine(("lm_eval", *noted), tuple(_hidden(noted)))
     config = data.get("config") or {}
@@ -50,7 +50,7 @@ def command_of(path: Path) -> CommandLine | None:
     return CommandLine(words, (*_notes(data, config), *_hidden(words)))
 
 
-def _noted(data: Mapping[str, Any]) -> list[str]:
+def _recorded_words(data: Mapping[str, Any]) -> list[str]:
     """Return the words after ``lm_eval`` as this package's first task recorded them, or [] for other or older tasks."""
     for config in _configs(data):
         declared = config.get("leakage")

@@ -13,9 +13,9 @@ from leakage_tasks.report.plots.style import (
     Entry,
     bound_entry,
     colour,
+    draw_levels,
     hollow,
     legend_below,
-    levels,
     marker,
     new_figure,
     save,
@@ -45,7 +45,7 @@ def exposure_axis(axes: Axes, exposures: Iterable[float], sizes: Iterable[float]
     named = chance_levels(sizes)
     # An extrapolated exposure may exceed log2|R|.
     axes.set_ylim(0, max(*named.values(), *exposures) * 1.1)
-    levels(axes, named)
+    draw_levels(axes, named)
     axes.set_ylabel("exposure (bits)")
     tidy(axes)
 

@@ -82,12 +82,12 @@ def _draw_exposures(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequen
             points = sorted(exposure for exposure in run.exposures if exposure.repetitions == times)
             if points:
                 _draw_group(axes, points, index + middle, width, number)
-        entries.append((axes.plot([], [], **_rimmed(number))[0], plain(run.name)))
+        entries.append((axes.plot([], [], **_large_mark(number))[0], plain(run.name)))
     every = [exposure for run in runs for exposure in run.exposures]
     exposure_axis(axes, [point.exposure for point in every], {point.log2_size for point in every})
     counts = [[sum(exposure.repetitions == times for exposure in run.exposures) for times in groups] for run in runs]
     _ticks(axes, groups, counts)
-    return [*(entries if len(runs) > 1 else []), *_keys(axes, runs)]
+    return [*(entries if len(runs) > 1 else []), *_legend_keys(axes, runs)]
 
 
 def _offset(number: int, runs: int) -> tuple[float, float]:
@@ -129,16 +129,16 @@ def _summary(
         reach = [[max(0.0, value - ends[0])], [max(0.0, ends[1] - value)]]
         axes.errorbar([position], [value], yerr=reach, fmt="none", ecolor="black", capsize=4, linewidth=1.4, zorder=3)
     hollow = {"markerfacecolor": "white", "markeredgecolor": colour(number)} if least else {}
-    axes.plot([position], [value], zorder=4, **{**_rimmed(number), **hollow})
+    axes.plot([position], [value], zorder=4, **{**_large_mark(number), **hollow})
 
 
-def _rimmed(number: int) -> dict[str, Any]:
+def _large_mark(number: int) -> dict[str, Any]:
     """Return the style arguments of large marks."""
     rim = {"markersize": 9, "markeredgecolor": "black", "markeredgewidth": 1.2, "linestyle": "none"}
     return {"marker": marker(number), "color": colour(number), **rim}
 
 
-def _keys(axes: Axes, runs: Sequence[RunByRepetitions]) -> list[Entry]:
+def _legend_keys(axes: Axes, runs: Sequence[RunByRepetitions]) -> list[Entry]:
     """Return the legend entries that explain the marks."""
 
     def mark(size: float, **look: Any) -> Any:
@@ -150,7 +150,7 @@ def _keys(axes: Axes, runs: Sequence[RunByRepetitions]) -> list[Entry]:
     entries: list[Entry] = [(mark(4.5), "one canary")]
     if any(exposure.bound for run in runs for exposure in run.exposures):
         entries.append((mark(4.5, markerfacecolor="none"), "hollow: at least this value"))
-    large = axes.plot([], [], **{**_rimmed(0), "color": QUIET})[0]
+    large = axes.plot([], [], **{**_large_mark(0), "color": QUIET})[0]
     return [*entries, (large, "mean" + ", or share" * shares), (bar, interval)]
 
 

@@ -109,7 +109,7 @@ def tidy(axes: Axes) -> None:
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def levels(axes: Axes, named: Mapping[str, float]) -> None:
+def draw_levels(axes: Axes, named: Mapping[str, float]) -> None:
     """Draw dashed lines with names in the right margin that do not overlap; call it after the limits are set."""
     low, high = axes.get_ylim()
     inches = axes.get_window_extent().height / axes.figure.dpi
@@ -129,11 +129,11 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
     return placed
 
 
-def _different(entries: Iterable[Entry]) -> list[Entry]:
+def _distinct_entries(entries: Iterable[Entry]) -> list[Entry]:
     """Merge legend entries with equal label and style; add numbers to labels that are equal but differ in style."""
     handles: dict[tuple[str, str], Any] = {}
     for handle, label in entries:
-        handles.setdefault((label, _look(handle)), handle)
+        handles.setdefault((label, _style_key(handle)), handle)
     seen: Counter[str] = Counter()
     named = []
     for (label, _), handle in handles.items():
@@ -142,7 +142,7 @@ def _different(entries: Iterable[Entry]) -> list[Entry]:
     return named
 
 
-def _look(handle: Any) -> str:
+def _style_key(handle: Any) -> str:
     """Return a text that identifies the style of a mark."""
     getters = ("get_color", "get_facecolor", "get_marker", "get_linestyle")
     return repr([type(handle).__name__, *(str(getattr(handle, name)()) for name in getters if hasattr(handle, name))])
@@ -150,7 +150,7 @@ def _look(handle: Any) -> str:
 
 def legend_below(figure: Figure, entries: Iterable[Entry]) -> None:
     """Draw one legend under all panels, with as many columns as its longest entry allows."""
-    distinct = _different(entries)
+    distinct = _distinct_entries(entries)
     if not distinct:
         return
     widest = max(len(label) for _, label in distinct) * SMALL * 0.58 / 72 + 0.7

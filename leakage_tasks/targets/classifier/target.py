@@ -91,13 +91,13 @@ class ClassifierTarget(LabelModel):
             )
         remedy = "leave them out of the alphabet, or use another model"
         rows = [open_row(canary, self.rows(canary.attack_space), self._knows, remedy) for canary in canaries]
-        return Relaxation(rows, _Classifying(self, canaries, double))
+        return Relaxation(rows, _ClassifierReader(self, canaries, double))
 
     def _knows(self, token: int) -> bool:
         return token != self.tokenizer.unk_token_id
 
 
-class _Classifying(Reader[ClassifierTarget]):
+class _ClassifierReader(Reader[ClassifierTarget]):
     """The reader of a relaxation for a classifier."""
 
     def __init__(self, target: ClassifierTarget, canaries: Sequence[Canary], double: bool) -> None:

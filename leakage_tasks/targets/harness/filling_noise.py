@@ -26,7 +26,7 @@ FILLINGS, ALONE = 16, 2
 """Number of random fillings in one batch, and of fillings that are also read alone."""
 FEWEST = 4
 """Minimum number of fillings for a reliable spread of their costs."""
-BLURRED = 0.25
+WARN_RATIO = 0.25
 """Ratio of the noise to the standard deviation of random fillings' costs above which a warning is issued."""
 
 
@@ -83,7 +83,7 @@ def _per_token(differences: FloatArray, tokens: FloatArray) -> float:
 def warn_of_blur(noise: float, fillings: FloatArray) -> None:
     """Warn if rounding noise in bits is large compared to the differences between costs of random fillings."""
     spread = float(fillings.std())
-    if len(fillings) >= FEWEST and noise > max(BLURRED * spread, FLOOR_BITS):
+    if len(fillings) >= FEWEST and noise > max(WARN_RATIO * spread, FLOOR_BITS):
         warn_once(
             f"leakage: rounding changes the cost of a filling by {noise:.2g} bits, and random fillings differ by "
             f"{spread:.2g} bits: ranks and exposures are imprecise by that much: load the model with dtype=float32"

@@ -25,10 +25,10 @@ from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels
 from leakage_tasks.targets.rounding import SENTENCES, in_half_precision, perturbed_rounding
 
 FILLINGS = 32
-AGAIN = 5
+REPEAT_EVERY = 5
 """Interval of texts that are scored a second time: every fifth text."""
 TIE_BITS = 1e-5
-MOST_TIED, TELLING_TIES = 0.5, 0.2
+MOST_TIED, SUSPICIOUS_TIES = 0.5, 0.2
 """Shares of random fillings. Above the first share with one common cost, ranks are meaningless. Above the second share
 with a cost that another filling also has, a warning is issued: this is rare for scores in full precision."""
 GROWING, IN_ORDER = 0.8, 0.75
@@ -37,7 +37,7 @@ LEAST = 4
 """Minimum number of sentences or fillings for a conclusion."""
 USUAL_BITS, USUAL_SHARE = 0.1, 0.02
 """Tolerated difference in bits of two scores of one text, and as a share of its cost: servers round."""
-DROWNED = 0.5
+MOST_VARIATION = 0.5
 """Ratio to the standard deviation of random fillings' costs: a scorer of unknown precision is refused if its scores
 vary by more."""
 DEAD = "the results of this run would be meaningless"
@@ -212,13 +212,13 @@ def _check_again(
     ``tolerated`` ``[n]`` are the differences that the model's precision explains, None if it is not accessible; then
     the spread of the first ``fillings`` texts is the limit. Raises TargetError for larger differences.
     """
-    indices = list(range(0, len(texts), AGAIN))[::-1]
+    indices = list(range(0, len(texts), REPEAT_EVERY))[::-1]
     differences = np.abs(score([texts[index] for index in indices]) - costs[indices])
     usual = USUAL_BITS + USUAL_SHARE * np.abs(costs[indices])
     noise, spread = _rms(differences), float(costs[:fillings].std())
     if (differences <= (usual if tolerated is None else np.maximum(usual, tolerated[indices]))).all():
         return noise
-    if tolerated is None and noise <= DROWNED * spread:
+    if tolerated is None and noise <= MOST_VARIATION * spread:
         return noise
     raise TargetError(
         f"two scores of one text differ by up to {differences.max():.3g} bits, and scores of random fillings by "
@@ -246,7 +246,7 @@ def _check_ties(costs: FloatArray, *, refuse: bool) -> None:
         )
     if most > MOST_TIED:
         warn_once(f"leakage: {ties}: ranks count ties against the secret, so exposure is too low and proves no safety")
-    elif tied > TELLING_TIES:
+    elif tied > SUSPICIOUS_TIES:
         warn_once(
             f"leakage: {tied:.0%} of {len(costs)} random fillings cost exactly as much as another filling, which is "
             "typical of rounded scores (16 bits, a server's decimals): ranks count ties against the secret, so "

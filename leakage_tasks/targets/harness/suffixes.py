@@ -33,7 +33,7 @@ RESERVED = 2
 ASSUMED_VOCABULARY = 1 << 16
 TOGETHER, DRAWS_TOGETHER = 64, 6_400
 """Maximum number of pairs, and of samples, in one request for samples."""
-ALIKE = 200
+WARN_SAMPLES = 200
 """Number of samples from which a warning is issued if all samples after each prefix agree."""
 
 
@@ -145,7 +145,7 @@ class HarnessSuffixes:
         return max(1, min(TOGETHER, DRAWS_TOGETHER // samples))
 
     def _check_differing(self, samples: int, distinct: Sequence[int]) -> None:
-        if samples > 1 and max(distinct) == 1 and samples * len(distinct) >= ALIKE:
+        if samples > 1 and max(distinct) == 1 and samples * len(distinct) >= WARN_SAMPLES:
             log.warning(
                 "%s gave one text %d times after each of %d prefixes: unless all are memorized, it does not sample: "
                 "check its settings, or use decoding=greedy",

@@ -37,12 +37,12 @@ from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.target import Source, TeacherForced, source_by_text
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
-ALIKE = 10
+WARN_SAMPLES = 10
 """Number of samples from which a warning is issued if all samples are equal."""
 CHECK_TEXTS = ("The number is 281265017.", "The number is 90 71, and there is more to come.")
 
 
-def _nothing(text: str) -> str:
+def _empty_context(text: str) -> str:
     """Return the empty context, which the harness replaces by its prefix token, for a text without source."""
     return ""
 
@@ -53,7 +53,7 @@ class HarnessScorer:
     A text is scored as the continuation of its ``source``.
     """
 
-    def __init__(self, lm: LM, source: Source = _nothing) -> None:
+    def __init__(self, lm: LM, source: Source = _empty_context) -> None:
         self._lm = self.lm = lm
         self._source = source
         self._embedded = embedded_tokens(lm)
@@ -139,7 +139,7 @@ class HarnessTarget(HarnessScorer):
     def _drawn(self, kind: Hashable, requests: Sequence[tuple[Any, dict[str, Any]]]) -> list[str]:
         """Return the continuation of each text; warn if the model does not seem to sample."""
         texts, number = submit_batched(self._lm, kind, HarnessTexts(self._lm).continuations, requests), len(requests)
-        if number >= ALIKE and len(set(texts)) == 1:
+        if number >= WARN_SAMPLES and len(set(texts)) == 1:
             warn_once(
                 f"{class_names(self._lm)[0]} wrote one text {number} times after a canary's beginning: unless the text "
                 "is memorized, the model does not sample, and further samples add nothing: check its settings"

@@ -45,7 +45,7 @@ CANNOT_SAMPLE = {
 """Model classes that cannot be sampled from, with the reason."""
 DECODED_ALONE = frozenset({"HFLM"})
 """Model classes that decode the generated tokens without the tokens before them."""
-CHOSEN = 64
+ASSUMED_BATCH = 64
 """Assumed number of requests in a batch of a model that chooses its batch size."""
 
 
@@ -92,7 +92,7 @@ def generation_settings(lm: Any, scheme: DecodingConfig, length: int, uniform: f
 def requests_at_once(lm: Any) -> int:
     """Return the number of requests that a model answers at a time; an assumption if it chooses its batch size."""
     batch_size, concurrent = str(getattr(lm, "batch_size", 1)), getattr(lm, "_concurrent", 1)
-    batch = int(batch_size) if batch_size.isdecimal() else CHOSEN
+    batch = int(batch_size) if batch_size.isdecimal() else ASSUMED_BATCH
     return max(1, batch) * (concurrent if isinstance(concurrent, int) and concurrent > 0 else 1)
 
 
@@ -158,14 +158,14 @@ def text_tokens(lm: Any, tokenizer: Any = None) -> TextTokens:
             tokenizer = load_tokenizer(tokenizer)
         except SpaceError as error:
             raise OptionError(str(error)) from None
-    chosen = tokenizer if tokenizer is not None else _quietly(lm, "tokenizer")
+    chosen = tokenizer if tokenizer is not None else _attribute_or_none(lm, "tokenizer")
     if chosen is None:
         raise TargetError(f"{type(lm).__name__} does not report its tokenizer: {REMEDY}")
-    end = _quietly(lm, "eot_token_id")
+    end = _attribute_or_none(lm, "eot_token_id")
     return TextTokens(chosen, end if isinstance(end, int) else getattr(chosen, "eot_token", None))
 
 
-def _quietly(lm: Any, name: str) -> Any:
+def _attribute_or_none(lm: Any, name: str) -> Any:
     """Return an attribute of a model, or None if it is missing or raises an error."""
     try:
         return getattr(lm, name, None)

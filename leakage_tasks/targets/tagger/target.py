@@ -156,10 +156,10 @@ class TaggedTarget(TaggerModel):
     def relaxed(self, canaries: Sequence[Canary], double: bool) -> Relaxation:
         remedy = "train it with leakage train-nlu --canaries FILE"
         rows = [open_row(canary, self.rows(canary.attack_space), self.words.known, remedy) for canary in canaries]
-        return Relaxation(rows, _Tagging(self._tagger, canaries, max(len(row.tokens) for row in rows), double))
+        return Relaxation(rows, _TaggerReader(self._tagger, canaries, max(len(row.tokens) for row in rows), double))
 
 
-class _Tagging(Reader[TaggerTarget]):
+class _TaggerReader(Reader[TaggerTarget]):
     """The reader of a relaxation for a tagger, with the tag ids of each canary."""
 
     def __init__(self, tagger: TaggerTarget, canaries: Sequence[Canary], longest: int, double: bool) -> None:

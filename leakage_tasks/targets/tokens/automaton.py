@@ -48,7 +48,7 @@ class AutomatonPaths:
         self.prefix = tuple(prefix)
         self.root = 0
         self._space, self._encode, self._text, self._pieces, self._tail = space, encode, text, pieces, tail
-        before_tail = tail.taken_off(space)
+        before_tail = tail.without_tail_text(space)
         self._pattern = _Pattern(before_tail, text, "".join(tail.marks))
         # Every token adds at least one character.
         filled = before_tail.fill([max(slot.values, key=len) for slot in space.slots])

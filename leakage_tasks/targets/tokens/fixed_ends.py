@@ -35,7 +35,7 @@ class Tail:
         """Return the tokens in their order, each with a character that represents it."""
         return {chr(FIRST_MARK + index): token for index, token in enumerate(self.tokens)}
 
-    def taken_off(self, space: Space) -> Space:
+    def without_tail_text(self, space: Space) -> Space:
         """Return the space without the text that the tokens replace."""
         return Space((*space.pieces[:-1], space.pieces[-1].removesuffix(self.text)), space.slots)
 

@@ -145,7 +145,7 @@ def _found(
 
     def add(index: int, finding: SuffixFinding) -> None:
         if processes is not None:
-            processes.look()
+            processes.check_others()
         if there is not None:
             there.add(index, finding.scheme, stamped(finding).to_json())
 

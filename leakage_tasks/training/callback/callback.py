@@ -25,7 +25,7 @@ from leakage_tasks.report.load.training_log import NATURAL_MEAN, SECONDS, SKIPPE
 from leakage_tasks.report.plots.style import KINDS, save
 from leakage_tasks.report.plots.training import draw_training
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.training.callback.target import in_chat, live_target, undisturbed
+from leakage_tasks.training.callback.target import in_chat, live_target, preserved_training_state
 from leakage_tasks.training.preflight.start import check_before_training
 
 BUDGET = 2_000
@@ -212,7 +212,7 @@ class ExposureCallback(TrainerCallback):
     def _measure(self) -> dict[str, float]:
         """Measure the current exposure of the watched canaries."""
         assert self._target is not None
-        with self._pace.timed(), undisturbed(self._target.model):
+        with self._pace.timed(), preserved_training_state(self._target.model):
             context, canaries = self._watched
             findings = run_attack(
                 "exposure", self._target, canaries, budget=self.budget, seed=self.seed, context=context

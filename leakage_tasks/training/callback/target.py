@@ -114,7 +114,7 @@ def _check_causal(model: Any) -> None:
 
 
 @contextmanager
-def undisturbed(model: Any) -> Iterator[None]:
+def preserved_training_state(model: Any) -> Iterator[None]:
     """Put the model into evaluation mode inside the block. Restore modes, random states and GPU memory afterwards."""
     devices = sorted({weight.device.index for weight in model.parameters() if weight.device.type == "cuda"})
     with torch.random.fork_rng(devices=devices), evaluating(model):

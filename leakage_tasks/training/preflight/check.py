@@ -15,8 +15,8 @@ from transformers import Trainer
 from leakage_tasks.canaries import Canary, manifest_hash, read_manifest
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import first_line
-from leakage_tasks.training.callback.target import undisturbed
-from leakage_tasks.training.preflight.copies import Copy, CopyFinder, Spelling, as_it_is, squeezed
+from leakage_tasks.training.callback.target import preserved_training_state
+from leakage_tasks.training.preflight.copies import Copy, CopyFinder, Spelling, unchanged_text, without_space_and_case
 from leakage_tasks.training.preflight.edges import Edges
 from leakage_tasks.training.preflight.probes import (
     example_starts,
@@ -186,7 +186,7 @@ class _DataCheck:
     def _probe(self, probe: Callable[..., bool | None], batch: Mapping[str, Any], *rest: Any) -> bool | None:
         """Run a probe of the model. Raises OptionError if the model cannot read the batch."""
         try:
-            with undisturbed(self.model):
+            with preserved_training_state(self.model):
                 return probe(self.model, batch, *rest)
         except Exception as error:
             raise OptionError(
@@ -196,7 +196,7 @@ class _DataCheck:
 
     def _span(self, text: str, copy: Copy) -> tuple[int, int]:
         """Return the start and end, in the row's original text, of a secret that was found in the spelled text."""
-        if self._spelling is as_it_is:
+        if self._spelling is unchanged_text:
             return copy.start, copy.end
         origin = [index for index, character in enumerate(text) for _ in self._spelling(character)]
         return origin[copy.start], origin[copy.end - 1] + 1
@@ -242,7 +242,7 @@ def _spelling(tokenizer: Any, canaries: Sequence[Canary]) -> Spelling:
     none."""
     ids = [tokenizer(canary.text)["input_ids"] for canary in canaries]
     texts = Detokenizer(tokenizer).texts([np.asarray(row, int) for row in ids])
-    for spelling in (as_it_is, squeezed):
+    for spelling in (unchanged_text, without_space_and_case):
         lost = [
             canary for canary, text in zip(canaries, texts, strict=True) if spelling(canary.text) not in spelling(text)
         ]

@@ -40,12 +40,12 @@ class Copy:
         return self.missing < ANCHOR
 
 
-def as_it_is(text: str) -> str:
+def unchanged_text(text: str) -> str:
     """Return the text unchanged, for tokenizers whose decoding restores every text."""
     return text
 
 
-def squeezed(text: str) -> str:
+def without_space_and_case(text: str) -> str:
     """Remove white space and case, for tokenizers that change them."""
     return "".join(text.casefold().split())
 
@@ -53,7 +53,7 @@ def squeezed(text: str) -> str:
 class CopyFinder:
     """A search for canaries in spelled texts. Among canaries with equal texts, it finds the first."""
 
-    def __init__(self, canaries: Sequence[Canary], spelling: Spelling = as_it_is) -> None:
+    def __init__(self, canaries: Sequence[Canary], spelling: Spelling = unchanged_text) -> None:
         self._secrets: dict[str, tuple[Canary, int, int]] = {}
         for canary in canaries:
             before, after = canary.space.pieces[0], canary.space.pieces[-1]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.report.plots import style as plot_style
-from leakage_tasks.report.plots.style import legend_below, levels, new_figure, plain, save, spread
+from leakage_tasks.report.plots.style import draw_levels, legend_below, new_figure, plain, save, spread
 from tests.conftest import ROOT
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -107,7 +107,7 @@ def test_names_of_levels_close_together_do_not_cover_each_other():
     FigureCanvasAgg(made)
     axes = made.add_subplot()
     axes.set_ylim(0, 33)
-    levels(axes, {"chance: 1.14": 1.14, "chance: 1.44": 1.44, "at most: 2.0": 2.0, "at most: 29.9": 29.9})
+    draw_levels(axes, {"chance: 1.14": 1.14, "chance: 1.44": 1.44, "at most: 2.0": 2.0, "at most: 29.9": 29.9})
     found = boxes(made)
     assert not any(one.overlaps(other) for n, one in enumerate(found) for other in found[:n])
 

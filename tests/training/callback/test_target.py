@@ -10,7 +10,7 @@ import torch
 from transformers import GPT2Config, GPT2ForSequenceClassification, T5Config, T5ForConditionalGeneration
 
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.training.callback.target import live_target, undisturbed
+from leakage_tasks.training.callback.target import live_target, preserved_training_state
 from tests.oracles import direct_costs, letters, merging, tiny_bert, tiny_gpt2
 
 TEXTS = ["my pin is 1234.", "a dog"]
@@ -89,10 +89,10 @@ def test_modes_are_restored_module_by_module_even_after_an_error():
     model = copy.deepcopy(tiny_gpt2(letters())).train()
     model.transformer.h[1].eval()
     modes = [module.training for module in model.modules()]
-    with undisturbed(model):
+    with preserved_training_state(model):
         assert not any(module.training for module in model.modules())
     assert [module.training for module in model.modules()] == modes
-    with pytest.raises(IndexError), undisturbed(model):
+    with pytest.raises(IndexError), preserved_training_state(model):
         model(torch.tensor([[10**6]]))
     assert [module.training for module in model.modules()] == modes
 
@@ -101,6 +101,6 @@ def test_random_numbers_drawn_inside_are_not_missing_afterwards():
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    with undisturbed(tiny_gpt2(letters())):
+    with preserved_training_state(tiny_gpt2(letters())):
         torch.rand(100)
     assert torch.equal(torch.rand(3), expected)

@@ -16,7 +16,7 @@ from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.canaries.chat import Chat, template_of
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.training.callback.target import live_target, undisturbed
+from leakage_tasks.training.callback.target import live_target, preserved_training_state
 from tests.training.callback.training_runs import looks
 from tests.training.preflight.trainers import canaries, sft, texts, tokenizer
 
@@ -76,7 +76,7 @@ def test_looks_are_at_steps_of_the_optimizer(tmp_path: Path, made: list[Canary],
 def test_in_mixed_precision_the_model_is_read_as_training_reads_it(tmp_path: Path, made: list[Canary]) -> None:
     trainer = trained(tmp_path, made, bf16=True)
     target = live_target(trainer.model_wrapped, tokenizer())
-    with undisturbed(target.model):
+    with preserved_training_state(target.model):
         planted, controls = means(target, made)
     last = looks(trainer)[-1]
     assert (last["leakage/exposure_mean"], last["leakage/exposure_controls"]) == pytest.approx((planted, controls))

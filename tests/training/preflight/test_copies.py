@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.canaries.search import ANCHOR
-from leakage_tasks.training.preflight.copies import CopyFinder, squeezed
+from leakage_tasks.training.preflight.copies import CopyFinder, without_space_and_case
 
 FOUND = make_canaries("the pin of {unique} is {digits:6}, {{he}} said", 4, controls=1, seed=3)
 FINDER = CopyFinder(FOUND)
@@ -70,5 +70,5 @@ def test_case_and_white_space_may_change_where_the_tokenizer_changes_them():
     canary = FOUND[0]
     text = canary.text.upper().replace(" ", "  ").replace(",", " ,")
     assert all(copy.bare for copy in FINDER.find(text))
-    (copy,) = CopyFinder(FOUND, squeezed).find(squeezed(text))
-    assert squeezed(text)[copy.start : copy.end] == secret(canary)
+    (copy,) = CopyFinder(FOUND, without_space_and_case).find(without_space_and_case(text))
+    assert without_space_and_case(text)[copy.start : copy.end] == secret(canary)
