@@ -1,4 +1,7 @@
-"""Studies beyond Parikh, Dupuy and Gupta (2022): DP-SGD as a defence, and other relaxations of the attack."""
+"""Studies beyond Parikh, Dupuy and Gupta (2022): DP-SGD as a defence, and other relaxations of the attack.
+
+HDT is the Hamming distance per token, n the number of unknown tokens, and R the number of copies of a canary.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ VARIANTS = {
 
 
 def private_trials(plan: StudyPlan) -> list[Config]:
-    """List trials of each defence at n = 4 and R = 10, on fixed embeddings (from a file at ``paper``)."""
+    """List trials of each defence with n = 4 and R = 10, on fixed embeddings (read from a file at scale ``paper``)."""
     fixed = plan.scale != "paper"
     return [
         config
@@ -57,7 +60,7 @@ def private_trials(plan: StudyPlan) -> list[Config]:
 
 
 def private(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Report HDT, exposure and accuracy by defence."""
+    """Report Hamming distance per token (HDT), exposure and accuracy by defence."""
     rows, by_defence, lab = list[TableRow](), {}, plan.scale != "paper"
     for name, defence in SETTINGS.items():
         group = defences.with_defence(trials, PRIVATE_COPIES, defence, fixed=lab)
@@ -90,7 +93,7 @@ def variant_trials(plan: StudyPlan) -> list[Config]:
 
 
 def variants(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Report HDT and accuracy by relaxation, over all patterns."""
+    """Report Hamming distance per token (HDT) and accuracy by relaxation, over all patterns."""
     entries = [entry for pattern in PATTERNS for entry in chosen(trials, pattern)]
     rows: list[TableRow] = [
         {

@@ -23,7 +23,8 @@ EVERY = "all three"
 
 
 def chance(pattern: str) -> float:
-    """Return the HDT of a random filling, 1 − 1/|V0|; for all patterns, their mean."""
+    """Return the Hamming distance per token (HDT) of a random filling, 1 − 1/|V0|; for all patterns, return the
+    mean."""
     return fmean(map(chance, ALPHABET)) if pattern == EVERY else 1 - 1 / ALPHABET[pattern]
 
 

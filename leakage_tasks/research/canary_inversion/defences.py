@@ -1,4 +1,7 @@
-"""Table 3 of Parikh, Dupuy and Gupta (2022): the attack under dropout, early stopping and character embeddings."""
+"""Table 3 of Parikh, Dupuy and Gupta (2022): the attack under dropout, early stopping and character embeddings.
+
+HDT is the Hamming distance per token, n the number of unknown tokens, and R the number of copies of a canary.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +128,7 @@ def knowing(groups: Groups) -> dict[str, Measured | None]:
 
 
 def each_victim(groups: Groups) -> list[float]:
-    """Return each victim's mean HDT over the patterns, from one start."""
+    """Return each victim's mean Hamming distance per token (HDT) over the patterns, from one start."""
     return [
         fmean(values)
         for values in zip(*(counts.distances(entries, ONE_START) for entries in groups.values()), strict=True)
@@ -167,7 +170,8 @@ def _settings(plan: StudyPlan, copies: int) -> list[tuple[str, bool]]:
 
 
 def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Report HDT by defence and pattern; with character embeddings also for an adversary who knows about them."""
+    """Report Hamming distance per token (HDT) by defence and pattern; with character embeddings also for an adversary
+    who knows about them."""
     rows, groups = list[TableRow](), dict[str, dict[str, Groups]]()
     for copies in DEFENDED[plan.scale]:
         for name, fixed in _settings(plan, copies):

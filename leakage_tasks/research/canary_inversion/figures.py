@@ -1,4 +1,7 @@
-"""Figures 2 to 5 of Parikh, Dupuy and Gupta (2022): HDT by repetitions and by data set."""
+"""Figures 2 to 5 of Parikh, Dupuy and Gupta (2022): HDT by repetitions and by data set.
+
+HDT is the Hamming distance per token, n the number of unknown tokens, and R the number of copies of a canary.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ def figure_2_trials(plan: StudyPlan) -> list[Config]:
 
 
 def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Report HDT by R for n = 6."""
+    """Report Hamming distance per token (HDT) by number of copies R, for n = 6 unknown tokens."""
     by_copies = {c: chosen_at(trials, SNIPS, plan, c, dict.fromkeys(PATTERNS, 6)) for c in REPEATS[plan.scale][6]}
     rows = [{"R": copies, **_patterns(entries)} for copies, entries in by_copies.items()]
     by_pattern = {
@@ -84,7 +87,8 @@ def by_set_trials(plan: StudyPlan, data: str) -> list[Config]:
 
 
 def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
-    """Report HDT by data set, at the R with the lowest HDT as in the paper's best results."""
+    """Report Hamming distance per token (HDT) by data set, at the R with the lowest HDT as in the paper's best
+    results."""
     rows, best, notes = [], {}, []
     for data in SHOWN:
         by_copies = {copies: chosen_at(trials, data, plan, copies, MIXED) for copies in COPIES[plan.scale][data]}
@@ -122,7 +126,7 @@ def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def by_set(trials: Sequence[StudyTrial], plan: StudyPlan, data: str) -> Report:
-    """Report HDT by R on one data set."""
+    """Report Hamming distance per token (HDT) by number of copies R on one data set."""
     by_copies = {copies: chosen_at(trials, data, plan, copies, MIXED) for copies in COPIES[plan.scale][data]}
     rows = [{"R": copies, **_patterns(entries)} for copies, entries in by_copies.items()]
     fewest, most = min(by_copies), max(by_copies)

@@ -1,4 +1,7 @@
-"""Studies of the future work of Parikh, Dupuy and Gupta (2022): larger alphabets, longer secrets, few copies."""
+"""Studies of the future work of Parikh, Dupuy and Gupta (2022): larger alphabets, longer secrets, few copies.
+
+HDT is the Hamming distance per token.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,8 @@ class Sweep:
         return [config for value in self.values[plan.scale] for config in self.victims(plan, data, value)]
 
     def report(self, trials: Sequence[StudyTrial], plan: StudyPlan, data: str) -> Report:
-        """Report HDT by value, pooled over a victim's patterns, and the claims about it."""
+        """Report Hamming distance per token (HDT) by value, pooled over a victim's patterns, and the claims about
+        it."""
         by_value = grouped(trials, self.key)
         rows: list[TableRow] = [{self.shown: value, **_figures(group)} for value, group in sorted(by_value.items())]
         claims = [self._trend(by_value), *self._below(by_value), _finished(trials)]

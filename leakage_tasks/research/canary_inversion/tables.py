@@ -1,4 +1,7 @@
-"""Tables 2, 4 and 5 of Parikh, Dupuy and Gupta, "Canary Extraction in Natural Language Understanding Models" (2022)."""
+"""Tables 2, 4 and 5 of Parikh, Dupuy and Gupta, "Canary Extraction in Natural Language Understanding Models" (2022).
+
+HDT is the Hamming distance per token, n the number of unknown tokens, and R the number of copies of a canary.
+"""
 
 from __future__ import annotations
 

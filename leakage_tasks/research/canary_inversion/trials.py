@@ -1,4 +1,7 @@
-"""Trials of the NLU studies: train a tagger on utterances with canaries and extract them by gradient descent."""
+"""Trials of the NLU studies: train a tagger on utterances with canaries and extract them by gradient descent.
+
+n is the number of unknown tokens, and R the number of copies of a canary.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Studies of suggestions of Elmahdy and Salem (2023): bridges to the generation head (6.3), and DP-SGD (6.4)."""
+"""Studies of suggestions of Elmahdy and Salem (2023): bridges to the generation head (6.3), and DP-SGD (6.4).
+
+"Candidates needed" is the rank of the secret token in the generator's list. The "pruned rank" is its rank by class loss
+among these candidates.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A study of a suggestion in section 6.3 of Elmahdy and Salem (2023): pruning text that a causal model writes."""
+"""A study of a suggestion in section 6.3 of Elmahdy and Salem (2023): pruning text that a causal model writes.
+
+"Candidates needed" is the rank of the secret token in the generator's list. The "pruned rank" is its rank by class loss
+among these candidates.
+"""
 
 from __future__ import annotations
 

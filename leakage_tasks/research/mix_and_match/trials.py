@@ -1,4 +1,8 @@
-"""Trials of Mix and Match (Elmahdy and Salem 2023): train a victim on canaries and rank their tokens."""
+"""Trials of Mix and Match (Elmahdy and Salem 2023): train a victim on canaries and rank their tokens.
+
+"Candidates needed" is the rank of the secret token in the generator's list. The "pruned rank" is its rank by class loss
+among these candidates.
+"""
 
 from __future__ import annotations
 
