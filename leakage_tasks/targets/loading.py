@@ -35,7 +35,7 @@ class ModelSource:
     """Precision of the computation; ``auto`` is the precision of the saved weights."""
     device: torch.device | str = "cpu"
     batch_size: int | None = None
-    """Texts of full length in one batch; None lets the target choose."""
+    """Number of texts of full length in one batch; None lets the target choose."""
     max_batch_size: int | None = None
     """Upper limit of ``batch_size``, also if the target chooses it; None for no limit."""
     config: Any = field(init=False)
@@ -132,7 +132,7 @@ class ModelSource:
 
 
 def is_positive_integer(value: Any) -> bool:
-    """Return whether a value given by the user is a whole number from 1."""
+    """Return True if a value given by the user is a whole number from 1."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 

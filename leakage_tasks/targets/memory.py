@@ -44,7 +44,7 @@ def activation_bytes(config: Any, length: int) -> int:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception means that a device or the machine has no memory left."""
+    """Return True if an exception means that a device or the machine has no memory left."""
     from accelerate.utils.memory import should_reduce_batch_size
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):

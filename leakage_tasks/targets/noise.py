@@ -58,10 +58,10 @@ class Noise:
         return max(FLOOR_BITS, FACTOR_ONE * self.of(tokens))
 
     def agrees(self, costs: FloatArray, plain: FloatArray, tokens: Sequence[int]) -> bool:
-        """Return whether ``costs`` and ``plain``, in bits ``[n]``, differ by rounding alone.
+        """Return True if ``costs`` and ``plain``, in bits ``[n]``, differ by rounding alone.
 
-        ``tokens`` ``[n]`` are the numbers of tokens of the texts. The difference of each text may be
-        :data:`FACTOR_ONE` times its noise, and the mean difference must be 0 within the bounds of :data:`BIAS`.
+        ``tokens`` ``[n]`` are the numbers of tokens of the texts. The difference of each text may be :data:`FACTOR_ONE`
+        times its noise, and the mean difference must be 0 within the bounds of :data:`BIAS`.
         """
         difference = np.asarray(costs) - np.asarray(plain)
         small = np.abs(difference) <= FLOOR_BITS
@@ -78,7 +78,7 @@ NO_NOISE = Noise()
 
 
 def agree(target: Any, costs: FloatArray, plain: FloatArray, tokens: Sequence[int]) -> bool:
-    """Return whether costs of texts, in bits ``[n]``, differ from ``plain`` ones by rounding alone.
+    """Return True if costs of texts, in bits ``[n]``, differ from ``plain`` ones by rounding alone.
 
     The target's noise is measured only if costs differ by more than :data:`FLOOR_BITS`.
     """

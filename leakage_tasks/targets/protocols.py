@@ -119,16 +119,17 @@ class Paths(Protocol):
         """Return the state after each column's token, −1 if it cannot follow; shape ``[n, A]``."""
 
     def ends(self, states: IntArray) -> BoolArray:
-        """Return whether a filled text may end in each state."""
+        """Return an array that is True for each state in which a filled text may end."""
 
     def goes_on(self, states: IntArray) -> BoolArray:
-        """Return whether any token may follow each state."""
+        """Return an array that is True for each state that a token may follow."""
 
     def to_come(self, states: IntArray) -> IntArray:
         """Return the maximum remaining length of a path after each state ``[n]``, in tokens or characters."""
 
     def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
-        """Return, for each path ``[n, d]`` and its end state ``[n]``, the fillings whose canonical tokens it is."""
+        """Return, for each path ``[n, d]`` and its end state ``[n]``, the fillings whose canonical tokenization is this
+        path."""
 
     def count(self, states: IntArray, paths: IntArray) -> IntArray:
         """Return the number of fillings of each path, shape ``[n]``: the lengths of :meth:`fillings`' lists."""

@@ -41,11 +41,12 @@ SAME_NATS = 1e-4
 """Tolerated difference of two log-probabilities of one token, in nats."""
 
 Read = Callable[[Tensor, int], Tensor]
-"""A plain pass: logits ``[n, k, V]`` in float32 after the last k tokens of rows ``[n, length]``."""
+"""A function that runs a plain pass: logits ``[n, k, V]`` in float32 after the last k tokens of rows ``[n,
+length]``."""
 
 
 def explains(noise: Noise, fast: Sequence[Tensor], plain: Sequence[Tensor]) -> bool:
-    """Return whether logits ``[n, …, V]`` of fast passes differ from plain ones by rounding alone.
+    """Return True if logits ``[n, …, V]`` of fast passes differ from plain ones by rounding alone.
 
     The root mean square over all rows may be :data:`FACTOR` times the noise of a token, that of one row
     :data:`FACTOR_ONE` times, and the mean over rows must be 0 within the bounds of :data:`BIAS`.
@@ -140,7 +141,7 @@ def perturbed_rounding(module: Any) -> Iterator[int]:
 
 
 def in_half_precision(model: Any, autocast: Any = None) -> bool:
-    """Return whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``.
+    """Return True if a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``.
 
     Weights stored in few bits and unpacked for the computation count with the precision of the computation.
     """

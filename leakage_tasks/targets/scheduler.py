@@ -143,7 +143,7 @@ class _Attack(threading.Thread, Generic[Result]):
         return question.answer()
 
     def resume(self) -> bool:
-        """Let the attack run until it submits a request or ends; return whether it waits for an answer."""
+        """Let the attack run until it submits a request or ends. Return True if it waits for an answer."""
         started = time.perf_counter()
         self.question = None
         self._turn.release()

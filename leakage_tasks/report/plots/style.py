@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS = (".png", ".svg")
-"""File name endings of pictures."""
+"""File name extensions of plots."""
 Entry = tuple[Any, str]
 """A legend entry: one artist or several drawn over each other, and the label."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")

@@ -68,7 +68,7 @@ DEFENDED: Mapping[Scale, Sequence[int]] = {"smoke": (500,), "small": (10, 500), 
 
 
 def defended(plan: StudyPlan, copies: int, defence: Config, *, fixed: bool) -> list[Config]:
-    """List victims with ``defence`` at n = 4, on learnt embeddings or on fixed, artificial ones."""
+    """List the trials of victims with ``defence`` at n = 4, on learnt embeddings or on fixed, artificial embeddings."""
     if not defence and not fixed:
         return undefended(plan, 4, copies)
     attacks = ["published", ONE_START, *(["adaptive"] if defence.get("characters") else [])]

@@ -50,7 +50,7 @@ REPEATS: Mapping[Scale, Mapping[int, Sequence[int]]] = {
 
 
 def by_length(plan: StudyPlan, most: int) -> list[Config]:
-    """List victims without defences, for each n and each R up to ``most``."""
+    """List the trials of victims without defences, for each n and each R up to ``most``."""
     return [
         config
         for unknown, repeats in REPEATS[plan.scale].items()
@@ -61,7 +61,7 @@ def by_length(plan: StudyPlan, most: int) -> list[Config]:
 
 
 def undefended(plan: StudyPlan, unknown: int, copies: int) -> list[Config]:
-    """List victims without defences. The shortest canaries are also attacked in embedding space."""
+    """List the trials of victims without defences. The shortest canaries are also attacked in embedding space."""
     attacks = ["published", ONE_START, *(["embedding"] if unknown == LENGTHS[0] else [])]
     return victims(plan, dict.fromkeys(PATTERNS, unknown), copies, attacks=attacks)
 

@@ -121,7 +121,7 @@ def _step(title: str) -> None:
 
 
 def _on_screen() -> bool:
-    """Return whether standard error is a terminal: elsewhere, the epoch lines show progress."""
+    """Return True if standard error is a terminal: elsewhere, the epoch lines show progress."""
     return sys.stderr.isatty()
 
 

@@ -35,7 +35,7 @@ BEAM: Mapping[Scale, int] = {"smoke": 4, "small": 10, "paper": 100}
 
 
 def positions_trials(plan: StudyPlan) -> list[Config]:
-    """List one victim per seed, with a canary for each position and number of unknown tokens."""
+    """List one trial per seed: a victim with a canary for each position and number of unknown tokens."""
     ground = at_scale(plan.scale, SMALL, PAPER_REDDIT)
     common = {"ground": ground.config(), "data": fingerprint(ground), "copies": ground.copies(100)}
     search = {"shortlist": SHORTLIST[plan.scale], "beam": BEAM[plan.scale]}

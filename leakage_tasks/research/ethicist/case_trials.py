@@ -25,7 +25,7 @@ RIGHT, WRONG = "1", "0"
 
 
 def case_trials(plan: StudyPlan) -> list[Config]:
-    """List the main model with Ethicist's prompt, a config per seed.
+    """List one trial per seed, of the main model with Ethicist's prompt.
 
     Texts are included only if the plan reveals them.
     """

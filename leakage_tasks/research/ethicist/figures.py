@@ -167,13 +167,13 @@ def plot_lines(
 
 
 main_trials = partial(each_seed, makers=(untuned, tuned))
-"""List the main model with and without Ethicist's prompt."""
+"""List trials of the main model with and without Ethicist's prompt."""
 prefix_trials = partial(each_seed, makers=[partial(shortened, with_prompt=prompt) for prompt in (False, True)])
-"""List the main model with and without Ethicist's prompt, after prefixes of several lengths."""
+"""List trials of the main model with and without Ethicist's prompt, after prefixes of several lengths."""
 
 
 def size_trials(plan: StudyPlan) -> list[Config]:
-    """List models of all sizes, with and without Ethicist's prompt."""
+    """List trials of models of all sizes, with and without Ethicist's prompt."""
     pairs = product(ground_at(plan.scale).sizes, (False, True))
     return each_seed(plan, [partial(of_size, size=size, with_prompt=prompt) for size, prompt in pairs])
 

@@ -26,7 +26,8 @@ TRANSFERRED = (AS_IS, LINEAR, NEAREST)
 
 
 def prefix_trials(plan: StudyPlan) -> list[Config]:
-    """List the main model, with and without a prompt, after the benchmark's prefixes and after random ones."""
+    """List trials of the main model, with and without a prompt, after the benchmark's prefixes and after random
+    ones."""
     size = ground_at(plan.scale).main
     return [
         {**_config(plan, seed, size, prompt), "prefixes": prefixes}
@@ -37,7 +38,8 @@ def prefix_trials(plan: StudyPlan) -> list[Config]:
 
 
 def transfer_trials(plan: StudyPlan) -> list[Config]:
-    """List larger models and one of the smallest model's width, without a prompt and with each kind of prompt."""
+    """List trials of the larger models, and of a model of the smallest model's width, without a prompt and with each
+    kind of prompt."""
     victims = family(plan)
     source, *targets = victims
     return [

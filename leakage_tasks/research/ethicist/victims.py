@@ -41,7 +41,8 @@ class Pairs:
 
 
 def pairs_of(config: Config, shared: Path) -> Pairs:
-    """Return the split, identical for all seeds. Raises LeakageError if the public pairs are missing."""
+    """Return the split of the pairs, which is identical for all seeds. Raises LeakageError if the public pairs are
+    missing."""
     from leakage_tasks.pairs.source import Source, read_pairs
 
     victim = config["victim"]

@@ -36,7 +36,7 @@ BEST = (1, 10, 100)
 
 
 def bridge_trials(plan: StudyPlan) -> list[Config]:
-    """List victims without DP-SGD, with every bridge."""
+    """List trials of victims without DP-SGD, with every bridge."""
     return extended(plan)
 
 

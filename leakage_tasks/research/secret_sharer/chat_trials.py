@@ -15,7 +15,7 @@ CHARACTERS = {"smoke": 3_000, "small": 40_000}
 
 
 def chat_trials(plan: StudyPlan) -> list[Config]:
-    """List one model per person; each seed uses another person's messages."""
+    """List one trial per person; each seed uses another person's messages."""
     ground, smoke = mails.EXPERIMENTS[plan.scale], plan.scale == "smoke"
     common = {"ground": asdict(ground), "text": "help" if smoke else "chats", "characters": CHARACTERS[plan.scale]}
     return [{**common, "seed": seed} for seed in plan.seeds(1 if smoke else 3)]

@@ -43,12 +43,13 @@ _PRIVATE: Mapping[Scale, PrivateExperiment] = {
 
 
 def undefended(plan: StudyPlan) -> list[Config]:
-    """List models trained without defence, measured as they are and with rounded weights."""
+    """List trials of models without a defence, measured as they are and with rounded weights."""
     return _configs(plan, "none", recipe=_usual(plan), levels=list(LEVELS[plan.scale]))
 
 
 def sanitized(plan: StudyPlan) -> list[Config]:
-    """List models trained on the output of ``leakage sanitize``, which drops at most a tenth of the samples."""
+    """List trials of models trained on the output of ``leakage sanitize``, which drops at most a tenth of the
+    samples."""
     epochs = 1 if plan.scale == "smoke" else 20
     return _configs(plan, "sanitization", recipe=_usual(plan), drop=DROP, sanitize_epochs=epochs)
 
@@ -60,14 +61,14 @@ def _usual(plan: StudyPlan) -> Config:
 
 
 def private(plan: StudyPlan, optimizer: str, epsilon: float | None) -> list[Config]:
-    """List LSTMs trained with DP-SGD at ``epsilon``; with None gradients are only clipped."""
+    """List trials of LSTMs trained with DP-SGD at ``epsilon``; with None gradients are only clipped."""
     experiment = _PRIVATE[plan.scale]
     options = {"optimizer": optimizer, "learning_rate": {"rmsprop": 2e-3, "sgd": 1.0}[optimizer], "epsilon": epsilon}
     return _configs(plan, "dp-sgd", characters=experiment.characters, private=asdict(experiment), **options)
 
 
 def not_private(plan: StudyPlan, optimizer: str) -> list[Config]:
-    """List LSTMs with as many units, trained on this text without DP-SGD."""
+    """List trials of LSTMs with the same number of units, trained on this text without DP-SGD."""
     experiment, ground = _PRIVATE[plan.scale], EXPERIMENTS[plan.scale]
     recipe = ground.recipe(
         architecture="lstm-1x320" if experiment.layers == 1 else "lstm-2x200",

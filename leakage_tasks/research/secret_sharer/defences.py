@@ -21,7 +21,7 @@ FEWER = (0.65, 89.0, 2e8)
 
 
 def table_7_trials(plan: StudyPlan) -> list[Config]:
-    """List RMSProp at each ε, SGD with clipping only, and both without DP-SGD."""
+    """List trials of RMSProp at each ε, of SGD with clipping only, and of both without DP-SGD."""
     epsilons = {"smoke": FEWER[1:2], "small": FEWER, "paper": tuple(RMSPROP)}[plan.scale]
     with_noise = [config for epsilon in epsilons for config in private(plan, "rmsprop", epsilon)]
     return [*with_noise, *private(plan, "sgd", None), *not_private(plan, "sgd"), *not_private(plan, "rmsprop")]
@@ -105,7 +105,7 @@ def quantization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def sanitization_trials(plan: StudyPlan) -> list[Config]:
-    """List models trained on the remaining samples, and on all samples."""
+    """List trials of models trained on the remaining samples, and on all samples."""
     return [*sanitized(plan), *undefended(plan)]
 
 

@@ -73,7 +73,7 @@ EXPERIMENTS: Mapping[Scale, MailExperiment] = {
 
 
 def trials(plan: StudyPlan) -> list[Config]:
-    """List one model per sender and seed. Raises LeakageError if the user's mails are missing or not UTF-8."""
+    """List one trial per sender and seed. Raises LeakageError if the user's mails are missing or not UTF-8."""
     ground = EXPERIMENTS[plan.scale]
     senders: list[Config] = [{"sender": index} for index in range(ground.senders)] or [
         {"sender": index, "sha256": _digest(path)} for index, path in enumerate(_own_mails())

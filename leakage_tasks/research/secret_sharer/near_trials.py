@@ -25,7 +25,7 @@ WORDS_OF = 100_000
 
 
 def near_trials(plan: StudyPlan) -> list[Config]:
-    """List a model per way of ranking and seed, on common texts."""
+    """List one trial per ranking method and seed; all methods use equal texts."""
     # Names are private there: an edit of that module would invalidate its stored results.
     common = {"changed": CHANGED, "near": NEAR}
     return [{**config, **common, "way": way} for way in WAYS for config in usual.sanitized(plan)]

@@ -66,7 +66,7 @@ COUNTS: dict[Scale, tuple[Sequence[int], Sequence[int]]] = {
 
 
 def table_1_trials(plan: StudyPlan) -> list[Config]:
-    """List the nine architectures and a transformer; at ``smoke`` only two."""
+    """List trials of the nine architectures and a transformer; at ``smoke`` only two."""
     names = [*TABLE_1, OURS] if plan.scale != "smoke" else ["gru-1x370", "cnn-4x122"]
     return configs(
         plan, [{"recipe": {"architecture": name, **_windows(name, plan)}} for name in names], watch=Watch(BOTH)
@@ -107,7 +107,7 @@ def table_1(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def table_2_trials(plan: StudyPlan) -> list[Config]:
-    """List LSTMs of two layers by batch size and units."""
+    """List trials of LSTMs with two layers by batch size and units."""
     sizes, units = SIZES[plan.scale]
     recipes = [{"batch_size": size, "units": width} for size in sizes for width in units]
     return configs(plan, [{"recipe": recipe} for recipe in recipes], watch=Watch(BOTH))
@@ -136,7 +136,7 @@ def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def table_3_trials(plan: StudyPlan) -> list[Config]:
-    """List one model for the attackers of the first four rows, and one for each of the other formats."""
+    """List one trial for the attackers of the first four rows, and one trial for each of the other formats."""
     early, late = EPOCHS[plan.scale]
     known: dict[str, list[str | None]] = {}
     for template, part, _ in FORMATS.values():

@@ -69,7 +69,8 @@ def sign_test(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
 
 
 def optimizer_trials(plan: StudyPlan) -> list[Config]:
-    """List six optimizers with shuffled batches, and bagging with the default optimizer, measured after every epoch."""
+    """List trials of six optimizers with shuffled batches, and bagging with the default optimizer, measured after every
+    epoch."""
     names = OPTIMIZERS if plan.scale != "smoke" else OPTIMIZERS[:2]
     kinds = [{"optimizer": name} for name in names] + [{"batches": kind} for kind in BATCHES[1:]]
     return configs(plan, [{"recipe": kind} for kind in kinds], watch=Watch((), ("exposure",), (0,)))
@@ -146,7 +147,7 @@ def _regularization(config: Config) -> str:
 
 
 def word_trials(plan: StudyPlan) -> list[Config]:
-    """List models of one number as characters, as words of one digit, and in English."""
+    """List trials with one number as characters, as words of one digit, and in English."""
     variants = [{"template": template, "units": units} for units, template in FORMATS.values()]
     return configs(plan, variants, watch=Watch(BOTH))
 

@@ -144,7 +144,7 @@ def fingerprint(ground: TranslationExperiment) -> str:
 
 
 def trials(plan: StudyPlan) -> list[Config]:
-    """List one model per seed, with secrets of every kind and number of copies."""
+    """List one trial per seed, with secrets of every kind and number of copies."""
     ground = EXPERIMENTS[plan.scale]
     return [{"ground": asdict(ground), "data": fingerprint(ground), "seed": seed} for seed in plan.seeds(ground.seeds)]
 

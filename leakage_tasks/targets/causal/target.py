@@ -35,11 +35,11 @@ class CausalTarget(CausalReader):
 
     Implements ``ScoresSequences`` and ``PredictsNextToken``. Log-perplexity is conditioned on one prefix token (the
     harness's own: BOS, else EOS), never on special tokens that the tokenizer would add; the prefix token is not
-    repeated if a text begins with it. Tokens that straddle template and secret belong to the path of the filling and
-    are scored in full.
+    repeated if a text begins with it. A token with characters of both template and secret belongs to the path of the
+    filling and is scored in full.
 
-    Costs are computed in float32 for any precision of the model. ``settings`` are the
-    arguments of :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
+    Costs are computed in float32 for any precision of the model. ``settings`` are the arguments of
+    :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, prefix_token: int | None = None, **settings: Any) -> None:

@@ -156,7 +156,7 @@ def _check_labels(labels: Sequence[str], config: Any) -> None:
 
 
 def _reads_token_types(model: Any, tokenizer: Any) -> bool:
-    """Return whether the model was trained on the tokenizer's token types, which must all be 0 for a single text."""
+    """Return True if the model was trained on the tokenizer's token types, which must all be 0 for a single text."""
     types = tokenizer(["a"]).get("token_type_ids", [[]])[0]
     if any(types):
         raise TargetError(

@@ -10,7 +10,7 @@ from leakage_tasks.harness.api import LM
 
 
 def has_template(lm: LM) -> bool:
-    """Return whether the model's tokenizer has a chat template."""
+    """Return True if the model's tokenizer has a chat template."""
     return bool(getattr(getattr(lm, "tokenizer", None), "chat_template", None))
 
 

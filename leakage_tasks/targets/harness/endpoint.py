@@ -29,7 +29,7 @@ INSTEAD = "serve the model for --model local-completions, or use --model hf"
 
 
 def takes_messages_alone(lm: LM) -> bool:
-    """Return whether a harness model receives messages instead of text."""
+    """Return True if a harness model receives messages instead of text."""
     return bool(MESSAGES_ALONE.intersection(class_names(lm)))
 
 

@@ -38,7 +38,7 @@ def in_forward_pass(error: BaseException) -> bool:
 
 
 def gives_no_likelihoods(lm: Any, error: Exception) -> bool:
-    """Return whether an error of ``loglikelihood`` means that the model cannot give log-likelihoods.
+    """Return True if an error of ``loglikelihood`` means that the model cannot give log-likelihoods.
 
     The harness' models raise NotImplementedError. Models that send requests to a server fail in several ways if its
     answer holds no log-probabilities; an OSError of such a model is about the connection.

@@ -111,7 +111,7 @@ def submit_batched(
 
 
 def _one_by_one(lm: Any) -> bool:
-    """Return whether an API model sends requests one by one; requests of different settings never share a call."""
+    """Return True if an API model sends requests one by one; requests of different settings never share a call."""
     return (getattr(lm, "_concurrent", None), getattr(lm, "_batch_size", None)) == (1, 1)
 
 
@@ -185,7 +185,7 @@ class HarnessTexts:
         return [answer or "" for answer in self._answers("generate_until", requests)]
 
     def scores(self, text: str) -> bool:
-        """Return whether the model gives log-likelihoods. Raises ForwardPassError and other errors unchanged."""
+        """Return True if the model gives log-likelihoods. Raises ForwardPassError and other errors unchanged."""
         try:
             with forward_faults(self._lm):
                 self._lm.loglikelihood([request("loglikelihood", {}, ("", text), 0)])

@@ -232,7 +232,7 @@ class _Pattern:
         return self._rest[index // 2] - len(held) if index % 2 else self._rest[index // 2] + len(held)
 
     def complete(self, state: State) -> bool:
-        """Return whether a filled text may end here."""
+        """Return True if a filled text may end here."""
         return (2 * len(self._slots), "") in state
 
 

@@ -155,7 +155,7 @@ class SpaceRows:
 
 
 def _within_a_word(text: str, position: int) -> bool:
-    """Return whether both neighbours of ``position`` are letters or digits, which may share one token."""
+    """Return True if both neighbours of ``position`` are letters or digits, which may share one token."""
     return 0 < position < len(text) and text[position - 1].isalnum() and text[position].isalnum()
 
 

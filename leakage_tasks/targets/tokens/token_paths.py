@@ -105,7 +105,7 @@ def _holds(
     tail: Tail,
     pieces: Mapping[int, str],
 ) -> bool:
-    """Return whether all probes' tokens begin with ``prefix`` and spell a text that parses to the probe."""
+    """Return True if all probes' tokens begin with ``prefix`` and spell a text that parses to the probe."""
     for filling, tokens in zip(probes, encoded, strict=True):
         between = tokens[len(prefix) : len(tokens) - len(tail.tokens)]
         spelled = text + "".join(pieces.get(token, "\0") for token in between) + tail.text

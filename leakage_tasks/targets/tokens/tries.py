@@ -63,7 +63,7 @@ def _after_last_word(space: Space, encode: Encode) -> TriePaths | None:
 
 
 def _small(space: Space) -> bool:
-    """Return whether encoding all fillings takes little longer than encoding the probes."""
+    """Return True if encoding all fillings takes little longer than encoding the probes."""
     return WORTH * (PROBES + max(map(len, space.slots))) > space.size
 
 

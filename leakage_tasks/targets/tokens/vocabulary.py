@@ -166,7 +166,7 @@ def unproduced(tokenizer: Any, pieces: Mapping[int, str]) -> set[int]:
 
 
 def _is_missing(tokenizer: Any, token: int, text: str) -> bool:
-    """Return whether ``token`` is absent from encodings of ``text`` alone, doubled, first, last and inside a text."""
+    """Return True if ``token`` is absent from encodings of ``text`` alone, doubled, first, last and inside a text."""
     texts = [text, text * 2, f"a{text}", f"{text}a", f"0{text}0", f" {text} ", f"\n{text}\n", f".{text}."]
     return not any(token in row for row in tokenizer(texts, add_special_tokens=False)["input_ids"])
 

@@ -14,7 +14,7 @@ from leakage_tasks.canaries.search import ANCHOR, Finder
 RARE = 10**6
 """Size of a space from which a secret in the data is not a coincidence."""
 Spelling = Callable[[str], str]
-"""Normalizes texts before a comparison. It maps each character separately."""
+"""A function that normalizes texts before a comparison. It maps each character separately."""
 
 
 @dataclass(frozen=True)
