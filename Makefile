@@ -64,6 +64,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/supply/plain_language.py
 
 $(STAMP): pyproject.toml constraints.txt leakage_tasks/harness/startup.pth leakage_tasks/harness/startup.py
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=/path/to/python3 $(MAKECMDGOALS)")'
