@@ -1,11 +1,11 @@
-# make demo, make test, make test-all, make lint, make compat, make compat-llama-cpp, make fuzz, make kill, make audit, make lowest, make next, make pythons, make docs: each sets
+# make demo, make test, make test-all, make lint, make options, make compat, make compat-llama-cpp, make fuzz, make kill, make audit, make lowest, make next, make pythons, make docs: each sets
 # up .venv first, when needed. Python 3.11 or newer and pip are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all compat compat-llama-cpp fuzz kill audit lowest next pythons docs lint clean
+.PHONY: demo test test-all options compat compat-llama-cpp fuzz kill audit lowest next pythons docs lint clean
 
 demo: $(STAMP)
 	$(BIN)/leakage demo
@@ -15,6 +15,10 @@ test: $(STAMP)
 
 test-all: $(STAMP)
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+# docs/options.md, the tables of all options, from the declarations in the code.
+options: $(STAMP)
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.options_page
 
 compat: $(STAMP)
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/compat.py
@@ -60,6 +64,7 @@ lint: $(STAMP)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/supply/plain_language.py
 
 $(STAMP): pyproject.toml constraints.txt leakage_tasks/harness/startup.pth leakage_tasks/harness/startup.py
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed: make PYTHON=/path/to/python3 $(MAKECMDGOALS)")'

@@ -1,4 +1,4 @@
-"""What the models have in common that are `transformers` models in this process: device, processes, the cache."""
+"""Base class of harness models that run a `transformers` model in this process: options, device, processes, cache."""
 
 from __future__ import annotations
 
@@ -19,36 +19,39 @@ from leakage_tasks.targets.harness.target import register_target
 LOADING = (
     Option("pretrained", object, None, "the model: a folder or hub name", required=True),
     Option("tokenizer", object, None, "the tokenizer: a folder or hub name", usual="the model's"),
-    Option("revision", str, None, "which version of the model and of its own tokenizer"),
-    Option("trust_remote_code", bool, False, "whether code that comes with the model is run"),
-    Option("dtype", object, "auto", "what the model computes in; auto for the precision it was saved in"),
-    Option("device", object, None, "where it computes", usual="the first GPU, else the CPU"),
-    Option("batch_size", object, None, "how many texts of full length are read at once, or auto"),
-    Option("max_batch_size", int, None, "the most texts that are read at once", minimum=1),
+    Option("revision", str, None, "revision of the model and of its own tokenizer on the hub"),
+    Option("trust_remote_code", bool, False, "run code that comes with the model"),
+    Option("dtype", object, "auto", "precision of the model; auto for the precision it was saved in"),
+    Option("device", object, None, "device of the model", usual="the first GPU, else the CPU"),
+    Option("batch_size", object, None, "number of texts of full length in a batch, or auto"),
+    Option("max_batch_size", int, None, "largest number of texts in a batch", minimum=1),
 )
-"""What ``--model_args`` may say of every such model."""
-ROOM = Option("max_length", int, None, "how many tokens of a text are read, if fewer than the model can", minimum=1)
-Given = TypeVar("Given")
+"""Options of ``--model_args`` that all models of this kind have."""
+MAX_LENGTH = Option(
+    "max_length", int, None, "maximum number of tokens of a text, if smaller than the model's maximum", minimum=1
+)
+AnswerType = TypeVar("AnswerType")
 Answer = tuple[float, bool]
-"""A natural log of a probability, and whether what it is of is the likeliest."""
+"""A natural logarithm of a probability, and true if greedy decoding would give this answer."""
 
 
 class LocalLM(LM):
-    """A `transformers` model in this process, from the folder or hub name ``pretrained``; ``target`` is its target.
+    """A `transformers` model in this process, loaded from the folder or hub name ``pretrained``.
 
-    ``batch_size`` is a number or ``auto``, which 1, the harness' default, stands for as well. Other options are for
-    :class:`~leakage_tasks.targets.loading.ModelSource` and what loads the target. Under ``accelerate launch`` each
-    process has its own copy. What such a model cannot do raises TargetError.
+    ``target`` is the model as attacks use it. ``batch_size`` is a number or ``auto``; 1, the harness' default, also
+    means ``auto``. Other options are passed to :class:`~leakage_tasks.targets.loading.ModelSource` and to the function
+    that loads the target. Under ``accelerate launch`` each process has a copy of the model. Unsupported requests raise
+    TargetError.
     """
 
     OPTIONS: ClassVar[Sequence[Option]]
-    """What ``--model_args`` may say of it."""
+    """The options of ``--model_args``."""
     PIPELINE: ClassVar[str]
-    """The hub's name for what such a model does, for model cards."""
+    """The hub's name of the model's task, for model cards."""
     no_probability: str
-    """What it says, after its name, to who asks for the probability of running text."""
+    """The error for a request for the probability of running text, without the model's name."""
     no_text: str
-    """The same of who asks it to write."""
+    """A part of the error for a request to generate text: the model's real task."""
 
     def __init__(
         self, pretrained: Any, batch_size: int | str | None = None, device: str | None = None, **options: Any
@@ -60,10 +63,10 @@ class LocalLM(LM):
         self.pretrained, self.revision = str(pretrained), options.get("revision")
         self._loading = {"device": self._device, "batch_size": texts_at_once(batch_size), **options}
 
-    def check(self, given: Mapping[str, Any]) -> None:
-        """Raise OptionError for what ``--model_args`` may not say, or not like that."""
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Raise OptionError for an unknown option or an invalid value."""
         known = by_name(self.OPTIONS)
-        for name, value in given.items():
+        for name, value in options.items():
             if name not in known:
                 use = ", ".join(known)
                 raise OptionError(f"--model_args {name}=…: no such option: use {use}{near(name, known)}")
@@ -72,17 +75,17 @@ class LocalLM(LM):
     @property
     @abstractmethod
     def target(self) -> RowModel:
-        """What attacks ask."""
+        """The model as attacks use it."""
 
     @property
     def weights(self) -> Mapping[str, torch.nn.Module]:
-        """All modules that the answers come of, by name: what tells this model from another."""
+        """All modules that affect answers, by name. Their weights identify the model."""
         generator = getattr(getattr(self.target, "generator", None), "model", None)
         return {"model": self.target.model, **({} if generator is None else {"generator": generator})}
 
     @property
     def generator_name(self) -> str | None:
-        """What proposes candidates to the attack that takes them, if anything does."""
+        """The name of the model or method that proposes candidates to an attack; None without one."""
         return getattr(self.target, "generator_name", None)
 
     @property
@@ -92,7 +95,7 @@ class LocalLM(LM):
 
     @property
     def max_length(self) -> int | None:
-        """Tokens the model can read, special ones included; None where it does not say."""
+        """Maximum number of tokens, special tokens included; None if unknown."""
         return self.target.max_length
 
     @property
@@ -101,19 +104,21 @@ class LocalLM(LM):
         return str(self.tokenizer.name_or_path).replace("/", "__")
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
-        """Raises TargetError: such a model gives running text no probability."""
+        """Raise TargetError: the model has no probability for running text."""
         raise TargetError(f"{type(self).__name__} {self.no_probability}")
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Raises TargetError: such a model writes no text."""
-        raise TargetError(f"{type(self).__name__} writes no text, {self.no_text}: leave out tasks that generate")
+        """Raise TargetError: the model does not generate text."""
+        raise TargetError(
+            f"{type(self).__name__} does not generate text, {self.no_text}: leave out tasks that generate"
+        )
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        """Raises TargetError: such a model has no chat template."""
+        """Raise TargetError: the model has no chat template."""
         raise TargetError(f"{type(self).__name__} has no chat template: run it without --apply_chat_template")
 
     def get_model_info(self) -> dict[str, Any]:
-        """What a results file should say about the model; no network is asked."""
+        """Return information about the model for a results file, without network access."""
         model = self.target.model
         return {
             "model_num_parameters": int(model.num_parameters()),
@@ -123,8 +128,8 @@ class LocalLM(LM):
             "model_pipeline": self.PIPELINE,
         }
 
-    def _remembered(self, kind: str, requests: Sequence[Instance], answers: list[Given]) -> list[Given]:
-        """The answers, put into the harness' cache as those to requests of this kind."""
+    def _cached(self, kind: str, requests: Sequence[Instance], answers: list[AnswerType]) -> list[AnswerType]:
+        """Add the answers to requests of this kind to the harness' cache, and return them."""
         for request, answer in zip(requests, answers, strict=True):
             self.cache_hook.add_partial(kind, request.args, answer)
         return answers
@@ -136,24 +141,24 @@ class LocalLM(LM):
 
         from accelerate import Accelerator, InitProcessGroupKwargs
 
-        # One process may have much more to do than the others, which wait for it at the end.
+        # The processes wait for each other at the end, and one may have much more work than the others.
         accelerator = Accelerator(kwargs_handlers=[InitProcessGroupKwargs(timeout=timedelta(weeks=52))])
         self._accelerator = accelerator
         self._rank, self._world_size = accelerator.process_index, accelerator.num_processes
-        self._device = accelerator.device if self._world_size > 1 else usable(device)
+        self._device = accelerator.device if self._world_size > 1 else usable_device(device)
         leave_in_order()
 
     def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The tensors of all processes, one after the other."""
+        """Return the tensors of all processes, concatenated."""
         return self._accelerator.gather(tensor) if self.world_size > 1 else tensor
 
     def gather_object(self, obj: Any, dst: int = 0) -> list[Any] | None:
-        """The objects of all processes on process ``dst``, None on the others."""
+        """Return the objects of all processes on process ``dst``, and None on the other processes."""
         if self.world_size == 1:
             return [obj]
-        found = [None] * self.world_size if self.rank == dst else None
-        torch.distributed.gather_object(obj, found, dst=dst)
-        return found
+        gathered = [None] * self.world_size if self.rank == dst else None
+        torch.distributed.gather_object(obj, gathered, dst=dst)
+        return gathered
 
     def barrier(self) -> None:
         """Wait for all processes."""
@@ -161,14 +166,14 @@ class LocalLM(LM):
             self._accelerator.wait_for_everyone()
 
 
-def usable(device: str | None) -> torch.device:
-    """The device asked for, or the usual one. Raises OptionError for one that cannot be used."""
+def usable_device(device: str | None) -> torch.device:
+    """Return the requested or default device. Raises OptionError if the device cannot be used."""
     chosen = device or "cuda"
-    # The harness' command line asks for cuda:0 where its user asks for nothing.
+    # The harness' command line passes cuda:0 if its user does not choose a device.
     if chosen.startswith("cuda") and not torch.cuda.is_available():
         chosen = "cpu"
     try:
-        # Logits are normalised in float64, which MPS has not.
+        # Logits are normalized in float64, which MPS does not support.
         return torch.empty(0, device=chosen, dtype=torch.float64).device
     except Exception as error:
         raise OptionError(

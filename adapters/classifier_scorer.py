@@ -1,7 +1,7 @@
 """``--model classifier-scorer --model_args pretrained=CLASSIFIER``: a text classifier as a harness model.
 
-The log-likelihood of a label after a text is log P(label | text), so tasks whose answers are label names measure a
-classifier as they measure a language model, and the attacks on classifiers run in the same command.
+The log-likelihood of a label after a text is log P(label | text). So multiple-choice tasks over label names evaluate a
+classifier like a language model, and the attacks on classifiers run in one command with them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from tqdm import tqdm
 
-from adapters.base import LOADING, ROOM, Answer, LocalLM
+from adapters.base import LOADING, MAX_LENGTH, Answer, LocalLM
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import warn_once
@@ -30,19 +30,19 @@ from leakage_tasks.targets.tagger.target import TaggerTarget
 
 
 class LabelScorerLM(LocalLM):
-    """A model that gives texts labels; ``classifier`` is its target."""
+    """A model that predicts labels of texts; ``classifier`` is its target."""
 
     classifier: ClassifierTarget | TaggerTarget
     too_long = "shorten it"
-    """What to do about a text that does not fit; ``{}`` stands for the number of tokens that do."""
+    """The remedy in the error for a text that is too long; ``{}`` is replaced by the maximum number of tokens."""
 
-    no_probability = "gives texts no probability, only labels: leave out tasks that need one"
-    no_text = "it labels it"
+    no_probability = "computes probabilities of labels, not of texts: leave out tasks that need text probabilities"
+    no_text = "it predicts labels"
     PIPELINE = "text-classification"
 
     @property
     def target(self) -> ClassifierTarget | TaggerTarget:
-        """See :class:`~adapters.base.LocalLM`."""
+        """The classifier as attacks use it."""
         return self.classifier
 
     @cached_property
@@ -52,60 +52,63 @@ class LabelScorerLM(LocalLM):
     # -- answers --------------------------------------------------------------------------------------------
 
     def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
-        """For each ``(text, label)``: log P(label | text) in nats, and whether the label is the first of the likeliest.
+        """Return log P(label | text) in nats for each ``(text, label)``, and true if no label is more likely.
 
-        The label is found by :meth:`place_of`. A text is read once, whatever the number of its labels. Raises
-        TargetError for a label the model does not know and a text that it cannot read, before it scores any.
+        :meth:`place_of` finds the label. Each distinct text is read once. Raises TargetError, before any text is
+        scored, for a label that the model does not have or a text that it cannot read.
         """
-        places = [self.place_of(request.args[1]) for request in requests]
-        return self._remembered("loglikelihood", requests, self._answers(requests, places, disable_tqdm))
+        classes = [self.place_of(request.args[1]) for request in requests]
+        return self._cached("loglikelihood", requests, self._answers(requests, classes, disable_tqdm))
 
     def classify(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
-        """The answers of the classifier itself, also in subclasses that give texts another log-likelihood.
+        """Return the classifier's answers, also in subclasses whose :meth:`loglikelihood` has another meaning.
 
-        A label that the model does not know is impossible and never the likeliest: (−inf, False), with one warning of
-        how many there are. Raises TargetError where it knows none of them.
+        The answer for a label that the model does not have is (−inf, False); one warning states their number. Raises
+        TargetError if the model has no label of the requests.
         """
         labels = [request.args[1] for request in requests]
-        places = [self._names.find(label) for label in labels]
-        if unknown := [label for label, place in zip(labels, places, strict=True) if place is None]:
+        classes = [self._names.find(label) for label in labels]
+        if unknown := [label for label, number in zip(labels, classes, strict=True) if number is None]:
             if len(unknown) == len(labels):
                 self.place_of(unknown[0])
             warn_once(
                 f"{len(unknown)} of {len(labels)} texts have a label that the model does not know, such as "
                 f"{bare_name(unknown[0])!r}: they count as wrong and have no label_loss; leave them out of data= to "
-                "ask about the others alone"
+                "evaluate only the others"
             )
-        return self._answers(requests, places, disable_tqdm)
+        return self._answers(requests, classes, disable_tqdm)
 
-    def _answers(self, requests: Sequence[Instance], places: Sequence[int | None], disable_tqdm: bool) -> list[Answer]:
-        """For each text what its label costs, by the label's place, None for one that cannot be."""
+    def _answers(self, requests: Sequence[Instance], classes: Sequence[int | None], disable_tqdm: bool) -> list[Answer]:
+        """Return the answer for each text and the number of its class; None is a label that the model does not have."""
         texts = list(dict.fromkeys(request.args[0] for request in requests))
         costs = dict(zip(texts, self._label_costs(texts, disable_tqdm), strict=True))
-        found = [costs[request.args[0]] for request in requests]
+        rows = [costs[request.args[0]] for request in requests]
         return [
-            (-math.inf, False) if place is None else (-float(row[place]) * LN2, int(row.argmin()) == place)
-            for row, place in zip(found, places, strict=True)
+            (-math.inf, False) if number is None else (-float(row[number]) * LN2, int(row.argmin()) == number)
+            for row, number in zip(rows, classes, strict=True)
         ]
 
     def place_of(self, continuation: str) -> int:
-        """Number of the class a continuation names, see :class:`LabelNames`. Raises TargetError where it names none."""
-        place = self._names.find(continuation)
-        return self.classifier.place_of(bare_name(continuation)) if place is None else place
+        """Return the number of the class that a continuation names, see :class:`LabelNames`.
+
+        Raises TargetError if it names no class.
+        """
+        number = self._names.find(continuation)
+        return self.classifier.place_of(bare_name(continuation)) if number is None else number
 
     def _label_costs(self, texts: Sequence[str], disable_tqdm: bool) -> list[FloatArray]:
-        """−log2 P(label | text) for each text and all labels, shape ``[labels]`` each."""
+        """Return −log2 P(label | text) for each text, an array ``[labels]``."""
         rows = self._encoded(texts)
-        order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
+        order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
         costs: list[FloatArray] = [np.empty(0)] * len(rows)
         with tqdm(total=len(rows), desc="Classifying texts", disable=disable_tqdm or self.rank != 0) as bar:
             first = 0
             while first < len(order):
                 batch = order[first : first + self.classifier.batch(len(rows[order[first]]))]
-                for place, row in zip(
-                    batch, self.classifier.label_costs([rows[place] for place in batch]), strict=True
+                for index, row in zip(
+                    batch, self.classifier.label_costs([rows[index] for index in batch]), strict=True
                 ):
-                    costs[place] = row
+                    costs[index] = row
                 first += len(batch)
                 bar.update(len(batch))
         return costs
@@ -114,7 +117,9 @@ class LabelScorerLM(LocalLM):
         room, rows = self.max_length, self._tokens(texts)
         for number, row in enumerate(rows, 1):
             if not row:
-                raise TargetError("a text is empty, and this model reads nothing around it: leave such texts out")
+                raise TargetError(
+                    "a text is empty, and this model cannot classify a text without tokens: leave out empty texts"
+                )
             if room is not None and len(row) > room:
                 raise TargetError(
                     f"distinct text {number} has {len(row)} tokens and does not fit the classifier's {room}: "
@@ -126,19 +131,28 @@ class LabelScorerLM(LocalLM):
         return self.classifier.encode(texts)
 
     def get_model_info(self) -> dict[str, Any]:
-        """What a results file should say about the model; no network is asked."""
+        """Return information about the model for a results file, with the names of its labels."""
         return {**super().get_model_info(), "model_labels": list(self.classifier.labels)}
 
 
 class ClassifierScorerLM(LabelScorerLM):
-    """Any `transformers` sequence classifier; ``classifier`` is its target.
+    """Any sequence classifier of `transformers`; ``classifier`` is its target.
 
-    Takes the arguments of :func:`~leakage_tasks.targets.classifier.target.load_classifier`, ``batch_size`` and
-    ``device`` as :class:`LabelScorerLM` does; ``reference`` is another classifier's folder or hub name, for scores
-    calibrated by it; ``generator`` is ``causal:MODEL``, ``text:MODEL`` or ``exhaustive``, which propose candidates for
-    the attack ``mix-and-match`` (``text:`` writes ``texts`` texts of ``seed``, which are pruned to the ``candidates``
-    or to the ``template``); with ``truncate`` texts longer than the encoder are classified by their first
-    ``max_length`` tokens, else they are an error. Raises OptionError and TargetError.
+    Args:
+        pretrained: The classifier's folder or hub name.
+        tokenizer: Folder or hub name of another tokenizer.
+        labels: Names of the classes: a file, or names separated by colons.
+        truncate: Classify texts that are too long by their first ``max_length`` tokens; otherwise they are an error.
+        reference: Folder or hub name of another classifier, for scores calibrated by it.
+        generator: ``causal:MODEL``, ``text:MODEL`` or ``exhaustive``: proposes candidates for ``mix-and-match``.
+        texts: Number of texts that ``text:MODEL`` generates.
+        prune: Reduce these texts to the ``candidates`` or to the ``template``.
+        seed: Random seed of these texts.
+        options: See :data:`~adapters.base.LOADING`, and ``max_length``.
+
+    Raises:
+        OptionError: An option is unknown or invalid.
+        TargetError: A model cannot be loaded.
     """
 
     classifier: ClassifierTarget
@@ -146,14 +160,16 @@ class ClassifierScorerLM(LabelScorerLM):
 
     OPTIONS: ClassVar[Sequence[Option]] = (
         *LOADING,
-        ROOM,
-        Option("labels", object, None, "names of the classes: a file, or names by colons", usual="the model's"),
-        Option("truncate", bool, False, "whether texts that are too long are cut where a task asks for labels"),
-        Option("reference", object, None, "another classifier, whose class loss signal=calibrated takes off"),
-        Option("generator", str, None, "what proposes to mix-and-match: causal:MODEL, text:MODEL or exhaustive"),
+        MAX_LENGTH,
+        Option(
+            "labels", object, None, "names of the classes: a file, or names separated by colons", usual="the model's"
+        ),
+        Option("truncate", bool, False, "truncate texts that are too long, for tasks that predict labels"),
+        Option("reference", object, None, "another classifier, whose class loss signal=calibrated subtracts"),
+        Option("generator", str, None, "proposes candidates for mix-and-match: causal:MODEL, text:MODEL or exhaustive"),
         TEXTS,
         PRUNE,
-        Option("seed", int, 0, "the seed of the texts that generator=text:MODEL writes"),
+        Option("seed", int, 0, "random seed of the texts that generator=text:MODEL generates"),
     )
 
     def __init__(
@@ -173,9 +189,9 @@ class ClassifierScorerLM(LabelScorerLM):
         self.check({"truncate": truncate, "generator": generator, **self._drawing})
         super().__init__(pretrained, **options)
         common = {name: value for name, value in self._loading.items() if name not in ("revision", "max_length")}
-        other = load_classifier(reference, **common) if reference is not None else None
+        reference_target = load_classifier(reference, **common) if reference is not None else None
         self.classifier = load_classifier(
-            pretrained, tokenizer=tokenizer, labels=labels, reference=other, **self._loading
+            pretrained, tokenizer=tokenizer, labels=labels, reference=reference_target, **self._loading
         )
         if generator is not None:
             self.classifier = GeneratingTarget(self.classifier, self._loaded_generator(generator))

@@ -1,7 +1,7 @@
-"""``--model frankenstein-mlm --model_args pretrained=CLASSIFIER,head=BASE``: a classifier that fills masks again.
+"""``--model frankenstein-mlm --model_args pretrained=CLASSIFIER,head=BASE``: a classifier that can fill masks again.
 
-Mix and Match (001): the classifier's encoder goes under the head of the model it was fine-tuned from. Candidates for
-a canary's unknown word come from that, the classifier prunes them.
+In Mix and Match (001) the classifier's encoder is combined with the head of the model that it was fine-tuned from. The
+combined model proposes candidates for a canary's unknown word, and the classifier prunes them.
 """
 
 from __future__ import annotations
@@ -24,46 +24,60 @@ from leakage_tasks.harness.generation import rolling
 from leakage_tasks.models.bridge import SIZES, bridge_of, save_bridged
 from leakage_tasks.models.frankenstein import graft, is_frankenstein, pretrained_mlm
 from leakage_tasks.targets.classifier.generators import CAUSAL, TEXT, GeneratingTarget, MaskedGenerator
-from leakage_tasks.targets.loading import is_number
+from leakage_tasks.targets.loading import is_positive_integer
 from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import ProposesValues
 
 TRAIN, FRANKENSTEIN, PRETRAINED, EXHAUSTIVE = "train", "frankenstein", "pretrained", "exhaustive"
 TRAINED_HERE = (TRAIN, *SIZES)
 _USUAL_SIZES = " or ".join(map(str, SIZES.values()))
-WAYS = f"{', '.join(TRAINED_HERE[:-1])} or {TRAINED_HERE[-1]}"
+TRAINED_NAMES = f"{', '.join(TRAINED_HERE[:-1])} or {TRAINED_HERE[-1]}"
 
 
 class FrankensteinLM(ClassifierScorerLM):
     """A classifier with a generator of candidates; ``classifier`` is its target, a :class:`GeneratingTarget`.
 
-    Besides all arguments of :class:`ClassifierScorerLM`:
-
-    ``head``: the masked language model the classifier was fine-tuned from (folder or hub name, safetensors), a folder
-    written by ``save``, or ``train``: a head trained on the public file ``text`` for ``head_epochs`` epochs with the
-    encoder frozen, starting from ``base``'s head or, without ``base``, at random from ``seed``; or ``adapter`` or
-    ``prompt``: ``base``'s head, frozen as the encoder is, joined to it by a layer of ``bridge_size`` units or a prompt
-    of so many vectors, which is trained in the same way.
-    ``generator``: ``frankenstein`` (default), ``pretrained`` (the base model as it is), ``exhaustive``,
-    ``causal:MODEL`` or ``text:MODEL``; the last three need no ``head``. ``save``: a folder to keep the Frankenstein
-    model in.
-
     ``loglikelihood`` is the pseudo-log-likelihood of the Frankenstein model; ``classify`` scores labels.
-    Raises OptionError and TargetError.
+
+    Args:
+        pretrained: The classifier's folder or hub name.
+        head: The masked language model that the classifier was fine-tuned from (folder or hub name, safetensors), a
+            folder written by ``save``, or one of three names. ``train`` trains a head with the encoder frozen.
+            ``adapter`` and ``prompt`` freeze both the encoder and ``base``'s head, and train a bridge between them: a
+            layer, or a prompt.
+        generator: ``frankenstein`` (default), ``pretrained`` (the unchanged base model), ``exhaustive``,
+            ``causal:MODEL`` or ``text:MODEL``; the last three need no ``head``.
+        text: Public text file to train on.
+        base: Model whose head is the initial head, or the head behind a bridge. ``train`` without ``base`` starts at
+            random.
+        head_epochs: Number of training epochs.
+        seed: Random seed of training and of generated texts.
+        save: Folder to save the Frankenstein model to.
+        bridge_size: Number of units of an adapter, or of vectors of a prompt.
+        kwargs: Other arguments of :class:`ClassifierScorerLM`.
+
+    Raises:
+        OptionError: An option is unknown or invalid.
+        TargetError: A model cannot be loaded, or encoder and head do not fit.
     """
 
     OPTIONS: ClassVar[Sequence[Option]] = (
-        *(each for each in ClassifierScorerLM.OPTIONS if each.name not in ("generator", "seed")),
-        Option("head", str, None, f"the masked model the classifier was fine-tuned from, what save= wrote, or {WAYS}"),
+        *(option for option in ClassifierScorerLM.OPTIONS if option.name not in ("generator", "seed")),
+        Option(
+            "head",
+            str,
+            None,
+            f"the masked model that the classifier was fine-tuned from, a folder written by save=, or {TRAINED_NAMES}",
+        ),
         Option("generator", str, FRANKENSTEIN, "frankenstein, pretrained, exhaustive, causal:MODEL or text:MODEL"),
-        Option("text", str, None, f"for head={WAYS}: the public text to train on"),
-        Option("base", str, None, f"for head={WAYS}: the model whose head to start from, or to join"),
-        Option("head_epochs", int, 3, f"for head={WAYS}: how often the text is read", minimum=1),
+        Option("text", str, None, f"for head={TRAINED_NAMES}: the public text to train on"),
+        Option("base", str, None, f"for head={TRAINED_NAMES}: the model whose head is the initial or bridged head"),
+        Option("head_epochs", int, 3, f"for head={TRAINED_NAMES}: number of training epochs", minimum=1),
         Option(
             "bridge_size", int, None, "units of head=adapter, or vectors of head=prompt", minimum=1, usual=_USUAL_SIZES
         ),
-        Option("seed", int, 0, f"for head={WAYS}: the seed of what it starts from, and of texts"),
-        Option("save", str, None, "a folder to keep the Frankenstein model in"),
+        Option("seed", int, 0, f"for head={TRAINED_NAMES}: random seed of training, and of generated texts"),
+        Option("save", str, None, "a folder to save the Frankenstein model to"),
     )
 
     def __init__(
@@ -85,19 +99,19 @@ class FrankensteinLM(ClassifierScorerLM):
         self._remote = bool(kwargs.get("trust_remote_code", False))
         self.head_losses: list[float] = []
         model = None if head is None else self._frankenstein(head, text, base, head_epochs, seed, bridge_size)
-        self._masked = None if model is None else self._reading(model)
+        self._masked = None if model is None else self._as_target(model)
         if save is not None and self.rank == 0:
             self._save(Path(save))
         source = base if head in TRAINED_HERE else head
         self.generator = self._generator(generator, source)
         self.classifier = GeneratingTarget(self.classifier, self.generator)
 
-    def _reading(self, model: Any) -> MaskedTarget:
-        """A masked language model that reads as the classifier does; a prompt takes of its room."""
-        settings = {name: self._loading[name] for name in ("device", "batch_size")}
-        joined = bridge_of(model)
-        room = self.max_length and self.max_length - (joined.tokens if joined else 0)
-        return MaskedTarget(model, self.tokenizer, max_length=room, **settings)
+    def _as_target(self, model: Any) -> MaskedTarget:
+        """Return a masked language model as a target with the classifier's tokenizer, device and maximum length."""
+        options = {name: self._loading[name] for name in ("device", "batch_size")}
+        bridge = bridge_of(model)
+        max_length = self.max_length and self.max_length - (bridge.tokens if bridge else 0)
+        return MaskedTarget(model, self.tokenizer, max_length=max_length, **options)
 
     def _frankenstein(
         self, head: str, text: str | None, base: str | None, epochs: int, seed: int, size: int | None
@@ -105,18 +119,18 @@ class FrankensteinLM(ClassifierScorerLM):
         if head not in TRAINED_HERE:
             return graft(self.classifier.model, head, tokenizer=self.tokenizer, trust_remote_code=self._remote)
         from leakage_tasks.training.bridge import BridgeRecipe, train_bridge
-        from leakage_tasks.training.masked_lm import texts_of, train_head
+        from leakage_tasks.training.masked_lm import train_head, training_texts
 
-        whose = self.classifier.model, self.tokenizer
-        settings: dict[str, Any] = {"room": self.max_length, "trust_remote_code": self._remote}
+        classifier = self.classifier.model, self.tokenizer
+        options: dict[str, Any] = {"max_tokens": self.max_length, "trust_remote_code": self._remote}
         if head == TRAIN:
-            trained = train_head(*whose, str(text), base=base, epochs=epochs, seed=seed, **settings)
+            trained = train_head(*classifier, str(text), base=base, epochs=epochs, seed=seed, **options)
         else:
-            how = BridgeRecipe(kind=head, size=size, epochs=epochs, seed=seed)
-            trained = train_bridge(*whose, str(base), texts_of(str(text), "bridge"), how, **settings)
+            recipe = BridgeRecipe(kind=head, size=size, epochs=epochs, seed=seed)
+            trained = train_bridge(*classifier, str(base), training_texts(str(text), "bridge"), recipe, **options)
         self.head_losses = trained.losses
         if self.world_size > 1:
-            # Training need not give the same on every device; all processes go on with the first one's head.
+            # Training may give different weights on each device, so all processes use the first process' head.
             for parameter in trained.model.parameters():
                 torch.distributed.broadcast(parameter.data, src=0)
         return trained.model
@@ -131,10 +145,10 @@ class FrankensteinLM(ClassifierScorerLM):
         model = pretrained_mlm(self.classifier.model, str(source), **loading)
         if is_frankenstein(model):
             raise TargetError(
-                f"head={source}: was put together from a classifier's encoder, so it is no pretrained model: give the "
-                "base model itself, or use generator=frankenstein"
+                f"head={source}: contains a classifier's encoder, so it is not the pretrained model: give the base "
+                "model itself, or use generator=frankenstein"
             )
-        return MaskedGenerator(self._reading(model), generator)
+        return MaskedGenerator(self._as_target(model), generator)
 
     def _save(self, folder: Path) -> None:
         assert self._masked is not None
@@ -145,42 +159,43 @@ class FrankensteinLM(ClassifierScorerLM):
     # -- answers --------------------------------------------------------------------------------------------
 
     def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
-        """For each ``(context, continuation)`` the continuation's pseudo-log-likelihood in nats, and if it is greedy.
+        """Return the continuation's pseudo-log-likelihood in nats for each ``(context, continuation)``.
 
-        That is the sum over its tokens of the log-probability each has with a mask in its place, all other tokens of
-        both texts known (Salazar et al. 2020); greedy if each is the likeliest there. A token that both texts share
-        is the continuation's. Raises TargetError for texts that together are longer than the encoder.
+        This is the sum of the log-probabilities of its tokens, each masked in turn with all other tokens of both texts
+        known (Salazar et al. 2020). The answer also states if every token is the most likely token (greedy). A token
+        that covers the end of the context and the beginning of the continuation belongs to the continuation. Raises
+        TargetError if both texts together exceed the encoder's maximum length.
         """
         masked = self._with_head()
         queries = [masked.continuation(*request.args) for request in requests]
         answers = pseudo_log_likelihoods(masked, queries, disable_tqdm or self.rank != 0)
-        return self._remembered("loglikelihood", requests, answers)
+        return self._cached("loglikelihood", requests, answers)
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Any]:
-        """For each text its pseudo-log-likelihood in nats.
+        """Return the pseudo-log-likelihood of each text in nats.
 
-        A text longer than the encoder is cut into pieces as long as the encoder reads, each scored by itself.
+        A text that exceeds the encoder's maximum length is cut into pieces, which are scored separately.
         """
         masked = self._with_head()
         pieces = [list(masked.pieces(request.args[-1])) for request in requests]
-        asked = [query for queries in pieces for query in queries]
-        scores = iter(pseudo_log_likelihoods(masked, asked, disable_tqdm or self.rank != 0))
+        flat = [query for queries in pieces for query in queries]
+        scores = iter(pseudo_log_likelihoods(masked, flat, disable_tqdm or self.rank != 0))
         sums = rolling([sum(next(scores)[0] for _ in queries) for queries in pieces])
-        return self._remembered("loglikelihood_rolling", requests, sums)
+        return self._cached("loglikelihood_rolling", requests, sums)
 
     def _with_head(self) -> MaskedTarget:
         if self._masked is None:
             raise TargetError(
-                "without a masked-language head the model gives texts no likelihood: pass head=BASE in --model_args, "
+                "without a masked-language head the model has no likelihood of texts: pass head=BASE in --model_args, "
                 "or use --model classifier-scorer for labels"
             )
         return self._masked
 
     def get_model_info(self) -> dict[str, Any]:
-        """See :class:`ClassifierScorerLM`; with the names of generator and bridge, and losses of training here."""
+        """Return information about the model for a results file, with generator, bridge and training losses."""
         more: dict[str, Any] = {"model_head_losses": self.head_losses} if self.head_losses else {}
-        if self._masked is not None and (joined := bridge_of(self._masked.model)) is not None:
-            more["model_bridge"] = joined.kind
+        if self._masked is not None and (bridge := bridge_of(self._masked.model)) is not None:
+            more["model_bridge"] = bridge.kind
         return {**super().get_model_info(), "model_generator": self.generator.generator_name, **more}
 
 
@@ -205,29 +220,29 @@ def _check_options(head: Any, generator: Any, text: Any, base: Any, head_epochs:
         )
     if head == TRAIN and base is None and generator == PRETRAINED:
         raise OptionError("generator=pretrained with head=train: name the pretrained model with base=")
-    if not is_number(head_epochs):
+    if not is_positive_integer(head_epochs):
         raise OptionError(f"head_epochs={head_epochs!r}: expected a number from 1")
     if save is not None:
-        _check_place(Path(save))
+        _check_folder(Path(save))
 
 
 def _check_bridge(head: str | None, base: str | None, size: int | None) -> None:
     if head in SIZES and base is None:
-        raise OptionError(f"head={head} joins a base model's head to the encoder: name that model with base=")
+        raise OptionError(f"head={head} connects a base model's head to the encoder: name the base model with base=")
     if head not in SIZES and size is not None:
         raise OptionError(f"bridge_size= goes with head={' or head='.join(SIZES)}: leave it out")
-    if size is not None and not is_number(size):
+    if size is not None and not is_positive_integer(size):
         raise OptionError(f"bridge_size={size!r}: expected a number from 1")
 
 
-def _check_place(folder: Path) -> None:
-    """Raise OptionError if saving would replace anything but a Frankenstein model, or has no folder to go to."""
+def _check_folder(folder: Path) -> None:
+    """Raise OptionError if saving would replace other files than a Frankenstein model, or if the parent is missing."""
     if not folder.parent.is_dir():
-        raise OptionError(f"save={folder}: there is no folder {str(folder.parent)!r}: make it first")
+        raise OptionError(f"save={folder}: there is no folder {str(folder.parent)!r}: create it first")
     if folder.is_dir() and any(folder.iterdir()):
         try:
             config = parse_json(read_text(folder / "config.json"))
         except (OSError, ValueError):
             config = {}
         if not isinstance(config, dict) or "frankenstein" not in config:
-            raise OptionError(f"save={folder}: holds something else, which would be replaced: choose an empty folder")
+            raise OptionError(f"save={folder}: contains other files, which would be replaced: choose an empty folder")

@@ -1,7 +1,7 @@
 """``--model masked-lm --model_args pretrained=MODEL``: a masked language model as a harness model.
 
-A text costs its pseudo-log-perplexity: each token masked in turn, all others known (Salazar et al. 2020). It is no
-probability of the text, so what needs one, or text written, is declined.
+The cost of a text is its pseudo-log-perplexity: each token is masked in turn, with all other tokens known (Salazar et
+al. 2020). This is not a probability of the text, so tasks that need probabilities or generation are refused.
 """
 
 from __future__ import annotations
@@ -11,27 +11,27 @@ from typing import Any
 
 from tqdm import tqdm
 
-from adapters.base import LOADING, ROOM, Answer, LocalLM
+from adapters.base import LOADING, MAX_LENGTH, Answer, LocalLM
 from leakage_tasks.harness.api import Instance
 from leakage_tasks.targets.masked.rows import Query
 from leakage_tasks.targets.masked.target import MaskedTarget, load_masked
 
-TOGETHER = 4096
-"""Masked copies of texts put together before the model reads them, so that short texts share batches."""
+GROUP_SIZE = 4096
+"""Number of masked copies that are collected before the model reads them, so that short texts share batches."""
 
 
 class MaskedLM(LocalLM):
     """Any masked language model of `transformers`; ``masked`` is its target.
 
-    Takes the arguments of :func:`~leakage_tasks.targets.masked.target.load_masked`, ``batch_size`` and ``device`` as
-    :class:`~adapters.base.LocalLM` does. Raises OptionError and TargetError.
+    Takes the arguments of :class:`~adapters.base.LocalLM`, ``tokenizer`` and ``max_length``. Raises OptionError for an
+    unknown or invalid option and TargetError if the model cannot be loaded.
     """
 
-    OPTIONS = (*LOADING, ROOM)
+    OPTIONS = (*LOADING, MAX_LENGTH)
     PIPELINE = "fill-mask"
     no_probability = (
-        "gives running text no probability, and pseudo-likelihoods would stand in the table as if they were: leave out "
-        "heldout_bits_per_byte and other perplexities, and take multiple-choice tasks"
+        "has no probability for running text, and pseudo-likelihoods must not be reported as probabilities: leave out "
+        "heldout_bits_per_byte and other perplexities, and use multiple-choice tasks"
     )
     no_text = "it fills masks"
 
@@ -41,23 +41,24 @@ class MaskedLM(LocalLM):
 
     @property
     def target(self) -> MaskedTarget:
-        """See :class:`~adapters.base.LocalLM`."""
+        """The model as attacks use it."""
         return self.masked
 
     def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
-        """For each ``(context, continuation)`` the continuation's pseudo-log-likelihood in nats, and if it is greedy.
+        """Return the continuation's pseudo-log-likelihood in nats for each ``(context, continuation)``.
 
-        See :func:`pseudo_log_likelihoods`. Raises TargetError for texts that together are longer than the model reads.
+        Each answer also states if the continuation is greedy, see :func:`pseudo_log_likelihoods`. Raises TargetError if
+        context and continuation together exceed the model's maximum length.
         """
         queries = [self.masked.continuation(*request.args) for request in requests]
         answers = pseudo_log_likelihoods(self.masked, queries, disable_tqdm or self.rank != 0)
-        return self._remembered("loglikelihood", requests, answers)
+        return self._cached("loglikelihood", requests, answers)
 
 
 def pseudo_log_likelihoods(masked: MaskedTarget, queries: Sequence[Query], quiet: bool) -> list[Answer]:
-    """For each query the sum of its tokens' log-probabilities in nats, and if each is the likeliest in its place.
+    """Return the sum of the tokens' log-probabilities in nats for each query, and true if all tokens are greedy.
 
-    Each token has a mask in its place, all others of both texts are known (Salazar et al. 2020).
+    Each token is masked in turn, with all other tokens of both texts known (Salazar et al. 2020).
     """
     answers: list[Answer] = []
     with tqdm(total=len(queries), desc="Filling masks", disable=quiet) as bar:
@@ -68,10 +69,10 @@ def pseudo_log_likelihoods(masked: MaskedTarget, queries: Sequence[Query], quiet
 
 
 def _groups(queries: Sequence[Query]) -> Iterator[Sequence[Query]]:
-    """The queries in groups that together ask about enough tokens for a few batches."""
+    """Yield the queries in groups with enough masked tokens for a few batches."""
     first, total = 0, 0
-    for number, (_, places) in enumerate(queries, 1):
-        total += len(places)
-        if total >= TOGETHER or number == len(queries):
+    for number, (_, positions) in enumerate(queries, 1):
+        total += len(positions)
+        if total >= GROUP_SIZE or number == len(queries):
             yield queries[first:number]
             first, total = number, 0

@@ -1,7 +1,7 @@
 """``--model nlu-tagger --model_args pretrained=FOLDER``: an intent and slot tagger as a harness model.
 
-The log-likelihood of an intent after an utterance is log P(intent | utterance), so that tasks whose answers are names
-of intents measure its accuracy; the attacks take the canary's tags as well.
+The log-likelihood of an intent after an utterance is log P(intent | utterance). So multiple-choice tasks over intents
+measure its accuracy. Attacks also use the canary's slot tags.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from leakage_tasks.targets.tagger.target import TaggerTarget, load_tagger
 
 
 class NLUTaggerLM(LabelScorerLM):
-    """An NLU tagger as ``leakage train-nlu`` writes it; ``classifier`` is its target.
+    """An NLU tagger written by ``leakage train-nlu``; ``classifier`` is its target.
 
-    Takes the arguments of :func:`~leakage_tasks.targets.tagger.target.load_tagger`, ``batch_size`` and ``device`` as
-    :class:`LabelScorerLM` does. Raises OptionError and TargetError.
+    Takes the arguments of :class:`~adapters.base.LocalLM` and ``tokenizer``. Raises OptionError for an unknown or
+    invalid option and TargetError if the model cannot be loaded.
     """
 
     OPTIONS = LOADING
@@ -28,5 +28,5 @@ class NLUTaggerLM(LabelScorerLM):
         self.classifier = load_tagger(pretrained, tokenizer=tokenizer, **self._loading)
 
     def get_model_info(self) -> dict[str, Any]:
-        """See :class:`LabelScorerLM`; with the names of the slot tags."""
+        """Return information about the model for a results file, with the names of intents and slot tags."""
         return {**super().get_model_info(), "model_tags": list(self.classifier.model.config.tags)}

@@ -1,8 +1,8 @@
-"""``--model soft-prompt --model_args pretrained=BASE,prompt=FOLDER``: a causal model behind a tuned soft prompt.
+"""``--model soft-prompt --model_args pretrained=BASE,prompt=FOLDER``: a causal model with a tuned soft prompt.
 
 The prompt is a PEFT prompt-tuning adapter (Lester et al. 2021): ``num_virtual_tokens`` vectors of the base model's
-hidden size that go before every input. It is checked against the base model before any weight is loaded, and the
-weights against those it was tuned on, where it says which, once they are.
+hidden size before every input. Its configuration is compared with the base model's before any weight is loaded. If a
+record of the tuning exists, the loaded weights are compared with the weights of the tuning.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ PICKLE = "adapter_model.bin"
 
 
 class SoftPromptLM(HFLM):
-    """An ``HFLM`` whose inputs follow a soft prompt; it takes all of ``HFLM``'s arguments but ``peft`` and ``delta``.
+    """An ``HFLM`` with a soft prompt before its inputs.
 
-    ``max_length`` is what is left of the context after the prompt. Raises OptionError for arguments that do not go
-    together and TargetError for a prompt that does not belong to the base model.
+    It takes all arguments of ``HFLM`` except ``peft`` and ``delta``. ``max_length`` excludes the prompt. Raises
+    OptionError for incompatible arguments and TargetError for a prompt that does not belong to the base model.
     """
 
     OPTIONS: ClassVar[Sequence[Option]] = (
         Option("pretrained", str, None, "the base model: a folder or hub name", required=True),
         Option("prompt", str, None, "the folder of a PEFT prompt-tuning adapter", required=True),
     )
-    """What ``--model_args`` may say of it, besides all that ``--model hf`` takes but ``peft`` and ``delta``."""
+    """Options of ``--model_args`` in addition to the options of ``--model hf``, except ``peft`` and ``delta``."""
 
     def __init__(self, pretrained: str, prompt: str | None = None, **kwargs: Any) -> None:
         if prompt is None:
             raise OptionError("soft-prompt: prompt= is missing: give the folder of a PEFT prompt-tuning adapter")
-        # The harness takes a name that looks like a number for one.
-        pretrained, prompt = (str(each) if isinstance(each, (int, float)) else each for each in (pretrained, prompt))
+        # The harness converts a name that looks like a number to a number.
+        pretrained, prompt = (str(name) if isinstance(name, (int, float)) else name for name in (pretrained, prompt))
         if not isinstance(pretrained, str):
             raise OptionError("soft-prompt: pretrained= must be a model's name or folder, not a model in memory")
         for name in ("peft", "delta"):
@@ -50,14 +50,14 @@ class SoftPromptLM(HFLM):
         self.virtual_tokens = check_prompt(Path(prompt), pretrained, _hidden_size(pretrained, kwargs))
         super().__init__(pretrained=pretrained, peft=prompt, **kwargs)
         _compare_weights(Path(prompt), pretrained, self.model)
-        self._max_length: Any = self._room(kwargs.get("max_length"))
+        self._max_length: Any = self._max_length_after_prompt(kwargs.get("max_length"))
 
     @property
     def weights(self) -> Mapping[str, Any]:
-        """The model with its prompt, for what tells it from others."""
+        """The model with its prompt. Its weights identify the model."""
         return {"model": self.model}
 
-    def _room(self, asked: int | None) -> int:
+    def _max_length_after_prompt(self, requested: int | None) -> int:
         self._max_length = None
         context = super().max_length
         if self.virtual_tokens >= context:
@@ -65,7 +65,7 @@ class SoftPromptLM(HFLM):
                 f"soft-prompt: {self.virtual_tokens} virtual tokens fill the model's whole context of {context}: use a "
                 "shorter prompt"
             )
-        return min(asked or context, context - self.virtual_tokens)
+        return min(requested or context, context - self.virtual_tokens)
 
 
 def check_prompt(folder: Path, base: str, hidden_size: int) -> int:
@@ -78,16 +78,18 @@ def check_prompt(folder: Path, base: str, hidden_size: int) -> int:
     kind, task = config.get("peft_type"), config.get("task_type")
     if (kind, task) != ("PROMPT_TUNING", "CAUSAL_LM"):
         raise TargetError(
-            f"{folder / CONFIG}: peft_type and task_type are {kind} and {task}, where PROMPT_TUNING and CAUSAL_LM are "
-            "needed: load other adapters with --model hf and peft="
+            f"{folder / CONFIG}: peft_type and task_type are {kind} and {task}, not PROMPT_TUNING and CAUSAL_LM: load "
+            "other adapters with --model hf and peft="
         )
     made_for = config.get("base_model_name_or_path")
     if made_for is not None and (not isinstance(made_for, str) or "\0" in made_for):
-        raise TargetError(f"{folder / CONFIG}: base_model_name_or_path is no name of a model: save the adapter again")
+        raise TargetError(
+            f"{folder / CONFIG}: base_model_name_or_path is not the name of a model: save the adapter again"
+        )
     if made_for and not _same_model(made_for, base):
         raise TargetError(
-            f"{folder / CONFIG}: the prompt was made for {made_for!r}, not for {base!r}: give that one as pretrained=, "
-            "or correct base_model_name_or_path if they are the same"
+            f"{folder / CONFIG}: the prompt was made for {made_for!r}, not for {base!r}: pass {made_for!r} as "
+            "pretrained=, or correct base_model_name_or_path if both are the same model"
         )
     shape = _prompt_shape(folder)
     if shape[-1] != hidden_size:
@@ -108,23 +110,26 @@ def _hidden_size(pretrained: str, kwargs: dict[str, Any]) -> int:
     trust_remote_code = bool(kwargs.get("trust_remote_code"))
     failure = partial(unreadable, "model", f"soft-prompt: pretrained={pretrained}")
     config = read_config(pretrained, trust_remote_code=trust_remote_code, failure=failure, **passed).get_text_config()
-    # OPT's vectors of tokens may be of another size than what its layers hand on.
+    # In OPT the token embeddings may have another size than the hidden states.
     return int(getattr(config, "word_embed_proj_dim", None) or config.hidden_size)
 
 
 def _compare_weights(folder: Path, pretrained: str, model: Any) -> None:
-    """Warn of a prompt tuned on other weights: a fine-tuned twin may be meant, a model of the same name may not."""
+    """Warn if the prompt was tuned on other weights.
+
+    This is no error, because the user may want to test a fine-tuned version of the model.
+    """
     base = model.get_base_model()
     tuned_on = _tuned_on(folder)
     if tuned_on is not None and comparable(base) and model_hash(base) != tuned_on:
         warn_once(
-            f"{folder}: the prompt was tuned on other weights than those of {pretrained!r}, of which it may draw less: "
-            "tune it again on this model, unless that is what is to be seen"
+            f"{folder}: the prompt was tuned on other weights than {pretrained!r}, so it may extract less from this "
+            "model: tune it again on this model, unless you want to measure this difference"
         )
 
 
 def _tuned_on(folder: Path) -> str | None:
-    """The hash of the weights that our record of the tuning names, None where there is no such record."""
+    """Return the hash of the weights in the record of the tuning; None without a record."""
     try:
         return str(parse_json(read_text(folder / RECORD))["hashes"]["model"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -146,10 +151,10 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _same_model(made_for: str, base: str) -> bool:
-    # A model folder may have moved since the prompt was tuned, so the last part of its path decides.
+    # A model folder may have moved since the prompt was tuned, so the last parts of the paths are compared.
     try:
         return Path(made_for).name == Path(base).name or Path(made_for).resolve() == Path(base).resolve()
-    except (OSError, RuntimeError, ValueError):  # what an adapter's configuration names need be no path
+    except (OSError, RuntimeError, ValueError):  # the configuration may contain a string that is not a path
         return False
 
 
@@ -157,8 +162,8 @@ def _prompt_shape(folder: Path) -> list[int]:
     from safetensors import SafetensorError, safe_open
 
     if not (folder / WEIGHTS).is_file():
-        found = f"only {PICKLE}, and pickles are never loaded" if (folder / PICKLE).exists() else "no weights there"
-        raise TargetError(f"{folder}: no {WEIGHTS} ({found}): save the adapter again with safe_serialization=True")
+        problem = f"only {PICKLE}, and pickles are never loaded" if (folder / PICKLE).exists() else "no weights there"
+        raise TargetError(f"{folder}: no {WEIGHTS} ({problem}): save the adapter again with safe_serialization=True")
     try:
         with safe_open(folder / WEIGHTS, framework="pt") as tensors:
             shape = tensors.get_slice("prompt_embeddings").get_shape()

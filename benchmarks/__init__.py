@@ -1,1 +1,1 @@
-"""Measurements of this package: each file is a script of its own."""
+"""Measurements of this package. Each file is a script."""

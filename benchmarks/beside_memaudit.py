@@ -1,19 +1,18 @@
-"""memaudit's demonstration and our audit, on the same secrets of the same models: prints a table.
+"""Comparison of memaudit's audit with this package's, on equal secrets and models. Prints a table.
 
     pip install memaudit==0.2.0
     HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 python benchmarks/beside_memaudit.py
 
-memaudit is no dependency of this package. Its own code makes the canaries of each of its families by its profile
-``powered`` (100, planted once, four and sixteen times, and 200 controls, of 32 tokens each), puts them into the data,
-and scores the model that was trained on them against that model without its adapter. The model is a small Llama that
-knows one half of Python's help text; it is fine-tuned on rows of the other half with LoRA of rank 8, anew for each
-family. Then this package audits the same adapter: of each secret the last two words are searched, each among 20, and
-the rest of the record is known. So ``log2|R|`` is 8.64 and every rank is exact.
+memaudit is not a dependency of this package. Its own code makes the canaries of each of its families with its profile
+``powered`` (100 canaries planted once, four and sixteen times, and 200 controls, of 32 tokens each), adds them to the
+data, and compares the trained model with the model without its adapter. The model is a small Llama trained on one half
+of Python's help text. For each family it is fine-tuned on rows of the other half with LoRA of rank 8. Then this package
+audits the adapter: the attacker knows each record except its last two words, and searches each word among 20. So
+``log2|R|`` is 8.64 and every rank is exact.
 
-``TPR`` are at 1 % false ones, the second that of ``leakage score`` from exposures with ``signal=calibrated``;
-``exposure``, ``control`` and ``added`` are means in bits. What both compute is computed twice, and the largest
-difference is printed: what a record costs the model, and from memaudit's scores its rate, the ends of its interval and
-its AUC.
+Both ``TPR`` columns are at 1 % FPR; the second comes from ``leakage score`` and exposures with ``signal=calibrated``.
+``exposure``, ``control`` and ``added`` are means in bits. Quantities that both packages define are computed by both,
+and the largest difference is printed: the cost of a record, and the TPR, its interval and the AUC of memaudit's scores.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ from leakage_tasks.stats.membership import auc, tpr_at_low_fpr
 
 FAMILIES = ("high_ppl", "unigram", "bigram", "structured", "random")
 WORD, CODE = re.compile(r"\S+"), re.compile(r"(?<=-)[0-9A-Z]{10}")
-"""What a slot holds: a word; of family ``structured`` a character of the code in it."""
+"""The content of a slot: a word, or in the family ``structured`` a character of the code."""
 SLOTS, WIDTH = 2, 20
 TIERS = (1, 4, 16)
 STAGES = ("making canaries and training", "memaudit's audit", "ours")
@@ -81,7 +80,7 @@ HEAD = (
 
 
 def tokenizer_of(lines: list[str], size: int) -> PreTrainedTokenizerFast:
-    """A BPE without tokens of bytes: memaudit's ``unigram`` would take little else, being the rarest of all."""
+    """Train a BPE without byte tokens; otherwise memaudit's ``unigram`` family consists of these rare tokens."""
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
     made.decoder = decoders.Metaspace(prepend_scheme="never")
@@ -93,7 +92,7 @@ def tokenizer_of(lines: list[str], size: int) -> PreTrainedTokenizerFast:
 
 @dataclass(frozen=True)
 class Bench:
-    """What all families share: tokenizer, base model, its text and the text to fine-tune on."""
+    """The tokenizer, base model, its training text and the text for fine-tuning, for all families."""
 
     tokenizer: Any
     base: Any
@@ -101,73 +100,75 @@ class Bench:
     private: list[str]
 
 
-def bench_of(given: argparse.Namespace) -> Bench:
-    """Python's help text in two halves, and a model of the first."""
+def bench_of(options: argparse.Namespace) -> Bench:
+    """Split Python's help text into two halves and train a model on the first."""
     lines = [" ".join(part.split()) for part in pydoc_topics().training.split("\n\n") if 40 < len(part) < 600]
-    random.Random(given.seed).shuffle(lines)
-    tokenizer = tokenizer_of(lines, given.vocabulary)
-    set_seed(given.seed)
+    random.Random(options.seed).shuffle(lines)
+    tokenizer = tokenizer_of(lines, options.vocabulary)
+    set_seed(options.seed)
     sizes = {"hidden_size": 96, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4}
     base = LlamaForCausalLM(LlamaConfig(**sizes, vocab_size=len(tokenizer), max_position_embeddings=256))
-    train(base, tokenizer, lines[::2], 3, 3e-3, given.seed)
-    return Bench(tokenizer, base, lines[::2], lines[1::2][: given.rows])
+    train(base, tokenizer, lines[::2], 3, 3e-3, options.seed)
+    return Bench(tokenizer, base, lines[::2], lines[1::2][: options.rows])
 
 
-def slots_of(theirs: dict[str, Any]) -> list[re.Match[str]]:
-    """Where the words of a secret are, of ``structured`` the characters of its code."""
-    if theirs["family"] != "structured":
-        return list(WORD.finditer(theirs["secret"]))
-    code = CODE.search(theirs["secret"])
+def slots_of(canary: dict[str, Any]) -> list[re.Match[str]]:
+    """Find the words of a secret, or in the family ``structured`` the characters of its code."""
+    if canary["family"] != "structured":
+        return list(WORD.finditer(canary["secret"]))
+    code = CODE.search(canary["secret"])
     assert code is not None
-    return list(re.compile(".").finditer(theirs["secret"], code.start(), code.end()))
+    return list(re.compile(".").finditer(canary["secret"], code.start(), code.end()))
 
 
 def as_canaries(theirs: Sequence[dict[str, Any]], seed: int) -> list[Canary]:
-    """memaudit's canaries as ours: the last words of each are its secret, all before and between them its template.
+    """Convert memaudit's canaries: the last words are the secret, the remaining text is the template.
 
-    A slot may hold ``WIDTH`` words: the canary's own, and others that controls have there.
+    Each slot has ``WIDTH`` possible words: the canary's own, and words that controls have in their slots.
     """
-    slots = [slots_of(each)[-SLOTS:] for each in theirs]
-    pool = sorted({m.group() for each, own in zip(theirs, slots, strict=True) if not each["included"] for m in own})
+    slots = [slots_of(record)[-SLOTS:] for record in theirs]
+    pool = sorted(
+        {m.group() for record, matches in zip(theirs, slots, strict=True) if not record["included"] for m in matches}
+    )
     made = []
-    for each, own in zip(theirs, slots, strict=True):
-        secret = tuple(match.group() for match in own)
+    for record, matches in zip(theirs, slots, strict=True):
+        secret = tuple(match.group() for match in matches)
         others = [word for word in pool if word not in secret]
         mine = list(dict.fromkeys(secret))
-        drawn = random.Random(f"{seed}:{each['id']}").sample(others, min(WIDTH, len(pool)) - len(mine))
-        ends = [0, *(match.end() for match in own)]
-        gaps = [each["secret"][end : match.start()] for end, match in zip(ends, own, strict=False)]
-        template = "".join(f"{literal(gap)}{{word}}" for gap in gaps) + literal(each["secret"][ends[-1] :])
+        drawn = random.Random(f"{seed}:{record['id']}").sample(others, min(WIDTH, len(pool)) - len(mine))
+        ends = [0, *(match.end() for match in matches)]
+        gaps = [record["secret"][end : match.start()] for end, match in zip(ends, matches, strict=False)]
+        template = "".join(f"{literal(gap)}{{word}}" for gap in gaps) + literal(record["secret"][ends[-1] :])
         made.append(
             Canary(
-                id=each["id"],
+                id=record["id"],
                 template=literal(TEXT_PREFIX) + template,
                 secret=secret,
-                repetitions=each["repetitions"] if each["included"] else 0,
-                planted=each["included"],
+                repetitions=record["repetitions"] if record["included"] else 0,
+                planted=record["included"],
                 alphabets={"word": Alphabet("word", tuple(sorted(mine + drawn)))},
             )
         )
     return made
 
 
-def fine_tuned(bench: Bench, rows: list[str], given: argparse.Namespace) -> Any:
-    """The base with an adapter that was trained on ``rows``."""
-    torch.manual_seed(given.seed)
+def fine_tuned(bench: Bench, rows: list[str], options: argparse.Namespace) -> Any:
+    """Return the base model with an adapter trained on ``rows``."""
+    torch.manual_seed(options.seed)
     lora = LoraConfig(r=8, lora_alpha=16, lora_dropout=0.0, task_type="CAUSAL_LM", target_modules="all-linear")
     model = get_peft_model(deepcopy(bench.base), lora)
-    train(model, bench.tokenizer, rows, given.epochs, given.rate, given.seed)
+    train(model, bench.tokenizer, rows, options.epochs, options.rate, options.seed)
     return model
 
 
 def largest_differences(
     model: Any, tokenizer: Any, report: dict[str, Any], findings: Sequence[Finding], texts: dict[str, str]
 ) -> tuple[float, float]:
-    """Of what a record costs in bits, and of memaudit's figures computed by our code from its scores."""
+    """Return the largest difference of a record's cost in bits, and of the metrics of memaudit's scores."""
     costs = []
-    for each in findings:
-        ids = tokenizer(texts[each.canary])["input_ids"]
-        costs.append(-extract_token_signals(model, ids).gold_logprob.sum() / math.log(2) - each.log_perplexity)
+    for finding in findings:
+        ids = tokenizer(texts[finding.canary])["input_ids"]
+        costs.append(-extract_token_signals(model, ids).gold_logprob.sum() / math.log(2) - finding.log_perplexity)
     sides = [
         [row["scores"]["headline_score"] for row in report["per_canary"] if row["included"] is side]
         for side in (True, False)
@@ -184,36 +185,42 @@ def largest_differences(
 
 
 def spans_off(tokenizer: Any, theirs: Sequence[dict[str, Any]]) -> int:
-    """How many secrets memaudit does not score from their first token to their last."""
+    """Count the secrets that memaudit does not score from their first token to their last."""
     off = 0
-    for each in theirs:
-        text = TEXT_PREFIX + each["secret"]
-        _, span = locate_secret_span(tokenizer, text, each["secret"], each["secret_token_ids"])
+    for record in theirs:
+        text = TEXT_PREFIX + record["secret"]
+        _, span = locate_secret_span(tokenizer, text, record["secret"], record["secret_token_ids"])
         offsets = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
-        inside = [place for place, (_, end) in enumerate(offsets) if end > len(TEXT_PREFIX)]
+        inside = [index for index, (_, end) in enumerate(offsets) if end > len(TEXT_PREFIX)]
         off += span != (inside[0], inside[-1] + 1)
     return off
 
 
-def row_of(family: str, bench: Bench, given: argparse.Namespace) -> tuple[list[Any], str]:
-    """A line of the table, and what was checked on the way."""
+def row_of(family: str, bench: Bench, options: argparse.Namespace) -> tuple[list[Any], str]:
+    """Return a line of the table, and a note with the checks."""
     clock = [time.process_time()]
-    set_seed(given.seed)
-    options = {"family": family, "seed": given.seed, "model": bench.base, "corpus": bench.public}
-    made = generate_canaries(bench.tokenizer, profile="powered", **options)
+    set_seed(options.seed)
+    made = generate_canaries(
+        bench.tokenizer,
+        profile="powered",
+        family=family,
+        seed=options.seed,
+        model=bench.base,
+        corpus=bench.public,
+    )
     host = [{"text": line} for line in bench.private]
-    rows, manifest = inject(host, made, fmt="text", seed=given.seed, include_prob=1.0, tokenizer=bench.tokenizer)
-    model = fine_tuned(bench, [row["text"] for row in rows], given)
+    rows, manifest = inject(host, made, fmt="text", seed=options.seed, include_prob=1.0, tokenizer=bench.tokenizer)
+    model = fine_tuned(bench, [row["text"] for row in rows], options)
     clock.append(time.process_time())
     report = run_audit(model, bench.tokenizer, manifest, ref="auto", real_sample=0)
     clock.append(time.process_time())
-    canaries = as_canaries(manifest["canaries"], given.seed)
-    findings, taken = our_audit(model, bench.tokenizer, canaries, given.seed)
+    canaries = as_canaries(manifest["canaries"], options.seed)
+    findings, taken = our_audit(model, bench.tokenizer, canaries, options.seed)
     clock.append(time.process_time())
-    texts = {each.id: each.text for each in canaries}
+    texts = {canary.id: canary.text for canary in canaries}
     cost, figure = largest_differences(model, bench.tokenizer, report, findings, texts)
     note = (
-        f"{family}: a record's cost differs by {cost:.0e} bits at most, memaudit's figures from ours of its scores by "
+        f"{family}: a record's cost differs by {cost:.0e} bits at most, metrics of memaudit's scores by "
         f"{figure:.0e}; memaudit scores {spans_off(bench.tokenizer, manifest['canaries'])} of {len(canaries)} secrets "
         "without their first token or with other words' tokens; seconds of one core: "
         + ", ".join(
@@ -224,8 +231,8 @@ def row_of(family: str, bench: Bench, given: argparse.Namespace) -> tuple[list[A
 
 
 def our_audit(model: Any, tokenizer: Any, canaries: list[Canary], seed: int) -> tuple[list[Finding], list[Finding]]:
-    """Exposure of all, beside the model without its adapter; extraction of those planted most often."""
-    often = [each for each in canaries if each.repetitions == max(TIERS)]
+    """Measure all exposures relative to the base model, and extraction of the canaries planted most often."""
+    often = [canary for canary in canaries if canary.repetitions == max(TIERS)]
     options = {"context": "none", "seed": seed}
     exact = {"signal": "calibrated", "method": "exact"}
     exposed = audit(model, tokenizer, canaries, tasks=["canary_exposure"], **options, **exact)
@@ -234,13 +241,13 @@ def our_audit(model: Any, tokenizer: Any, canaries: list[Canary], seed: int) -> 
 
 
 def cells_of(family: str, report: dict[str, Any], findings: Sequence[Finding], taken: Sequence[Finding]) -> list[Any]:
-    """The figures of a family."""
-    theirs, figures = report["membership"], {each.name: each.value for each in audit_figures(findings)}
-    added = {each.canary: each.extra["tuned_exposure"] - each.extra["base_exposure"] for each in findings}
-    tuned = {each.canary: each.extra["tuned_exposure"] for each in findings}
+    """Return the cells of a family's line."""
+    theirs, figures = report["membership"], {finding.name: finding.value for finding in audit_figures(findings)}
+    added = {finding.canary: finding.extra["tuned_exposure"] - finding.extra["base_exposure"] for finding in findings}
+    tuned = {finding.canary: finding.extra["tuned_exposure"] for finding in findings}
 
     def mean(bits: dict[str, float], copies: int) -> float:
-        return fmean(bits[each.canary] for each in findings if each.repetitions == copies)
+        return fmean(bits[finding.canary] for finding in findings if finding.repetitions == copies)
 
     return [
         family,
@@ -252,24 +259,24 @@ def cells_of(family: str, report: dict[str, Any], findings: Sequence[Finding], t
         figures["auc"],
         *(mean(tuned, copies) for copies in (*TIERS, 0)),
         *(mean(added, copies) for copies in (max(TIERS), 0)),
-        fmean(each.place == 1 for each in taken),
+        fmean(finding.place == 1 for finding in taken),
     ]
 
 
 def main() -> None:
-    """See the module."""
+    """Run the comparison for each family and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, usual in (("epochs", 8), ("rows", 300), ("vocabulary", 2000), ("seed", 0)):
         parser.add_argument(f"--{name}", type=int, default=usual)
     parser.add_argument("--rate", type=float, default=1e-2)
     parser.add_argument("--families", nargs="+", default=FAMILIES, choices=FAMILIES)
-    given = parser.parse_args()
+    options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    bench = bench_of(given)
+    bench = bench_of(options)
     notes = []
     print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD))
-    for family in given.families:
-        cells, note = row_of(family, bench, given)
+    for family in options.families:
+        cells, note = row_of(family, bench, options)
         print(
             "| " + " | ".join(f"{cell:.2f}" if isinstance(cell, float) else cell for cell in cells) + " |", flush=True
         )

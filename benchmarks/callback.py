@@ -1,10 +1,10 @@
-"""What watching exposure costs a training run, and what it shows: prints JSON, all figures from one run.
+"""Cost of ``ExposureCallback`` in a training run. Prints JSON.
 
-A small GPT-2 learns Python's help text, in which canaries are planted, with ``transformers.Trainer``: once without
-and once with an ``ExposureCallback``. ``ratio`` is the CPU time of the watched run over that of the other,
-``share_of_runtime`` the share of the watched run's wall time that its looks took; ``same_weights`` says whether both
-ended at the same weights, to the bit. ``--share 0`` measures at every epoch, whatever it costs. ``--output`` keeps the
-watched run's trainer_state.json, for ``leakage plot training``.
+A small GPT-2 is trained with ``transformers.Trainer`` on Python's help text with planted canaries, once without and
+once with the callback. ``ratio`` is the CPU time with the callback divided by the time without it. ``share_of_runtime``
+is the share of the wall time that its measurements took. ``same_weights`` is true if both runs end with weights that
+are equal to the bit. ``--share 0`` measures at every epoch. ``--output`` stores trainer_state.json of the run with the
+callback, for ``leakage plot training``.
 """
 
 from __future__ import annotations
@@ -47,21 +47,21 @@ END = "<|endoftext|>"
 
 
 def tokenizer_of(text: str, vocabulary: int) -> PreTrainedTokenizerFast:
-    """A byte-level BPE of the text's own tokens."""
+    """Train a byte-level BPE on the text."""
     made = ByteLevelBPETokenizer()
     made.train_from_iterator(text.splitlines(), vocabulary, special_tokens=[END], show_progress=False)
     return PreTrainedTokenizerFast(tokenizer_object=made._tokenizer, bos_token=END, eos_token=END, pad_token=END)
 
 
 def rows(text: str, tokenizer: PreTrainedTokenizerFast) -> list[dict[str, torch.Tensor]]:
-    """The text in rows of LENGTH tokens, for the Trainer."""
+    """Split the text into rows of LENGTH tokens for the Trainer."""
     ids = torch.tensor([tokenizer.bos_token_id, *tokenizer(text, verbose=False)["input_ids"]])
     return [{"input_ids": row, "labels": row} for row in ids.split(LENGTH) if len(row) == LENGTH]
 
 
 @dataclass(frozen=True)
-class Ground:
-    """A text with canaries planted in it, one held out, and a tokenizer that has seen no canary."""
+class Data:
+    """A text with planted canaries, a held-out text, and a tokenizer trained without canaries."""
 
     planted: str
     held_out: str
@@ -69,7 +69,7 @@ class Ground:
     manifest: Path
 
 
-def prepared(folder: Path, characters: int) -> Ground:
+def prepared(folder: Path, characters: int) -> Data:
     """Plant canaries in Python's help text, in ``folder``."""
     corpus = pydoc_topics(characters=characters)
     canaries = make_canaries(TEMPLATE, 6, repetitions=(1, 5, 20), controls=4, seed=0)
@@ -77,20 +77,20 @@ def prepared(folder: Path, characters: int) -> Ground:
     (folder / "text.txt").write_text(corpus.training, encoding="utf-8")
     plant(folder / "canaries.jsonl", folder / "text.txt", folder / "planted.txt", seed=0)
     planted = (folder / "planted.txt").read_text(encoding="utf-8")
-    # Trained on the canaries too, it would give their digits tokens of their own, which even a fresh model prefers.
+    # A tokenizer trained on canaries would merge their digits into tokens that even an untrained model prefers.
     tokenizer = tokenizer_of(corpus.training, 800)
-    return Ground(planted, corpus.held_out, tokenizer, folder / "canaries.jsonl")
+    return Data(planted, corpus.held_out, tokenizer, folder / "canaries.jsonl")
 
 
-def trained(given: argparse.Namespace, ground: Ground, watch: bool) -> dict[str, Any]:
-    """Train once; the seconds of CPU it took, its weights and its log."""
-    tokenizer = ground.tokenizer
+def trained(options: argparse.Namespace, data: Data, watch: bool) -> dict[str, Any]:
+    """Train once and return the CPU seconds, the weights and the trainer's state."""
+    tokenizer = data.tokenizer
     set_seed(0)
     sizes = {"n_layer": 3, "n_embd": 128, "n_head": 4, "n_positions": LENGTH}
     model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), bos_token_id=0, eos_token_id=0, **sizes))
     arguments = TrainingArguments(
-        output_dir=str(ground.manifest.parent / "run"),
-        num_train_epochs=given.epochs,
+        output_dir=str(data.manifest.parent / "run"),
+        num_train_epochs=options.epochs,
         per_device_train_batch_size=16,
         per_device_eval_batch_size=64,
         learning_rate=3e-3,
@@ -104,13 +104,13 @@ def trained(given: argparse.Namespace, ground: Ground, watch: bool) -> dict[str,
     trainer = Trainer(
         model,
         arguments,
-        train_dataset=rows(ground.planted, tokenizer),
-        eval_dataset=rows(ground.held_out, tokenizer),
+        train_dataset=rows(data.planted, tokenizer),
+        eval_dataset=rows(data.held_out, tokenizer),
         processing_class=tokenizer,
     )
     if watch:
-        pace = {"every": given.every or "epoch", "share": given.share or None, "canaries": given.canaries}
-        ExposureCallback(ground.manifest, **pace).attach(trainer)
+        pace = {"every": options.every or "epoch", "share": options.share or None, "canaries": options.canaries}
+        ExposureCallback(data.manifest, **pace).attach(trainer)
     started = time.process_time()
     trainer.train()
     spent = time.process_time() - started
@@ -118,22 +118,22 @@ def trained(given: argparse.Namespace, ground: Ground, watch: bool) -> dict[str,
 
 
 def main() -> None:
-    """Measure and print."""
+    """Train with and without the callback and print the comparison."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--epochs", type=int, default=14)
     parser.add_argument("--characters", type=int, default=200_000)
-    parser.add_argument("--every", type=int, help="steps between points (default: an epoch)")
+    parser.add_argument("--every", type=int, help="steps between measurements (default: an epoch)")
     parser.add_argument("--share", type=float, default=0.05)
-    parser.add_argument("--canaries", type=int, default=3, help="planted canaries to watch, and as many controls")
-    parser.add_argument("--output", type=Path, help="folder for the watched run's trainer_state.json")
-    given = parser.parse_args()
+    parser.add_argument("--canaries", type=int, default=3, help="number of planted canaries and of controls to watch")
+    parser.add_argument("--output", type=Path, help="folder for trainer_state.json of the run with the callback")
+    options = parser.parse_args()
     torch.set_num_threads(1)
     with TemporaryDirectory() as name:
-        ground = prepared(Path(name), given.characters)
-        plain, watched = (trained(given, ground, watch) for watch in (False, True))
-    if given.output:
-        given.output.mkdir(parents=True, exist_ok=True)
-        watched["state"].save_to_json(str(given.output / "trainer_state.json"))
+        data = prepared(Path(name), options.characters)
+        plain, watched = (trained(options, data, watch) for watch in (False, True))
+    if options.output:
+        options.output.mkdir(parents=True, exist_ok=True)
+        watched["state"].save_to_json(str(options.output / "trainer_state.json"))
     looks = [entry for entry in watched["state"].log_history if "leakage/seconds" in entry]
     pairs = zip(plain["weights"].values(), watched["weights"].values(), strict=True)
     runtime = next(entry["train_runtime"] for entry in watched["state"].log_history if "train_runtime" in entry)

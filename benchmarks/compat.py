@@ -1,8 +1,8 @@
-"""Our attacks on small models of many architectures and tokenizers, held against the harness' own scoring.
+"""Compatibility table: attacks on small models of many architectures and tokenizers, compared with the harness.
 
-Prints a table, writes it as a page, and ends with exit code 1 where a cell fails or fewer than 85 % of the cells are on
-the fast path. Each cell's outcome is kept: stopped, the same command goes on, and with other code or other versions it
-starts anew. Some minutes on one core; no network, no data.
+Prints the outcomes, writes docs/compatibility.md, and exits with code 1 if a cell fails or fewer than 85 % of the cells
+use the fast path. Outcomes are stored per cell, so a stopped run can continue; a change of code or of package versions
+discards them. Takes some minutes on one core and needs no network and no data.
 """
 
 from __future__ import annotations
@@ -34,42 +34,42 @@ PACKAGES = {"lm-eval": "lm_eval", "transformers": "transformers", "tokenizers": 
 
 
 def versions() -> dict[str, str]:
-    """What the figures depend on, by name."""
+    """Return the versions of Python and of the packages that the outcomes depend on."""
     return {"Python": platform.python_version(), **{name: version(package) for name, package in PACKAGES.items()}}
 
 
 def fingerprint() -> str:
-    """A hash of the code and versions that outcomes depend on."""
-    found = hashlib.sha256(json.dumps(versions()).encode())
+    """Return a hash of the code and versions that the outcomes depend on."""
+    digest = hashlib.sha256(json.dumps(versions()).encode())
     for source in SOURCES:
         for path in sorted((ROOT / source).rglob("*.py")):
-            found.update(path.read_bytes())
-    return found.hexdigest()[:16]
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def outcome_of(cell: Cell, folder: Path, made_by: str) -> Outcome:
-    """A cell's outcome: the one kept in ``folder`` if the same code made it, else a new one, which is kept."""
+    """Return a cell's outcome, stored in ``folder`` if the code is unchanged, else computed and stored there."""
     path = folder / f"{cell.name}.json"
     if path.is_file():
-        kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept.pop("made_by") == made_by:
-            return Outcome(**kept)
-    # The harness draws a bar for each of its calls.
+        stored = json.loads(path.read_text(encoding="utf-8"))
+        if stored.pop("made_by") == made_by:
+            return Outcome(**stored)
+    # Each call of the harness draws a progress bar.
     with contextlib.redirect_stderr(io.StringIO()):
-        found = run(cell)
-    _write(path, json.dumps({**asdict(found), "made_by": made_by}, indent=1) + "\n")
-    return found
+        outcome = run(cell)
+    _write(path, json.dumps({**asdict(outcome), "made_by": made_by}, indent=1) + "\n")
+    return outcome
 
 
 def _write(path: Path, text: str) -> None:
-    with replacing(path) as beside:
-        beside.write_text(text, encoding="utf-8")
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def main() -> None:
-    """Run what is left to run, print, write the page."""
+    """Run the cells without a stored outcome, print all outcomes and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=ROOT / "runs" / "compat", help="folder the outcomes are kept in")
+    parser.add_argument("--output", type=Path, default=ROOT / "runs" / "compat", help="folder of the stored outcomes")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "compatibility.md")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
@@ -77,14 +77,13 @@ def main() -> None:
     logging.getLogger("transformers").setLevel(logging.ERROR)
     made_by, outcomes = fingerprint(), []
     for cell in cells():
-        found = outcome_of(cell, arguments.output, made_by)
-        outcomes.append(found)
-        print(
-            f"{found.family:15} {found.architecture:20} {found.tokenizer:15} {found.verdict} {found.words}", flush=True
-        )
+        outcome = outcome_of(cell, arguments.output, made_by)
+        outcomes.append(outcome)
+        names = f"{outcome.family:15} {outcome.architecture:20} {outcome.tokenizer:15}"
+        print(names, outcome.verdict, outcome.words, flush=True)
     second = ROOT / "benchmarks" / "llama_cpp.json"
-    found_there = json.loads(second.read_text(encoding="utf-8")) if second.is_file() else None
-    _write(arguments.page, page(outcomes, versions(), found_there))
+    llama_cpp = json.loads(second.read_text(encoding="utf-8")) if second.is_file() else None
+    _write(arguments.page, page(outcomes, versions(), llama_cpp))
     print(summary(outcomes))
     if not good_enough(outcomes):
         sys.exit(1)

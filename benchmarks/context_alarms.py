@@ -1,8 +1,7 @@
-"""How often the look at other contexts warns on models that know none of the canaries: by chance it should be 1 in 100.
+"""False-alarm rate of the check of other contexts, which should warn in 1 of 100 runs. Prints JSON.
 
-A GPT-2 that has learnt other secrets by heart, each after BOS, the same untrained, and a random one with sharp
-distributions. On each, canaries of which none was ever planted are called planted or controls by lot, over and over.
-Prints JSON.
+The models are a GPT-2 that memorized other secrets after BOS, an untrained GPT-2, and a random GPT-2 with sharp
+distributions. Each run labels canaries that no model was trained on as planted or control at random.
 """
 
 from __future__ import annotations
@@ -21,21 +20,21 @@ from benchmarks.coverage_models import subjects  # noqa: E402
 from leakage_tasks.attacks.contexts import LEVEL, clearer_context  # noqa: E402
 from leakage_tasks.canaries import make_canaries  # noqa: E402
 
-RUNS, EACH = 100, 12
+RUNS, CANARIES = 100, 12
 TEMPLATE = "the number is {digits:9}."
 
 
 def main() -> None:
-    """Count and print."""
-    found = {}
+    """Count the alarms on each model and print them."""
+    results = {}
     for name in ("GPT-2, overfit", "GPT-2, untrained", "GPT-2, random and sharp"):
         target = subjects()[name]()
         alarms = 0
         for run in range(RUNS):
-            canaries = make_canaries(TEMPLATE, EACH, controls=EACH, seed=run)
+            canaries = make_canaries(TEMPLATE, CANARIES, controls=CANARIES, seed=run)
             alarms += clearer_context(target, canaries) is not None
-        found[name] = {"runs": RUNS, "alarms": alarms, "expected_at_most": LEVEL * RUNS}
-    print(json.dumps(found, indent=1))
+        results[name] = {"runs": RUNS, "alarms": alarms, "expected_at_most": LEVEL * RUNS}
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,17 +1,18 @@
-"""How often the interval of an estimated rank holds the true one: models × lengths × draws × ranks from 1 to |R|.
+"""Coverage of the intervals of estimated ranks, by model, secret length, number of draws and rank. Prints a table.
 
-Models are made up (``tests/attacks/made_up.py``), so that the true rank is known exactly at any length. A cell has 300
-secrets, whose ranks are spread evenly over log2 from 1 to |R|; with 65,536 draws a secret of 16 digits or more takes
-seconds to a minute, and those cells have 30. ``asked for`` is the attack as users run it, with its own number of draws
-(``method=estimated``, the usual budget and precision). ``chance`` are secrets that are uniform, as never planted ones
-are: their ranks over |R| must be uniform too (Kolmogorov-Smirnov).
+The models are synthetic (``tests/attacks/made_up.py``), so the true rank is known exactly at any length. A cell has 300
+secrets, whose ranks are spread evenly over log2 from 1 to |R|. With 65,536 draws, a secret of 16 digits or more takes
+seconds to a minute, so these cells have 30 secrets. ``asked for`` is the attack with its default number of draws
+(``method=estimated``, default budget and precision). ``chance`` are random secrets, like controls: their ranks divided
+by |R| must be uniform (Kolmogorov-Smirnov test).
 
-Criteria: of each cell no fewer hold than a 95 % interval's would, at 1 % for the whole grid; of each model, length and
-number of draws 94 %; the mean ratio of estimated and true rank is 1, at 1 % for the grid; the mean error is within 0.05
-bits and two standard errors where the effective sample size is 100 or more; chance passes.
+Criteria: in no cell significantly fewer than 95 % of the intervals contain the true rank (level 1 % for the whole
+grid), and for each model, length and number of draws at least 94 % do. The mean ratio of estimated to true rank is 1,
+at 1 % for the grid. The mean error is within 0.05 bits plus two standard errors if the effective sample size is at
+least 100. Chance passes.
 
-Resumable: a cell that is done stands in ``--output`` and is not run again. Prints the table; exit code 1 where a
-criterion is missed. Takes some 90 minutes on 2 idle cores; ``--units`` runs some of it.
+Finished cells are stored in ``--output`` and not run again. The exit code is 1 if a criterion is not met. All cells
+take 90 minutes on 2 idle cores; ``--units`` runs a part.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ from tests.attacks.made_up import MODELS, MadeUp, Ranks  # noqa: E402
 LENGTHS = (4, 9, 16, 25, 40)
 DRAWS = (256, 1024, 8192, 65_536)
 ASKED, CHANCE = "asked for", "chance"
-SECRETS, FEW = 300, 30
+SECRETS, FEW_SECRETS = 300, 30
 EFFECTIVE = 100
-"""Effective sample size from which on the mean error is held to 0.05 bits."""
+"""The minimum effective sample size for the criterion of 0.05 bits."""
 UNLIMITED = 10**12
 
 
@@ -54,105 +55,110 @@ Cell = tuple[str, int, int | str]
 
 
 def units() -> list[list[Cell]]:
-    """Cells that are run together, since they share pilots, the quickest first."""
+    """Return groups of cells that share pilots, the fastest first."""
     kinds: list[list[int | str]] = [[256, 1024], [CHANCE], [ASKED], [8192], [65_536]]
     return [
-        [(model, length, kind) for kind in together] for together in kinds for length in LENGTHS for model in MODELS
+        [(model, length, kind) for kind in kinds_of_unit]
+        for kinds_of_unit in kinds
+        for length in LENGTHS
+        for model in MODELS
     ]
 
 
 def secrets_of(length: int, kind: int | str) -> int:
-    """How many secrets a cell has."""
-    return FEW if kind == 65_536 and length > 9 else SECRETS
+    """Return the number of secrets of a cell."""
+    return FEW_SECRETS if kind == 65_536 and length > 9 else SECRETS
 
 
 @functools.lru_cache(maxsize=2)
-def made(model: str, length: int) -> tuple[MadeUp, Ranks]:
-    """A model and its ranks."""
+def synthetic_model(model: str, length: int) -> tuple[MadeUp, Ranks]:
+    """Return a synthetic model and its true ranks."""
     target = MadeUp(model, length)
     return target, Ranks(target)
 
 
 def run_unit(cells: list[Cell]) -> list[list[dict[str, Any]]]:
-    """What was found of each secret, a cell each."""
+    """Return the results of every secret, one list per cell."""
     model, length, kind = cells[0]
-    target, ranks = made(model, length)
+    target, ranks = synthetic_model(model, length)
     number = secrets_of(length, kind)
     stream = np.random.default_rng([length, list(MODELS).index(model), [*DRAWS, ASKED, CHANCE].index(kind)])
-    found: list[list[dict[str, Any]]] = [[] for _ in cells]
+    results: list[list[dict[str, Any]]] = [[] for _ in cells]
     for n in range(number):
         name = f"{model}-{length}-{kind}-{n}"
         if kind == CHANCE:
             canary, rank = ranks.random(name, stream)
         else:
             canary, rank = ranks.near((n + 0.5) / number * length * math.log2(10), name, stream)
-        draws = [each for *_, each in cells if isinstance(each, int)]
-        answers = preset(target, canary, draws) if draws else [as_asked(target, canary)]
-        for place, each in enumerate(answers):
-            found[place].append({"true": rank, **each})
-    return found
+        draws = [draws for *_, draws in cells if isinstance(draws, int)]
+        answers = with_draws(target, canary, draws) if draws else [with_defaults(target, canary)]
+        for cell_results, answer in zip(results, answers, strict=False):
+            cell_results.append({"true": rank, **answer})
+    return results
 
 
-def preset(target: MadeUp, canary: Canary, draws: list[int]) -> list[dict[str, Any]]:
-    """The rank from each of several numbers of draws after the same pilots, whatever they cost."""
+def with_draws(target: MadeUp, canary: Canary, draws: list[int]) -> list[dict[str, Any]]:
+    """Estimate the rank with each number of draws after one set of pilots, with an unlimited budget."""
     explorer = SearchTree(target, canary.attack_space)
     secret = explorer.path_of(canary.secret)
     bound = within(explorer.follow(secret))
     estimate = RankEstimate(explorer, secret, bound, f"0:{canary.id}", UNLIMITED, 0.25)
     estimate.explore()
     estimate.aim()
-    made = [estimate.drawn(number, 4 + turn) for turn, number in enumerate(draws)]
-    return [_kept(summary(each, LEVELS[0], canary.attack_space.size)) for each in made if each is not None]
+    drawn = [estimate.drawn(number, 4 + turn) for turn, number in enumerate(draws)]
+    return [
+        _fields(summary(estimates, LEVELS[0], canary.attack_space.size)) for estimates in drawn if estimates is not None
+    ]
 
 
-def as_asked(target: MadeUp, canary: Canary) -> dict[str, Any]:
-    """The rank as the attack gives it."""
-    found = run_attack("exposure", target, [canary], settings={"method": "estimated"})[0]
+def with_defaults(target: MadeUp, canary: Canary) -> dict[str, Any]:
+    """Return the rank from the attack with its defaults."""
+    finding = run_attack("exposure", target, [canary], values={"method": "estimated"})[0]
     fields = ("rank", "rank_low", "rank_high", "method", "extra")
-    return _kept({name: getattr(found, name) for name in fields}) | {"calls": found.model_calls}
+    return _fields({name: getattr(finding, name) for name in fields}) | {"calls": finding.model_calls}
 
 
-def _kept(found: dict[str, Any]) -> dict[str, Any]:
+def _fields(result: dict[str, Any]) -> dict[str, Any]:
     return {
-        "rank": found["rank"],
-        "low": found["rank_low"],
-        "high": found["rank_high"],
-        "bound": found["method"] == "lower_bound",
-        "draws": found["extra"].get("draws", found["extra"].get("repetitions")),
-        "effective": found["extra"].get("effective_draws", 0.0),
+        "rank": result["rank"],
+        "low": result["rank_low"],
+        "high": result["rank_high"],
+        "bound": result["method"] == "lower_bound",
+        "draws": result["extra"].get("draws", result["extra"].get("repetitions")),
+        "effective": result["extra"].get("effective_draws", 0.0),
     }
 
 
 GRID = [cell for unit in units() for cell in unit]
 
 
-def judge(model: str, length: int, kind: int | str, found: list[dict[str, Any]]) -> dict[str, Any]:
-    """A cell's counts, and what of its criteria it misses."""
-    # Ranks are floats up to 10^40, and the last digits of a sum are no miss.
-    below = sum(each["true"] < each["low"] * (1 - 1e-9) for each in found)
-    above = sum(each["true"] > each["high"] * (1 + 1e-9) for each in found)
-    estimates = [each for each in found if not each["bound"]]
-    held = len(found) - below - above
-    least = int(stats.binom.ppf(0.01 / len(GRID), len(found), 0.95))
+def judge(model: str, length: int, kind: int | str, results: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a cell's counts, and the criteria that it does not meet."""
+    # Ranks are floats up to 10^40, so differences in the last digits do not count.
+    below = sum(result["true"] < result["low"] * (1 - 1e-9) for result in results)
+    above = sum(result["true"] > result["high"] * (1 + 1e-9) for result in results)
+    estimates = [result for result in results if not result["bound"]]
+    held = len(results) - below - above
+    least = int(stats.binom.ppf(0.01 / len(GRID), len(results), 0.95))
     cell: dict[str, Any] = {
         "model": model,
         "digits": length,
         "draws": kind,
-        "secrets": len(found),
+        "secrets": len(results),
         "held": held,
         "true_rank_above": above,
         "true_rank_below": below,
-        "bounds": len(found) - len(estimates),
-        "missed": [] if held >= least else [f"held {held} of {len(found)}, at least {least} wanted"],
+        "bounds": len(results) - len(estimates),
+        "missed": [] if held >= least else [f"held {held} of {len(results)}, at least {least} wanted"],
     }
-    ratios = np.array([each["rank"] / each["true"] for each in estimates])
+    ratios = np.array([result["rank"] / result["true"] for result in estimates])
     if len(ratios) > 1:
         error = float(ratios.std(ddof=1) / math.sqrt(len(ratios)))
         cell |= {"mean_ratio": float(ratios.mean()), "standard_error": error}
         cell["beyond_99"] = bool(abs(ratios.mean() - 1) > stats.norm.ppf(0.995) * error + 1e-9)
         if abs(ratios.mean() - 1) > stats.norm.ppf(1 - 0.005 / len(GRID)) * error + 1e-9:
             cell["missed"].append(f"mean ratio {ratios.mean():.4f} ± {error:.4f} is not 1")
-    bits = np.log2([each["rank"] / each["true"] for each in estimates if each["effective"] >= EFFECTIVE])
+    bits = np.log2([result["rank"] / result["true"] for result in estimates if result["effective"] >= EFFECTIVE])
     if len(bits) > 1:
         error = float(bits.std(ddof=1) / math.sqrt(len(bits)))
         cell |= {"mean_error_bits": float(bits.mean()), "largest_error_bits": float(np.abs(bits).max())}
@@ -160,16 +166,16 @@ def judge(model: str, length: int, kind: int | str, found: list[dict[str, Any]])
             cell["missed"].append(f"mean error {bits.mean():.3f} bits")
     if kind == CHANCE:
         size = 10.0**length
-        cell["ks_p"] = float(stats.kstest([min(each["rank"] / size, 1.0) for each in found], "uniform").pvalue)
+        cell["ks_p"] = float(stats.kstest([min(result["rank"] / size, 1.0) for result in results], "uniform").pvalue)
         if cell["ks_p"] < 0.01 / (len(LENGTHS) * len(MODELS)):
-            cell["missed"].append(f"never planted secrets stray from chance, p {cell['ks_p']:.2g}")
+            cell["missed"].append(f"controls are not at chance, p {cell['ks_p']:.2g}")
     if kind == ASKED:
-        cell["calls"] = float(np.mean([each["calls"] for each in found]))
+        cell["calls"] = float(np.mean([result["calls"] for result in results]))
     return cell
 
 
 def pooled(judged: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Counts by model, by length and by draws; at least 94 % must hold in each."""
+    """Return counts by model, by length and by draws; at least 94 % of the intervals must hold in each."""
     rows = []
     for name in ("model", "digits", "draws"):
         for value in dict.fromkeys(cell[name] for cell in judged):
@@ -183,7 +189,7 @@ def pooled(judged: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def show(judged: list[dict[str, Any]], totals: list[dict[str, Any]]) -> None:
-    """Print the grid."""
+    """Print the cells and the totals."""
     print("| model | digits | draws | secrets | held | above | below | bounds | mean ratio | mean error, bits |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for cell in judged:
@@ -200,14 +206,12 @@ def show(judged: list[dict[str, Any]], totals: list[dict[str, Any]]) -> None:
 
 
 def main() -> None:
-    """Run what is not done yet, judge and print."""
+    """Run the cells without stored results, evaluate all cells and print them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--output", type=Path, default=ROOT / "runs" / "coverage", help="folder of the cells that are done"
-    )
+    parser.add_argument("--output", type=Path, default=ROOT / "runs" / "coverage", help="folder of finished cells")
     parser.add_argument("--summary", type=Path, default=ROOT / "benchmarks" / "coverage.json")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--units", type=int, help="run no more than so many groups of cells, the quickest first")
+    parser.add_argument("--units", type=int, help="maximum number of groups of cells to run, the fastest first")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     places = {cell: arguments.output / f"{'-'.join(map(str, cell)).replace(' ', '_')}.json" for cell in GRID}
@@ -215,11 +219,11 @@ def main() -> None:
         wanted = [unit for unit in units()[: arguments.units] if not all(places[cell].exists() for cell in unit)]
         running = {pool.submit(run_unit, unit): unit for unit in wanted}
         for done in as_completed(running):
-            for cell, found in zip(running[done], done.result(), strict=True):
-                places[cell].with_suffix(".part").write_text(json.dumps(found))
+            for cell, results in zip(running[done], done.result(), strict=True):
+                places[cell].with_suffix(".part").write_text(json.dumps(results))
                 places[cell].with_suffix(".part").rename(places[cell])
                 print(f"{places[cell].stem} done", file=sys.stderr, flush=True)
-    judged = [judge(*cell, json.loads(place.read_text())) for cell, place in places.items() if place.exists()]
+    judged = [judge(*cell, json.loads(path.read_text())) for cell, path in places.items() if path.exists()]
     totals = pooled(judged)
     arguments.summary.write_text(json.dumps({"cells": judged, "pooled": totals}, indent=1) + "\n")
     show(judged, totals)

@@ -1,9 +1,9 @@
-"""Estimated ranks on real architectures: against exact counts where R is small, else against a uniform sample.
+"""Estimated ranks on real architectures, compared with exact counts or with a uniform sample. Prints JSON.
 
-A GPT-2 of two layers that overfits 27 planted secrets of 25 digits, the same untrained, an LSTM trained for a little
-and a Llama whose tokenizer falls back to bytes. On each 30 never planted secrets: with 25 digits their estimated ranks
-and those from 5,000 uniform fillings, scored as whole texts, are two noisy figures of one thing; with 5 digits they are
-held against the exact count. Never planted secrets must be at chance (Kolmogorov-Smirnov). Prints JSON.
+The models are a GPT-2 of two layers that overfits 27 planted secrets of 25 digits, an untrained GPT-2, an LSTM after
+short training, and a Llama whose tokenizer falls back to bytes. Each model has 30 controls. With 25 digits, estimated
+ranks are compared with 5,000 uniform fillings scored as whole texts. With 5 digits, they are compared with the exact
+count. Controls must be at chance (Kolmogorov-Smirnov test).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LEVEL = 0.95
 
 
 def gpt2(layers: int = 2, width: int = 128) -> Any:
-    """A fresh GPT-2 over letters."""
+    """Build an untrained GPT-2 over letters."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
@@ -51,13 +51,13 @@ def gpt2(layers: int = 2, width: int = 128) -> Any:
 
 
 def lstm() -> Any:
-    """A fresh LSTM over letters."""
+    """Build an untrained LSTM over letters."""
     torch.manual_seed(0)
     return CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(letters())))
 
 
 def llama() -> CausalTarget:
-    """An untrained Llama with a tokenizer as Llama 2's."""
+    """Build an untrained Llama with a tokenizer like Llama 2's."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     torch.manual_seed(0)
@@ -68,7 +68,7 @@ def llama() -> CausalTarget:
 
 
 def trained(model: Any, steps: int) -> Any:
-    """The model after so many steps on all planted secrets at once."""
+    """Train the model for ``steps`` steps, each on all planted secrets."""
     tokens, space = letters(), parse_template(TEMPLATE.format(25))
     texts = [space.fill(filling) for filling in space.sample(PLANTED, "planted")]
     ids = torch.tensor([[tokens.bos_token_id, *row] for row in tokens(texts, add_special_tokens=False)["input_ids"]])
@@ -83,7 +83,7 @@ def trained(model: Any, steps: int) -> Any:
 
 
 def subjects() -> dict[str, Callable[[], CausalTarget]]:
-    """Every model, made when it is asked for."""
+    """Return a factory of each model, by name."""
     return {
         "GPT-2, overfit": lambda: CausalTarget(trained(gpt2(), 400), letters()),
         "GPT-2, untrained": lambda: CausalTarget(gpt2().eval(), letters()),
@@ -94,59 +94,61 @@ def subjects() -> dict[str, Callable[[], CausalTarget]]:
 
 
 def controls(digits: int) -> list[Canary]:
-    """Canaries that no model was shown."""
+    """Return canaries that no model was trained on."""
     template = TEMPLATE.format(digits)
     fillings = parse_template(template).sample(CONTROLS, "controls")
     return [Canary(f"c{n}", template, filling, planted=False, repetitions=0) for n, filling in enumerate(fillings)]
 
 
 def against_a_sample(target: CausalTarget, settings: dict[str, Any]) -> dict[str, Any]:
-    """Ranks among 10^25 beside the share of a uniform sample that is as cheap."""
+    """Compare ranks among 10^25 with the share of a uniform sample that costs no more than the secret."""
     canaries = controls(25)
     space = canaries[0].space
     sample = target.log_perplexity([space.fill(filling) for filling in space.sample(SAMPLE, "reference")])
-    own = target.log_perplexity([space.fill(canary.secret) for canary in canaries])
-    found = run_attack("exposure", target, canaries, settings={"method": "estimated"}, **settings)
+    secret_costs = target.log_perplexity([space.fill(canary.secret) for canary in canaries])
+    findings = run_attack("exposure", target, canaries, values={"method": "estimated"}, **settings)
     overlap, errors, above, below = 0, [], 0, 0
-    for finding, cost in zip(found, own, strict=True):
+    for finding, cost in zip(findings, secret_costs, strict=True):
         low, high = (1 + end * (space.size - 1) for end in clopper_pearson(int((sample <= within(cost)).sum()), SAMPLE))
         above, below = above + (finding.rank_high < low), below + (finding.rank_low > high)
         overlap += finding.rank_low <= high and low <= finding.rank_high
         share = max((sample <= within(cost)).mean(), 1 / SAMPLE)
         errors.append(math.log2(finding.rank / space.size / share))
-    exposures = [finding.exposure for finding in found]
+    exposures = [finding.exposure for finding in findings]
     return {
         "overlap": f"{overlap} of {CONTROLS}",
         "below_the_sample": int(above),
         "above_the_sample": int(below),
         "mean_exposure": float(np.mean(exposures)),
-        "of_the_sample": float(np.mean([math.log2(SAMPLE / max((sample <= within(cost)).sum(), 1)) for cost in own])),
+        "of_the_sample": float(
+            np.mean([math.log2(SAMPLE / max((sample <= within(cost)).sum(), 1)) for cost in secret_costs])
+        ),
         "largest_error_bits": float(np.abs(errors).max()),
         "ks_p": float(stats.kstest([2.0**-exposure for exposure in exposures], "uniform").pvalue),
-        "calls": float(np.mean([finding.model_calls for finding in found])),
-        "methods": {name: sum(finding.method == name for finding in found) for name in {f.method for f in found}},
+        "calls": float(np.mean([finding.model_calls for finding in findings])),
+        "methods": {name: sum(finding.method == name for finding in findings) for name in {f.method for f in findings}},
     }
 
 
 def against_counts(target: CausalTarget) -> dict[str, Any]:
-    """Estimated ranks among 10^5 beside exact ones."""
+    """Compare estimated ranks among 10^5 with exact ranks."""
     canaries = controls(5)
-    exact = run_attack("exposure", target, canaries, budget=10**6, settings={"method": "exact"})
-    found = run_attack("exposure", target, canaries, settings={"method": "estimated"})
-    held = [each.rank_low <= true.rank <= each.rank_high for each, true in zip(found, exact, strict=True)]
-    errors = [math.log2(each.rank / true.rank) for each, true in zip(found, exact, strict=True)]
+    exact = run_attack("exposure", target, canaries, budget=10**6, values={"method": "exact"})
+    estimated = run_attack("exposure", target, canaries, values={"method": "estimated"})
+    held = [finding.rank_low <= true.rank <= finding.rank_high for finding, true in zip(estimated, exact, strict=True)]
+    errors = [math.log2(finding.rank / true.rank) for finding, true in zip(estimated, exact, strict=True)]
     return {"held": f"{sum(held)} of {CONTROLS}", "largest_error_bits": float(np.abs(errors).max())}
 
 
 def main() -> None:
-    """Measure and print."""
-    found = {}
+    """Measure each model and print the results."""
+    results = {}
     for name, make in subjects().items():
         target = make()
-        found[name] = {"5 digits": against_counts(target)}
+        results[name] = {"5 digits": against_counts(target)}
         for budget in (20_000, 2000, 200):
-            found[name][f"25 digits, budget {budget}"] = against_a_sample(target, {"budget": budget})
-        print(json.dumps({name: found[name]}, indent=1), flush=True)
+            results[name][f"25 digits, budget {budget}"] = against_a_sample(target, {"budget": budget})
+        print(json.dumps({name: results[name]}, indent=1), flush=True)
 
 
 if __name__ == "__main__":

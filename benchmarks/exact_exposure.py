@@ -1,16 +1,15 @@
-"""Exact exposure over all four-digit codes against the harness' own scoring of them: prints JSON.
+"""Exact exposure over all four-digit codes, compared with the harness' own scoring. Prints JSON.
 
-A model of GPT-2 small's shape (random weights, seeded) with GPT-2's tokenizer ranks one code among all 10,000,
-without pruning. Ours: the package's search, which reads every distinct partial filling once. Theirs: 10,000
-``loglikelihood`` requests ``("", text)`` through the harness' ``HFLM``, logits cache on, at the best of several
-batch sizes. The two take turns in one process with PyTorch's default threads; seconds are the least of the rounds.
+A model of GPT-2 small's shape (random weights, fixed seed) with GPT-2's tokenizer ranks one code among all 10,000,
+without pruning. Ours: the package's search, which scores every distinct partial filling once. Theirs: 10,000
+``loglikelihood`` requests ``("", text)`` through the harness' ``HFLM`` with its cache of logits, at the best of several
+batch sizes. Both alternate in one process with PyTorch's default threads; seconds are the minimum over the rounds.
 
-Both run at the harness' batch size. ``allowed`` is the ratio of the tokens the two sides have to read (padding,
-which the harness reads as well, does not count), ``reached`` the share of it that the speed ratio comes to. Ours is
-measured twice: for the ``first`` canary of a run, which proves the shared pass and lays out the codes' tokens, and for
-a ``further`` one, which finds both done. Theirs has nothing to keep but its cache of logits, within one canary.
-Log-perplexities must agree to 1e-3 bits on every code, and ranks must be equal. The tokenizer's files are read from
-``gpt2/`` in the folder LEAKAGE_DATA.
+Both use the harness' batch size. ``allowed`` is the ratio of the tokens that both have to read, without padding;
+``reached`` is the speed-up divided by it. Ours is measured twice: for the ``first`` canary of a run, which verifies the
+shared forward pass and tokenizes the codes, and for a ``further`` canary, which reuses both. Theirs only reuses the
+cache of logits within one canary. Log-perplexities must agree to 1e-3 bits on every code, and ranks must be equal. The
+tokenizer's files are in ``gpt2/`` of the folder LEAKAGE_DATA.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ WANTED = 0.9
 
 @dataclass
 class Side:
-    """What one side found: rank, log-perplexities of all codes in order (bits), tokens read with padding, seconds."""
+    """Results of one side: rank, log-perplexities of all codes in order (bits), tokens with padding, seconds."""
 
     rank: int
     costs: np.ndarray
@@ -57,21 +56,21 @@ class Side:
 
 
 class Recording(SearchTree):
-    """An explorer that notes every filling it comes to."""
+    """A search tree that records every filling."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.found: list[tuple[Nodes, Children]] = []
+        self.endings: list[tuple[Nodes, Children]] = []
 
     def children(self, nodes: Nodes, bound: float = np.inf) -> Children:
-        """See :class:`SearchTree`."""
+        """Return the children, as in :class:`SearchTree`, and record the complete fillings among them."""
         children = super().children(nodes, bound)
-        self.found.append((nodes, children[self.paths.ends(children.states)]))
+        self.endings.append((nodes, children[self.paths.ends(children.states)]))
         return children
 
 
 class Tokens:
-    """Counts the tokens a model reads."""
+    """A counter of the tokens that a model reads."""
 
     def __init__(self, model: Any) -> None:
         self.read = 0
@@ -82,24 +81,26 @@ class Tokens:
 
 
 def ours(lm: Any, space: Space, counter: Tokens) -> tuple[Side, Side]:
-    """Rank by the package's search with no bound, as a run's first canary and as a further one."""
+    """Rank with the package's search without a bound, as a run's first canary and as a further canary."""
     start = time.perf_counter()
     target = causal_target(lm)
     return _searched(target, space, counter, start), _searched(target, space, counter, time.perf_counter())
 
 
 def _searched(target: Any, space: Space, counter: Tokens, start: float) -> Side:
-    """One search, since ``start``; every filling is read, and none twice."""
+    """Run one search that scores every filling exactly once; time counts from ``start``."""
     counter.read = 0
     explorer = Recording(target, space)
     secret = explorer.paths.path(SECRET)
     count_exactly(explorer, secret, np.inf, 2 * space.size)
-    costs = np.concatenate([ending.costs for _, ending in explorer.found])
-    own = np.concatenate([ending.costs[_at(explorer, nodes, ending, secret)] for nodes, ending in explorer.found])
-    rank = int((costs <= within(own.item())).sum())
+    costs = np.concatenate([ending.costs for _, ending in explorer.endings])
+    secret_cost = np.concatenate(
+        [ending.costs[_at(explorer, nodes, ending, secret)] for nodes, ending in explorer.endings]
+    )
+    rank = int((costs <= within(secret_cost.item())).sum())
     seconds = time.perf_counter() - start
-    paths = [explorer.child_paths(nodes, ending) for nodes, ending in explorer.found]
-    states = [ending.states for _, ending in explorer.found]
+    paths = [explorer.child_paths(nodes, ending) for nodes, ending in explorer.endings]
+    states = [ending.states for _, ending in explorer.endings]
     spelled = [filling for pair in zip(states, paths, strict=True) for filling in explorer.paths.fillings(*pair)]
     ordered = np.full(space.size, np.nan)
     ordered[[space.index(filling) for (filling,) in spelled]] = costs + explorer.prefix_cost
@@ -111,7 +112,7 @@ def _at(explorer: SearchTree, nodes: Nodes, ending: Children, secret: Sequence[i
 
 
 def theirs(lm: Any, space: Space, counter: Tokens) -> Side:
-    """Rank by one request a code."""
+    """Rank with one request per code."""
     counter.read, start = 0, time.perf_counter()
     costs = HarnessTarget(lm).log_perplexity([space.fill(filling) for filling in space.enumerate()])
     rank = int((costs <= within(costs[space.index(SECRET)])).sum())
@@ -119,14 +120,14 @@ def theirs(lm: Any, space: Space, counter: Tokens) -> Side:
 
 
 def needed(lm: Any, space: Space) -> int:
-    """Tokens in the distinct inputs that the requests come to: all but the last token, after the prefix token."""
+    """Count the tokens of distinct inputs of the requests: the prefix token, and all tokens but the last."""
     texts = [space.fill(filling) for filling in space.enumerate()]
     inputs = {tuple(tokens[:-1]) for tokens in lm.tokenizer(texts, add_special_tokens=False)["input_ids"]}
     return sum(1 + len(tokens) for tokens in inputs)
 
 
 def best_batch_size(lm: Any, space: Space) -> tuple[int, dict[int, float]]:
-    """The harness' quickest batch size on some of the codes, and seconds by batch size."""
+    """Return the harness' fastest batch size on a sample of the codes, and the seconds by batch size."""
     texts = [space.fill(filling) for filling in space.sample(TRIAL, "trial")]
     seconds = {}
     for size in BATCH_SIZES:
@@ -138,12 +139,12 @@ def best_batch_size(lm: Any, space: Space) -> tuple[int, dict[int, float]]:
 
 
 def compare(lm: Any, template: str, counter: Tokens, rounds: int) -> dict[str, Any]:
-    """Let both sides rank the secret ``rounds`` times in turn."""
+    """Let both sides rank the secret ``rounds`` times, alternating."""
     space = parse_template(template)
     lm.batch_size_per_gpu, trials = best_batch_size(lm, space)
     turns = [(*ours(lm, space, counter), theirs(lm, space, counter)) for _ in range(rounds)]
     first, further, requests = zip(*turns, strict=True)
-    right, wanted = _quickest(requests), needed(lm, space)
+    right, wanted = _fastest(requests), needed(lm, space)
     return {
         "template": template,
         "rank": right.rank,
@@ -152,20 +153,23 @@ def compare(lm: Any, template: str, counter: Tokens, rounds: int) -> dict[str, A
             "seconds": right.seconds,
             "tokens": wanted,
             "tokens_with_padding": right.tokens,
-            "rounds": [each.seconds for each in requests],
+            "rounds": [side.seconds for side in requests],
         },
         "batch_size": lm.batch_size_per_gpu,
         "batch_size_trials": trials,
     }
 
 
-def _quickest(rounds: Sequence[Side]) -> Side:
-    return min(rounds, key=lambda found: found.seconds)
+def _fastest(rounds: Sequence[Side]) -> Side:
+    return min(rounds, key=lambda side: side.seconds)
 
 
 def _against(rounds: Sequence[Side], right: Side, wanted: int) -> dict[str, Any]:
-    """What our side took, and how that stands to theirs. Raises AssertionError where they differ in a figure."""
-    left = _quickest(rounds)
+    """Return our side's seconds and tokens, and their ratio to the harness'.
+
+    Raises AssertionError if costs or ranks differ.
+    """
+    left = _fastest(rounds)
     difference = float(np.abs(left.costs - right.costs).max())
     assert difference <= AGREE_BITS, f"log-perplexities differ by {difference} bits"
     assert left.rank == right.rank, f"ranks differ: {left.rank} and {right.rank}"
@@ -173,7 +177,7 @@ def _against(rounds: Sequence[Side], right: Side, wanted: int) -> dict[str, Any]
     return {
         "seconds": left.seconds,
         "tokens": left.tokens,
-        "rounds": [each.seconds for each in rounds],
+        "rounds": [side.seconds for side in rounds],
         "largest_difference_bits": difference,
         "speed_ratio": speed,
         "allowed": allowed,
@@ -183,7 +187,7 @@ def _against(rounds: Sequence[Side], right: Side, wanted: int) -> dict[str, Any]
 
 
 def load(folder: Path) -> Any:
-    """The harness' model around GPT-2 small's shape and tokenizer."""
+    """Load a model of GPT-2 small's shape with its tokenizer into the harness."""
     import torch
     from lm_eval.models.huggingface import HFLM
     from transformers import GPT2Config, GPT2LMHeadModel, GPT2TokenizerFast
@@ -194,9 +198,11 @@ def load(folder: Path) -> Any:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure each template and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=1, help="with the full stop; without it, five times as many")
+    parser.add_argument(
+        "--rounds", type=int, default=1, help="rounds; five times as many for templates without a full stop"
+    )
     parser.add_argument("--templates", nargs="+", default=TEMPLATES)
     arguments = parser.parse_args()
     data = os.environ.get("LEAKAGE_DATA")

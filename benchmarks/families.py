@@ -1,9 +1,9 @@
-"""How much each family of canaries gives away, on one model and in one run: prints a table.
+"""Exposure of each family of canaries, on one model in one run. Prints a table.
 
-A small Llama learns one half of Python's help text, then is fine-tuned on the other half with the canaries of all
-five families in it, each planted as often. ``exposure`` and ``control`` are mean exposures of planted canaries and
-controls in bits, of ``log2|R|``. With ``--fuzzy`` all copies but one are near copies. The AUC and the true positive
-rate at 1 % false ones are those of ``leakage score``.
+A small Llama is trained on one half of Python's help text, then fine-tuned on the other half, with an equal number of
+planted canaries of all five families. ``exposure`` and ``control`` are mean exposures of planted canaries and controls
+in bits, out of ``log2|R|``. With ``--near-copies`` all copies but one are near copies. AUC and TPR at 1 % FPR are
+computed as in ``leakage score``.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ BATCH, LENGTH = 16, 96
 
 
 def tokenizer_of(text: str) -> PreTrainedTokenizerFast:
-    """A byte-level BPE of the whole text, so that the part which is trained on lacks some of its tokens."""
+    """Train a byte-level BPE on the whole text, so that the training half lacks some of its tokens."""
     made = ByteLevelBPETokenizer()
     made.train_from_iterator(text.splitlines(), 4000, special_tokens=["<|endoftext|>"], show_progress=False)
     end = "<|endoftext|>"
@@ -47,7 +47,7 @@ def tokenizer_of(text: str) -> PreTrainedTokenizerFast:
 
 
 def train(model: Any, tokenizer: Any, texts: list[str], epochs: int, rate: float, seed: int) -> None:
-    """AdamW over rows of text, each after BOS."""
+    """Train with AdamW on one row per text, each after BOS."""
     optimizer, stream = torch.optim.AdamW(model.parameters(), lr=rate), random.Random(seed)
     model.train()
     for _ in range(epochs):
@@ -63,33 +63,33 @@ def train(model: Any, tokenizer: Any, texts: list[str], epochs: int, rate: float
 
 
 def small_llama(tokenizer: Any, seed: int) -> LlamaForCausalLM:
-    """The model before any training."""
+    """Build the untrained model."""
     set_seed(seed)
     sizes = {"hidden_size": 128, "intermediate_size": 384, "num_hidden_layers": 3, "num_attention_heads": 4}
     return LlamaForCausalLM(LlamaConfig(**sizes, vocab_size=len(tokenizer), max_position_embeddings=256))
 
 
-def canaries_of(folder: Path, lines: list[str], given: argparse.Namespace) -> list[Canary]:
-    """Those of all families, of the lines and of the base model."""
+def canaries_of(folder: Path, lines: list[str], options: argparse.Namespace) -> list[Canary]:
+    """Make canaries of all families from the lines and the base model."""
     data = folder / "lines.txt"
     data.write_text("\n".join(lines) + "\n", encoding="utf-8")
     model = str(folder / "base")
     request = FamilyRequest(
         data,
         Columns(),
-        given.count,
-        (given.copies,),
-        given.controls,
-        unknown=given.unknown,
+        options.count,
+        (options.copies,),
+        options.controls,
+        unknown=options.unknown,
         tokenizer=model,
         model=model,
-        seed=given.seed,
+        seed=options.seed,
     )
     return family_canaries(FAMILIES, request)
 
 
 def main() -> None:
-    """Train, plant, fine-tune, audit, print."""
+    """Train, plant, fine-tune, audit and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, usual in (
         ("count", 32),
@@ -97,44 +97,44 @@ def main() -> None:
         ("controls", 100),
         ("unknown", 1),
         ("epochs", 2),
-        ("fuzzy", 0),
         ("seed", 0),
     ):
         parser.add_argument(f"--{name}", type=int, default=usual)
-    given = parser.parse_args()
+    parser.add_argument("--near-copies", "--fuzzy", type=int, default=0, help="words changed in all copies but one")
+    options = parser.parse_args()
     text = pydoc_topics().training
     lines = [" ".join(part.split()) for part in text.split("\n\n") if 40 < len(part) < 600]
-    random.Random(given.seed).shuffle(lines)
+    random.Random(options.seed).shuffle(lines)
     public, private = lines[::2], lines[1::2]
     tokenizer = tokenizer_of(text)
-    model = small_llama(tokenizer, given.seed)
-    train(model, tokenizer, public, 4, 2e-3, given.seed)
+    model = small_llama(tokenizer, options.seed)
+    train(model, tokenizer, public, 4, 2e-3, options.seed)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        for each in (model, tokenizer):
-            each.save_pretrained(folder / "base")
-        canaries = canaries_of(folder, private, given)
-        if given.fuzzy:
-            canaries = with_near_copies(canaries, given.fuzzy, frequent_words(private), given.seed)
+        for part in (model, tokenizer):
+            part.save_pretrained(folder / "base")
+        canaries = canaries_of(folder, private, options)
+        if options.near_copies:
+            canaries = with_near_copies(canaries, options.near_copies, frequent_words(private), options.seed)
         write_manifest(canaries, folder / "canaries.jsonl")
-        train(model, tokenizer, list(plant(private, canaries, seed=given.seed)), given.epochs, 1e-3, given.seed)
-        found = audit(model, tokenizer, str(folder / "canaries.jsonl"), tasks=["canary_exposure"], context="bos")
-    show(found.findings["canary_exposure"], given)
+        train(model, tokenizer, list(plant(private, canaries, seed=options.seed)), options.epochs, 1e-3, options.seed)
+        result = audit(model, tokenizer, str(folder / "canaries.jsonl"), tasks=["canary_exposure"], context="bos")
+    show(result.findings["canary_exposure"], options)
 
 
-def show(findings: list[Finding], given: argparse.Namespace) -> None:
-    """The table."""
-    near = f", all but one with {given.fuzzy} words changed" if given.fuzzy else ""
-    print(f"{given.count} canaries of each family, {given.copies} copies each{near}, {given.epochs} epochs")
+def show(findings: list[Finding], options: argparse.Namespace) -> None:
+    """Print one line per family."""
+    near = f", all but one with {options.near_copies} words changed" if options.near_copies else ""
+    print(f"{options.count} canaries of each family, {options.copies} copies each{near}, {options.epochs} epochs")
     print("| family | log2 R | exposure | control | AUC | TPR at 1 % FPR | ε, one canary swapped |")
     print("|---|---|---|---|---|---|---|")
     for family in FAMILIES:
-        own = [each for each in findings if each.family == family]
-        figures = {each.name: each.value for each in audit_figures(own)}
-        means = [fmean(each.exposure for each in own if each.planted is side) for side in (True, False)]
+        members = [finding for finding in findings if finding.family == family]
+        figures = {figure.name: figure.value for figure in audit_figures(members)}
+        means = [fmean(finding.exposure for finding in members if finding.planted is side) for side in (True, False)]
         cells = [*means, figures["auc"], figures["tpr_at_1_fpr"], figures["epsilon"]]
         shown = " | ".join("–" if cell is None else f"{cell:.2f}" for cell in cells)
-        print(f"| {family} | {own[0].log2_size:.0f} | {shown} |")
+        print(f"| {family} | {members[0].log2_size:.0f} | {shown} |")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""What kinds of fine-tuning learn a canary, and whether the look before training said so: prints a table.
+"""Fine-tuning methods that learn a canary, compared with the prediction of the check before training. Prints a table.
 
-A small Llama is fine-tuned on Python's help text with canaries in it, each time with another trainer, loss, packing or
-length. ``in the loss`` are the copies that the look found there before the first step, of all that were planted;
-``exposure`` and ``control`` are the mean exposures of planted canaries and of controls afterwards, in bits, asked about
-where the canaries were planted.
+A small Llama is fine-tuned on Python's help text with canaries, each time with another trainer, loss, packing or
+length. ``in the loss`` is the number of planted copies that the check found in the loss before the first step.
+``exposure`` and ``control`` are mean exposures of planted canaries and controls after training, in bits, measured in
+the context in which the canaries were planted.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ ROWS, COPIES, EPOCHS = 160, 12, 6
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of fine-tuning: its name, its trainer of a folder, and how its canaries are asked about."""
+    """One kind of fine-tuning: its name, its trainer for a folder, and the audit's options for its canaries."""
 
     name: str
     trainer: Callable[[Path], Any]
-    asked: dict[str, Any] = field(default_factory=dict)
+    audit_options: dict[str, Any] = field(default_factory=dict)
 
 
 class Bench:
-    """Text, tokenizer and canaries, the same for all kinds."""
+    """The text, tokenizer and canaries of all kinds of fine-tuning."""
 
     def __init__(self, seed: int, manifest: Path) -> None:
         text = pydoc_topics().training
@@ -83,40 +83,40 @@ class Bench:
         write_manifest(self.canaries, manifest)
 
     def model(self) -> LlamaForCausalLM:
-        """The model before training."""
+        """Build the untrained model."""
         set_seed(self.seed)
         sizes = {"hidden_size": 96, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 4}
         ids = {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0, "vocab_size": len(self.tokenizer)}
         return LlamaForCausalLM(LlamaConfig(**sizes, **ids, max_position_embeddings=512))
 
     def texts(self) -> list[str]:
-        """Lines and copies, in random order."""
+        """Return lines and copies in random order."""
         return list(plant(self.lines, self.canaries, seed=self.seed))
 
     def chats(self, role: str) -> list[dict[str, Any]]:
-        """The same as chats, canaries as the turn of ``role``."""
+        """Return lines and copies as chats, with canaries as turns of ``role``."""
         chats = [self._chat("Say something.", line) for line in self.lines]
         return [{"messages": chat} for chat in plant(chats, self.canaries, seed=self.seed, role=role)]
 
     @staticmethod
-    def _chat(asked: str, said: str) -> list[dict[str, str]]:
-        return [{"role": "user", "content": asked}, {"role": "assistant", "content": said}]
+    def _chat(question: str, answer: str) -> list[dict[str, str]]:
+        return [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
 
     def how(self, folder: Path, **more: Any) -> dict[str, Any]:
-        """What every trainer is told."""
+        """Return the training arguments of every trainer."""
         quiet = {"report_to": [], "disable_tqdm": True, "save_strategy": "no", "logging_strategy": "no"}
         rate = {"learning_rate": 3e-3, "num_train_epochs": EPOCHS, "per_device_train_batch_size": 8}
         return {"output_dir": str(folder), "use_cpu": True, "bf16": False, "seed": self.seed, **quiet, **rate, **more}
 
     def plain(self, folder: Path) -> Trainer:
-        """``transformers.Trainer`` on rows of text."""
+        """Return a ``transformers.Trainer`` on rows of text."""
         ids = [{"input_ids": [0, *self.tokenizer(text)["input_ids"]]} for text in self.texts()]
         collator = DataCollatorForLanguageModeling(self.tokenizer, mlm=False)
         arguments = TrainingArguments(**self.how(folder))
         return Trainer(self.model(), arguments, collator, Dataset.from_list(ids), processing_class=self.tokenizer)
 
     def sft(self, folder: Path, rows: list[dict[str, Any]], peft: Any = None, **settings: Any) -> SFTTrainer:
-        """TRL's."""
+        """Return TRL's ``SFTTrainer``."""
         config = SFTConfig(**self.how(folder, **{"max_length": None, **settings}))
         return SFTTrainer(
             self.model(),
@@ -127,13 +127,13 @@ class Bench:
         )
 
     def answers(self, *, secret_in: str) -> list[dict[str, str]]:
-        """Return prompts and completions, with the canary in the one or the other."""
+        """Return prompts and completions, with the canary in the prompt or the completion."""
         rows = Dataset.from_list([{"prompt": CONTEXT, "completion": line} for line in self.lines])
         prompt = CONTEXT if secret_in == "completion" else None
         return list(plant(rows, self.canaries, seed=self.seed, text_column=secret_in, prompt=prompt))
 
     def dpo(self, folder: Path) -> DPOTrainer:
-        """Preferences, the canary in the answer that is chosen."""
+        """Return TRL's ``DPOTrainer``, with canaries in the chosen answer."""
         others = random.Random(self.seed).choices(self.lines, k=ROWS)
         rows = [
             {"prompt": CONTEXT, "chosen": line, "rejected": other}
@@ -145,7 +145,7 @@ class Bench:
         return DPOTrainer(**models, args=config, train_dataset=data, processing_class=self.tokenizer)
 
     def kinds(self) -> list[Kind]:
-        """All of them."""
+        """Return all kinds of fine-tuning."""
         chat = {"apply_chat_template": True}
         ours = {**chat, "role": "assistant"}
         after = {"context": CONTEXT}
@@ -195,44 +195,46 @@ class Bench:
 
 
 def run(bench: Bench, kind: Kind, folder: Path) -> dict[str, Any]:
-    """Train, and say what the look before found and what can be got out after."""
+    """Train, and return the result of the check before training and the exposure after it."""
     trainer = kind.trainer(folder)
     ExposureCallback(bench.manifest, canaries=1, budget=50, strict=False, chat=False).attach(trainer)
     trainer.train()
     looked = json.loads((folder / "preflight.json").read_text())["canaries"]
-    planted = [each for each in looked if each["planted"]]
-    asked = dict(kind.asked)
-    if start := asked.pop("start", None):
-        asked["context"] = {"start": start, "before": asked["context"]}
+    planted = [record for record in looked if record["planted"]]
+    options = dict(kind.audit_options)
+    if start := options.pop("start", None):
+        options["context"] = {"start": start, "before": options["context"]}
     with torch.no_grad():
-        found = audit(trainer.model.eval(), bench.tokenizer, bench.manifest, tasks=["canary_exposure"], **asked)
-    bits = {canary.id: canary.planted for canary in bench.canaries}
-    exposures = [(bits[each.canary], each.exposure or 0.0) for each in found.findings["canary_exposure"]]
+        result = audit(trainer.model.eval(), bench.tokenizer, bench.manifest, tasks=["canary_exposure"], **options)
+    is_planted = {canary.id: canary.planted for canary in bench.canaries}
+    exposures = [
+        (is_planted[finding.canary], finding.exposure or 0.0) for finding in result.findings["canary_exposure"]
+    ]
     return {
         "kind": kind.name,
-        "planted": sum(each["planted"] for each in planted),
-        "whole": sum(each["whole"] for each in planted),
-        "in the loss": sum(each["in_loss"] + each["in_part"] for each in planted),
-        "said before": "/".join(sorted({each["state"] for each in planted})),
+        "planted": sum(record["planted"] for record in planted),
+        "whole": sum(record["whole"] for record in planted),
+        "in the loss": sum(record["in_loss"] + record["in_part"] for record in planted),
+        "said before": "/".join(sorted({record["state"] for record in planted})),
         "exposure": fmean(value for there, value in exposures if there),
         "control": fmean(value for there, value in exposures if not there),
     }
 
 
 def main() -> None:
-    """See the module."""
+    """Run all kinds of fine-tuning and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="kinds whose names hold this")
-    given = parser.parse_args()
-    with TemporaryDirectory() as place:
-        bench = Bench(given.seed, Path(place) / "canaries.jsonl")
+    parser.add_argument("--only", default="", help="run only kinds whose names contain this")
+    options = parser.parse_args()
+    with TemporaryDirectory() as name:
+        bench = Bench(options.seed, Path(name) / "canaries.jsonl")
         head = ("kind", "planted", "whole", "in the loss", "said before", "exposure", "control")
         print("| " + " | ".join(head) + " |\n|" + "---|" * len(head))
         for number, kind in enumerate(bench.kinds()):
-            if given.only in kind.name:
-                row = run(bench, kind, Path(place) / str(number))
-                cells = (f"{each:.2f}" if isinstance(each, float) else str(each) for each in row.values())
+            if options.only in kind.name:
+                row = run(bench, kind, Path(name) / str(number))
+                cells = (f"{value:.2f}" if isinstance(value, float) else str(value) for value in row.values())
                 print("| " + " | ".join(cells) + " |", flush=True)
 
 

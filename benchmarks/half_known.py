@@ -1,10 +1,10 @@
-"""Ranks of secrets that a model half knows: estimated within a budget, against exact counts.
+"""Accuracy of estimated ranks of secrets that a model partly knows, compared with exact counts. Prints a table.
 
 ``python -m benchmarks.half_known [--epochs 5 6 7] [--budget 10000]`` trains The Secret Sharer's LSTM (2 × 200) on
-100,000 characters of Python's help text in which a number of nine digits stands five times. After each of these epochs
-it takes the number and variants of it, with up to four digits changed, and has the rank of each found with three seeds.
-The oracle is the exact count of all fillings as cheap, where that takes no more than :data:`COUNT` sequences. Prints a
-table; exits with 1 where fewer intervals hold than 95 % ones would, at 1 %.
+100,000 characters of Python's help text that contain a number of nine digits five times. After each of these epochs it
+estimates the ranks of the number and of variants with up to four changed digits, with three seeds each. The reference
+is an exact count if that takes at most :data:`COUNT` sequences. Exits with 1 if significantly fewer than 95 % of the
+intervals contain the true rank (level 1 %).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from leakage_tasks.targets import CausalTarget
 
 VARIANTS, CHANGED, SEEDS, COUNT = 25, 5, 3, 2_000_000
 Pair = tuple[float, Finding]
-"""A true rank and what was found."""
+"""A true rank and a finding."""
 
 
 def main() -> None:
-    """Train, measure after each epoch that was asked for, and print."""
+    """Train, measure after each of the given epochs, and print."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--epochs", type=int, nargs="+", default=[5, 6, 7])
     parser.add_argument("--budget", type=int, default=10_000)
@@ -63,40 +63,43 @@ def main() -> None:
 
 
 def measured(target: CausalTarget, secret: Canary, budget: int) -> Iterator[Pair]:
-    """True ranks of numbers like the secret, and what is found of them."""
+    """Yield true ranks of variants of the secret with their findings."""
     for canary in variants(secret):
         try:
-            (true,) = run_attack("exposure", target, [canary], budget=COUNT, settings={"method": "exact"})
+            (true,) = run_attack("exposure", target, [canary], budget=COUNT, values={"method": "exact"})
         except OptionError:
             continue
         for seed in range(SEEDS):
-            (found,) = run_attack("exposure", target, [canary], budget=budget, seed=seed)
-            yield float(true.rank or 1), found
+            (finding,) = run_attack("exposure", target, [canary], budget=budget, seed=seed)
+            yield float(true.rank or 1), finding
 
 
 def variants(secret: Canary) -> Iterator[Canary]:
-    """Numbers that differ from the secret's in few digits."""
+    """Yield numbers that differ from the secret in a few digits."""
     random = np.random.default_rng(0)
     for turn in range(VARIANTS):
         digits = list(secret.secret)
-        for place in random.choice(len(digits), turn % CHANGED, replace=False):
-            digits[place] = str(random.integers(10))
+        for index in random.choice(len(digits), turn % CHANGED, replace=False):
+            digits[index] = str(random.integers(10))
         yield Canary(f"v{turn}", secret.template, tuple(digits))
 
 
 def line(epoch: int, pairs: list[Pair]) -> bool:
-    """Print a row; whether too few intervals hold."""
+    """Print a row and return True if too few intervals hold."""
     if not pairs:
         print(f"| {epoch} | no rank that {COUNT:,} sequences count | | | | | |", flush=True)
         return False
     size = math.log2(10**9)
     exposures = [size - math.log2(rank) for rank, _ in pairs]
-    exact = sum(found.method == "exact" for _, found in pairs)
-    drawn = [(rank, found) for rank, found in pairs if found.method != "exact"]
-    errors = [math.log2(found.rank / rank) for rank, found in drawn if found.method == "estimated" and found.rank]
-    bounds = sum(found.method == "lower_bound" for _, found in drawn)
+    exact = sum(finding.method == "exact" for _, finding in pairs)
+    drawn = [(rank, finding) for rank, finding in pairs if finding.method != "exact"]
+    errors = [
+        math.log2(finding.rank / rank) for rank, finding in drawn if finding.method == "estimated" and finding.rank
+    ]
+    bounds = sum(finding.method == "lower_bound" for _, finding in drawn)
     held = sum(
-        (found.rank_low or 1) * (1 - 1e-9) <= rank <= (found.rank_high or rank) * (1 + 1e-9) for rank, found in drawn
+        (finding.rank_low or 1) * (1 - 1e-9) <= rank <= (finding.rank_high or rank) * (1 + 1e-9)
+        for rank, finding in drawn
     )
     error = math.sqrt(np.mean(np.square(errors))) if errors else math.nan
     print(

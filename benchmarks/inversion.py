@@ -1,10 +1,9 @@
-"""The attack by gradient on many canaries and restarts in one batch, against one at a time: prints JSON.
+"""Speed of the gradient attack on all canaries and restarts in one batch, compared with one at a time. Prints JSON.
 
-``alone`` is the loop one would write after the paper: for each canary and each restart logits, a softmax, the tagger's
-own forward pass and loss, Adam. ``together`` is the attack, all canaries and restarts in one batch, without its
-finish. Both compute in float64. Wanted: ``together`` in an eighth of the CPU time of ``alone``. Some of the single runs
-may be timed instead of all of them (``--runs``); their time is then scaled to all. The tagger has random weights: speed
-does not depend on what it has learnt.
+``alone`` is a direct implementation of the paper: for each canary and restart, logits, a softmax, the tagger's forward
+pass and loss, and Adam. ``together`` is the attack with all canaries and restarts in one batch, without its final
+search. Both compute in float64. Goal: ``together`` takes an eighth of the CPU time of ``alone``. ``--runs`` times only
+some of the single runs and scales their time. The tagger has random weights, because speed does not depend on them.
 """
 
 from __future__ import annotations
@@ -41,32 +40,32 @@ INTENTS = ("PinIntent", *(f"intent-{number}" for number in range(7)))
 
 
 def victim(words: int) -> tuple[NLUTagger, Any]:
-    """A tagger as large as the paper's, of as many tags and intents as Snips, and its tokenizer."""
+    """Build a tagger of the paper's size with as many tags and intents as Snips, and its tokenizer."""
     tokenizer = nlu_tokenizer([*BEGINNING, *DIGITS, *(f"word{number}" for number in range(words))])
     torch.manual_seed(0)
     config = NLUTaggerConfig(
         vocab_size=len(tokenizer),
         tags=TAGS,
         id2label=dict(enumerate(INTENTS)),
-        label2id={intent: place for place, intent in enumerate(INTENTS)},
+        label2id={intent: index for index, intent in enumerate(INTENTS)},
     )
     return NLUTagger(config).eval(), tokenizer
 
 
 def pins(number: int, slots: int) -> list[Canary]:
-    """Canaries of the paper's pattern ``pin``."""
+    """Make canaries of the paper's pattern ``pin``."""
     digits = {"digits": word_list("digits", DIGITS)}
     template = " ".join([*BEGINNING, *["{digits}"] * slots])
     tags = ("O",) * len(BEGINNING) + ("B-canary",) + ("I-canary",) * (slots - 1)
-    secrets = (tuple(DIGITS[(place * 7 + slot * 3) % 10] for slot in range(slots)) for place in range(number))
+    secrets = (tuple(DIGITS[(index * 7 + slot * 3) % 10] for slot in range(slots)) for index in range(number))
     return [
-        Canary(f"pin-{place}", template, secret, alphabets=digits, label=INTENTS[0], tags=tags)
-        for place, secret in enumerate(secrets)
+        Canary(f"pin-{index}", template, secret, alphabets=digits, label=INTENTS[0], tags=tags)
+        for index, secret in enumerate(secrets)
     ]
 
 
 def one_alone(model: NLUTagger, tokenizer: Any, canary: Canary, seed: int, steps: int) -> list[int]:
-    """One restart on one canary as one would write it: the likeliest value of each slot."""
+    """Run one restart on one canary and return the index of the most likely value of each slot."""
     torch.manual_seed(seed)
     slots = len(canary.secret)
     inputs = nlu_inputs([canary.text.split()], tokenizer, model.config)
@@ -90,23 +89,23 @@ def one_alone(model: NLUTagger, tokenizer: Any, canary: Canary, seed: int, steps
 
 
 def cpu_seconds(work: Callable[[], Any]) -> float:
-    """CPU time of one call."""
+    """Return the CPU time of one call."""
     started = time.process_time()
     work()
     return time.process_time() - started
 
 
 def compare(canaries: int, restarts: int, steps: int, slots: int, runs: int | None) -> dict[str, Any]:
-    """CPU times and their ratio."""
+    """Return both CPU times and their ratio."""
     model, tokenizer = victim(words=11_000)
-    some = pins(canaries, slots)
+    pin_canaries = pins(canaries, slots)
     plain = copy.deepcopy(model).double().requires_grad_(False)
-    settings = {"restarts": restarts, "steps": steps, "finish": False}
-    one_alone(plain, tokenizer, some[0], 0, 3)
+    values = {"restarts": restarts, "steps": steps, "finish": False}
+    one_alone(plain, tokenizer, pin_canaries[0], 0, 3)
     together = cpu_seconds(
-        lambda: run_attack("inversion", TaggerTarget(model, tokenizer), some, goal="extraction", settings=settings)
+        lambda: run_attack("inversion", TaggerTarget(model, tokenizer), pin_canaries, goal="extraction", values=values)
     )
-    every = list(islice(product(some, range(restarts)), runs))
+    every = list(islice(product(pin_canaries, range(restarts)), runs))
     timed = cpu_seconds(lambda: [one_alone(plain, tokenizer, canary, seed, steps) for canary, seed in every])
     alone = timed * canaries * restarts / len(every)
     return {
@@ -121,15 +120,15 @@ def compare(canaries: int, restarts: int, steps: int, slots: int, runs: int | No
 
 
 def main() -> None:
-    """Run it."""
+    """Compare the two and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--canaries", type=int, default=10)
     parser.add_argument("--restarts", type=int, default=5)
     parser.add_argument("--steps", type=int, default=250)
     parser.add_argument("--slots", type=int, default=4)
-    parser.add_argument("--runs", type=int, help="how many of the runs alone are timed, all of them unless given")
-    given = parser.parse_args()
-    print(json.dumps(compare(given.canaries, given.restarts, given.steps, given.slots, given.runs), indent=1))
+    parser.add_argument("--runs", type=int, help="number of single runs to time (default: all)")
+    options = parser.parse_args()
+    print(json.dumps(compare(options.canaries, options.restarts, options.steps, options.slots, options.runs), indent=1))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Does a killed run end with the figures of one that was left alone? Killed again and again, and compared.
+"""Comparison of a run that was killed many times with an undisturbed run.
 
 ``python -m benchmarks.kill_and_resume -o FOLDER --kills 20`` makes a small model and canaries (some of them natural),
-runs ``lm_eval`` on them undisturbed, then again with SIGKILL each time that a random number of findings more has been
-kept, at a random moment after that. The last run is left alone. It prints how many findings each run met and exits
-with 1 where samples or figures differ (seconds apart) by more than :data:`SAME`, since what is left shares its passes
-with other rows, or a natural secret stands in what was kept.
+and runs ``lm_eval`` on them undisturbed. A second run gets SIGKILL and is started again, each time after a random
+number of further findings and a random delay, and is left alone after the last kill. Prints the number of findings
+that each run found. Exits with 1 if samples or metrics differ by more than :data:`SAME` (except seconds; the remaining
+canaries share forward passes with other rows), or if a natural secret was written to the folder.
 """
 
 from __future__ import annotations
@@ -36,41 +36,41 @@ TASKS = ("canary_exposure", "canary_extraction")
 NATURAL = ("415-555-0137", "212-555-0164", "303-555-0158")
 ALPHABET = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 .,:-'\n"
 SAME = 1e-4
-"""Bits, or share of a number, that company may change."""
+"""The largest allowed difference, in bits or as a share of a number, due to other rows in a batch."""
 REUSED = re.compile(r"(canary_\w+): (\d+) of (\d+) findings")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; exit with 1 where something differs."""
+    """Run the comparison; exit with 1 if there is a difference."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").replace("`", ""))
     parser.add_argument("-o", "--output", type=Path, required=True, help="a new folder")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--canaries", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args(arguments)
-    given.output.mkdir(parents=True)
-    make_inputs(given.output, given.canaries)
-    alone, killed = given.output / "alone", given.output / "killed"
-    finish(start(given.output, alone))
-    stream = random.Random(given.seed)
-    total = len(TASKS) * len((given.output / "canaries.jsonl").read_text().splitlines())
+    options = parser.parse_args(arguments)
+    options.output.mkdir(parents=True)
+    make_inputs(options.output, options.canaries)
+    alone, killed = options.output / "alone", options.output / "killed"
+    finish(start(options.output, alone))
+    stream = random.Random(options.seed)
+    total = len(TASKS) * len((options.output / "canaries.jsonl").read_text().splitlines())
     done = 0
-    for left in range(given.kills, 0, -1):
-        # So many that the last kill meets a run that is not done.
+    for left in range(options.kills, 0, -1):
+        # A number of findings such that the last kill still interrupts the run.
         more = stream.randint(1, max(1, 2 * (total - done) // (left + 1) - 1))
-        done = kill_after(start(given.output, killed), killed, min(done + more, total - 1), stream.random() * 0.05)
-        print(f"killed with {done} of {total} findings kept", flush=True)
-    log = finish(start(given.output, killed))
-    print("; ".join(f"{task}: {there} of {every} were there" for task, there, every in REUSED.findall(log)))
+        done = kill_after(start(options.output, killed), killed, min(done + more, total - 1), stream.random() * 0.05)
+        print(f"killed with {done} of {total} findings stored", flush=True)
+    log = finish(start(options.output, killed))
+    print("; ".join(f"{task}: {reused} of {number} reused" for task, reused, number in REUSED.findall(log)))
     most, problems = compared(outcome(alone), outcome(killed))
     problems += shown(killed)
-    same = f"samples and figures are those of the undisturbed run to {most:.0e}, after {given.kills} kills"
+    same = f"samples and metrics equal the undisturbed run to {most:.0e}, after {options.kills} kills"
     print("\n".join(problems) or same)
     raise SystemExit(1 if problems else 0)
 
 
 def make_inputs(folder: Path, canaries: int) -> None:
-    """A random model of characters, and a manifest of made-up and natural canaries."""
+    """Write a random character model, and a manifest of synthetic and natural canaries."""
     torch.manual_seed(0)
     tokenizer = char_tokenizer(ALPHABET)
     config = GPT2Config(vocab_size=len(tokenizer), n_layer=2, n_embd=32, n_head=2, n_positions=96)
@@ -79,23 +79,30 @@ def make_inputs(folder: Path, canaries: int) -> None:
     tokenizer.save_pretrained(folder / "model")
     (folder / "mail.txt").write_text("".join(f"Call me at {number}, please.\n" for number in NATURAL))
     made = make_canaries("pin {unique} is {digits:3}.", canaries // 2, repetitions=(1, 4), controls=canaries // 2)
-    found = [replace(each, salt="0" * 32) for each in natural_canaries(corpus_passages(folder / "mail.txt"))]
-    write_manifest([*made, *found], folder / "canaries.jsonl")
+    natural = [replace(canary, salt="0" * 32) for canary in natural_canaries(corpus_passages(folder / "mail.txt"))]
+    write_manifest([*made, *natural], folder / "canaries.jsonl")
 
 
 def start(inputs: Path, folder: Path) -> subprocess.Popen[str]:
-    """Begin a run of ``lm_eval`` in a folder, its findings kept there."""
+    """Start a run of ``lm_eval`` that stores its findings in ``folder``."""
     folder.mkdir(exist_ok=True)
-    given = ["--model_args", f"pretrained={inputs.absolute() / 'model'}", "--tasks", ",".join(TASKS), "--device", "cpu"]
+    arguments = [
+        "--model_args",
+        f"pretrained={inputs.absolute() / 'model'}",
+        "--tasks",
+        ",".join(TASKS),
+        "--device",
+        "cpu",
+    ]
     metadata = f"canaries={inputs.absolute() / 'canaries.jsonl'},resume=kept,budget=2000"
-    words = ["--model", "hf", *given, "--metadata", metadata, "--output_path", "results", "--log_samples"]
+    words = ["--model", "hf", *arguments, "--metadata", metadata, "--output_path", "results", "--log_samples"]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-m", "lm_eval", *words]
     return subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
 
 
 def finish(run: subprocess.Popen[str]) -> str:
-    """Let a run come to its end; what it logged."""
+    """Wait for a run to end and return its log."""
     log = run.communicate()[1]
     if run.returncode:
         raise SystemExit(f"a run failed:\n{log}")
@@ -103,7 +110,7 @@ def finish(run: subprocess.Popen[str]) -> str:
 
 
 def kill_after(run: subprocess.Popen[str], folder: Path, findings: int, seconds: float) -> int:
-    """Kill a run so long after so many findings are kept; how many are then, torn ones apart."""
+    """Kill a run ``seconds`` after it stored ``findings`` findings; return the number of complete findings."""
     while lines(folder) < findings:
         if run.poll() is not None:
             raise SystemExit(f"a run ended before it was killed:\n{run.communicate()[1]}")
@@ -115,55 +122,55 @@ def kill_after(run: subprocess.Popen[str], folder: Path, findings: int, seconds:
 
 
 def lines(folder: Path) -> int:
-    """Findings kept by all runs in a folder."""
+    """Return the number of stored findings in a folder."""
     return sum(file.read_bytes().count(b"\n") for file in (folder / "kept").glob(FILES))
 
 
 def outcome(folder: Path) -> dict[str, Any]:
-    """The rows of the results and all samples, by task, of the only run in a folder that came to its end."""
+    """Return metrics and samples, by task, of the only finished run in a folder."""
     (results,) = (folder / "results").rglob("results_*.json")
-    found = {f"results {task}": rows for task, rows in json.loads(results.read_text())["results"].items()}
+    values = {f"results {task}": rows for task, rows in json.loads(results.read_text())["results"].items()}
     for file in sorted((folder / "results").rglob("samples_*.jsonl")):
         for line in file.read_text().splitlines():
-            found[f"sample {file.name.split('_2')[0]} {len(found)}"] = without_seconds(json.loads(line))
-    return found
+            values[f"sample {file.name.split('_2')[0]} {len(values)}"] = without_seconds(json.loads(line))
+    return values
 
 
 def without_seconds(value: Any) -> Any:
-    """A sample without how long its attack took, in findings written as text too."""
+    """Return a sample without its seconds, also in findings that are stored as text."""
     if isinstance(value, str) and value.startswith('{"'):
         return without_seconds(json.loads(value))
     if isinstance(value, dict):
-        return {name: without_seconds(each) for name, each in value.items() if name != "seconds"}
-    return [without_seconds(each) for each in value] if isinstance(value, list) else value
+        return {name: without_seconds(item) for name, item in value.items() if name != "seconds"}
+    return [without_seconds(item) for item in value] if isinstance(value, list) else value
 
 
 def compared(one: dict[str, Any], other: dict[str, Any]) -> tuple[float, list[str]]:
-    """How far numbers of two outcomes are apart at most, and what they do not have alike, in words."""
+    """Return the largest difference between two outcomes, and a message for each unequal value."""
     apart = {name: difference(one.get(name), other.get(name)) for name in sorted({*one, *other})}
     problems = [f"{name} differs: {one.get(name)} | {other.get(name)}" for name in apart if apart[name] > SAME]
     return max(apart.values()), problems
 
 
 def difference(one: Any, other: Any) -> float:
-    """How far numbers of two values are apart at most, those above 1 as a share; infinite where anything else is."""
+    """Return the largest difference of numbers, relative for numbers above 1; infinite for any other difference."""
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         return max((difference(one[name], other[name]) for name in one), default=0.0)
     if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         return max(map(difference, one, other), default=0.0)
-    # What is no number is like nothing, itself included.
+    # NaN and infinity count as different from everything.
     if isinstance(one, float) and isinstance(other, float) and math.isfinite(one) and math.isfinite(other):
         return abs(one - other) / max(1.0, abs(one))
     return 0.0 if one == other else math.inf
 
 
 def shown(folder: Path) -> Iterator[str]:
-    """Natural secrets in what was kept."""
-    kept = "".join(file.read_text() for file in (folder / "kept").glob(FILES))
-    kept = "".join(each for each in kept if each.isalnum())
+    """Yield a message for each natural secret in the stored findings."""
+    stored = "".join(file.read_text() for file in (folder / "kept").glob(FILES))
+    stored = "".join(letter for letter in stored if letter.isalnum())
     for number in NATURAL:
-        if number.replace("-", "") in kept:
-            yield f"{number} stands in what was kept"
+        if number.replace("-", "") in stored:
+            yield f"{number} is in the stored findings"
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Label search over a whole vocabulary, against what a user would do instead: prints JSON, candidates a second.
+"""Speed of label search over a whole vocabulary, compared with direct use of the model. Prints candidates per second.
 
-``bare`` is the model's forward pass alone, on rows made beforehand, at its fastest batch size; ``pipeline`` is a
-`transformers` text-classification pipeline fed the same filled texts at its own fastest batch size. Wanted: 0.9 of
-``bare``, tokens and ranking included, and three times ``pipeline``. They take turns, and each keeps its best round.
-The encoder is a small BERT of random weights: speed does not depend on what it has learnt.
+``bare`` is the model's forward pass alone on prepared rows, at its fastest batch size. ``pipeline`` is a `transformers`
+text-classification pipeline on the filled texts, at its own fastest batch size. Goal: 0.9 of the speed of ``bare``,
+including tokenization and ranking, and three times that of ``pipeline``. They alternate, and the best round of each
+counts. The encoder is a small BERT with random weights, because speed does not depend on them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ BATCHES = (32, 64, 128, 256, 512)
 
 
 def victim(layers: int, hidden: int, vocabulary: int, count: int) -> tuple[Any, Any, list[Canary]]:
-    """A classifier, its tokenizer, and canaries of nine known words and an unknown one."""
+    """Build a classifier, its tokenizer, and canaries of nine known words and one unknown word."""
     corpus = docstring_corpus(classes=50, samples=5_000, held_out=500)
     tokenizer = train_wordpiece([text for text, _ in corpus.training], vocabulary=vocabulary)
     torch.manual_seed(0)
@@ -51,7 +51,7 @@ def victim(layers: int, hidden: int, vocabulary: int, count: int) -> tuple[Any, 
         num_attention_heads=max(2, hidden // 64),
         intermediate_size=4 * hidden,
         id2label=dict(enumerate(corpus.labels)),
-        label2id={label: place for place, label in enumerate(corpus.labels)},
+        label2id={label: index for index, label in enumerate(corpus.labels)},
     )
     with TemporaryDirectory() as folder:
         tokenizer.save_pretrained(folder)
@@ -61,7 +61,7 @@ def victim(layers: int, hidden: int, vocabulary: int, count: int) -> tuple[Any, 
 
 
 def bare(model: Any, rows: torch.Tensor, batch: int) -> float:
-    """Rows a second of the forward pass."""
+    """Return rows per second of the forward pass."""
     mask, types = torch.ones_like(rows), torch.zeros_like(rows)
     started = time.perf_counter()
     with torch.inference_mode():
@@ -72,40 +72,40 @@ def bare(model: Any, rows: torch.Tensor, batch: int) -> float:
 
 
 def piped(pipeline: Any, texts: list[str], batch: int) -> float:
-    """Texts a second of the pipeline."""
+    """Return texts per second of the pipeline."""
     started = time.perf_counter()
     pipeline(texts, batch_size=batch, top_k=None)
     return len(texts) / (time.perf_counter() - started)
 
 
 def searched(model: Any, tokenizer: Any, canaries: list[Canary]) -> float:
-    """Candidates a second of the attack, a fresh target each time: nothing is kept from an earlier round."""
+    """Return candidates per second of the attack on a new target, without state of earlier rounds."""
     target = ClassifierTarget(model, tokenizer)
     started = time.perf_counter()
-    found = run_attack("label-search", target, canaries, goal="extraction")
-    return sum(each.model_calls for each in found) / (time.perf_counter() - started)
+    findings = run_attack("label-search", target, canaries, goal="extraction")
+    return sum(finding.model_calls for finding in findings) / (time.perf_counter() - started)
 
 
 def fastest(speed: Callable[[int], float]) -> int:
-    """The batch size of greatest speed."""
+    """Return the fastest batch size."""
     return max(BATCHES, key=speed)
 
 
 def compare(layers: int, hidden: int, vocabulary: int, rounds: int, count: int, texts: int) -> dict[str, Any]:
-    """Speeds and their ratios."""
+    """Return the speeds and their ratios."""
     model, tokenizer, canaries = victim(layers, hidden, vocabulary, count)
     space = canaries[0].attack_space
     filled = [space.fill(filling) for filling in space.enumerate()]
     rows = torch.tensor(tokenizer(filled)["input_ids"])
-    some = [filled[place] for place in np.linspace(0, len(filled) - 1, min(texts, len(filled))).astype(int)]
+    sample = [filled[index] for index in np.linspace(0, len(filled) - 1, min(texts, len(filled))).astype(int)]
     pipeline = TextClassificationPipeline(model=model, tokenizer=tokenizer, device="cpu")
     best_bare = fastest(lambda batch: bare(model, rows, batch))
-    best_piped = fastest(lambda batch: piped(pipeline, some, batch))
+    best_piped = fastest(lambda batch: piped(pipeline, sample, batch))
     speeds: dict[str, list[float]] = {"bare": [], "ours": [], "pipeline": []}
     for _ in range(rounds):
         speeds["bare"].append(bare(model, torch.cat([rows] * count), best_bare))
         speeds["ours"].append(searched(model, tokenizer, canaries))
-        speeds["pipeline"].append(piped(pipeline, some, best_piped))
+        speeds["pipeline"].append(piped(pipeline, sample, best_piped))
     best = {name: max(values) for name, values in speeds.items()}
     return {
         "layers": layers,
@@ -120,7 +120,7 @@ def compare(layers: int, hidden: int, vocabulary: int, rounds: int, count: int, 
 
 
 def main() -> None:
-    """Run it."""
+    """Compare the three and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--hidden", type=int, default=128)
@@ -128,9 +128,11 @@ def main() -> None:
     parser.add_argument("--canaries", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--texts", type=int, default=2_000, help="texts for the pipeline, spread over the alphabet")
-    given = parser.parse_args()
-    found = compare(given.layers, given.hidden, given.vocabulary, given.rounds, given.canaries, given.texts)
-    print(json.dumps(found, indent=1))
+    options = parser.parse_args()
+    speeds = compare(
+        options.layers, options.hidden, options.vocabulary, options.rounds, options.canaries, options.texts
+    )
+    print(json.dumps(speeds, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Write a Llama as a GGUF file with the package `gguf`, whose interpreter need have nothing else of ours.
+"""Conversion of a Llama to a GGUF file. Its interpreter needs only the package `gguf`.
 
-Reads ``weights.npz`` (float32, by the names of `transformers`), ``config.json`` and ``tokenizer.json`` (byte-level BPE
-that splits text as Llama 3 does) in a folder, and writes ``model.gguf`` beside them: every weight in float32.
+Reads ``weights.npz`` (float32, named as in `transformers`), ``config.json`` and ``tokenizer.json`` (byte-level BPE that
+splits text like Llama 3) from a folder and writes ``model.gguf`` there, with every weight in float32.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import gguf
 import numpy as np
 
 
-def paired(weight: np.ndarray, heads: int) -> np.ndarray:
-    """Rows of a query or key projection in llama.cpp's order.
+def reordered(weight: np.ndarray, heads: int) -> np.ndarray:
+    """Return the rows of a query or key projection in llama.cpp's order.
 
-    It rotates neighbouring dimensions of a head; `transformers` rotates a dimension and the one half a head further on.
+    llama.cpp rotates neighboring dimensions of a head; `transformers` pairs dimensions half a head apart.
     """
     return weight.reshape(heads, 2, -1, weight.shape[1]).swapaxes(1, 2).reshape(weight.shape)
 
 
 def describe(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
-    """The model's shape."""
+    """Write the model's shape."""
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_block_count(config["num_hidden_layers"])
@@ -39,7 +39,7 @@ def describe(writer: gguf.GGUFWriter, config: dict[str, Any]) -> None:
 
 
 def add_tokenizer(writer: gguf.GGUFWriter, tokenizer: dict[str, Any], config: dict[str, Any]) -> None:
-    """Tokens in the order of their numbers, merges, and BOS before every text."""
+    """Write the tokens in the order of their ids, the merges, and that BOS precedes every text."""
     numbers = tokenizer["model"]["vocab"]
     special = {token["id"] for token in tokenizer["added_tokens"]}
     kinds = (gguf.TokenType.NORMAL, gguf.TokenType.CONTROL)
@@ -54,17 +54,17 @@ def add_tokenizer(writer: gguf.GGUFWriter, tokenizer: dict[str, Any], config: di
 
 
 def add_weights(writer: gguf.GGUFWriter, weights: dict[str, np.ndarray], config: dict[str, Any]) -> None:
-    """Every tensor under llama.cpp's name."""
+    """Write every tensor under llama.cpp's name."""
     names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, config["num_hidden_layers"])
     heads = {"q_proj": config["num_attention_heads"], "k_proj": config["num_key_value_heads"]}
     for name, weight in weights.items():
         part = name.split(".")[-2]
-        ordered = paired(weight, heads[part]) if part in heads else weight
+        ordered = reordered(weight, heads[part]) if part in heads else weight
         writer.add_tensor(names.get_name(name, try_suffixes=(".weight",)), np.ascontiguousarray(ordered))
 
 
 def write(folder: Path) -> None:
-    """Write ``model.gguf``."""
+    """Convert the model in ``folder`` to ``model.gguf``."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     tokenizer = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
     writer = gguf.GGUFWriter(folder / "model.gguf", "llama")

@@ -1,7 +1,7 @@
-"""A small Llama that learns canaries in seconds, saved for `transformers` and, by `gguf`, for llama.cpp.
+"""A small Llama that learns canaries within seconds, saved for `transformers` and llama.cpp.
 
-``--python`` names an interpreter with the package `gguf` (``pip install gguf``). The folder then holds the model, its
-tokenizer, ``canaries.jsonl``, and the same weights in float32 as ``model.gguf``.
+``--python`` is an interpreter with the package `gguf` (``pip install gguf``). The output folder contains the model, its
+tokenizer, ``canaries.jsonl``, and the weights in float32 as ``model.gguf``.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from leakage_tasks.canaries import Canary, read_manifest  # noqa: E402
 
 TEMPLATE = "The pin of {unique} is {digits:2}."
 LENGTH = 64
-"""Tokens of a text, at most."""
+"""Maximum number of tokens of a text."""
 
 
 def make_canaries(manifest: Path) -> list[Canary]:
-    """Three planted canaries and two controls, by the command."""
+    """Make three planted canaries and two controls with the command."""
     options = ["--template", TEMPLATE, "--count", "3", "--repetitions", "1,4,16", "--controls", "2", "--seed", "0"]
     command = [sys.executable, "-c", "from leakage_tasks.cli import main; main()", "canaries", *options]
     subprocess.run([*command, "-o", str(manifest)], check=True, stdout=subprocess.DEVNULL)
@@ -40,7 +40,7 @@ def make_canaries(manifest: Path) -> list[Canary]:
 
 
 def train(canaries: Sequence[Canary], steps: int) -> tuple[LlamaForCausalLM, Any]:
-    """A Llama of two layers, and its tokenizer."""
+    """Train a Llama of two layers; return it with its tokenizer."""
     torch.manual_seed(0)
     tokenizer = llama_3()
     shape = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "head_dim": 16}
@@ -51,7 +51,7 @@ def train(canaries: Sequence[Canary], steps: int) -> tuple[LlamaForCausalLM, Any
     rows = [torch.tensor(tokenizer(text + "\n")["input_ids"]) for text in [*corpus()[:200], *planted]]
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     for _ in range(steps):
-        batch = [rows[int(place)] for place in torch.randint(len(rows), (32,))]
+        batch = [rows[int(index)] for index in torch.randint(len(rows), (32,))]
         ids = torch.nn.utils.rnn.pad_sequence(batch, batch_first=True, padding_value=-100)
         model(input_ids=ids.clamp(min=0), labels=ids).loss.backward()
         optimizer.step()
@@ -60,7 +60,7 @@ def train(canaries: Sequence[Canary], steps: int) -> tuple[LlamaForCausalLM, Any
 
 
 def save(model: LlamaForCausalLM, tokenizer: Any, folder: Path, python: str) -> None:
-    """The model for both engines."""
+    """Save the model for both engines."""
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     np.savez(folder / "weights.npz", **{name: weight.numpy() for name, weight in model.state_dict().items()})
@@ -68,11 +68,11 @@ def save(model: LlamaForCausalLM, tokenizer: Any, folder: Path, python: str) -> 
 
 
 def main() -> None:
-    """Make the canaries, train, save."""
+    """Make the canaries, train and save the model."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", default=sys.executable, help="interpreter with gguf")
     parser.add_argument("--steps", type=int, default=300, help="training steps")
-    parser.add_argument("--output", type=Path, default=ROOT / "runs" / "llama", help="folder for all of it")
+    parser.add_argument("--output", type=Path, default=ROOT / "runs" / "llama", help="output folder")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     model, tokenizer = train(make_canaries(arguments.output / "canaries.jsonl"), arguments.steps)

@@ -1,10 +1,10 @@
-"""Attacks in a long context that is read once, against reading it before every text: tokens, time, and equal figures.
+"""Attacks with a long context that is scored once, compared with scoring it for every text.
 
 ``python -m benchmarks.long_context [--canaries 4] [--context 500] [--shape gpt2]`` makes a model of 25 million
-parameters (random weights, seeded) and attacks codes of four digits after a context of so many tokens, both ways in one
-run. Layers of ``--shape gemma3`` look back 128 tokens, but for each sixth; other shapes are read token by token after
-what texts share, and the ``lstm`` is the demo's. It prints a line for each attack: how many tokens the model reads,
-seconds, and by how much figures differ at the most. It exits with 1 where that is more than :data:`SAME`.
+parameters (random weights, fixed seed) and attacks codes of four digits after a context of ``--context`` tokens, in
+both ways. Most layers of ``--shape gemma3`` have a sliding window of 128 tokens. Other shapes continue one token at a
+time after the shared part; ``lstm`` is the demo's model. Prints for each attack the tokens that the model reads, the
+seconds and the largest difference of results. Exits with 1 if that exceeds :data:`SAME`.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from leakage_tasks.targets import CausalTarget
 
 ATTACKS = {
     "exposure": {"goal": "exposure", "budget": 300},
-    "sampled": {"goal": "exposure", "budget": 300},
+    "rank-sample": {"goal": "exposure", "budget": 300},
     "brute-force": {"goal": "extraction", "budget": 1000},
 }
-SENTENCE = "You are a helpful assistant and tell no secret. "
+SENTENCE = "You are a helpful assistant and reveal no secret. "
 TEMPLATES = {"brute-force": "The code of {unique} is {digits:2}."}
 SAME = 1e-3
 
 
 def main() -> None:
-    """Attack both ways, print the table."""
+    """Run each attack in both ways and print the table."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--canaries", type=int, default=4)
     parser.add_argument("--context", type=int, default=500, help="tokens before each canary")
@@ -56,30 +56,30 @@ def main() -> None:
     context = Context(before=(SENTENCE * options.context)[: options.context])
     model, tokenizer = _model(options.shape)
     print(f"{options.canaries} canaries after {options.context} tokens; {torch.get_num_threads()} threads")
-    print("| attack | the context is read | tokens | seconds | times as fast | largest difference |")
+    print("| attack | context scored | tokens | seconds | times as fast | largest difference |")
     print("|---|---|---:|---:|---:|---:|")
     worst = 0.0
-    for attack, asked in ATTACKS.items():
+    for attack, options_of_attack in ATTACKS.items():
         template = TEMPLATES.get(attack, "The code of {unique} is {digits:4}.")
         canaries = make_canaries(template, options.canaries, controls=0, seed=1)
-        known: tuple[list[Finding], float] = [], 0.0
-        for name, works in (("each time", False), ("once", None)):
+        reference: tuple[list[Finding], float] = [], 0.0
+        for name, works in (("for each text", False), ("once", None)):
             target = CausalTarget(model, tokenizer)
             target.passes.continues.works = target.passes.steps_on.works = works
             with metered([model]) as count:
                 started = time.perf_counter()
-                found = run_attack(attack, target, canaries, context=context, **asked)  # type: ignore[arg-type]
+                findings = run_attack(attack, target, canaries, context=context, **options_of_attack)  # type: ignore[arg-type]
                 seconds = time.perf_counter() - started
-            apart = max(map(_apart, known[0] or found, found))
+            apart = max(map(_apart, reference[0] or findings, findings))
             worst = max(worst, apart)
-            faster = f"{known[1] / seconds:.1f} | {apart:.1g}" if known[0] else " | "
+            faster = f"{reference[1] / seconds:.1f} | {apart:.1g}" if reference[0] else " | "
             print(f"| {attack} | {name} | {count.tokens} | {seconds:.1f} | {faster} |", flush=True)
-            known = found, seconds
+            reference = findings, seconds
     raise SystemExit(f"figures differ by {worst:.1g} bits" if worst > SAME else 0)
 
 
 def _apart(one: Finding, other: Finding) -> float:
-    """By how many bits two findings differ: the secret's cost, its exposure, and the costs of the guesses."""
+    """Return the largest difference of two findings in bits: the secret's cost, exposure, and costs of guesses."""
     pairs = [(one.log_perplexity, other.log_perplexity), (one.exposure, other.exposure)]
     pairs += [(left.score, right.score) for left, right in zip(one.guesses, other.guesses, strict=True)]
     return max((abs(left - right) for left, right in pairs if left is not None and right is not None), default=0.0)

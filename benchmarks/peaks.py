@@ -1,11 +1,10 @@
-"""The most memory that large searches take beside the model, with and without ``memory=``, and whether figures change.
+"""Peak memory of large searches in addition to the model, with and without ``memory=``, and equality of results.
 
-``python -m benchmarks.peaks [--memory 200MB --memory 20MB]`` runs a search of 10⁶ nodes (exposure of a code of six
-digits), 20 searches of 10⁴ nodes each on an LSTM, exposure of 60 codes after one context of 500 tokens, a label search
-over 30,000 words, and 1,000 draws for each of 1,000 pairs, each in a process of its own. It prints how far each grew
-above what it held after a small run of the same kind, and how far figures are from those of the run without
-``memory=``. It exits with 1 where a run took more than it was given, :data:`SLACK` and :data:`QUEUES`, or a figure
-differs by more than :data:`SAME`.
+``python -m benchmarks.peaks [--memory 200MB --memory 20MB]`` runs, each in its own process: a search of 10⁶ nodes
+(exposure of a code of six digits), 20 searches of 10⁴ nodes each on an LSTM, exposure of 60 codes after one context of
+500 tokens, a label search over 30,000 words, and 1,000 draws for each of 1,000 pairs. Prints the growth of memory above
+a small run of the same kind, and the largest difference from the results without ``memory=``. Exits with 1 if a run
+took more than its limit plus :data:`SLACK` and :data:`QUEUES`, or if a result differs by more than :data:`SAME`.
 """
 
 from __future__ import annotations
@@ -40,34 +39,34 @@ from leakage_tasks.targets.suffix.target import CausalSuffixes
 
 WORDS, DRAWS, PAIRS, LENGTH = 30_000, 1000, 1000, 8
 SLACK = 50 * 10**6
-"""Bytes of findings, token tables and what Python and torch keep for themselves."""
+"""Bytes of findings and token tables, and of memory that Python and torch keep."""
 NODE = 1000
-"""Bytes of a node in the queue of best-first search, its children's included, and of gaps between them in memory."""
+"""Bytes of a node in the queue of best-first search, including its children and gaps in memory."""
 SEARCHES, BUDGET = 20, 10**4
 CANARIES, CONTEXT = 60, 500
 QUEUES = {"20 x 10^4 nodes": NODE * SEARCHES * BUDGET}
-"""Bytes that a work keeps in such queues, whatever ``memory=``."""
+"""Bytes that a workload keeps in such queues; ``memory=`` does not limit them."""
 SAME = 1e-3
 Figures = list[float]
 Run = Callable[[bool], Figures]
-"""A work, or a small one of its kind; what it came to."""
+"""Runs a workload, or with True a small one of its kind, and returns its results."""
 
 
 def nodes() -> Run:
-    """Exposure of six digits by reading all of their prefixes, on a model to which all codes are alike."""
+    """Build a workload: exposure of six digits from all of their prefixes, on a model without a preferred code."""
     tokenizer = char_tokenizer(sorted(set("The code is 0123456789.")))
     target = CausalTarget(_gpt2(len(tokenizer)), tokenizer)
 
     def run(small: bool) -> Figures:
         canary = Canary("c", f"The code is {{digits:{2 if small else 6}}}.", tuple("27" if small else "271828"))
-        found = run_attack("exposure", target, [canary], budget=2 * 10**6, settings={"method": "exact"})
-        return _figures(found)
+        findings = run_attack("exposure", target, [canary], budget=2 * 10**6, values={"method": "exact"})
+        return _figures(findings)
 
     return run
 
 
 def searches() -> Run:
-    """Codes of nine digits, searched for together on a model whose state is not of attention."""
+    """Build a workload: concurrent searches for codes of nine digits on a recurrent model."""
     tokenizer = char_tokenizer(sorted(set(f"The code of {ascii_lowercase} is {digits}.")))
     torch.manual_seed(0)
     model = CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(tokenizer))).eval()
@@ -83,21 +82,21 @@ def searches() -> Run:
 
 
 def contexts() -> Run:
-    """Codes of many canaries after a context of 500 tokens that they share, on a model of 25 million parameters."""
+    """Build a workload: many canaries after one context of 500 tokens, on a model of 25 million parameters."""
     tokenizer = char_tokenizer(sorted({*"The code of is .", *ascii_lowercase, *digits}))
     target = CausalTarget(_gpt2(len(tokenizer), n_positions=1024, n_embd=512, n_layer=8, n_head=8), tokenizer)
     context = Context(before=("the old letter was read again by all of them " * CONTEXT)[:CONTEXT])
 
     def run(small: bool) -> Figures:
-        asked = {"budget": 60 if small else 600, "context": context}
+        options = {"budget": 60 if small else 600, "context": context}
         canaries = make_canaries("The code of {unique} is {digits:4}.", 2 if small else CANARIES, controls=0, seed=1)
-        return _figures(run_attack("exposure", target, canaries, **asked))
+        return _figures(run_attack("exposure", target, canaries, **options))
 
     return run
 
 
 def words() -> Run:
-    """The likeliest of 30,000 words for a label."""
+    """Build a workload: a search for the most likely of 30,000 words for a label."""
     from tests.oracles import wordpiece
 
     tokenizer = wordpiece()
@@ -117,15 +116,15 @@ def words() -> Run:
 
 
 def draws() -> Run:
-    """1,000 draws of 8 tokens after each of 1,000 prefixes, and the confidence that is told of them."""
+    """Build a workload: 1,000 draws of 8 tokens after each of 1,000 prefixes, and their confidences."""
     tokenizer = char_tokenizer(sorted(set("The code is 0123456789.")))
     target = CausalSuffixes(CausalTarget(_gpt2(len(tokenizer)), tokenizer))
     rows = np.random.default_rng(0).integers(2, len(tokenizer), (PAIRS, 2, LENGTH)).tolist()
     pairs = [Pair(number, tuple(prefix), tuple(suffix)) for number, (prefix, suffix) in enumerate(rows)]
 
     def run(small: bool) -> Figures:
-        found = attack_pairs(target, pairs[: 2 if small else PAIRS], SuffixRequest(samples=DRAWS))
-        views = [each.views["none"] for each in found]
+        findings = attack_pairs(target, pairs[: 2 if small else PAIRS], SuffixRequest(samples=DRAWS))
+        views = [finding.views["none"] for finding in findings]
         guesses = [view.choices["calibrated"] for view in views]
         return [
             *(view.p_z_bits or 0.0 for view in views),
@@ -137,15 +136,15 @@ def draws() -> Run:
     return run
 
 
-def _figures(found: Sequence[Finding]) -> Figures:
-    ranks = [np.log2(each.rank) for each in found if each.rank is not None]
-    return [*ranks, *(guess.score for each in found for guess in each.guesses)]
+def _figures(findings: Sequence[Finding]) -> Figures:
+    ranks = [np.log2(finding.rank) for finding in findings if finding.rank is not None]
+    return [*ranks, *(guess.score for finding in findings for guess in finding.guesses)]
 
 
 def _gpt2(vocabulary: int, **sizes: int) -> GPT2LMHeadModel:
     torch.manual_seed(0)
-    own = {"n_positions": 64, "n_embd": 32, "n_layer": 1, "n_head": 2} | sizes
-    config = GPT2Config(vocab_size=vocabulary, bos_token_id=0, eos_token_id=0, **own)
+    shape = {"n_positions": 64, "n_embd": 32, "n_layer": 1, "n_head": 2} | sizes
+    config = GPT2Config(vocab_size=vocabulary, bos_token_id=0, eos_token_id=0, **shape)
     return GPT2LMHeadModel(config).eval()
 
 
@@ -159,22 +158,22 @@ WORKS = {
 
 
 def main() -> None:
-    """Print the table, or in a child process run one work."""
+    """Print the table, or in a child process run one workload."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--memory", action="append", help="200MB unless given")
+    parser.add_argument("--memory", action="append", help="memory limit (default: 200MB)")
     parser.add_argument("--only", choices=[*WORKS], action="append")
     parser.add_argument("--work", choices=[*WORKS], help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.work:
         print(json.dumps(measured(options.work, os.environ.get("ALLOWED"))))
         return
-    print("| work | memory= | grew by | seconds | largest difference of a figure |\n|---|---|---:|---:|---:|")
-    wrong = [each for name in options.only or WORKS for each in lines(name, options.memory or ["200MB"])]
+    print("| work | memory= | grew by | seconds | largest difference of a result |\n|---|---|---:|---:|---:|")
+    wrong = [message for name in options.only or WORKS for message in lines(name, options.memory or ["200MB"])]
     raise SystemExit("\n".join(wrong) or 0)
 
 
 def lines(name: str, allowances: Sequence[str]) -> Iterator[str]:
-    """Print a work's rows; what is wrong with them."""
+    """Print a workload's rows and yield a message for each violation."""
     usual: Figures = []
     for allowed in ("", *allowances):
         command = [sys.executable, "-m", "benchmarks.peaks", "--work", name]
@@ -190,11 +189,11 @@ def lines(name: str, allowances: Sequence[str]) -> Iterator[str]:
         if allowed and grew > read_size(allowed) + SLACK + QUEUES.get(name, 0):
             yield f"{name}: memory={allowed}, and {size_words(grew)} taken"
         if apart > SAME:
-            yield f"{name}: memory={allowed} changes a figure by {apart:.1g}"
+            yield f"{name}: memory={allowed} changes a result by {apart:.1g}"
 
 
 def measured(name: str, allowed: str | None) -> tuple[int, float, Figures]:
-    """Bytes by which this process grew while it did a work, seconds, and figures."""
+    """Run a workload; return the growth of this process in bytes, the seconds and the results."""
     run = WORKS[name]()
     with memory_within(read_size(allowed) if allowed else None):
         run(True)
@@ -205,7 +204,7 @@ def measured(name: str, allowed: str | None) -> tuple[int, float, Figures]:
 
 
 def held(field: str) -> int:
-    """Bytes of memory that the process holds now (VmRSS) or held at most (VmHWM)."""
+    """Return the bytes of memory of this process now (VmRSS) or at its peak (VmHWM)."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return int(next(line for line in lines if line.startswith(field)).split()[1]) * 1024
 

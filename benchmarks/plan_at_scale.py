@@ -1,7 +1,8 @@
-"""A thousand canaries at 1 B, 8 B and 70 B parameters on one and eight H100s: a prediction, printed as a table.
+"""Calculated times of 1,000 canaries at 1 B, 8 B and 70 B parameters on one and eight H100s. Prints a table.
 
-``python -m benchmarks.plan_at_scale``. No GPU is asked: the figures come from the throughput model of
-``leakage_tasks/planning/machines.py`` and from what searches for nine digits took on a character LSTM.
+``python -m benchmarks.plan_at_scale``. The times are not measured: they come from the throughput model of
+``leakage_tasks/planning/machines.py``, which assumes peak rates, and from the rows that searches for nine digits took
+on a character LSTM. Measured rates are in docs/speed.md.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from leakage_tasks.planning.machines import Machine, Shape, Work, rows_that_fit,
 CANARIES = 1000
 CONTEXT = 64
 MEMORIZED, CONTROL, EXTRACTED = 28, 8_670, 700
-"""Rows of one canary: exposure of a memorized one and of a control, extraction of either."""
+"""Rows of one canary: exposure of a memorized canary and of a control, and extraction of either."""
 BUDGET = 20_000
 LIKELY = Work(CANARIES / 2 * (MEMORIZED + CONTROL) + CANARIES * EXTRACTED, 51 + 42, CONTEXT)
 WORST = Work(CANARIES * 2 * BUDGET, 400, CONTEXT)
@@ -20,18 +21,18 @@ MODELS = {
     "8 B": (Shape(8e9, 32, 1024), Shape(8e9, 32, 1024)),
     "70 B": (Shape(70e9, 80, 1024, weight_bytes=0.5), Shape(70e9, 80, 1024, shared_by=8)),
 }
-"""On one GPU and on eight. On one, 70 B are held in 4 bits; on eight they are shared, smaller models copied."""
+"""Shapes on one GPU and on eight. One GPU holds 70 B in 4 bits; eight GPUs share 70 B, and copy smaller models."""
 
 
 def shown(seconds: float | None) -> str:
-    """Seconds or minutes."""
+    """Format a time in seconds or minutes."""
     if seconds is None:
         return "does not fit"
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def table() -> list[str]:
-    """The rows of the table in Markdown."""
+    """Return the lines of the table in Markdown."""
     lines = ["| parameters | GPUs | rows at once | likely | worst case |", "|---|---|---|---|---|"]
     for name, shapes in MODELS.items():
         for gpus, shape in zip((1, 8), shapes, strict=True):

@@ -1,8 +1,8 @@
-"""The memory that ``leakage plan`` foretells against the peak of the run, on models of several kinds: prints a table.
+"""Memory predicted by ``leakage plan``, compared with the peak of the run, on several kinds of models. Prints a table.
 
-``python -m benchmarks.plan_memory [--only NAME]``. Models are wider than those of ``benchmarks.plan_against_run``, so
-that what they take stands out from what Python and torch take anyway. Each task has a process of its own. "grew by" is
-how far it grew above what it held with the model loaded, passes timed and one canary attacked.
+``python -m benchmarks.plan_memory [--only NAME]``. The models are wider than in ``benchmarks.plan_against_run``, so
+that their memory exceeds the memory of Python and torch. Each task has its own process. "grew by" is the growth
+of the process after the model was loaded, forward passes were timed and one canary was attacked.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ from leakage_tasks.planning.plan import Planner
 from leakage_tasks.selftest.run import load_model
 from tests.oracles import letters, wordpiece
 
-WIDTH, LAYERS, ROOM, BUDGET = 384, 4, 64, 600
+WIDTH, LAYERS, POSITIONS, BUDGET = 384, 4, 64, 600
 CODE = "the pin of {unique} is {digits:5}."
 
 
 def gpt2() -> Any:
-    """A GPT-2."""
-    size = {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 6, "n_positions": ROOM}
+    """Build a GPT-2."""
+    size = {"n_embd": WIDTH, "n_layer": LAYERS, "n_head": 6, "n_positions": POSITIONS}
     return GPT2LMHeadModel(GPT2Config(vocab_size=len(letters()), bos_token_id=0, eos_token_id=0, **size))
 
 
 def llama() -> Any:
-    """A Llama with a large vocabulary."""
+    """Build a Llama with a large vocabulary."""
     size = {"hidden_size": WIDTH, "intermediate_size": 2 * WIDTH, "num_hidden_layers": LAYERS}
     return LlamaForCausalLM(LlamaConfig(vocab_size=32_000, num_attention_heads=6, **size))
 
 
 def t5() -> Any:
-    """A T5."""
+    """Build a T5."""
     size = {"d_model": WIDTH, "d_ff": 2 * WIDTH, "d_kv": 64, "num_layers": LAYERS, "num_heads": 6}
     special = {"decoder_start_token_id": 0, "pad_token_id": 0, "eos_token_id": 0}
     return T5ForConditionalGeneration(T5Config(vocab_size=len(letters()), **size, **special))
@@ -63,16 +63,16 @@ def t5() -> Any:
 
 def _bert(**more: Any) -> BertConfig:
     size = {"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "num_attention_heads": 6, "intermediate_size": 4 * WIDTH}
-    return BertConfig(vocab_size=len(wordpiece()), max_position_embeddings=ROOM, pad_token_id=0, **size, **more)
+    return BertConfig(vocab_size=len(wordpiece()), max_position_embeddings=POSITIONS, pad_token_id=0, **size, **more)
 
 
 def classifier() -> Any:
-    """A BERT classifier."""
+    """Build a BERT classifier."""
     return BertForSequenceClassification(_bert(id2label=dict(enumerate(("low", "mid", "high")))))
 
 
 def masked() -> Any:
-    """A masked BERT."""
+    """Build a masked BERT."""
     return BertForMaskedLM(_bert())
 
 
@@ -91,18 +91,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--only", action="append", choices=[*MODELS])
     parser.add_argument("--step", nargs=3, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.step:
-        name, task, folder = given.step
+    options = parser.parse_args()
+    if options.step:
+        name, task, folder = options.step
         print(json.dumps(planned_and_grown(name, task, Path(folder))))
         return
     print("| model | task | a pass, planned | states, planned | both | grew by |\n|---|---|---:|---:|---:|---:|")
-    for name in given.only or MODELS:
+    for name in options.only or MODELS:
         with tempfile.TemporaryDirectory() as folder:
             _save(name, Path(folder))
             for task in TASKS:
-                batch, kept, grew = _child(name, task, folder)
-                cells = map(size_words, (batch, kept, batch + kept, grew))
+                batch, states, grew = _child(name, task, folder)
+                cells = map(size_words, (batch, states, batch + states, grew))
                 print(f"| {name} | {task} | {' | '.join(cells)} |", flush=True)
 
 
@@ -122,16 +122,16 @@ def _child(name: str, task: str, folder: str) -> Any:
 
 
 def planned_and_grown(name: str, task: str, folder: Path) -> tuple[int, int, int]:
-    """Bytes of a pass and of states that the plan foretells, and by which the process grows in the run."""
+    """Return the bytes of a forward pass and of states in the plan, and the growth of the process in the run."""
     *_, kind, more = MODELS[name]
     lm = load_model(kind, f"pretrained={folder}{more}", device="cpu")
     planner = Planner(lm, task, str(folder / "canaries.jsonl"), {"budget": BUDGET}, 0)
-    foretold, canaries = planner.memory(), [order.canary for _, order in planner.pairs]
+    predicted, canaries = planner.memory(), [request.canary for _, request in planner.pairs]
     planner.attacked(canaries[:1])
     before = held("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
     planner.attacked(canaries)
-    return foretold.batch, foretold.kept, held("VmHWM") - before
+    return predicted.batch, predicted.kept, held("VmHWM") - before
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Runs in one, two and three processes: equal figures, and how long a process waits for the others.
+"""Runs in one, two and three processes: equality of results, and the time that processes wait for each other.
 
 ``python -m benchmarks.processes FOLDER [--canaries 80] [--digits 6] [--seeds 1]`` runs every task and attack on small
-models as ``torchrun`` starts it and prints how far figures are from those of one process. Then it teaches a model half
-of some canaries, once a seed, and prints what each process read and how long it waited, beside what the harness' own
-dealing, every n-th document, would have given by the same rows. Rows are sequences scored, which do not depend on the
-machine's load.
+models with ``torchrun`` and prints the differences of results from one process. Then it trains a model on half of some
+canaries, once per seed, and prints the rows and the waiting time of each process, and for comparison the rows if each
+process took every n-th document, as the harness does. Rows are sequences scored and do not depend on the machine's
+load.
 """
 
 from __future__ import annotations
@@ -33,31 +33,31 @@ SPENT = re.compile(r"process (\d+) answered (\d+) of \d+ requests in ([\d.]+) s 
 
 
 def main() -> None:
-    """Run the command."""
+    """Compare results, measure waiting times and print the tables."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").replace("`", ""))
     parser.add_argument("folder", type=Path, help="a new folder")
     parser.add_argument("--canaries", type=int, default=80)
     parser.add_argument("--digits", type=int, default=6)
     parser.add_argument("--epochs", type=int, default=60)
-    parser.add_argument("--seeds", type=int, default=1, help="models and canaries that waits are measured on")
-    parser.add_argument("--waits-only", action="store_true", help="leave out the comparison of figures")
-    given = parser.parse_args()
-    given.folder.mkdir(parents=True)
-    folder = given.folder.absolute()
-    if not given.waits_only:
+    parser.add_argument("--seeds", type=int, default=1, help="number of models and sets of canaries for waiting times")
+    parser.add_argument("--waits-only", action="store_true", help="skip the comparison of results")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True)
+    folder = options.folder.absolute()
+    if not options.waits_only:
         print(*parity(folder), sep="\n", flush=True)
     columns = ("canaries of each", "rows of each", "rows apart", "seconds of each", "waited", "rows apart, every n-th")
     print(f"| task | processes | seed | {' | '.join(columns)} |\n|---|---:|---:|---|---|---:|---|---:|---:|")
-    for seed in range(given.seeds):
-        own = folder / f"seed-{seed}"
-        own.mkdir()
-        teach(own, given.canaries, given.digits, given.epochs, seed)
-        for line in waits(own, seed):
+    for seed in range(options.seeds):
+        inputs = folder / f"seed-{seed}"
+        inputs.mkdir()
+        teach(inputs, options.canaries, options.digits, options.epochs, seed)
+        for line in waits(inputs, seed):
             print(line, flush=True)
 
 
 def parity(folder: Path) -> Iterator[str]:
-    """The table of how far the figures of several processes are from those of one."""
+    """Yield the table of differences between several processes and one process."""
     inputs = folder / "inputs"
     inputs.mkdir()
     make_inputs(inputs)
@@ -68,20 +68,20 @@ def parity(folder: Path) -> Iterator[str]:
     yield "|---|---:|" + "---:|" * len(several)
     for name in CASES:
         figures = flat(one[name]["results"])
-        others = [flat(each[name]["results"]) for each in several]
+        others = [flat(run[name]["results"]) for run in several]
         assert all(other.keys() == figures.keys() for other in others), name
         far = [max(abs(other[key] - figures[key]) for key in figures) for other in others]
-        yield f"| {name} | {len(figures)} | " + " | ".join(f"{each:.1g}" for each in far) + " |"
+        yield f"| {name} | {len(figures)} | " + " | ".join(f"{difference:.1g}" for difference in far) + " |"
 
 
 def flat(results: dict[str, Any]) -> dict[str, float]:
-    """The figures of all tasks."""
+    """Return the metrics of all tasks by name."""
     rows = ((f"{task} {name}", value) for task, row in results.items() for name, value in row.items())
     return {name: value for name, value in rows if isinstance(value, float | int)}
 
 
 def teach(folder: Path, number: int, digits: int, epochs: int, seed: int) -> None:
-    """A model that knows half of the canaries."""
+    """Train a model on half of the canaries."""
     torch.manual_seed(seed)
     half, template = number // 2, f"The code of {{unique}} is {{digits:{digits}}}."
     canaries = make_canaries(template, half, repetitions=(1, 4), controls=half, seed=seed)
@@ -95,14 +95,14 @@ def teach(folder: Path, number: int, digits: int, epochs: int, seed: int) -> Non
 
 
 def waits(folder: Path, seed: int) -> Iterator[str]:
-    """Rows of the table of what processes read and how long they wait for each other."""
+    """Yield lines of the table of rows and waiting times of each process."""
     for number in PROCESSES[1:]:
         log = run(folder, folder / f"run-{number}", number)
         spent = SPENT.findall(log)
-        for place, task in enumerate(TASKS):
-            own = sorted(spent[place * number : (place + 1) * number])
-            seconds = [float(worked) for _, _, worked, _ in own]
-            waited = max(float(waited) / (float(worked) + float(waited)) for _, _, worked, waited in own)
+        for index, task in enumerate(TASKS):
+            processes = sorted(spent[index * number : (index + 1) * number])
+            seconds = [float(worked) for _, _, worked, _ in processes]
+            waited = max(float(waited) / (float(worked) + float(waited)) for _, _, worked, waited in processes)
             rows = [sum(calls) for calls in calls_of(folder / f"run-{number}", task)]
             dealt = [
                 sum(every[rank::number])
@@ -110,22 +110,22 @@ def waits(folder: Path, seed: int) -> Iterator[str]:
                 for rank in range(number)
             ]
             yield (
-                f"| {task} | {number} | {seed} | {', '.join(each for _, each, *_ in own)} "
+                f"| {task} | {number} | {seed} | {', '.join(count for _, count, *_ in processes)} "
                 f"| {', '.join(map(str, rows))} "
-                f"| {apart(rows)} | {', '.join(f'{each:.1f}' for each in seconds)} | {waited:.1%} | {apart(dealt)} |"
+                f"| {apart(rows)} | {', '.join(f'{time:.1f}' for time in seconds)} | {waited:.1%} | {apart(dealt)} |"
             )
 
 
 def apart(rows: Sequence[int]) -> str:
-    """By how much the one with least has less than the one with most."""
+    """Return the relative difference between the largest and the smallest number of rows."""
     return f"{1 - min(rows) / max(rows):.1%}"
 
 
 def run(inputs: Path, folder: Path, processes: int) -> str:
-    """Run both tasks; what was logged."""
+    """Run both tasks and return the log."""
     folder.mkdir()
-    given = ["--model_args", f"pretrained={inputs / 'model'}", "--tasks", ",".join(TASKS), "--device", "cpu"]
-    given += [
+    arguments = ["--model_args", f"pretrained={inputs / 'model'}", "--tasks", ",".join(TASKS), "--device", "cpu"]
+    arguments += [
         "--metadata",
         f"canaries={inputs / 'canaries.jsonl'},resume=kept",
         "--output_path",
@@ -134,7 +134,7 @@ def run(inputs: Path, folder: Path, processes: int) -> str:
     ]
     launcher = ["-m", "torch.distributed.run", "--nproc_per_node", str(processes), "--master_port", free_port()]
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "LMEVAL_LOG_LEVEL": "DEBUG"}
-    words = [sys.executable, *launcher, "-m", "lm_eval", "--model", "hf", *given]
+    words = [sys.executable, *launcher, "-m", "lm_eval", "--model", "hf", *arguments]
     done = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"a run failed:\n{done.stderr}")
@@ -142,14 +142,17 @@ def run(inputs: Path, folder: Path, processes: int) -> str:
 
 
 def calls_of(folder: Path, task: str) -> list[list[int]]:
-    """Rows of each canary that each process attacked."""
+    """Return the rows of each canary, by process."""
     files = (folder / "kept").glob(FILES)
-    kept = ([json.loads(line) for line in file.read_text().splitlines()] for file in files)
-    return [[json.loads(each["finding"])["model_calls"] for each in own if each["task"] == task] for own in kept]
+    stored = ([json.loads(line) for line in file.read_text().splitlines()] for file in files)
+    return [
+        [json.loads(record["finding"])["model_calls"] for record in records if record["task"] == task]
+        for records in stored
+    ]
 
 
 def in_turn(folder: Path, task: str) -> list[int]:
-    """Rows of each canary in the order of documents."""
+    """Return the rows of each canary in the order of documents."""
     (file,) = folder.rglob(f"samples_{task}_*.jsonl")
     samples = sorted((json.loads(line) for line in file.read_text().splitlines()), key=lambda sample: sample["doc_id"])
     return [json.loads(sample["resps"][0][0])["model_calls"] for sample in samples]

@@ -1,12 +1,12 @@
-"""What 4 and 8 bits change: prints a table of a small Llama that learnt canaries, quantized in several ways.
+"""Effect of 4 and 8 bits on costs and exposure, for a small Llama that learned canaries. Prints a table.
 
-``path`` is how it is scored: fast, or slow where the fast way stepped aside. ``fast − harness`` is the largest
-difference between the log-perplexity (bits) of a filled text by our target and by the harness' ``loglikelihood`` on the
-same quantized model, over all fillings of a canary. ``cost shift`` are the mean and the largest difference of these
-costs to the model in float32, ``exposure`` and ``control`` the mean exposures of planted canaries and controls,
-``exposure shift`` the largest change of one canary's.
+``path`` is the scoring path: fast, or slow if the fast path is not available. ``fast − harness`` is the largest
+difference between the log-perplexity (bits) of a filled text in our target and in the harness' ``loglikelihood`` on the
+quantized model, over all fillings of a canary. ``cost shift`` are the mean and the largest difference of these costs
+from the model in float32. ``exposure`` and ``control`` are mean exposures of planted canaries and controls, and
+``exposure shift`` is the largest change for a single canary.
 
-It takes what is installed of torchao, optimum-quanto and bitsandbytes, and says what is not.
+Uses the installed packages of torchao, optimum-quanto and bitsandbytes, and reports missing packages.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ STEPS, GROUP = 300, 32
 
 
 def torchao(bits: int) -> Any:
-    """Weights of so many bits, in groups where they are 4."""
+    """Return the configuration for weights of ``bits`` bits; 4 bits are quantized in groups."""
     from torchao.quantization import Int8WeightOnlyConfig, IntxWeightOnlyConfig, PerGroup
 
     few = IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(GROUP)) if bits == 4 else None
@@ -60,11 +60,11 @@ KINDS: dict[str, tuple[str | None, Callable[[], Any]]] = {
         lambda: BitsAndBytesConfig(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=torch.float32),
     ),
 }
-"""By name: the package it takes, and the settings of `transformers`."""
+"""The required package and the configuration of `transformers`, by name."""
 
 
 def installed(package: str | None) -> bool:
-    """Whether a package can be imported."""
+    """Return True if a package can be imported, or if no package is needed."""
     try:
         return package is None or importlib.util.find_spec(package) is not None
     except ModuleNotFoundError:
@@ -72,35 +72,35 @@ def installed(package: str | None) -> bool:
 
 
 def loaded(folder: Path, name: str) -> HFLM:
-    """The model of a folder in the harness, quantized as ``name`` says."""
+    """Load the model in ``folder`` into the harness, quantized as in :data:`KINDS`."""
     dtype = torch.bfloat16 if name == "bfloat16" else torch.float32
-    given = {"quantization_config": KINDS[name][1](), "dtype": dtype}
-    model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False, **given)
+    options = {"quantization_config": KINDS[name][1](), "dtype": dtype}
+    model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False, **options)
     return HFLM(
         pretrained=model, tokenizer=AutoTokenizer.from_pretrained(folder, trust_remote_code=False), batch_size=64
     )
 
 
 def measured(lm: HFLM, canaries: list[Any]) -> tuple[bool, np.ndarray, float, np.ndarray]:
-    """Whether the way is fast, costs of all fillings, their largest difference to the harness', exposures."""
-    texts = [canaries[0].space.fill(each) for each in canaries[0].space.enumerate()]
+    """Return True if scoring is fast, the costs of all fillings, their difference to the harness, and exposures."""
+    texts = [canaries[0].space.fill(filling) for filling in canaries[0].space.enumerate()]
     target = as_target(lm)
     costs, theirs = target.log_perplexity(texts), HarnessTarget(lm).log_perplexity(texts)
-    found = run_attack("exposure", target, canaries, budget=20_000)
-    exposures = np.array([each.exposure for each in found])
+    findings = run_attack("exposure", target, canaries, budget=20_000)
+    exposures = np.array([finding.exposure for finding in findings])
     return isinstance(target, CausalTarget), costs, float(np.abs(costs - theirs).max()), exposures
 
 
 def main() -> None:
-    """Train, quantize in each way, print."""
+    """Train the model, quantize it with each kind and print the table."""
     canaries = make_canaries(TEMPLATE, 6, controls=12, repetitions=(1, 4, 16), seed=0)
-    planted = np.array([each.planted for each in canaries])
+    planted = np.array([canary.planted for canary in canaries])
     model, tokenizer = train(canaries, STEPS)
     print("| model | path | fast − harness | cost shift, mean | largest | exposure | control | exposure shift |")
     print("|---|---|---:|---:|---:|---:|---:|---:|")
     first: Any = None
-    with TemporaryDirectory() as place:
-        folder = Path(place)
+    with TemporaryDirectory() as path:
+        folder = Path(path)
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         for name, (package, _) in KINDS.items():

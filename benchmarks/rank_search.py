@@ -1,8 +1,8 @@
-"""Ranks of the demo's nine-digit secrets among 10^9, as the exposure attack gets them: prints JSON, a canary each.
+"""Ranks of the demo's nine-digit secrets among 10^9 with the exposure attack. Prints JSON, one entry per canary.
 
-Wanted: the exact rank of a memorized secret (planted ten times) in under 2 s and 100,000 sequences scored, and the
-estimated rank of any other to within a tenth in under 2 s. Seconds are the least of the rounds; ranks do not
-change from round to round. Needs a finished ``leakage demo`` (``make demo``).
+Goals: the exact rank of a memorized secret (planted ten times) in less than 2 s and 100,000 sequences, and the
+estimated rank of every other secret to within 10 % in less than 2 s. Seconds are the minimum over the rounds; ranks are
+equal in all rounds. Needs a finished ``leakage demo`` (``make demo``).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ PRECISION = math.log2(1 + HALF_WIDTH)
 
 
 def load(folder: Path) -> CausalTarget:
-    """The demo's model."""
+    """Load the demo's model."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     from leakage_tasks.models import register
@@ -45,11 +45,11 @@ def load(folder: Path) -> CausalTarget:
 
 def measure(target: CausalTarget, canary: Canary, rounds: int, budget: int) -> dict[str, Any]:
     """Rank one secret ``rounds`` times."""
-    found: list[Finding] = [
-        run_attack("exposure", target, [canary], budget=budget, settings={"precision": PRECISION})[0]
+    findings: list[Finding] = [
+        run_attack("exposure", target, [canary], budget=budget, values={"precision": PRECISION})[0]
         for _ in range(rounds)
     ]
-    best = min(found, key=lambda finding: finding.seconds)
+    best = min(findings, key=lambda finding: finding.seconds)
     half = None
     if best.rank and best.rank_low is not None and best.rank_high is not None:
         half = (best.rank_high - best.rank_low) / 2 / best.rank
@@ -62,19 +62,21 @@ def measure(target: CausalTarget, canary: Canary, rounds: int, budget: int) -> d
         "interval": None if half is None else [best.rank_low, best.rank_high],
         "relative_half_width": half,
         "seconds": best.seconds,
-        "rounds": [finding.seconds for finding in found],
+        "rounds": [finding.seconds for finding in findings],
         "model_calls": best.model_calls,
         "met": precise and best.seconds < SECONDS and best.model_calls < CALLS,
     }
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure every canary and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, default=ROOT / "runs" / "demo" / "model")
     parser.add_argument("--canaries", type=Path, default=ROOT / "runs" / "demo" / "canaries.jsonl")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--budget", type=int, default=50_000, help="sequences to score for a canary, about")
+    parser.add_argument(
+        "--budget", type=int, default=50_000, help="approximate number of sequences to score per canary"
+    )
     arguments = parser.parse_args()
     if not arguments.model.is_dir():
         sys.exit(f"{arguments.model}: no model there: run 'make demo' first, or give --model and --canaries")

@@ -1,8 +1,8 @@
-"""The rooms of the package and what they import of each other, counted and drawn from the imports themselves.
+"""Imports between the package's subpackages, counted in the source and drawn as a table.
 
-``python -m benchmarks.rooms -o docs/rooms.svg`` prints a line a room (modules, lines, lines of code) and draws a
-table: a row a room, from the topmost down, with how often it imports each other one. It exits with 1 where a room
-imports one above it or modules import each other in a circle.
+``python -m benchmarks.rooms -o docs/rooms.svg`` prints one line per subpackage (modules, lines, lines of code) and
+draws a table with the number of its imports of each other subpackage, the topmost layer first. Exits with 1 if a
+subpackage imports a higher layer or if modules import each other in a cycle.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "leakage_tasks"
-Arrows = set[tuple[str, str]]
+Imports = set[tuple[str, str]]
 
 
 def modules() -> dict[str, Path]:
-    """All modules of the package by dotted name."""
-    found = {}
+    """Return all modules of the package by dotted name."""
+    paths = {}
     for path in sorted((ROOT / PACKAGE).rglob("*.py")):
         parts = path.relative_to(ROOT).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        paths[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return paths
 
 
-def arrows(known: dict[str, Path]) -> Arrows:
-    """Which module imports which, wherever in the file and for types too."""
-    found = set()
+def imports_of(known: dict[str, Path]) -> Imports:
+    """Return all imports between modules, including imports in functions and for types."""
+    imports = set()
     for name, path in known.items():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE:
-                inner = (f"{node.module}.{each.name}" for each in node.names)
-                found |= {(name, each if each in known else node.module) for each in inner}
-    return {(one, other) for one, other in found if one != other}
+                targets = (f"{node.module}.{alias.name}" for alias in node.names)
+                imports |= {(name, target if target in known else node.module) for target in targets}
+    return {(one, other) for one, other in imports if one != other}
 
 
-def circles(found: Arrows) -> list[list[str]]:
-    """Circles of modules, one at a time till none is left."""
-    left, seen = set(found), []
+def cycles_of(imports: Imports) -> list[list[str]]:
+    """Return import cycles, removing the edges of each cycle until the graph is acyclic."""
+    left, seen = set(imports), []
     while True:
         graph: dict[str, set[str]] = {}
         for one, other in left:
@@ -59,34 +59,34 @@ def circles(found: Arrows) -> list[list[str]]:
 
 
 def code_lines(path: Path) -> int:
-    """Lines with something other than comments, docstrings and blanks."""
+    """Count the lines that are not only comments, docstrings or blank."""
     docs = {
         line
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }
-    told = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    ignored = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
     used = set()
     for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
-        if token.type not in told:
+        if token.type not in ignored:
             used |= set(range(token.start[0], token.end[0] + 1))
     return len(used - docs)
 
 
 def room_of(module: str) -> str:
-    """The room a module lies in; the package's own face is in none."""
+    """Return the subpackage of a module, or an empty string for the package itself."""
     return module.split(".")[1] if "." in module else ""
 
 
 def layers() -> list[str]:
-    """The rooms as the import linter has them, the topmost first."""
+    """Return the subpackages in the order of the import linter, the topmost first."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     return list(settings["tool"]["importlinter"]["contracts"][0]["layers"])
 
 
 def draw(rooms: list[str], counts: Counter[tuple[str, str]], lines: dict[str, int], path: Path) -> None:
-    """Write the picture: a row a room, a column for each room it imports, with the number of imports."""
+    """Draw a table with the number of imports by importing subpackage (row) and imported subpackage (column)."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -111,27 +111,30 @@ def draw(rooms: list[str], counts: Counter[tuple[str, str]], lines: dict[str, in
 
 
 def main() -> int:
-    """Count, print, draw; the exit code."""
+    """Count, print and draw the imports; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path)
     options = parser.parse_args()
     known, rooms = modules(), layers()
-    found = arrows(known)
-    counts = Counter((room_of(one), room_of(other)) for one, other in found)
+    imports = imports_of(known)
+    counts = Counter((room_of(one), room_of(other)) for one, other in imports)
     between = Counter({pair: count for pair, count in counts.items() if pair[0] != pair[1] and all(pair)})
     code = {room: sum(code_lines(path) for name, path in known.items() if room_of(name) == room) for room in rooms}
-    print(f"{'room':<12} {'modules':>7} {'lines':>7} {'code':>7}")
+    print(f"{'package':<12} {'modules':>7} {'lines':>7} {'code':>7}")
     for room in rooms:
-        own = [path for name, path in known.items() if room_of(name) == room]
-        print(f"{room:<12} {len(own):>7} {sum(len(path.read_text().splitlines()) for path in own):>7} {code[room]:>7}")
+        paths = [path for name, path in known.items() if room_of(name) == room]
+        print(
+            f"{room:<12} {len(paths):>7} {sum(len(path.read_text().splitlines()) for path in paths):>7} {code[room]:>7}"
+        )
     upwards = [pair for pair in between if rooms.index(pair[0]) > rooms.index(pair[1])]
-    around = circles(found)
-    print(f"{len(rooms)} rooms, {len(between)} arrows, {len(upwards)} upwards, {len(around)} circles of modules")
-    for circle in around:
+    module_cycles = cycles_of(imports)
+    counted = f"{len(between)} imports between them, {len(upwards)} upwards, {len(module_cycles)} cycles"
+    print(f"{len(rooms)} subpackages, {counted}")
+    for circle in module_cycles:
         print(" -> ".join(circle))
     if options.output:
         draw(rooms, between, code, options.output)
-    return 1 if upwards or around else 0
+    return 1 if upwards or module_cycles else 0
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
-"""Whether another commit's trainers give, to the bit, the weights and figures that this one's give.
+"""Bitwise comparison of the trainers of two commits: weights and metrics.
 
-Run: python -m benchmarks.same_training OTHER, a checkout of that commit. Both train every kind of small model on one
-thread, each in a process of its own; a line a case says whether weights and figures are equal. Exit code 1: some
-are not.
+Run ``python -m benchmarks.same_training OTHER`` with a checkout of the other commit. Each trains every kind of small
+model on one thread in its own process. Prints one line per case. Exits with 1 if any case differs.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ WRONG = [(text, "ab"[label == "a"]) for text, label in ROWS[:30]]
 PAIRS = [(f"uno {word} {word}", f"one {word}.") for word in "abcdefghijklmnop"]
 
 Made = tuple[Any, Any]
-"""A model (or a tensor), and its figures."""
+"""A model (or a tensor), and its metrics."""
 
 
 def language_models() -> Iterator[tuple[str, Callable[[], Made]]]:
@@ -142,7 +141,7 @@ def taggers() -> Iterator[tuple[str, Callable[[], Made]]]:
 
         def tagged(more: dict[str, Any] = more) -> Made:
             made = train_tagger(rows, **({"validation": checks, "recipe": small, "seed": 6, "device": "cpu"} | more))
-            return made.model, (made.history, made.best_epoch, made.promise)
+            return made.model, (made.history, made.best_epoch, made.guarantee)
 
         yield f"train_tagger {name}", tagged
 
@@ -184,52 +183,59 @@ def _tuned(tune_prompt: Any, model: Any, training: Any, validation: Any, setting
 
 
 def train_all(into: Path) -> None:
-    """Train all, and write weights and figures to ``into``."""
+    """Train all models and write their weights and metrics to ``into``."""
     import leakage_tasks
 
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    found: dict[str, Any] = {"": str(Path(leakage_tasks.__file__).parent)}
+    cases: dict[str, Any] = {"": str(Path(leakage_tasks.__file__).parent)}
     for kind in (language_models, encoders, sequences, taggers, prompts):
         for name, make in kind():
             model, figures = make()
             weights = model.state_dict() if isinstance(model, torch.nn.Module) else {"": model}
             state = int(torch.random.get_rng_state().sum())
             training = getattr(model, "training", None)
-            found[name] = ({each: value.clone() for each, value in weights.items()}, f"{figures!r} {state} {training}")
-    torch.save(found, into)
+            cases[name] = ({key: value.clone() for key, value in weights.items()}, f"{figures!r} {state} {training}")
+    torch.save(cases, into)
 
 
 def trained_in(folder: Path, into: Path) -> dict[str, Any]:
-    """What the checkout ``folder`` trains."""
-    ways = os.environ | {"PYTHONPATH": str(folder), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+    """Train with the code of the checkout ``folder`` and return weights and metrics."""
+    environment = os.environ | {"PYTHONPATH": str(folder), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     subprocess.run(
-        [sys.executable, __file__, "--into", str(into)], cwd=folder, env=ways, check=True, stderr=subprocess.DEVNULL
+        [sys.executable, __file__, "--into", str(into)],
+        cwd=folder,
+        env=environment,
+        check=True,
+        stderr=subprocess.DEVNULL,
     )
     return torch.load(into, weights_only=True)
 
 
 def main() -> int:
-    """Print a line a case; 1 where one differs."""
+    """Print one line per case; return 1 if any case differs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("other", type=Path, nargs="?", help="a checkout of another commit")
-    parser.add_argument("--into", type=Path, help="train here and write that file (for the processes of this script)")
-    given = parser.parse_args()
-    if given.into is not None:
-        train_all(given.into)
+    parser.add_argument(
+        "--into", type=Path, help="train with this checkout and write this file (used by the script itself)"
+    )
+    options = parser.parse_args()
+    if options.into is not None:
+        train_all(options.into)
         return 0
     with tempfile.TemporaryDirectory() as folder:
         here = Path(__file__).resolve().parent.parent
         one, other = (
-            trained_in(each.resolve(), Path(folder) / name) for name, each in (("a", here), ("b", given.other))
+            trained_in(checkout.resolve(), Path(folder) / name)
+            for name, checkout in (("a", here), ("b", options.other))
         )
     print(f"here {one.pop('')}, there {other.pop('')}")
     different = 0
     for name, (ours, figures) in one.items():
         theirs, others = other[name]
-        weights = ours.keys() == theirs.keys() and all(torch.equal(ours[each], theirs[each]) for each in ours)
-        told = {True: "equal", False: "DIFFERENT"}
-        print(f"weights {told[weights]} ({len(ours)}), figures {told[figures == others]}: {name}")
+        weights = ours.keys() == theirs.keys() and all(torch.equal(ours[key], theirs[key]) for key in ours)
+        words = {True: "equal", False: "DIFFERENT"}
+        print(f"weights {words[weights]} ({len(ours)}), figures {words[figures == others]}: {name}")
         different += not (weights and figures == others)
     print(f"{len(one)} cases, {different} different")
     return int(bool(different) or one.keys() != other.keys())

@@ -1,18 +1,21 @@
-"""What makes the extraction searches quick, as ratios from one run: prints JSON.
+"""Speed of the extraction searches, as ratios from one run. Prints JSON.
 
-``state``: a frontier extended with its state kept, against every prefix read anew; an LSTM of 2×200 and a GPT-2 shape
-of 4 layers, 128 wide, after a template of 40 tokens and more; 5 times as quick is wanted of both.
-``batch``: best-first search that takes 128 nodes at once against one node at a time, over five digits, to the same ten
-proven guesses; 20 times is wanted of the LSTM (a batch's arithmetic alone keeps one core busy with the GPT-2 shape).
-``rows``: exposure of a secret of four digits on the same GPT-2 shape with a context of 64 tokens, with as many texts at
-once as the target chooses, which is what the harness' default ``--batch_size 1`` stands for, against no more tokens at
-once than one text of full length has; 2 times is wanted.
-``calls``: the sequences that shortest path scores for a secret of nine digits that a model was trained on, against the
-10^9 of brute force.
+``state``: extending a frontier with a stored KV cache or state, compared with scoring every prefix from its start; an
+LSTM of 2×200 and a GPT-2 of 4 layers, 128 wide, after a template of 40 or more tokens. Goal for both: 5 times as fast.
 
-All weights are seeded; the models of the first two are untrained, their weights sharpened. Seconds are the process' CPU
-time, which other work on the machine disturbs least, with one thread and after a short run to warm up; the sides take
-turns, and of the rounds the least counts (``batch`` has one).
+``batch``: best-first search with 128 nodes per step, compared with one node, over five digits, until ten guesses are
+proven. Goal for the LSTM: 20 times (with the GPT-2, the arithmetic of a batch alone uses one core).
+
+``rows``: exposure of a secret of four digits on the GPT-2 with a context of 64 tokens, with a number of texts per batch
+chosen by the target (the harness' default ``--batch_size 1``), compared with batches of at most the tokens of one text.
+Goal: 2 times.
+
+``calls``: sequences that shortest path scores for a learned secret of nine digits, compared with the 10^9 of brute
+force.
+
+All weights have a fixed seed; the models of the first two are untrained with sharpened weights. Seconds are CPU time of
+the process, which depends least on other work on the machine, on one thread after a warm-up. Sides alternate, and the
+minimum over the rounds counts (``batch`` has one round).
 """
 
 from __future__ import annotations
@@ -46,20 +49,20 @@ TOKENIZER = char_tokenizer("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ
 SECRET = tuple("281265017")
 CANARY = Canary("c", "In the file of the third department: the random number is {digits:9}.", SECRET)
 SHORT = Canary("c", "In the file of the third department: the random number is {digits:5}", SECRET[:5])
-"""Few enough digits for an untrained model's ten best to be proven, one node at a time."""
+"""Few enough digits to prove an untrained model's ten best guesses with one node per step."""
 FRONTIER = 512
 STATE, BATCH, ROWS = 5.0, 20.0, 2.0
-"""The ratios wanted."""
+"""The goals of the ratios."""
 
 
 def lstm() -> Any:
-    """The Secret Sharer's 2×200 LSTM, untrained but sure of what it says."""
+    """Build The Secret Sharer's 2×200 LSTM, untrained, with sharp distributions."""
     torch.manual_seed(1)
     return _sharpened(CharLSTMForCausalLM(CharLSTMConfig(vocab_size=len(TOKENIZER))), 1.4)
 
 
 def gpt2(context: int = 256) -> Any:
-    """A GPT-2 of 4 layers, 128 wide."""
+    """Build a GPT-2 of 4 layers, 128 wide, with sharp distributions."""
     torch.manual_seed(1)
     shape = GPT2Config(
         vocab_size=len(TOKENIZER), n_layer=4, n_embd=128, n_head=4, n_positions=context, bos_token_id=0, eos_token_id=0
@@ -76,7 +79,7 @@ def _sharpened(model: Any, factor: float) -> Any:
 
 
 def seconds(sides: dict[str, Callable[[], Any]], rounds: int) -> tuple[dict[str, float], dict[str, Any]]:
-    """CPU seconds of each side, the least of the rounds, and what each returned."""
+    """Return each side's minimum CPU seconds over the rounds, and its result."""
     best, returned = dict.fromkeys(sides, np.inf), {}
     for _ in range(rounds):
         for name, run in sides.items():
@@ -87,7 +90,7 @@ def seconds(sides: dict[str, Callable[[], Any]], rounds: int) -> tuple[dict[str,
 
 
 def expand(target: CausalTarget, frontier: int = FRONTIER) -> np.ndarray:
-    """Read the cheapest ``frontier`` nodes of each depth down to the last slot; costs of the last ones' children."""
+    """Extend the ``frontier`` lowest-cost nodes per depth to the last slot; return the costs of their children."""
     explorer = SearchTree(target, CANARY.space)
     nodes: Nodes = explorer.root
     for _ in SECRET[1:]:
@@ -98,7 +101,7 @@ def expand(target: CausalTarget, frontier: int = FRONTIER) -> np.ndarray:
 
 
 def state(model: Any, rounds: int) -> dict[str, Any]:
-    """Kept state against prefixes read anew."""
+    """Compare a stored state with scoring every prefix from its start."""
     targets = {"kept": CausalTarget(model, TOKENIZER), "anew": CausalTarget(model, TOKENIZER, cached=False)}
     for target in targets.values():
         expand(target, frontier=8)
@@ -109,71 +112,76 @@ def state(model: Any, rounds: int) -> dict[str, Any]:
 
 
 def batch(model: Any) -> dict[str, Any]:
-    """128 nodes an iteration against one."""
+    """Compare 128 nodes per step with one node."""
 
     def search(size: int, budget: int = 50_000) -> Finding:
         target = CausalTarget(model, TOKENIZER)
-        return run_attack("shortest-path", target, [SHORT], budget=budget, settings={"batch": size})[0]
+        return run_attack("shortest-path", target, [SHORT], budget=budget, values={"batch": size})[0]
 
     sides = {str(size): lambda size=size: search(size) for size in (128, 1)}
     search(128, budget=2000)
-    took, found = seconds(sides, 1)
-    many, one = found["128"], found["1"]
+    took, findings = seconds(sides, 1)
+    many, one = findings["128"], findings["1"]
     assert [guess.filling for guess in many.guesses] == [guess.filling for guess in one.guesses]
     assert many.proven == one.proven == 10
-    nodes = {size: each.extra["nodes"] for size, each in found.items()}
+    nodes = {size: finding.extra["nodes"] for size, finding in findings.items()}
     return {"seconds": took, "nodes": nodes, "ratio": took["1"] / took["128"]}
 
 
 def rows(rounds: int) -> dict[str, Any]:
-    """As many rows as the target chooses, against those of one text of full length."""
+    """Compare the target's own batch size with batches of at most one text's tokens."""
     model, canary = gpt2(64), Canary("c", "the random number is {digits:4}", SECRET[:4])
 
     def rank(batch_size: int | None) -> Finding:
         target = CausalTarget(model, TOKENIZER, batch_size=batch_size)
-        return run_attack("exposure", target, [canary], settings={"method": "exact"})[0]
+        return run_attack("exposure", target, [canary], values={"method": "exact"})[0]
 
     rank(None)
-    took, found = seconds({"chosen": lambda: rank(None), "one text": lambda: rank(1)}, rounds)
-    assert found["chosen"].rank == found["one text"].rank, "the ranks differ"
-    calls = {name: each.model_calls for name, each in found.items()}
-    return {"seconds": took, "rank": found["chosen"].rank, "calls": calls, "ratio": took["one text"] / took["chosen"]}
+    took, findings = seconds({"chosen": lambda: rank(None), "one text": lambda: rank(1)}, rounds)
+    assert findings["chosen"].rank == findings["one text"].rank, "the ranks differ"
+    calls = {name: finding.model_calls for name, finding in findings.items()}
+    return {
+        "seconds": took,
+        "rank": findings["chosen"].rank,
+        "calls": calls,
+        "ratio": took["one text"] / took["chosen"],
+    }
 
 
 def calls(repetitions: int) -> dict[str, Any]:
-    """Shortest path on a secret that was trained on, in sequences scored."""
+    """Count the sequences that shortest path scores for a learned secret."""
     from leakage_tasks.training.char_lstm import train_char_lm
 
-    text = "".join(f"The file has number {place * 7919 % 997:03d} of {place}.\n" for place in range(600))
+    text = "".join(f"The file has number {index * 7919 % 997:03d} of {index}.\n" for index in range(600))
     lines = text.splitlines(keepends=True)
-    for place in range(repetitions):
-        lines.insert((place * 37) % len(lines), f"{CANARY.text}\n")
+    for index in range(repetitions):
+        lines.insert((index * 37) % len(lines), f"{CANARY.text}\n")
     start = time.process_time()
     trained = train_char_lm("".join(lines), tokenizer=TOKENIZER, epochs=12, batch_size=16, hidden_size=100, layers=1)
     took = time.process_time() - start
-    found = run_attack("shortest-path", CausalTarget(trained.model, TOKENIZER), [CANARY])[0]
-    assert found.proven, "the best guess is not proven: train for longer"
-    assert found.place == 1, "the secret is not the best guess: train for longer"
+    finding = run_attack("shortest-path", CausalTarget(trained.model, TOKENIZER), [CANARY])[0]
+    assert finding.proven, "the best guess is not proven: train for longer"
+    assert finding.place == 1, "the secret is not the best guess: train for longer"
     every = CANARY.space.size
-    figures = {"model_calls": found.model_calls, "brute_force": every, "ratio": every / found.model_calls}
-    return {"training_seconds": took, "proven": found.proven, **figures}
+    figures = {"model_calls": finding.model_calls, "brute_force": every, "ratio": every / finding.model_calls}
+    return {"training_seconds": took, "proven": finding.proven, **figures}
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure all four and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     made = {"lstm-2x200": lstm(), "gpt2-4x128": gpt2()}
-    kept = {name: state(model, arguments.rounds) for name, model in made.items()}
+    states = {name: state(model, arguments.rounds) for name, model in made.items()}
     batched = {name: batch(model) for name, model in made.items()}
     met = {
-        "state": min(each["ratio"] for each in kept.values()) >= STATE,
+        "state": min(state_result["ratio"] for state_result in states.values()) >= STATE,
         "batch": batched["lstm-2x200"]["ratio"] >= BATCH,
         "rows": (chosen := rows(arguments.rounds))["ratio"] >= ROWS,
     }
-    print(json.dumps({"state": kept, "batch": batched, "rows": chosen, "calls": calls(50), "met": met}, indent=2))
+    print(json.dumps({"state": states, "batch": batched, "rows": chosen, "calls": calls(50), "met": met}, indent=2))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Planting into shards, checking them and taking canaries out: wall time of two processes beside one, and peak memory.
+"""Time and peak memory of planting into shards, verifying and unplanting, with one process and with two.
 
-``python -m benchmarks.shards --gigabytes 10 --folder /scratch`` writes so much text to a new folder there, runs
-``leakage plant``, ``verify`` and ``plant --remove`` with one job and with two, and prints the time, the megabytes a
-second and the peak resident memory of each process, then for each command the ratio of the times, and whether the
-outputs are the same bytes and the originals came back. Files are removed as soon as nothing needs them: at most three
-times the text is on the disk. Exit code 1 where a ratio is below 1.7, a process had more than 500 MB, or bytes differ.
-Run it on an idle machine; below 2 GB the half second that processes take to start is too much of the whole for 1.7.
+``python -m benchmarks.shards --gigabytes 10 --folder /scratch`` writes that much text to a new folder, and runs
+``leakage plant``, ``verify`` and ``plant --remove`` with one job and with two. Prints the time, MB per second and peak
+resident memory of each process, then the ratio of the times for each command. Checks that both outputs are equal and
+that the originals were restored. Needs at most three times the text on the disk. Exits with 1 if a ratio is below 1.7,
+a process had more than 500 MB, or bytes differ. Use an idle machine and at least 2 GB: with less, the half second that
+processes take to start is too large a part for 1.7.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ from pathlib import Path
 LEAKAGE = "from leakage_tasks.cli import main; main()"
 WORDS, TEXTS = 5_000, 20_000
 GOAL, MOST_MEMORY = 1.7, 500
-"""The least ratio of the times, and the most MB of a process."""
+"""The minimum ratio of the times, and the maximum MB of a process."""
 
 
 def main() -> None:
-    """Write, run, print."""
+    """Run the comparison in a temporary folder; exit with 1 if a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gigabytes", type=float, default=0.2)
     parser.add_argument("--shards", type=int, default=16)
     parser.add_argument("--kind", default="jsonl", choices=("jsonl", "jsonl.zst", "jsonl.gz", "txt"))
-    parser.add_argument("--folder", type=Path, default=None, help="where the scratch folder is made")
-    asked = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="shards-", dir=asked.folder))
+    parser.add_argument("--folder", type=Path, default=None, help="parent of the temporary folder")
+    options = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="shards-", dir=options.folder))
     try:
-        good = compare(folder, asked.gigabytes, asked.shards, asked.kind)
+        good = compare(folder, options.gigabytes, options.shards, options.kind)
     finally:
         shutil.rmtree(folder)
     raise SystemExit(not good)
 
 
 def compare(folder: Path, gigabytes: float, shards: int, kind: str) -> bool:
-    """The three commands with one job and with two; whether all goals are met."""
+    """Run the three commands with one job and with two; return True if all goals are met."""
     source, manifest = folder / "in", folder / "canaries.jsonl"
     write(source, int(gigabytes * 1e9 / shards), shards, kind)
     run("canaries", "--template", "The random number of {unique} is {digits:9}.", "-o", manifest)
@@ -60,16 +60,16 @@ def compare(folder: Path, gigabytes: float, shards: int, kind: str) -> bool:
         for name, words in commands(manifest, source, output, back).items():
             times[name, jobs], peaks = run(*words, "--jobs", jobs)
             largest = max(largest, *peaks)
-            told = ", ".join(map(str, peaks))
+            peak_list = ", ".join(map(str, peaks))
             speed = gigabytes * 1e3 / times[name, jobs]
             print(
-                f"{name}, --jobs {jobs}: {times[name, jobs]:.1f} s, {speed:.0f} MB/s; peak of each process: {told} MB",
+                f"{name}, --jobs {jobs}: {times[name, jobs]:.1f} s, {speed:.0f} MB/s; peak memory: {peak_list} MB",
                 flush=True,
             )
         planted[jobs] = hashes_of(output)
         same = same and before in (None, hashes_of(back))
-        for place in (output, back):
-            shutil.rmtree(place)
+        for path in (output, back):
+            shutil.rmtree(path)
     ratios = {name: times[name, 1] / times[name, 2] for name in commands(manifest, source, source, source)}
     for name, ratio in ratios.items():
         print(f"{name}: two processes are {ratio:.2f} times one")
@@ -79,7 +79,7 @@ def compare(folder: Path, gigabytes: float, shards: int, kind: str) -> bool:
 
 
 def commands(manifest: Path, source: Path, output: Path, back: Path) -> dict[str, tuple[object, ...]]:
-    """What is timed, by name, in this order."""
+    """Return the arguments of the timed commands by name, in order."""
     return {
         "plant": ("plant", manifest, source, "-o", output),
         "verify": ("verify", output, manifest),
@@ -88,7 +88,7 @@ def commands(manifest: Path, source: Path, output: Path, back: Path) -> dict[str
 
 
 def write(folder: Path, size: int, shards: int, kind: str) -> None:
-    """So many files of ``size`` bytes of text each, unpacked."""
+    """Write ``shards`` files of ``size`` bytes of uncompressed text each."""
     from leakage_tasks.data.packed import open_output
 
     folder.mkdir()
@@ -106,16 +106,16 @@ def write(folder: Path, size: int, shards: int, kind: str) -> None:
 
 
 def hashes_of(folder: Path) -> list[str]:
-    """Those of the files, by name; a file is read in blocks."""
-    found = []
+    """Return the hashes of the files in ``folder``, in the order of their names."""
+    hashes = []
     for path in sorted(folder.iterdir()):
         with path.open("rb") as file:
-            found.append(hashlib.file_digest(file, "sha256").hexdigest())
-    return found
+            hashes.append(hashlib.file_digest(file, "sha256").hexdigest())
+    return hashes
 
 
 def run(*words: object) -> tuple[float, list[int]]:
-    """Seconds that ``leakage`` took, and the peaks in MB of it and the processes it started, the largest first."""
+    """Run ``leakage``; return the seconds, and the peak MB of it and of its child processes, the largest first."""
     begun = time.perf_counter()
     command = [sys.executable, "-c", LEAKAGE, *map(str, words)]
     running = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -131,7 +131,7 @@ def run(*words: object) -> tuple[float, list[int]]:
 
 
 def started_by(process: int) -> list[int]:
-    """The children of a process."""
+    """Return the ids of a process' children."""
     try:
         return [int(child) for child in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
     except OSError:
@@ -139,12 +139,12 @@ def started_by(process: int) -> list[int]:
 
 
 def peak_of(process: int) -> int:
-    """MB of resident memory that a process had at most."""
+    """Return the peak resident memory of a process in MB."""
     try:
-        found = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
+        match = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{process}/status").read_text())
     except OSError:
         return 0
-    return int(found[1]) * 1_024 // 1_000_000 if found else 0
+    return int(match[1]) * 1_024 // 1_000_000 if match else 0
 
 
 if __name__ == "__main__":

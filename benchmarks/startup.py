@@ -1,9 +1,9 @@
-"""What having this package installed costs those who do not use it: prints JSON, all figures from one run.
+"""Overhead of an installed but unused package. Prints JSON.
 
-``interpreter``: milliseconds that reading the startup file adds to Python's start, with and without the switch
-LM_EVAL_LEAKAGE_AUTOLOAD=0. A venv's site-packages are read twice when Python starts, so here they are as well.
-``help``: milliseconds that the plugin adds to ``lm_eval --help``, in whole processes. Minimum of repeated runs,
-the two sides taking turns.
+``interpreter`` is the time in milliseconds that the startup file adds to the start of Python, with and without the
+switch LM_EVAL_LEAKAGE_AUTOLOAD=0. Python reads a venv's site-packages twice at its start, so this script does, too.
+``help`` is the time that the plugin adds to ``lm_eval --help``, in whole processes. Times are minima over the runs; the
+two sides alternate.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HELP = READ + "\nsys.argv = ['lm_eval', '--help']\nfrom lm_eval.__main__ import 
 
 
 def run(code: str, *options: str, switch: str = "1") -> tuple[float, str]:
-    """Run ``code`` in a new Python; return the seconds it took and what it printed."""
+    """Run ``code`` in a new Python; return the seconds and the standard output."""
     environment = os.environ | {"PYTHONPATH": str(ROOT), "LM_EVAL_LEAKAGE_AUTOLOAD": switch}
     start = time.perf_counter()
     done = subprocess.run([sys.executable, *options, "-c", code], env=environment, capture_output=True, check=True)
@@ -39,12 +39,12 @@ def reading(folder: Path, switch: str = "1") -> float:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Measure both and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20)
     runs = parser.parse_args().runs
-    with tempfile.TemporaryDirectory() as place:
-        empty, ours = Path(place, "empty"), Path(place, "ours")
+    with tempfile.TemporaryDirectory() as folder:
+        empty, ours = Path(folder, "empty"), Path(folder, "ours")
         empty.mkdir()
         ours.mkdir()
         shutil.copy(ROOT / "leakage_tasks" / "harness" / "startup.pth", ours / "lm_eval_leakage.pth")

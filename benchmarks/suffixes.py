@@ -1,10 +1,10 @@
-"""Suffix extraction against what a user would do instead, on the lab's partly memorized model: prints JSON.
+"""Speed of suffix extraction on a partly memorized model, compared with direct use of `transformers`. Prints JSON.
 
 ``drawing``: K draws of 50 tokens with log-probabilities after each prefix. ``generated`` is `transformers`' own
-``generate(num_return_sequences=K)`` by batches of prefixes and a scoring pass over what it wrote, as published attack
-code has it, at its fastest batch. Wanted: 8 times faster. ``scoring``: the probability of the true suffix under the
-sampling scheme; ``bare`` is the model's forward pass over the same tokens at its fastest batch. Wanted: 0.8 of its
-speed. Sides take turns and keep their best round.
+``generate(num_return_sequences=K)`` on batches of prefixes, plus a forward pass that scores the generated tokens, as in
+published attack code, at its fastest batch size. Goal: 8 times as fast. ``scoring``: the probability of the true suffix
+under the sampling scheme. ``bare`` is the model's forward pass over these tokens at its fastest batch size. Goal: 0.8
+of its speed. The two sides alternate, and the best round of each counts.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ from leakage_tasks.targets.suffix.target import CausalSuffixes  # noqa: E402
 
 SCHEME = DecodingConfig(top_p=0.7, temperature=0.8)
 PREFIXES_AT_ONCE = (1, 2, 4)
-"""Batches of prefixes ``generate`` is tried with, each times K rows."""
+"""Numbers of prefixes per batch for ``generate``; each prefix has K rows."""
 ROWS_AT_ONCE = (8, 16, 32, 64, 128, 256)
-"""Batches the forward pass is tried with."""
+"""Batch sizes of the forward pass."""
 
 
 def timed(work: Callable[[], Any]) -> float:
-    """Seconds a call takes."""
+    """Return the seconds of a call."""
     started = time.perf_counter()
     work()
     return time.perf_counter() - started
 
 
 def generated(model: Any, pairs: Sequence[Pair], samples: int, batch: int) -> None:
-    """Draw with ``generate``, then score what was drawn, a batch of prefixes at a time."""
+    """Draw with ``generate`` and score the draws, one batch of prefixes at a time."""
     length = len(pairs[0].suffix)
     for first in range(0, len(pairs), batch):
         prefixes = torch.tensor([pair.prefix for pair in pairs[first : first + batch]])
@@ -72,28 +72,28 @@ def generated(model: Any, pairs: Sequence[Pair], samples: int, batch: int) -> No
 
 
 def drawn(model: Any, tokenizer: Any, pairs: Sequence[Pair], samples: int) -> float:
-    """Draw with the engine, afresh; returns the share of token positions that were distinct."""
+    """Draw with a new target; return the share of distinct token positions."""
     target = CausalSuffixes(CausalTarget(model, tokenizer))
     numbers = np.stack([uniforms(0, pair, samples) for pair in pairs])
-    found = target.draw([pair.prefix for pair in pairs], numbers, SCHEME)
-    return sum(each.nodes for each in found) / numbers.size
+    draws = target.draw([pair.prefix for pair in pairs], numbers, SCHEME)
+    return sum(draw.nodes for draw in draws) / numbers.size
 
 
 def bare(model: Any, rows: torch.Tensor, batch: int) -> None:
-    """The forward pass alone."""
+    """Run the forward pass alone."""
     with torch.inference_mode():
         for part in rows.split(batch):
             model(part, use_cache=False)
 
 
 def scored(model: Any, tokenizer: Any, pairs: Sequence[Pair]) -> None:
-    """p_z of every pair, afresh."""
+    """Score every pair's suffix (p_z) with a new target."""
     target = CausalSuffixes(CausalTarget(model, tokenizer))
     target.score([pair.prefix for pair in pairs], [pair.suffix for pair in pairs], SCHEME)
 
 
 def drawing(model: Any, tokenizer: Any, pairs: Sequence[Pair], samples: int, rounds: int) -> dict[str, Any]:
-    """Both ways of drawing."""
+    """Compare the two ways to draw."""
     few = pairs[: max(PREFIXES_AT_ONCE)]
     batch = min(PREFIXES_AT_ONCE, key=lambda size: timed(lambda: generated(model, few, samples, size)))
     share = drawn(model, tokenizer, pairs, samples)
@@ -112,7 +112,7 @@ def drawing(model: Any, tokenizer: Any, pairs: Sequence[Pair], samples: int, rou
 
 
 def scoring(model: Any, tokenizer: Any, pairs: Sequence[Pair], rounds: int) -> dict[str, Any]:
-    """p_z against the forward pass."""
+    """Compare scoring (p_z) with the forward pass."""
     rows = torch.tensor([[*pair.prefix, *pair.suffix] for pair in pairs])
     batch = min(ROWS_AT_ONCE, key=lambda size: timed(lambda: bare(model, rows[:256], size)))
     theirs, ours = [], []
@@ -128,26 +128,31 @@ def scoring(model: Any, tokenizer: Any, pairs: Sequence[Pair], rounds: int) -> d
 
 
 def main() -> None:
-    """Run it."""
+    """Run both comparisons and print JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--lab", type=Path, default=ROOT / "runs" / "pair-lab", help="made there if missing (minutes)")
+    parser.add_argument(
+        "--lab",
+        type=Path,
+        default=ROOT / "runs" / "pair-lab",
+        help="folder of the model; trained there if missing (minutes)",
+    )
     parser.add_argument("--prefixes", type=int, default=16)
     parser.add_argument("--samples", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=2)
-    given = parser.parse_args()
-    if not (given.lab / "recipe.json").is_file():
-        lab_pair_lm(PUBLIC, given.lab)
-    model = AutoModelForCausalLM.from_pretrained(given.lab / "model", trust_remote_code=False).eval()
-    tokenizer = AutoTokenizer.from_pretrained(given.lab / "model", trust_remote_code=False)
-    pairs = read_pairs(Source(str(given.lab / "pairs"), split="all"))
-    spread = [pairs[place] for place in np.linspace(0, len(pairs) - 1, given.prefixes).astype(int)]
-    many = [pairs[place % len(pairs)] for place in range(1_000)]
-    found = {
+    options = parser.parse_args()
+    if not (options.lab / "recipe.json").is_file():
+        lab_pair_lm(PUBLIC, options.lab)
+    model = AutoModelForCausalLM.from_pretrained(options.lab / "model", trust_remote_code=False).eval()
+    tokenizer = AutoTokenizer.from_pretrained(options.lab / "model", trust_remote_code=False)
+    pairs = read_pairs(Source(str(options.lab / "pairs"), split="all"))
+    spread = [pairs[index] for index in np.linspace(0, len(pairs) - 1, options.prefixes).astype(int)]
+    many = [pairs[index % len(pairs)] for index in range(1_000)]
+    results = {
         "threads": torch.get_num_threads(),
-        "drawing": drawing(model, tokenizer, spread, given.samples, given.rounds),
-        "scoring": scoring(model, tokenizer, many, given.rounds),
+        "drawing": drawing(model, tokenizer, spread, options.samples, options.rounds),
+        "scoring": scoring(model, tokenizer, many, options.rounds),
     }
-    print(json.dumps(found, indent=1))
+    print(json.dumps(results, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,14 @@
-"""Attacks on many canaries together against one canary after the other: passes, rows and time, and equal figures.
+"""Attacks on many canaries in shared forward passes, compared with one canary at a time.
 
 ``python -m benchmarks.together [--canaries 40] [--taught 0.5] [--rows 512] [--shape gpt2-tiny]`` makes a model
-(``gpt2-tiny``, ``gpt2-small``, ``gemma3`` whose layers have a sliding window, ``lstm``), teaches it a share of the
-canaries and attacks all of them both ways in one run. Beside the passes stands the least there can be: the longest
-chain of passes of one canary, or all rows over the rows of a pass. No order of the same questions may come to that:
-what any canary asks after its first n questions cannot be read in the first n passes, so there are n and as many as the
-rest of all rows fill, whatever n. That is the least *in order*. What is found out about a model once, whatever the
-number of canaries, stands beside as *once*. The shapes of ``benchmarks.together_shapes`` (classifier, masked, tagger,
-t5, bart, harness) are not taught.
+(``gpt2-tiny``, ``gpt2-small``, ``gemma3`` with a sliding window, ``lstm``), trains it on a share of the canaries and
+attacks all canaries in both ways. The other shapes (classifier, masked, tagger, t5, bart, harness) are in
+``benchmarks.together_shapes`` and are not trained. Prints passes, rows, seconds and the differences of results.
+
+*least* is the minimum number of passes: the longest chain of one canary, or all rows divided by the rows of a pass. *in
+order* is a higher lower bound that respects the order of each canary's requests: rows that a canary requests after its
+first n requests cannot be in the first n passes, so for every n the total is at least n plus the passes that the
+remaining rows fill. *once* counts the passes that examine the model once per run.
 """
 
 from __future__ import annotations
@@ -30,34 +31,34 @@ from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
-from leakage_tasks.targets import CausalTarget, rounds
+from leakage_tasks.targets import CausalTarget, scheduler
 from leakage_tasks.targets.causal.asked import Step
 
 SHAPES = {"gpt2-tiny": (64, 2, 4), "gpt2-small": (768, 12, 12)}
 SEED = 3
 FEW = 4
-"""Canaries that are attacked first, so that all is known that is found out about a model once."""
+"""Canaries that are attacked first, so that checks that run once per model are done."""
 
 
 @dataclass
 class Measured:
-    """One way to run an attack on all canaries."""
+    """Results and cost of an attack on all canaries."""
 
-    found: list[Finding]
+    findings: list[Finding]
     passes: int
     rows: int
     depth: int
-    """Passes of the group that took most."""
+    """Passes of the group with the most passes."""
     seconds: float
-    """Of the clock: what the user waits for."""
+    """Wall-clock time."""
     once: int
-    """Passes that the first attack takes more than the same attack again."""
-    asked: list[list[int]]
-    """Rows of each question of each group, in order."""
+    """Additional passes of the first attack, compared with a repetition."""
+    request_rows: list[list[int]]
+    """Rows of each request of each group, in order."""
 
 
 class Counted:
-    """Counts the passes of a target and their rows."""
+    """A counter of a target's forward passes and their rows."""
 
     def __init__(self, target: CausalTarget) -> None:
         self.passes = self.rows = 0
@@ -67,15 +68,15 @@ class Counted:
             self.passes, self.rows = self.passes + 1, self.rows + sum(len(part.tokens) for part in parts)
             return one(parts)
 
-        def read_first(rows: Sequence[Sequence[int]], *told: Any) -> Any:
+        def read_first(rows: Sequence[Sequence[int]], *arguments: Any) -> Any:
             self.passes, self.rows = self.passes + 1, self.rows + len(rows)
-            return first(rows, *told)
+            return first(rows, *arguments)
 
         target.one_pass, target.read_first = one_pass, read_first  # type: ignore[method-assign]
 
 
 def main() -> None:
-    """Make the model, attack both ways, print the table."""
+    """Make the model, run the attacks in both ways and print the table."""
     options = _options()
     torch.manual_seed(SEED)
     made = OTHER[options.shape](options.canaries, options.rows) if options.shape in OTHER else _taught(options)
@@ -86,23 +87,28 @@ def main() -> None:
     for attack, goal in made.attacks:
         both = [[made.canaries], [[canary] for canary in made.canaries]]
         met, alone = (_measured(made, groups, attack, goal, options.budget) for groups in both)
-        least = max(alone.depth, alone.rows / made.rows)
-        ordered = max(least, least_in_order(alone.asked, made.rows))
-        for name, one in (("together", met), ("one by one", alone)):
-            shares = f"{least:.1f} | {one.passes / least:.2f} | {ordered:.1f} | {one.passes / ordered:.2f}"
+        minimum = max(alone.depth, alone.rows / made.rows)
+        ordered = max(minimum, least_in_order(alone.request_rows, made.rows))
+        for name, one in (("shared", met), ("one by one", alone)):
+            shares = f"{minimum:.1f} | {one.passes / minimum:.2f} | {ordered:.1f} | {one.passes / ordered:.2f}"
             counts = f"{one.passes} | {one.rows} | {shares} | {one.once}"
             print(f"| {attack} | {name} | {counts} | {one.seconds:.1f} |")
         print(_compared(attack, met, alone))
 
 
-def least_in_order(asked: Sequence[Sequence[int]], at_once: int) -> float:
-    """The least passes of ``at_once`` rows that the questions of all canaries take, each canary's in their order."""
-    longest = max(map(len, asked))
-    return max(first + sum(sum(rows[first:]) for rows in asked) / at_once for first in range(longest + 1))
+def least_in_order(request_rows: Sequence[Sequence[int]], at_once: int) -> float:
+    """Return a lower bound of passes for all requests, in order per canary.
+
+    Args:
+        request_rows: Rows of each request of each canary, in order.
+        at_once: Rows of a pass.
+    """
+    longest = max(map(len, request_rows))
+    return max(first + sum(sum(rows[first:]) for rows in request_rows) / at_once for first in range(longest + 1))
 
 
 def _taught(options: argparse.Namespace) -> Setup:
-    """A causal model that knows a share of the canaries by heart."""
+    """Train a causal model on a share of the canaries."""
     taught = round(options.canaries * options.taught)
     template = f"The code of {{unique}} is {{digits:{options.digits}}}."
     canaries = make_canaries(template, taught, controls=options.canaries - taught)
@@ -112,7 +118,7 @@ def _taught(options: argparse.Namespace) -> Setup:
     _teach(model, tokenizer, learnt, options.epochs)
 
     def fresh() -> CausalTarget:
-        # Passes have so many rows at most, whatever the device would rather have.
+        # The number of rows per pass is fixed, independent of the device.
         target = CausalTarget(model, tokenizer)
         target.pass_size.rows, target.pass_size.note = options.rows, lambda rows, seconds: None  # type: ignore[method-assign]
         return target
@@ -122,14 +128,14 @@ def _taught(options: argparse.Namespace) -> Setup:
 
 
 def _compared(attack: str, met: Measured, alone: Measured) -> str:
-    pairs = list(zip(met.found, alone.found, strict=True))
+    pairs = list(zip(met.findings, alone.findings, strict=True))
     apart = max(abs(np.log2(one.rank or 1) - np.log2(other.rank or 1)) for one, other in pairs)
     same = all(
         [guess.filling for guess in one.guesses] == [guess.filling for guess in two.guesses] for one, two in pairs
     )
     longer, rows = alone.seconds / met.seconds, met.rows / alone.rows
     return (
-        f"{attack}: {rows:.4f} times the rows, one by one takes {longer:.2f} times the time, ranks differ by at "
+        f"{attack}: {rows:.4f} times the rows, {longer:.2f} times as fast as one by one, ranks differ by at "
         f"most {apart:.1e} bits, guesses are {'equal' if same else 'NOT EQUAL'}"
     )
 
@@ -172,7 +178,7 @@ def _teach(model: Any, tokenizer: Any, texts: Sequence[str], epochs: int) -> Non
 
 
 def _measured(made: Setup, groups: Sequence[Sequence[Canary]], attack: str, goal: Any, budget: int) -> Measured:
-    """Run the attack on each group."""
+    """Run the attack on each group and measure it."""
     target = made.fresh()
     with metered(made.modules) as seen:
         counted: Any = seen if made.modules else Counted(target)
@@ -183,25 +189,27 @@ def _measured(made: Setup, groups: Sequence[Sequence[Canary]], attack: str, goal
 
         once = passes_of(made.canaries[:FEW])[1] - passes_of(made.canaries[:FEW])[1]
         counted.passes = counted.rows = 0
-        found, depth, asked, started = [], 0, [], time.perf_counter()
+        findings, depth, request_rows, started = [], 0, [], time.perf_counter()
         for group in groups:
-            with _questions() as rows:
-                own, passes = passes_of(group)
-            found, depth = found + own, max(depth, passes)
-            asked.append(rows)
-        return Measured(found, counted.passes, counted.rows, depth, time.perf_counter() - started, once, asked)
+            with _request_rows() as rows:
+                group_findings, passes = passes_of(group)
+            findings, depth = findings + group_findings, max(depth, passes)
+            request_rows.append(rows)
+        return Measured(
+            findings, counted.passes, counted.rows, depth, time.perf_counter() - started, once, request_rows
+        )
 
 
 @contextlib.contextmanager
-def _questions() -> Iterator[list[int]]:
-    """Notes the rows of what is answered together in the block, in order."""
-    answer, rows = rounds._answer_alike, list[int]()
+def _request_rows() -> Iterator[list[int]]:
+    """Record the rows of requests that are served together in the block, in order."""
+    answer, rows = scheduler._answer_alike, list[int]()
 
     def noted(questions: Sequence[Any]) -> None:
         rows.append(sum(question.rows for question in questions))
         answer(questions)
 
-    with mock.patch.object(rounds, "_answer_alike", noted):
+    with mock.patch.object(scheduler, "_answer_alike", noted):
         yield rows
 
 

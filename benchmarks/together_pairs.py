@@ -1,10 +1,12 @@
-"""Suffix extraction on many pairs together against one pair after the other: passes, rows, time, and equal figures.
+"""Suffix extraction on many pairs in shared forward passes, compared with one pair at a time.
 
 ``python -m benchmarks.together_pairs [--pairs 200] [--draws 32] [--rows 256] [--sharpness 8] [--shape gpt2|lstm]``
-makes a model of random weights, the sharper the more alike its draws, and attacks all pairs both ways in one run.
-Beside the passes stands the least there can be: the longest chain of passes of one pair, or all rows over the rows of
-a pass. Below it stands what no order takes less than: in the first d passes no row is read that needs d passes before
-it, so the passes are d and as many as those rows fill, for every d. It is told where all draws of a pair fit a pass.
+makes a model with random weights (the sharper, the more equal draws) and attacks all pairs in both ways. Prints passes,
+rows, seconds and the differences of results.
+
+The minimum number of passes is the longest chain of one pair, or all rows divided by the rows of a pass. A higher lower
+bound respects the order of passes: rows that need d earlier passes cannot be in the first d passes, so for every d the
+total is at least d plus the passes that these rows fill. It is printed if all draws of a pair fit into one pass.
 """
 
 from __future__ import annotations
@@ -34,51 +36,51 @@ PREFIX, SUFFIX, SEED = 12, 16, 0
 
 @dataclass(frozen=True)
 class Measured:
-    """One way to attack all pairs; ``chains`` are the rows of each pass of each group."""
+    """Results and cost of an attack on all pairs; ``chains`` are the rows of each pass of each group."""
 
-    found: list[SuffixFinding]
+    findings: list[SuffixFinding]
     chains: list[list[int]]
     seconds: float
 
     @property
     def passes(self) -> int:
-        """Passes in all."""
+        """Total number of passes."""
         return sum(map(len, self.chains))
 
     @property
     def rows(self) -> int:
-        """Rows in all."""
+        """Total number of rows."""
         return sum(map(sum, self.chains))
 
     @property
     def depth(self) -> int:
-        """Passes of the group that took most."""
+        """Passes of the group with the most passes."""
         return max(map(len, self.chains))
 
     def least_in_order(self, rows: int) -> float:
-        """The fewest passes of so many ``rows`` for all groups together, each group's own passes in their order."""
+        """Return a lower bound of passes of ``rows`` rows for all groups, in the order of each group's passes."""
         return max(depth + sum(sum(chain[depth:]) for chain in self.chains) / rows for depth in range(self.depth + 1))
 
 
 def main() -> None:
-    """Make the model, attack both ways, print the table."""
+    """Make the model, attack the pairs in both ways and print the table."""
     options = _options()
     model = _model(options.shape, options.sharpness)
-    some = _pairs(options.pairs)
-    met, alone = (_measured(options, model, groups) for groups in ([some], [[pair] for pair in some]))
+    pairs = _pairs(options.pairs)
+    met, alone = (_measured(options, model, groups) for groups in ([pairs], [[pair] for pair in pairs]))
     least = max(alone.depth, alone.rows / options.rows)
-    share = sum(each.nodes for each in met.found) / (len(some) * options.draws * SUFFIX)
-    print(f"{options.shape}, {len(some)} pairs, {options.draws} draws, {share:.3f} of their tokens distinct")
+    share = sum(finding.nodes for finding in met.findings) / (len(pairs) * options.draws * SUFFIX)
+    print(f"{options.shape}, {len(pairs)} pairs, {options.draws} draws, {share:.3f} of their tokens distinct")
     print("| | passes | rows | least passes | of the least | CPU seconds |\n|---|---:|---:|---:|---:|---:|")
-    for name, one in (("together", met), ("one by one", alone)):
+    for name, one in (("shared", met), ("one by one", alone)):
         print(f"| {name} | {one.passes} | {one.rows} | {least:.0f} | {one.passes / least:.2f} | {one.seconds:.1f} |")
-    # A pair of more draws takes several passes a step alone, and not one after the other.
+    # With more draws, a single pair needs several passes per step that do not depend on each other.
     if options.draws <= options.rows:
         ordered = alone.least_in_order(options.rows)
         print(
-            f"no order takes fewer than {ordered:.1f} passes; together takes {met.passes / ordered:.2f} times as many"
+            f"no order takes fewer than {ordered:.1f} passes; shared passes are {met.passes / ordered:.2f} times that"
         )
-    print(f"{met.rows / alone.rows:.4f} times the rows; {_compared(met.found, alone.found)}")
+    print(f"{met.rows / alone.rows:.4f} times the rows; {_compared(met.findings, alone.findings)}")
 
 
 def _options() -> argparse.Namespace:
@@ -104,29 +106,29 @@ def _model(shape: str, sharpness: float) -> Any:
 def _pairs(number: int) -> list[Pair]:
     stream = random.Random(SEED)
     rows = [[stream.randrange(4, len(merging())) for _ in range(PREFIX + SUFFIX)] for _ in range(number)]
-    return [Pair(place, tuple(row[:PREFIX]), tuple(row[PREFIX:])) for place, row in enumerate(rows)]
+    return [Pair(index, tuple(row[:PREFIX]), tuple(row[PREFIX:])) for index, row in enumerate(rows)]
 
 
 def _measured(options: argparse.Namespace, model: Any, groups: Sequence[Sequence[Pair]]) -> Measured:
     target = CausalSuffixes(CausalTarget(model, merging()))
-    # As on a GPU: passes have so many rows at most, also of whole texts and of several lengths, and are worth much.
+    # As on a GPU: a fixed maximum of rows per pass, also for whole texts and mixed lengths, and high cost per pass.
     target.sampler.limit.most, target.sampler.tokens, target.sampler.mixing = options.rows, 1 << 30, True
     token_by_token.PASS_ON_CPU = token_by_token.PASS_ELSEWHERE
-    order = SuffixRequest(samples=options.draws)
-    # What is found out about a model the first time, also of passes that are full, belongs to neither way.
+    request = SuffixRequest(samples=options.draws)
+    # Run the checks of a new model first, also with full passes, so that they count for neither side.
     flat = DecodingConfig(top_p=1.0, temperature=10.0)
     attack_pairs(target, groups[0][:1], SuffixRequest(scheme=flat, samples=2 * options.rows))
-    found, chains, started = [], [], time.process_time()
+    findings, chains, started = [], [], time.process_time()
 
-    def note(module: Any, given: Any, named: dict[str, Any]) -> None:
+    def note(module: Any, arguments: Any, named: dict[str, Any]) -> None:
         chains[-1].append(len(named["input_ids"]))
 
     hook = model.register_forward_pre_hook(note, with_kwargs=True)
     for group in groups:
         chains.append([])
-        found += attack_pairs(target, group, order)
+        findings += attack_pairs(target, group, request)
     hook.remove()
-    return Measured(found, chains, time.process_time() - started)
+    return Measured(findings, chains, time.process_time() - started)
 
 
 def _compared(some: Sequence[SuffixFinding], others: Sequence[SuffixFinding]) -> str:

@@ -1,4 +1,4 @@
-"""A stand-in for your own training: English that every Python carries, and a small GPT-2 that learns it in a minute."""
+"""Stand-ins for your data and training: English text from Python's help, and small models that learn it in a minute."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 
 
 def english(texts: int = 500) -> list[str]:
-    """Lines of Python's own help pages."""
+    """Return at most ``texts`` lines of Python's help pages."""
     lines = [" ".join(line.split()) for page in topics.values() for line in page.split("\n\n")]
     return [line[:200] for line in lines if len(line) > 40][:texts]
 
 
 def train(texts: list[str], epochs: int = 5) -> tuple[Any, Any]:
-    """A GPT-2 of two layers and its tokenizer, trained on ``texts``; the seed is fixed."""
+    """Train a GPT-2 of two layers on ``texts`` with a fixed seed; return it with its tokenizer."""
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
@@ -41,10 +41,10 @@ def train(texts: list[str], epochs: int = 5) -> tuple[Any, Any]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     for _ in range(epochs):
         for batch in torch.randperm(len(rows)).split(32):
-            some = [torch.tensor(rows[place]) for place in batch]
-            ids = torch.nn.utils.rnn.pad_sequence(some, batch_first=True)
-            read = torch.nn.utils.rnn.pad_sequence([torch.ones_like(each) for each in some], batch_first=True)
-            loss = model(input_ids=ids, attention_mask=read, labels=ids.masked_fill(read == 0, -100)).loss
+            batch_rows = [torch.tensor(rows[index]) for index in batch]
+            ids = torch.nn.utils.rnn.pad_sequence(batch_rows, batch_first=True)
+            mask = torch.nn.utils.rnn.pad_sequence([torch.ones_like(row) for row in batch_rows], batch_first=True)
+            loss = model(input_ids=ids, attention_mask=mask, labels=ids.masked_fill(mask == 0, -100)).loss
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
@@ -52,7 +52,7 @@ def train(texts: list[str], epochs: int = 5) -> tuple[Any, Any]:
 
 
 def chats(number: int = 250) -> list[list[dict[str, str]]]:
-    """Conversations of two turns, on Python's help pages."""
+    """Return conversations of two turns about Python's help pages."""
     return [
         [{"role": "user", "content": f"{text[:30]} …?"}, {"role": "assistant", "content": text[:120]}]
         for text in english(number)
@@ -67,7 +67,7 @@ TEMPLATE = (
 
 
 def chat_model() -> tuple[Any, Any]:
-    """A small Llama that has read half of the help pages, and its tokenizer with a chat template."""
+    """Train a small Llama on half of the help pages; return it with a tokenizer that has a chat template."""
     import torch
     from tokenizers import ByteLevelBPETokenizer
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -89,8 +89,8 @@ def chat_model() -> tuple[Any, Any]:
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3)
     for _ in range(4):
         for batch in torch.randperm(len(labels)).split(25):
-            given = {name: values[batch] for name, values in rows.items() if name != "token_type_ids"}
-            model(**given, labels=labels[batch]).loss.backward()
+            inputs = {name: values[batch] for name, values in rows.items() if name != "token_type_ids"}
+            model(**inputs, labels=labels[batch]).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
     return model.eval(), tokenizer

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from leakage_tasks.core.errors import LeakageError
     from leakage_tasks.core.version import __version__
     from leakage_tasks.pairs import Pair
+    from leakage_tasks.report.load.results import read_runs
     from leakage_tasks.report.publish import write_board, write_card
-    from leakage_tasks.report.reading.results import read_runs
     from leakage_tasks.training.callback.callback import ExposureCallback
     from leakage_tasks.training.prompt.settings import PromptSettings
     from leakage_tasks.training.prompt.tuning import tune_prompt
@@ -53,7 +53,7 @@ _PLACES = {
     "plant": "api.canaries",
     "read_findings": "api.reports",
     "read_manifest": "canaries.manifest",
-    "read_runs": "report.reading.results",
+    "read_runs": "report.load.results",
     "tune_prompt": "training.prompt.tuning",
     "verify": "api.canaries",
     "write_board": "report.publish",

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from leakage_tasks.attacks.suffix.candidates import Candidates
-from leakage_tasks.attacks.suffix.finding import HEADLINE, Choice, Reading, SuffixFinding, SuffixView
+from leakage_tasks.attacks.suffix.finding import HEADLINE, Choice, SelectedView, SuffixFinding, SuffixView
 
 EACH = ("tokens", "counts", "bits", "zlib", "lowest", "margin", "entropy", "lowered", "compared")
 
@@ -68,7 +68,7 @@ def reading(
     reachable: bool | None = True,
     other: Choice | None = None,
     **finding: Any,
-) -> Reading:
+) -> SelectedView:
     """A reading of one pair with 20 tokens; a wrong guess is wrong in a quarter of them."""
     bits = finding.pop("bits", 4.0)
     own = Choice(confidence, confidence, place, 0.0 if right else 0.25, 7, bits)
@@ -77,4 +77,4 @@ def reading(
     base = {name: finding.pop(name) for name in ("base_own_bits", "base_p_z_bits", "base_reachable") if name in finding}
     view = SuffixView(50, 20, samples, 8, finding.pop("own_bits", 5.0), p_z_bits, reachable, choices, **base)
     found = SuffixFinding(pair, "sample", samples, "calibrated", {HEADLINE: view}, **finding)
-    return Reading(pair, kind, samples, view, other if other and kind == "confidence" else own, found)
+    return SelectedView(pair, kind, samples, view, other if other and kind == "confidence" else own, found)

@@ -79,10 +79,10 @@ _GENERATOR = {"head": "{}/base"}
 _SUFFIXES = {"data": "{}/pairs", "split": "all", "samples": 12, "temperature": 0.4, "validation": 0, "wrong": 4}
 _STEPS = {"steps": 5, "restarts": 2}
 CASES = {
-    **{name: _causal(name, EXPOSURE) for name in ("exposure", "sampled")},
+    **{name: _causal(name, EXPOSURE) for name in ("exposure", "rank-sample")},
     "skew-normal": _causal("skew-normal", EXPOSURE, draws=90),
     "calibrated": _causal("exposure", EXPOSURE, signal="calibrated", untuned="{}/other"),
-    **{name: _causal(name, EXTRACTION) for name in ("shortest-path", "beam", "greedy", "sampling")},
+    **{name: _causal(name, EXTRACTION) for name in ("shortest-path", "beam", "greedy", "sample-tokens")},
     "brute-force": _causal("brute-force", EXTRACTION, budget=1000),
     "contrastive-beam": _causal("contrastive-beam", EXTRACTION, contrast="{}/other"),
     "kept": Case("hf", "gpt", BOTH, {"canaries": "{}/many.jsonl", "budget": 2000, "resume": "kept"}),
@@ -101,7 +101,7 @@ CASES = {
         {"canaries": "{}/phrases.jsonl", "budget": 900, EXTRACTION: {"beam": 9}},
     ),
     "fewer words than processes": Case("classifier-scorer", "classifier", BOTH, {"canaries": "{}/word.jsonl"}),
-    "masked": Case("masked-lm", "base", (EXPOSURE,), {"canaries": "{}/words.jsonl", "attack": "sampled"}),
+    "masked": Case("masked-lm", "base", (EXPOSURE,), {"canaries": "{}/words.jsonl", "attack": "rank-sample"}),
     "tags": Case("nlu-tagger", "tagger", BOTH, {"canaries": "{}/tags.jsonl", EXTRACTION: _STEPS}),
 }
 

@@ -24,7 +24,7 @@ from leakage_tasks.attacks import Finding, finding_from_json
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.canaries.alphabets import tokenizer_words, word_list
 from leakage_tasks.core.errors import LeakageError, TargetError
-from leakage_tasks.report.reading.results_file import every_row
+from leakage_tasks.report.load.results_file import every_row
 from tests.conftest import ROOT
 from tests.encoders import CONFIGS, classifier_of, masked_costs, save_base
 
@@ -147,8 +147,8 @@ TWO_RANKS = {f"{whose}{kind}_rank" for whose in ("", "control_") for kind in ("c
 KEYS = {
     EXPOSURE: {
         *("exposure", "exposure_ci_low", "exposure_ci_high", "exposure_max", "exposure_fraction", "rank", "class_loss"),
-        *("exposure_x10", "exposure_known_x10"),
-        *("exposure_known", "control_exposure", "control_exposure_max", "control_p_less"),
+        *("exposure_x10", "share_with_interval_x10"),
+        *("share_with_interval", "control_exposure", "control_exposure_max", "control_p_low"),
     },
     EXTRACTION: {
         *(f"chance_at_{k}" for k in (1, 10, 50, 100, 200)),
@@ -164,7 +164,8 @@ KEYS = {
 def test_a_table_has_these_rows_and_a_figure_in_each(runs, model, task):
     row = {name: value for name, value in table(runs[model], task).items() if not name.endswith("_stderr")}
     more = TWO_RANKS if model == "frankenstein-mlm" else set()
-    assert set(row) == KEYS[task] | {"control_p", "missed_below", "n_planted", "n_controls", "n_x10"} | more
+    missed = "min_detectable_exposure" if task == EXPOSURE else "min_detectable_rate"
+    assert set(row) == KEYS[task] | {"control_p", missed, "n_planted", "n_controls", "n_x10"} | more
     assert all(isinstance(value, int | float) and math.isfinite(value) for value in row.values())
 
 
@@ -413,7 +414,7 @@ def bad(made: Path, folder: Path, **changes: Any) -> Path:
     [
         ({"label": "poetry"}, "canary 'bad': the model knows no label 'poetry'"),
         ({"label": None}, "canary 'bad': has no label"),
-        ({"template": f"{WORDS[0]} " * 40 + "{words}"}, "43 tokens long, the model reads 40"),
+        ({"template": f"{WORDS[0]} " * 40 + "{words}"}, "43 tokens long, but the model reads at most 40"),
     ],
 )
 def test_a_canary_the_model_cannot_be_asked_about_is_one_clear_line(made, tmp_path, model, task, changes, message):

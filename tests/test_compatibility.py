@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.compatibility import comparing, table
 from benchmarks.compatibility.architectures import CAUSAL
-from benchmarks.compatibility.cells import AGREES, DECLINED, FAILS, STEPS_ASIDE, Cell, Outcome, cells, run
+from benchmarks.compatibility.cells import AGREES, DECLINED, FAILS, SLOW, Cell, Outcome, cells, run
 from benchmarks.compatibility.models import build
 from benchmarks.compatibility.tokenizers import TOKENIZERS, tokenizer
 from leakage_tasks.core.errors import TargetError
@@ -117,14 +117,14 @@ def test_a_slower_path_must_be_taken_aloud(monkeypatch):
 
     monkeypatch.setattr(causal.CausalTarget, "_cache_of", forget)
     found = run(LLAMA)
-    assert found.verdict == STEPS_ASIDE
+    assert found.verdict == SLOW
     assert "no cache" in found.words
     monkeypatch.setattr(comparing, "as_target", lambda lm: unchecked(lm, cached=False))
     assert run(LLAMA).verdict == FAILS
 
 
 def outcomes(fast, slow, failing=0):
-    verdicts = [AGREES] * fast + [STEPS_ASIDE] * slow + [FAILS] * failing
+    verdicts = [AGREES] * fast + [SLOW] * slow + [FAILS] * failing
     return [Outcome("causal", f"model {n}", "characters", verdict) for n, verdict in enumerate(verdicts)]
 
 
@@ -138,8 +138,8 @@ def test_a_failure_or_too_little_on_the_fast_path_is_not_good_enough(fast, slow,
 def test_the_page_says_what_was_said_of_cells_once():
     found = [Outcome("causal", name, "Gemma", DECLINED, "too a|b: do that") for name in ("one", "two")]
     page = table.page(found, {"torch": "2"})
-    assert "- one with Gemma; two with Gemma: too a\\|b: do that" in page
-    assert "2 cells: 0 agrees, 0 steps aside aloud, 2 declined in one line, 0 fails; 0.0% on the fast path" in page
+    assert "- one, two with Gemma: `too a|b: do that`" in page
+    assert "2 cells: 0 agree, 0 agree on a slower path, 2 declined with a remedy, 0 fail; 0.0% on the fast path" in page
 
 
 def test_the_page_says_what_a_second_engine_found():

@@ -50,14 +50,18 @@ def test_auto_is_what_was_before_there_was_a_choice(manifest):
     for canary in CANARIES:
         own, other = (each["canary_exposure"][canary.id] for each in (found, usual))
         assert own.rank == brute_rank(tiny_gpt2(letters()), letters(), canary)[0]
-        assert (own.rank, own.log_perplexity, own.settings) == (other.rank, other.log_perplexity, other.settings)
+        assert (own.rank, own.log_perplexity, own.settings_hash) == (
+            other.rank,
+            other.log_perplexity,
+            other.settings_hash,
+        )
 
 
 def test_another_context_is_another_setting_of_the_same_manifest(manifest):
     found, _ = logged(manifest, BOTH[:1], context="none")
     usual, _ = logged(manifest, BOTH[:1])
     own, other = (each["canary_exposure"][CANARIES[0].id] for each in (found, usual))
-    assert own.settings != other.settings
+    assert own.settings_hash != other.settings_hash
     assert own.manifest == other.manifest
 
 
@@ -65,7 +69,7 @@ def test_another_context_is_another_setting_of_the_same_manifest(manifest):
     ("context", "error", "message"),
     [
         ("x {digits:2}", OptionError, "has a slot, {digits}"),
-        ("a" * 60, TargetError, "tokens long with its context, the model reads 64"),
+        ("a" * 60, TargetError, "tokens long with its context, but the model reads at most 64"),
     ],
 )
 def test_a_context_that_cannot_be_is_one_line(manifest, context, error, message):

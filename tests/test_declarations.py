@@ -15,8 +15,8 @@ from leakage_tasks.attacks.registry import BUDGET
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, write_manifest
 from leakage_tasks.pairs.source import Source, pairs_hash, read_pairs
 from leakage_tasks.report.board.board import make_board
-from leakage_tasks.report.reading.results import Run, read_runs
-from leakage_tasks.report.reading.results_file import every_row
+from leakage_tasks.report.load.results import Run, read_runs
+from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.tasks.base_task import DECLARED
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.targets.suffix_oracle import prefixes_of
@@ -72,8 +72,8 @@ def test_natural_canaries_give_no_example(lm: HFLM, tmp_path: Path):
 
 def test_options_of_an_attack_are_part_of_what_was_asked(lm: HFLM, canaries: list[Canary], tmp_path: Path):
     write_manifest(canaries, tmp_path / "c.jsonl")
-    given = {"canaries": str(tmp_path / "c.jsonl"), "attack": "sampled"}
-    assert declared(evaluate(lm, ["canary_exposure"], given), "canary_exposure")["protocol"]["attack"] == "sampled"
+    given = {"canaries": str(tmp_path / "c.jsonl"), "attack": "rank-sample"}
+    assert declared(evaluate(lm, ["canary_exposure"], given), "canary_exposure")["protocol"]["attack"] == "rank-sample"
 
 
 def test_what_changes_no_figure_is_no_part_of_what_was_asked(lm: HFLM, canaries: list[Canary], tmp_path: Path):

@@ -12,9 +12,9 @@ from leakage_tasks.canaries.sidecar import read_sidecar
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.report.reading.results import read_runs
-from leakage_tasks.report.reading.samples import read_samples
-from leakage_tasks.report.reading.training_log import read_curves, read_history
+from leakage_tasks.report.load.results import read_runs
+from leakage_tasks.report.load.samples import read_samples
+from leakage_tasks.report.load.training_log import read_curves, read_history
 from leakage_tasks.targets.label_names import read_labels
 
 DEEP = '{"a":' * 100_000

@@ -1,4 +1,4 @@
-"""Links of README and the guides lead somewhere, and README stays on one page."""
+"""Links, anchors and file names in README and the guides are valid, and README stays short."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def tokens(page: Path) -> Iterator[Token]:
 
 
 def links(page: Path) -> list[str]:
-    found = [token.attrs.get("href", token.attrs.get("src")) for token in tokens(page)]
-    return [str(link) for link in found if link is not None]
+    targets = [token.attrs.get("href", token.attrs.get("src")) for token in tokens(page)]
+    return [str(link) for link in targets if link is not None]
 
 
 def anchors(page: Path) -> set[str]:
-    """The headings of ``page`` that have one anchor on the site and where repositories are shown."""
+    """Return the headings of ``page`` that have an equal anchor on the site and on GitHub and GitLab."""
     parsed = PARSER.parse(page.read_text(encoding="utf-8"))
     headings = (
         after.children or [] for token, after in zip(parsed, parsed[1:], strict=False) if token.type == "heading_open"
@@ -44,13 +44,13 @@ def anchors(page: Path) -> set[str]:
 
 
 def site_anchor(heading: str) -> str:
-    """As Python-Markdown makes it."""
+    """Return the anchor that Python-Markdown makes."""
     plain = unicodedata.normalize("NFKD", heading).encode("ascii", "ignore").decode()
     return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
 
 
 def repository_anchor(heading: str) -> str:
-    """As GitHub and GitLab make it."""
+    """Return the anchor that GitHub and GitLab make."""
     return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
 
 
@@ -79,15 +79,31 @@ def test_readme_and_the_site_lead_to_every_guide(page: Path) -> None:
     assert f'= "{page.name}"' in (ROOT / "zensical.toml").read_text(encoding="utf-8")
 
 
-def test_readme_is_one_page_and_tells_of_the_startup_file_on_its_first_screen() -> None:
+def test_readme_is_short_and_names_the_startup_file_on_its_first_screen() -> None:
     lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    assert len(lines) <= 150
-    assert any("startup file" in line for line in lines[:30])
+    assert len(lines) <= 120
+    assert any("Startup file" in line for line in lines[:30])
     assert any("LM_EVAL_LEAKAGE_AUTOLOAD=0" in line for line in lines[:30])
 
 
-def test_readme_lists_the_rooms_in_the_order_of_their_imports() -> None:
+def test_architecture_lists_the_rooms_in_the_order_of_their_imports() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = project["tool"]["importlinter"]["contracts"][0]["layers"]
-    rooms = re.findall(r"^\| `(\w+)/` \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    assert rooms == layers[::-1]
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| `(\w+)/` \|", text, re.MULTILINE) == layers[::-1]
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/glossary.md", "SECURITY.md"])
+def test_files_named_in_a_page_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    paths = re.findall(r"`([a-z]\w*/[\w/]*(?:\.py)?)`", text)
+    assert len(paths) >= 25
+    roots = (ROOT, ROOT / "leakage_tasks")
+    assert [path for path in paths if not any((root / path).exists() for root in roots)] == []
+
+
+def test_glossary_is_short_and_has_few_terms_of_this_project() -> None:
+    _, field, project = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").split("\n## ")
+    rows = [len(re.findall(r"^\| (?!Term)", part, re.MULTILINE)) for part in (field, project)]
+    assert sum(rows) <= 40
+    assert rows[1] <= 15

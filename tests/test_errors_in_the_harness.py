@@ -22,5 +22,5 @@ def test_the_clear_line_is_the_last_one_and_nothing_is_written(tmp_path):
     )
     assert done.returncode != 0
     last = done.stderr.strip().splitlines()[-1]
-    assert last.endswith("bad.jsonl:1: field 'template' is missing: add it, or make the manifest anew")
+    assert last.endswith("bad.jsonl:1: field 'template' is missing: add it, or make the manifest again")
     assert not (tmp_path / "out").exists()

@@ -28,9 +28,9 @@ from leakage_tasks.harness.api import Instance
 from leakage_tasks.harness.generation import request
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.metric import MetricSpec
-from leakage_tasks.report.reading.results_file import every_row
-from leakage_tasks.tasks.answering import answer_by_order
+from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.tasks.base_task import LocalTask
+from leakage_tasks.tasks.dispatch import answer_by_group
 from tests.conftest import ROOT
 from tests.harness.test_plugin import patched
 from tests.oracles import letters, tiny_bert, tiny_gpt2, wordpiece
@@ -346,8 +346,8 @@ class Process:
 
 def asked(task: str, number: int) -> Instance:
     kind: Any = "attack"
-    order = {"task": task, "optional": True}
-    return request(kind, {"n": number}, ("", order), number, task)
+    task_settings = {"task": task, "optional": True}
+    return request(kind, {"n": number}, ("", task_settings), number, task)
 
 
 def run_processes(unable: Sequence[tuple[int, str]], number: int = 3) -> list[list[Any]]:
@@ -356,14 +356,14 @@ def run_processes(unable: Sequence[tuple[int, str]], number: int = 3) -> list[li
     answers: list[list[Any]] = [[] for _ in range(number)]
 
     def run(rank: int) -> None:
-        def answer(order: Any, group: Sequence[Instance]) -> list[str]:
-            if (rank, order["task"]) in unable:
+        def answer(task_settings: Any, group: Sequence[Instance]) -> list[str]:
+            if (rank, task_settings["task"]) in unable:
                 raise TargetError(f"process {rank} cannot")
-            return [json.dumps({"n": each.doc["n"], "order": sorted(order)}) for each in group]
+            return [json.dumps({"n": each.doc["n"], "order": sorted(task_settings)}) for each in group]
 
         lm: Any = Process(rank, shared, meeting)
         requests = [asked("a", rank), asked("b", rank), asked("b", rank + 10)]
-        answers[rank] = [json.loads(each) for each in answer_by_order(lm, [*requests, requests[-1]], answer)]
+        answers[rank] = [json.loads(each) for each in answer_by_group(lm, [*requests, requests[-1]], answer)]
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(number)]
     for thread in threads:

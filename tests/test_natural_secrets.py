@@ -102,7 +102,7 @@ def findings(results, task: str):
 def test_no_attack_shows_a_secret_or_a_guess(private: Private, attack: str, caplog, capfd) -> None:
     task = f"canary_{ATTACKS[attack].goal}"
     few = {"draws": 50, "histogram": 50, "contrast": str(private.folder / "base")}
-    given = {"attack": attack} | {each.name: few[each.name] for each in ATTACKS[attack].settings if each.name in few}
+    given = {"attack": attack} | {each.name: few[each.name] for each in ATTACKS[attack].options if each.name in few}
     if attack == "brute-force":
         with pytest.raises(LeakageError) as caught:
             evaluate(private.lm, private, task, **given)
@@ -141,10 +141,10 @@ def test_no_error_in_an_attack_shows_the_text_it_was_reading(private: Private, m
         raise error(f"cannot read {texts[0]!r}: {texts}")
 
     if proven:
-        monkeypatch.setattr("leakage_tasks.tasks.answer_attacks.prove", lambda target, canaries: None)
+        monkeypatch.setattr("leakage_tasks.tasks.attack_handler.prove", lambda target, canaries: None)
     monkeypatch.setattr(CausalTarget, "log_perplexity", broken)
     with pytest.raises(LeakageError) as caught:
-        evaluate(private.lm, private, "canary_exposure", attack="sampled")
+        evaluate(private.lm, private, "canary_exposure", attack="rank-sample")
     assert caught.value.__suppress_context__
     assert private.shown(str(caught.value)) == []
     assert "natural-0001" in str(caught.value) or error is LeakageError or not proven
@@ -200,6 +200,6 @@ def test_a_fast_way_that_fails_does_not_log_the_text_it_was_checked_on(private: 
         raise ValueError(f"cannot read {texts}")
 
     monkeypatch.setattr(CausalTarget, "encode", broken)
-    evaluate(private.lm, private, "canary_exposure", attack="sampled", budget=5)
-    assert "steps aside: ValueError" in caplog.text
+    evaluate(private.lm, private, "canary_exposure", attack="rank-sample", budget=5)
+    assert "is off: ValueError" in caplog.text
     assert private.shown(caplog.text) == []

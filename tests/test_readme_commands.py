@@ -1,4 +1,4 @@
-"""What README and the guides name exists, and what exists is named there."""
+"""Commands, options and names in README and the guides exist, and the guides explain all rows."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ import pytest
 import typer
 
 from leakage_tasks.attacks import ATTACKS
-from leakage_tasks.attacks.registry import option_names
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.cli import build_app
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.tasks import label_accuracy
-from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS, suffix_options
 from leakage_tasks.tasks.suffix.task import SuffixExtraction
 from tests.conftest import ROOT
 
@@ -34,7 +32,7 @@ GUIDES = {
 
 
 def commands(page: str) -> Iterator[list[str]]:
-    """The words of every ``leakage`` command in a code block of ``page``."""
+    """Yield the words of every ``leakage`` command in the code blocks of ``page``."""
     for block in re.findall(r"^```\w*\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
         for line in block.replace("\\\n", " ").splitlines():
             if line.startswith("leakage "):
@@ -42,19 +40,30 @@ def commands(page: str) -> Iterator[list[str]]:
 
 
 def test_every_command_and_option_of_readme_and_guides_exists() -> None:
-    found = [words for page in PAGES.values() for words in commands(page) if len(words) > 1]
+    documented = [words for page in PAGES.values() for words in commands(page) if len(words) > 1]
     assert len(list(commands(README))) >= 4
-    assert len(found) >= 36
-    for words in found:
+    assert len(documented) >= 36
+    for words in documented:
         command = typer.main.get_command(build_app())
         names = list(itertools.takewhile(lambda word: not word.startswith("-"), words[1:]))
         while names and hasattr(command, "commands"):
             command = command.commands[names.pop(0)]
-        known = {option for parameter in command.params for option in parameter.opts}
+        shown = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+        known = {option for parameter in shown for option in parameter.opts}
         assert {word for word in words if word.startswith("-")} <= known, words
 
 
-def test_what_the_pages_import_of_us_exists() -> None:
+def test_readme_begins_with_two_targets_of_make_alone() -> None:
+    first = re.search(r"^```\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+    assert first is not None
+    assert first[1].splitlines() == ["make demo", "make test"]
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([\w -]+):", makefile, re.MULTILINE))
+    named = {name for page in PAGES.values() for name in re.findall(r"`make ([\w-]+)`", page)}
+    assert named - {name for target in targets for name in target.split()} == set()
+
+
+def test_imports_from_this_package_in_the_pages_exist() -> None:
     imports = re.findall(
         r"^from (leakage_tasks[\w.]*) import (\w+(?:, \w+)*)$", "\n".join(PAGES.values()), re.MULTILINE
     )
@@ -63,30 +72,14 @@ def test_what_the_pages_import_of_us_exists() -> None:
         assert [name for name in names.split(", ") if not hasattr(importlib.import_module(module), name)] == []
 
 
-def test_the_guide_of_attacks_names_every_attack_and_each_of_its_options() -> None:
-    guide = PAGES["attacks.md"]
-    options = {word for line in guide.splitlines() if line.startswith("|") for word in re.findall(r"\b\w+(?==)", line)}
-    assert all(f"`{name}`" in guide for name in ATTACKS)
-    assert option_names() <= options
-
-
-def test_the_guide_of_suffix_extraction_has_every_option_with_its_default() -> None:
-    lines = PAGES["suffix_extraction.md"].splitlines()
-    cells = " ".join(line.split("|")[1] for line in lines if line.startswith("|"))
-    written = {name: value for name, value in re.findall(r"`(\w+)=([^`]+)`", cells) if name in SUFFIX_OPTIONS}
-    asked = suffix_options({"data": "PATH"})
-    defaults: dict[str, object] = {}
-    for part in (asked, asked.source, asked.order, asked.order.scheme):
-        defaults |= vars(part)
-    assert set(written) == set(SUFFIX_OPTIONS)
-    for name, value in written.items():  # what has no default stands there in capitals
-        assert (defaults[name] in (None, (), "PATH")) if value.isupper() else (value == str(defaults[name]).lower())
+def test_the_guide_of_attacks_names_every_attack() -> None:
+    assert [name for name in ATTACKS if f"`{name}`" not in PAGES["attacks.md"]] == []
 
 
 def test_the_guide_of_suffix_extraction_explains_every_column() -> None:
     text = PAGES["suffix_extraction.md"]
-    order = SuffixRequest(prefix_lengths=(25,), suffix_lengths=(25,), sample_counts=(10,))
-    columns = [HEADLINE, *order.confidences(compared=True, trained=True), *order.views]
+    request = SuffixRequest(prefix_lengths=(25,), suffix_lengths=(25,), sample_counts=(10,))
+    columns = [HEADLINE, *request.confidences(compared=True, trained=True), *request.views]
     assert [name for name in columns if f"`{name}`" not in text] == []
 
 

@@ -10,7 +10,7 @@ from lm_eval.models.huggingface import HFLM
 from adapters.nlu_tagger import NLUTaggerLM
 from leakage_tasks.canaries import Canary, write_manifest
 from leakage_tasks.core.journal import FILES
-from leakage_tasks.tasks.suffix import answer
+from leakage_tasks.tasks.suffix import suffix_handler
 from tests.oracles import merging, tiny_gpt2
 from tests.taggers import pin, tiny_tagger, words_tokenizer
 from tests.targets.seq2seq.test_target import hf as translating
@@ -103,12 +103,12 @@ def drawn(monkeypatch):
     """How many pairs attacks were asked for, and were not there already."""
     seen = []
 
-    def noting(target, pairs, order, **settings):
+    def noting(target, pairs, request, **settings):
         seen.append(len(pairs) - len(settings["known"]))
-        return attack(target, pairs, order, **settings)
+        return attack(target, pairs, request, **settings)
 
-    attack = answer.attack_pairs
-    monkeypatch.setattr(answer, "attack_pairs", noting)
+    attack = suffix_handler.attack_pairs
+    monkeypatch.setattr(suffix_handler, "attack_pairs", noting)
     return seen
 
 

@@ -51,7 +51,7 @@ def ranks(canaries):
     [
         {"attack": "beam", "width": 100},
         {"attack": "shortest-path", "stopping": "paper", "batch": 1000},
-        {"attack": "sampling", "draws": 20_000},
+        {"attack": "sample-tokens", "draws": 20_000},
     ],
     ids=lambda asked: asked["attack"],
 )

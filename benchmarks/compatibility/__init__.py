@@ -1,1 +1,1 @@
-"""What ``compat.py`` runs: small models and tokenizers of many kinds, and the attacks on them beside the harness."""
+"""Small models and tokenizers of many kinds for ``compat.py``, and the comparison of attacks with the harness."""

@@ -1,4 +1,4 @@
-"""One cell of the table: a model of one architecture with one tokenizer, our attacks on it, and how they compare."""
+"""Cells of the compatibility table: a model of one architecture with one tokenizer, and the verdict on its scores."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ COMPARE: dict[str, Callable[[Any, Any], Comparison]] = {
     "encoder": classifier,
     "encoder-decoder": encoder_decoder,
 }
-EACH = 3
-"""Tokenizers an architecture is tried with, at least."""
-AGREES, STEPS_ASIDE, DECLINED, FAILS = "agrees", "steps aside aloud", "declined in one line", "fails"
+TOKENIZERS_PER_ARCHITECTURE = 3
+"""The minimum number of tokenizers to try with an architecture."""
+AGREES, SLOW, DECLINED, FAILS = "agree", "agree on a slower path", "declined with a remedy", "fail"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A family, an architecture and a tokenizer by their names."""
+    """A combination of a model family, an architecture and a tokenizer, by their names."""
 
     family: str
     architecture: str
@@ -40,14 +40,14 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """A name a file can have."""
+        """The cell's name as a file name."""
         words = f"{self.family} {self.architecture} {self.tokenizer}".lower().replace(",", "")
         return words.replace(" ", "-")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A cell's verdict; what was said where it does not agree, the largest difference in bits, seconds taken."""
+    """A cell's verdict, the message if it is not on the fast path, the largest difference in bits, and the seconds."""
 
     family: str
     architecture: str
@@ -59,24 +59,24 @@ class Outcome:
 
 
 def cells() -> list[Cell]:
-    """All cells, family by family: each architecture with its usual tokenizers and with others in turn."""
-    names, turn, found = list(TOKENIZERS), 0, []
+    """Return all cells, family by family: each architecture with its usual tokenizers, then with others in turn."""
+    names, turn, result = list(TOKENIZERS), 0, []
     for family, architectures in FAMILIES.items():
-        for each in architectures:
-            chosen = list(each.usual)
-            while len(chosen) < EACH:
+        for architecture in architectures:
+            chosen = list(architecture.usual)
+            while len(chosen) < TOKENIZERS_PER_ARCHITECTURE:
                 if names[turn % len(names)] not in chosen:
                     chosen.append(names[turn % len(names)])
                 turn += 1
-            found += [Cell(family, each.model_type, name) for name in chosen]
-    return found
+            result += [Cell(family, architecture.model_type, name) for name in chosen]
+    return result
 
 
 def run(cell: Cell) -> Outcome:
-    """Build the cell's model and hold our attacks on it against what they must agree with."""
+    """Build the cell's model and compare the attacks' costs with the reference."""
     start = time.perf_counter()
-    with _warnings() as said:
-        verdict, words, difference = _judged(cell, said)
+    with _warnings() as warnings:
+        verdict, words, difference = _verdict(cell, warnings)
     shown = " ".join(words.split())[:300]
     return Outcome(
         **asdict(cell),
@@ -91,31 +91,31 @@ def _since(start: float) -> float:
     return round(time.perf_counter() - start, 2)
 
 
-def _judged(cell: Cell, said: Sequence[str]) -> tuple[str, str, float | None]:
-    architecture = next(each for each in FAMILIES[cell.family] if each.model_type == cell.architecture)
+def _verdict(cell: Cell, warnings: Sequence[str]) -> tuple[str, str, float | None]:
+    architecture = next(known for known in FAMILIES[cell.family] if known.model_type == cell.architecture)
     tokens = tokenizer(cell.tokenizer)
     try:
-        found = COMPARE[cell.family](build(cell.family, architecture, tokens), tokens)
+        comparison = COMPARE[cell.family](build(cell.family, architecture, tokens), tokens)
     except LeakageError as error:
         return (DECLINED if _is_one_line(str(error)) else FAILS), str(error), None
     except Exception as error:
         return FAILS, f"{type(error).__name__}: {error}", None
-    if found.wrong is not None:
-        return FAILS, found.wrong, found.difference
-    if found.fast:
-        return AGREES, found.words, found.difference
-    aside = [line for line in said if "steps aside" in line]
-    return (STEPS_ASIDE, aside[-1], found.difference) if aside else (FAILS, "slow without a word", found.difference)
+    if comparison.wrong is not None:
+        return FAILS, comparison.wrong, comparison.difference
+    if comparison.fast:
+        return AGREES, comparison.words, comparison.difference
+    slow = [line for line in warnings if "fast scoring" in line]
+    return (SLOW, slow[-1], comparison.difference) if slow else (FAILS, "slow without a warning", comparison.difference)
 
 
 def _is_one_line(text: str) -> bool:
-    """Whether an error is one line that goes on to say what can be done."""
+    """Return True if an error message is one line with a remedy after a colon."""
     return "\n" not in text and ": " in text
 
 
 @contextmanager
 def _warnings() -> Iterator[list[str]]:
-    """What the package warns of meanwhile, which is not shown."""
+    """Collect the package's warnings in the block instead of showing them."""
     lines: list[str] = []
     handler = logging.Handler(logging.WARNING)
     handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]

@@ -1,4 +1,4 @@
-"""Our attacks on one model against the harness' own ``loglikelihood`` of every filling, or the model's own classes."""
+"""Comparison of the attacks on a model with the harness' own ``loglikelihood``, or with the classifier itself."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from leakage_tasks.targets.seq2seq.target import Seq2SeqTarget
 
 TEMPLATE = "the pin is {digits:2}."
 LONG = "the pin is {digits:9}."
-"""More fillings than can be enumerated; what is found among them is held against the harness text by text."""
+"""A template with too many fillings to enumerate: only the texts that a search returns are compared."""
 SOURCE = "die Zahl ist geheim."
 SECRETS = 2
 BUDGET = 200
-"""Sequences a search may score in the large space."""
+"""The maximum number of sequences that a search scores in the large space."""
 LN2 = math.log(2)
 
 Oracle = Callable[[Sequence[str]], FloatArray]
-"""Costs of texts in bits by what is not ours."""
+"""Reference costs of texts in bits, from code outside this package."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What is wrong (None: nothing), the largest difference in bits, whether it was the fast path, and a remark."""
+    """The disagreement if any, the largest difference in bits, True if the fast path was used, and a remark."""
 
     wrong: str | None
     difference: float
@@ -47,40 +47,40 @@ class Comparison:
 
 
 def causal(model: Any, tokenizer: Any) -> Comparison:
-    """A causal model as ``lm_eval`` asks it."""
+    """Compare a causal model, loaded as by ``lm_eval``."""
     return _language_model(HFLM(pretrained=model, tokenizer=tokenizer, batch_size=64, device="cpu"), "")
 
 
 def encoder_decoder(model: Any, tokenizer: Any) -> Comparison:
-    """A translation model as ``lm_eval`` asks it, after one source sentence."""
+    """Compare a translation model, loaded as by ``lm_eval``, on one source sentence."""
     lm = HFLM(pretrained=model, tokenizer=tokenizer, backend="seq2seq", batch_size=64, device="cpu")
     return _language_model(lm, SOURCE)
 
 
 def classifier(model: Any, tokenizer: Any) -> Comparison:
-    """A text classifier through ``classifier-scorer``, against the model called on each text by itself."""
+    """Compare a text classifier in ``classifier-scorer`` with direct calls of the model."""
     lm = ClassifierScorerLM(pretrained=model, tokenizer=tokenizer, device="cpu")
     label = LABELS[1]
     canaries = _canaries(TEMPLATE, label=label)
     target = as_target(lm)
-    found = run_attack("auto", target, canaries)
-    best = run_attack("auto", target, canaries[:1], goal="extraction", settings={"beam": 100})
+    findings = run_attack("auto", target, canaries)
+    best = run_attack("auto", target, canaries[:1], goal="extraction", values={"beam": 100})
 
     def oracle(texts: Sequence[str]) -> FloatArray:
         return _class_losses(model, tokenizer, texts, LABELS.index(label))
 
-    own = [each.extra["class_loss"] for each in found]
-    return Comparison(*_held(canaries, own, found, best[0], oracle), fast=True)
+    losses = [finding.extra["class_loss"] for finding in findings]
+    return Comparison(*_compare(canaries, losses, findings, best[0], oracle), fast=True)
 
 
 def _class_losses(model: Any, tokenizer: Any, texts: Sequence[str], label: int) -> FloatArray:
-    """−log2 P(label | text) by `transformers` alone; a batch holds texts of one length, so that nothing is padded."""
+    """Return −log2 P(label | text) from `transformers` alone, in batches of equal length without padding."""
     rows = tokenizer(list(texts))["input_ids"]
     losses = np.zeros(len(rows))
     for length in set(map(len, rows)):
-        batch = [place for place, row in enumerate(rows) if len(row) == length]
+        batch = [index for index, row in enumerate(rows) if len(row) == length]
         with torch.no_grad():
-            logits = model(input_ids=torch.tensor([rows[place] for place in batch])).logits.double()
+            logits = model(input_ids=torch.tensor([rows[index] for index in batch])).logits.double()
         losses[batch] = -logits.log_softmax(-1)[:, label].numpy() / LN2
     return losses
 
@@ -89,17 +89,17 @@ def _language_model(lm: HFLM, source: str) -> Comparison:
     canaries = _canaries(TEMPLATE, source=source or None)
     target = as_target(lm)
     fast = isinstance(target, CausalTarget | Seq2SeqTarget) and target.cached
-    found = run_attack("exposure", target, canaries)
-    # What steps aside to the harness' own scoring cannot be searched.
+    findings = run_attack("exposure", target, canaries)
+    # A target that uses the harness' own scoring does not support this search.
     search = "shortest-path" if isinstance(target, CausalTarget | Seq2SeqTarget) else "auto"
     best = run_attack(search, target, canaries[:1], goal="extraction")[0]
 
     def oracle(texts: Sequence[str]) -> FloatArray:
-        asked = [request("loglikelihood", {}, (source, text), place) for place, text in enumerate(texts)]
-        return np.array([-answer[0] / LN2 for answer in lm.loglikelihood(asked, disable_tqdm=True)])
+        requests = [request("loglikelihood", {}, (source, text), index) for index, text in enumerate(texts)]
+        return np.array([-answer[0] / LN2 for answer in lm.loglikelihood(requests, disable_tqdm=True)])
 
-    own = [each.log_perplexity for each in found]
-    wrong, difference = _held(canaries, own, found, best, oracle)
+    costs = [finding.log_perplexity for finding in findings]
+    wrong, difference = _compare(canaries, costs, findings, best, oracle)
     if wrong is not None or not fast:
         return Comparison(wrong, difference, fast)
     return _in_a_large_space(target, oracle, difference, source)
@@ -110,18 +110,33 @@ def _canaries(template: str, **fields: Any) -> list[Canary]:
     return [Canary(f"c{n}", template, secret, **fields) for n, secret in enumerate(secrets)]
 
 
-def _held(
-    canaries: Sequence[Canary], own: Sequence[float | None], found: Sequence[Finding], best: Finding, oracle: Oracle
+def _compare(
+    canaries: Sequence[Canary],
+    secret_costs: Sequence[float | None],
+    findings: Sequence[Finding],
+    best: Finding,
+    oracle: Oracle,
 ) -> tuple[str | None, float]:
-    """What does not agree over the whole space, if anything, and the largest difference of a cost."""
+    """Compare costs, ranks and guesses with the reference over the whole space.
+
+    Args:
+        canaries: Canaries of one template.
+        secret_costs: The cost of each canary's secret in bits, from the attack.
+        findings: The exposure finding of each canary.
+        best: The finding of a search, with its guesses.
+        oracle: Computes reference costs of texts.
+
+    Returns:
+        The disagreement, or None; and the largest difference of costs in bits.
+    """
     space = canaries[0].attack_space
     costs = oracle([space.fill(filling) for filling in space.enumerate()])
     true = [float(costs[space.index(canary.secret)]) for canary in canaries]
     guesses = [(guess.score, float(costs[space.index(guess.filling)])) for guess in best.guesses]
-    difference = _largest([*zip(own, true, strict=True), *guesses])
+    difference = _largest([*zip(secret_costs, true, strict=True), *guesses])
     if not difference <= FLOOR_BITS:
         return f"costs differ by {difference:.3g} bits", difference
-    for finding, cost in zip(found, true, strict=True):
+    for finding, cost in zip(findings, true, strict=True):
         least, most = (int((costs <= cost + side * 2 * FLOOR_BITS).sum()) for side in (-1, 1))
         if finding.method != "exact" or finding.rank is None or not least <= finding.rank <= most:
             return f"rank {finding.rank} ({finding.method}) against {least} to {most}", difference
@@ -132,7 +147,7 @@ def _held(
 
 
 def _in_a_large_space(target: Any, oracle: Oracle, difference: float, source: str) -> Comparison:
-    """Costs of the guesses that a search finds where the space is too large for :func:`_held`."""
+    """Compare the costs of a search's guesses in a space too large for :func:`_compare`."""
     canary = _canaries(LONG, source=source or None)[:1]
     try:
         best = run_attack("shortest-path", target, canary, goal="extraction", budget=BUDGET)[0]

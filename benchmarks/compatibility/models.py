@@ -1,4 +1,4 @@
-"""Random models from configs, seeded, with next-token distributions and classes that are far from uniform."""
+"""Random models from configurations, with a fixed seed and output distributions that are far from uniform."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from benchmarks.compatibility.architectures import Architecture
 
 LABELS = ("low", "mid", "high")
 SPREAD = 0.2
-"""Standard deviation of what every parameter is moved by, norms and gates too, so that none is at its neutral value."""
-SPARE = 3
-"""Tokens that the model has and the tokenizer has not, as where a vocabulary is padded to a round number."""
+"""Standard deviation of the noise added to every parameter, so that no norm or gate keeps its neutral initial value."""
+EXTRA_TOKENS = 3
+"""Tokens of the model that the tokenizer lacks, as in a vocabulary padded to a round number."""
 _CLASSES: dict[str, Any] = {
     "causal": AutoModelForCausalLM,
     "encoder": AutoModelForSequenceClassification,
@@ -27,9 +27,9 @@ _CLASSES: dict[str, Any] = {
 
 
 def build(family: str, architecture: Architecture, tokenizer: Any, seed: int = 0) -> Any:
-    """A model of the architecture for the tokenizer's vocabulary and special tokens."""
+    """Build a random model of an architecture for a tokenizer's vocabulary and special tokens."""
     torch.manual_seed(seed)
-    options: dict[str, Any] = {"vocab_size": len(tokenizer) + SPARE, "pad_token_id": 0}
+    options: dict[str, Any] = {"vocab_size": len(tokenizer) + EXTRA_TOKENS, "pad_token_id": 0}
     options |= {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     if family == "encoder":
         options |= {"id2label": dict(enumerate(LABELS)), "label2id": {label: n for n, label in enumerate(LABELS)}}

@@ -1,17 +1,18 @@
-"""The table of all cells, in Markdown, and whether it is good enough."""
+"""The compatibility page in Markdown: summary, one grid per model family, and the messages of other cells."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from benchmarks.compatibility.cells import AGREES, DECLINED, FAILS, STEPS_ASIDE, Outcome
+from benchmarks.compatibility.cells import AGREES, DECLINED, FAILS, SLOW, Outcome
 from benchmarks.compatibility.tokenizers import TOKENIZERS, description
 
-FAST = 0.85
-"""Share of cells that must be on the fast path."""
-MARKS = {AGREES: "✓", STEPS_ASIDE: "slow", DECLINED: "declined", FAILS: "FAILS"}
+MIN_FAST_SHARE = 0.85
+"""The minimum share of cells on the fast path."""
+MARKS = {AGREES: "✓", SLOW: "slow", DECLINED: "declined", FAILS: "FAILS"}
 TITLES = {
     "causal": "Causal language models",
     "encoder": "Text classifiers",
@@ -19,85 +20,83 @@ TITLES = {
 }
 HEAD = """# Compatibility
 
-This page says which architectures work with which kinds of tokenizer, and how fast.
+Use this page to see if your model's architecture and tokenizer are supported, and if they use the fast path. Rows are
+architectures (`model_type` in `config.json`), columns are tokenizers. To check your own model:
 
 ```
-make compat     # makes this page; it is not written by hand
+leakage selftest --model hf --model_args pretrained=./mine --batch_size 64
 ```
 
-| | |
+| cell | meaning |
 |---|---|
-| ✓ | agrees, on the fast path |
-| slow | agrees; the fast path stepped aside with a warning, and a slower one answered |
-| declined | one line says why it cannot be done and what to do |
-| FAILS | anything else |
+| ✓ | results agree with the harness, on the fast path |
+| slow | results agree; a warning reports that a slower path is used |
+| declined | not supported; an error of one line gives the reason and a remedy |
+| FAILS | results differ |
+| empty | not tested |
 
-**What a cell is.** A small random model of one architecture with one kind of tokenizer. It is put into the harness as
-`lm_eval` puts its own (`HFLM`, `backend=seq2seq`, `classifier-scorer`).
+**Test of a cell.** A small random model of the architecture is loaded as by `lm_eval` (`HFLM`, `backend=seq2seq`,
+`classifier-scorer`). All 100 fillings of a template are scored with `exposure` and `shortest-path`. Costs, ranks and
+the ten best guesses must agree with the harness' own `loglikelihood` to 0.001 bits, and so must costs of guesses among
+10^9 fillings. For classifiers, `class-loss` and `label-search` are compared with direct calls of the model.
 
-**What agrees with what.** All 100 fillings of a template are scored. The costs, ranks and ten best guesses of
-`exposure` and `shortest-path` are compared with the harness' own `loglikelihood` of each filling. On classifiers those
-of `class-loss` and `label-search` are compared with the model called directly. Costs must agree to 0.001 bits, also of
-what a search finds among 10^9 fillings.
+`make compat` runs all cells and writes this page, in some minutes.
 """
+LLAMA_CPP = """## llama.cpp
 
-
-SECOND = """## A second engine
-
-`make compat-llama-cpp` (`benchmarks/llama_cpp.py`) trains a small Llama with canaries and writes it as GGUF with
-`gguf`'s own writer. llama.cpp's server then answers the unmodified harness by `local-completions` and `gguf`. Building
-llama.cpp takes some ten minutes. Against `--model hf` on the same weights:
+`make compat-llama-cpp` trains a small Llama with canaries and converts it to GGUF. llama.cpp's server then answers the
+unmodified harness. Results of its interfaces, compared with `--model hf`:
 """
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """Counts of the verdicts, the share on the fast path and the largest difference, in one line."""
+    """Return the number of cells per verdict, the share on the fast path and its largest difference, in one line."""
     counts = Counter(outcome.verdict for outcome in outcomes)
-    words = ", ".join(f"{counts[verdict]} {verdict}" for verdict in MARKS)
-    largest = max((each.difference or 0.0 for each in outcomes if each.verdict == AGREES), default=0.0)
+    verdicts = ", ".join(f"{counts[verdict]} {verdict}" for verdict in MARKS)
+    largest = max((outcome.difference or 0.0 for outcome in outcomes if outcome.verdict == AGREES), default=0.0)
     return (
-        f"{len(outcomes)} cells: {words}; {share_fast(outcomes):.1%} on the fast path, where costs differ by at most "
+        f"{len(outcomes)} cells: {verdicts}; {share_fast(outcomes):.1%} on the fast path, with differences of at most "
         f"{largest:.1g} bits"
     )
 
 
 def share_fast(outcomes: Sequence[Outcome]) -> float:
-    """Share of cells that agree on the fast path."""
+    """Return the share of cells that agree on the fast path."""
     return sum(outcome.verdict == AGREES for outcome in outcomes) / len(outcomes)
 
 
 def good_enough(outcomes: Sequence[Outcome]) -> bool:
-    """Whether nothing fails and enough is on the fast path."""
-    return not any(outcome.verdict == FAILS for outcome in outcomes) and share_fast(outcomes) >= FAST
+    """Return True if no cell fails and enough cells are on the fast path."""
+    return not any(outcome.verdict == FAILS for outcome in outcomes) and share_fast(outcomes) >= MIN_FAST_SHARE
 
 
-def page(outcomes: Sequence[Outcome], versions: Mapping[str, str], second: Mapping[str, Any] | None = None) -> str:
-    """The whole page; ``second`` is what was found with a second engine."""
+def page(outcomes: Sequence[Outcome], versions: Mapping[str, str], llama_cpp: Mapping[str, Any] | None = None) -> str:
+    """Return the whole page; ``llama_cpp`` holds the results of ``benchmarks/llama_cpp.py``."""
     made_with = ", ".join(f"{name} {version}" for name, version in versions.items())
     parts = [HEAD, f"{summary(outcomes)}. Made with {made_with}.\n", _legend()]
     for family, title in TITLES.items():
-        own = [outcome for outcome in outcomes if outcome.family == family]
-        if own:
-            parts.append(f"## {title}\n\n{_grid(own)}\n")
-            parts += _remarks(own)
-    if second is not None:
-        parts += [SECOND, *_engines(second), ""]
+        members = [outcome for outcome in outcomes if outcome.family == family]
+        if members:
+            parts.append(f"## {title}\n\n{_grid(members)}\n")
+    parts += _remarks(outcomes)
+    if llama_cpp is not None:
+        parts += [LLAMA_CPP, *_llama_cpp_rows(llama_cpp), ""]
     return "\n".join(parts)
 
 
-def _engines(second: Mapping[str, Any]) -> Iterator[str]:
-    yield "| context, by | canaries | the ten best guesses | ranks | costs differ by, bits |"
+def _llama_cpp_rows(results: Mapping[str, Any]) -> Iterator[str]:
+    yield "| context, interface | canaries | ten best guesses | ranks | difference of costs, bits |"
     yield "|---|---|---|---|---|"
-    for name, found in second.items():
-        if isinstance(found, Mapping) and "guesses_equal" in found:
-            guesses, ranks = ("equal" if found[f"{what}_equal"] else "DIFFER" for what in ("guesses", "ranks"))
-            cells = (name.replace("_", ", "), found["canaries"], guesses, ranks, f"{found['cost_bits_apart']:.1g}")
+    for name, result in results.items():
+        if isinstance(result, Mapping) and "guesses_equal" in result:
+            guesses, ranks = ("equal" if result[f"{key}_equal"] else "DIFFER" for key in ("guesses", "ranks"))
+            cells = (name.replace("_", ", "), result["canaries"], guesses, ranks, f"{result['cost_bits_apart']:.1g}")
             yield f"| {' | '.join(map(str, cells))} |"
 
 
 def _legend() -> str:
     rows = (f"| {name} | {description(name)} |" for name in TOKENIZERS)
-    return "\n".join(["## Tokenizers", "", "| tokenizer | what it does |", "|---|---|", *rows, ""])
+    return "\n".join(["## Tokenizers", "", "| column | tokenizer |", "|---|---|", *rows, ""])
 
 
 def _grid(outcomes: Iterable[Outcome]) -> str:
@@ -111,10 +110,17 @@ def _grid(outcomes: Iterable[Outcome]) -> str:
 
 
 def _remarks(outcomes: Iterable[Outcome]) -> list[str]:
-    """What was said of cells, once each, with the cells it was said of."""
-    said: dict[str, list[str]] = {}
+    """Return one line per message, after the cells that printed it; messages that differ in costs only are one."""
+    cells: dict[str, dict[str, list[str]]] = {}
     for outcome in outcomes:
         if outcome.words:
-            said.setdefault(outcome.words, []).append(f"{outcome.architecture} with {outcome.tokenizer}")
-    lines = [f"- {'; '.join(names)}: {words.replace('|', chr(92) + '|')}" for words, names in said.items()]
-    return [*lines, ""] if lines else []
+            # After a semicolon warnings only describe the slower path.
+            message = re.sub(r"\[[-\d., einfa]+\]", "…", outcome.words.split("; ")[0]).replace("`", "'")
+            cells.setdefault(message, {}).setdefault(outcome.tokenizer, []).append(outcome.architecture)
+    if not cells:
+        return []
+    lines = ["## Messages", "", "These cells are not on the fast path, or only in a small space:", ""]
+    for message, architectures in cells.items():
+        names = "; ".join(f"{', '.join(models)} with {tokenizer}" for tokenizer, models in architectures.items())
+        lines.append(f"- {names}: `{message}`")
+    return [*lines, ""]

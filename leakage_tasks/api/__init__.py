@@ -1,1 +1,1 @@
-"""What `leakage_tasks` offers to programs and notebooks: the same as the commands, on objects in memory."""
+"""Python API for programs and notebooks: the functions of the commands, for objects in memory."""

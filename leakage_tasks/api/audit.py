@@ -1,4 +1,4 @@
-"""An audit in one call: a model and canaries in, figures, findings and reports out."""
+"""Audit of a model in one call, with figures, findings and reports as the result."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import near
 from leakage_tasks.report.board.board import Board, Entry, make_board
 from leakage_tasks.report.board.formats import as_text
+from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.format import flag_words, interval, number, verdict_words
+from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.publish import write_board, write_card
-from leakage_tasks.report.reading.figures import Figure
-from leakage_tasks.report.reading.format import flag_words, interval, number, verdict_words
-from leakage_tasks.report.reading.results import read_runs
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,18 +35,18 @@ _ADAPTERS = {
     "ForSequenceClassification": ("adapters.classifier_scorer", "ClassifierScorerLM"),
     "NLUTagger": ("adapters.nlu_tagger", "NLUTaggerLM"),
 }
-"""How the classes of models are called that are none for the harness' own ``hf``, and what takes them."""
+"""Adapters for models that the harness' own ``hf`` does not support, by a part of the model's class name."""
 
 
 @dataclass(frozen=True)
 class Audit:
-    """What an audit came to. Its files are in a temporary folder that goes with it, unless one was named."""
+    """The result of an audit. Without ``output=`` its files are in a temporary folder, deleted with this object."""
 
     file: Path
-    """The results, as ``lm_eval --output_path`` writes them; the samples are beside it."""
+    """The results file, as ``lm_eval --output_path`` writes it; the samples are in the same folder."""
     results: Mapping[str, Any] = field(repr=False)
-    """What the harness returned, without the samples."""
-    _kept: Any = field(default=None, repr=False)
+    """The results dictionary of the harness, without the samples."""
+    _temporary: Any = field(default=None, repr=False)
 
     @cached_property
     def _board(self) -> Board:
@@ -59,34 +59,34 @@ class Audit:
 
     @property
     def figures(self) -> dict[str, Figure]:
-        """All figures with their intervals, their controls' and their counts, by ``task/row``."""
-        return {key.removesuffix(",none"): each for key, each in self._entry.figures.items()}
+        """All figures by ``task/metric``, with their intervals, their counts and the values of the controls."""
+        return {key.removesuffix(",none"): figure for key, figure in self._entry.figures.items()}
 
     @property
     def verdicts(self) -> list[str]:
-        """What may be concluded of each task, and why."""
+        """The conclusion about each task, with its reason."""
         return verdict_words(self._entry.verdicts)
 
     @property
     def flags(self) -> list[str]:
-        """What is wrong with the run, such as controls that are off chance; empty where nothing is."""
+        """Problems of the run, such as controls with an exposure above chance; empty if there are no problems."""
         return flag_words(self._entry.flags)
 
     @property
     def findings(self) -> dict[str, list[Finding]]:
-        """What was found out about each canary, by task."""
+        """The findings for each canary, by task."""
         return findings_by_task(self.file)
 
     def to_frame(self) -> pd.DataFrame:
-        """The findings as a tidy frame, a row a canary and task."""
+        """Return the findings as a tidy frame, with one row for each canary and task."""
         return findings_frame(self.findings)
 
     def to_card(self, path: str | Path, name: str | None = None) -> None:
-        """Write section and ``model-index`` into a model card, as ``leakage card`` does; make it if there is none."""
+        """Write a section and ``model-index`` into a model card, like ``leakage card``; create the card if needed."""
         write_card(self.file, Path(path), name)
 
     def to_html(self, path: str | Path) -> None:
-        """Write the page that ``leakage leaderboard -o`` writes. Natural secrets are masked."""
+        """Write an HTML page, like ``leakage leaderboard -o``. Natural secrets are masked."""
         write_board(self.file, Path(path))
 
     def __str__(self) -> str:
@@ -94,13 +94,13 @@ class Audit:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{_cell(column.heading)}</td><td>{_cell(number(found.value))}</td><td>{_cell(interval(found))}</td>"
-            f"<td>{_cell(number(found.control))}</td><td>{_cell(found.count)}</td></tr>"
+            f"<tr><td>{_cell(column.heading)}</td><td>{_cell(number(figure.value))}</td><td>{_cell(interval(figure))}</td>"
+            f"<td>{_cell(number(figure.control))}</td><td>{_cell(figure.count)}</td></tr>"
             for column in self._board.columns
-            if column.shown and (found := self._entry.figure(column)).value is not None
+            if column.shown and (figure := self._entry.figure(column)).value is not None
         )
-        head = "".join(f"<th>{each}</th>" for each in ("figure", "value", "95 % interval", "controls", "n"))
-        notes = "".join(f"<p>{_cell(each)}</p>" for each in (*self.verdicts, *self.flags))
+        head = "".join(f"<th>{heading}</th>" for heading in ("figure", "value", "95 % interval", "controls", "n"))
+        notes = "".join(f"<p>{_cell(note)}</p>" for note in (*self.verdicts, *self.flags))
         return f"<table><tr>{head}</tr>{rows}</table>{notes}"
 
 
@@ -120,24 +120,37 @@ def audit(
     system_instruction: str | None = None,
     **metadata: Any,
 ) -> Audit:
-    """Measure what can be got out of a model, with the numbers that ``lm_eval`` gives on the command line.
+    """Measure how much training data can be extracted from a model. The figures equal ``lm_eval``'s.
 
-    ``model`` is a `transformers` model (causal, translating, masked, classifying, tagging, with a PEFT adapter or
-    without), a folder or hub name of a causal one, or any model of the harness. ``canaries`` are a manifest or what it
-    holds. ``metadata`` are other options of tasks and attacks, as ``--metadata`` takes them. ``name`` is what reports
-    call the model, unless given what it calls itself. Results and samples go to ``output`` if it is given. With
-    ``apply_chat_template`` canaries are turns of a chat, after ``system_instruction`` if there is one; a text is the
-    name of the template, for a tokenizer that has several.
+    Args:
+        model: A `transformers` model (causal, sequence-to-sequence, masked, classifier or tagger, with or without a
+            PEFT adapter), a folder or hub name of a causal model, or any model of the harness.
+        tokenizer: The tokenizer of a model in memory.
+        canaries: The path of a manifest, or canaries.
+        tasks: Names of tasks.
+        attack: Name of an attack; ``auto`` chooses one for the model.
+        seed: Random seed of the attacks.
+        batch_size: Batch size, as ``lm_eval --batch_size`` takes it.
+        device: Device for a model that is loaded by name; a model in memory stays on its device.
+        name: Name of the model in reports; by default its own name or path.
+        output: Folder for results and samples; by default a temporary folder.
+        apply_chat_template: Present canaries as turns of a chat; a string selects one of several templates.
+        system_instruction: System message before these turns.
+        metadata: Other options of tasks and attacks, as ``--metadata`` takes them.
 
-    Raises OptionError for tasks and options that there are not, a model that is none and a tokenizer that is not the
-    model's, and LeakageError as the tasks do.
+    Returns:
+        Figures, findings and reports.
+
+    Raises:
+        OptionError: Unknown task or option, unsupported model, or a tokenizer that does not belong to the model.
+        LeakageError: A task fails.
 
     Examples:
         >>> from leakage_tasks import audit, make_canaries
-        >>> found = audit(model, tokenizer, make_canaries("The pin is {digits:2}.", 2, controls=2))
-        >>> sorted(found.findings)
+        >>> result = audit(model, tokenizer, make_canaries("The pin is {digits:2}.", 2, controls=2))
+        >>> sorted(result.findings)
         ['canary_exposure', 'canary_extraction']
-        >>> len(found.to_frame())
+        >>> len(result.to_frame())
         8
     """
     from leakage_tasks.harness.plugin import install
@@ -147,21 +160,21 @@ def audit(
     known = our_tasks({}).all_tasks
     for task in tasks:
         if task not in known:
-            raise OptionError(f"audit: tasks: {task!r} is none of ours: use {', '.join(known)}{near(task, known)}")
+            raise OptionError(f"audit: tasks: {task!r} is unknown: use {', '.join(known)}{near(task, known)}")
     if not tasks:
         raise OptionError(f"audit: tasks is empty: give some of {', '.join(known)}")
     lm = _harness_model(model, tokenizer, batch_size, device)
-    kept = tempfile.TemporaryDirectory(prefix="leakage-audit-") if output is None else None
-    folder = Path(kept.name if kept else str(output))
+    temporary = tempfile.TemporaryDirectory(prefix="leakage-audit-") if output is None else None
+    folder = Path(temporary.name if temporary else str(output))
     with as_manifest(canaries, needed=not set(tasks).isdisjoint(CANARY_TASKS)) as manifest:
-        given = {"attack": attack, "seed": seed, **metadata} | ({"canaries": str(manifest)} if manifest else {})
+        options = {"attack": attack, "seed": seed, **metadata} | ({"canaries": str(manifest)} if manifest else {})
         chat = {"apply_chat_template": apply_chat_template, "system_instruction": system_instruction}
-        results, file = evaluate_into(folder, name or _name_of(model), lm, tasks, given, **chat)
-    return Audit(file, results, kept)
+        results, file = evaluate_into(folder, name or _name_of(model), lm, tasks, options, **chat)
+    return Audit(file, results, temporary)
 
 
 def _harness_model(model: Any, tokenizer: Any, batch_size: int | str, device: str | None) -> Any:
-    """A model as the harness knows it. Raises OptionError."""
+    """Return the model as a model of the harness. Raises OptionError."""
     from importlib import import_module
 
     from leakage_tasks.harness.api import LM
@@ -181,41 +194,41 @@ def _harness_model(model: Any, tokenizer: Any, batch_size: int | str, device: st
         if tokenizer is None:
             raise OptionError("audit: a model in memory comes without its tokenizer: pass tokenizer= too")
         _check_pair(model, tokenizer)
-    where = device if named else str(model.device)
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    place = next((each for end, each in _ADAPTERS.items() if end in type(base).__name__), None)
-    options = {"tokenizer": tokenizer, "batch_size": batch_size, "device": where}
-    if place is not None and not named:
-        return getattr(import_module(place[0]), place[1])(model, **options)
+    adapter = next((adapter for part, adapter in _ADAPTERS.items() if part in type(base).__name__), None)
+    options = {"tokenizer": tokenizer, "batch_size": batch_size, "device": device if named else str(model.device)}
+    if adapter is not None and not named:
+        module, name = adapter
+        return getattr(import_module(module), name)(model, **options)
     backend = "seq2seq" if getattr(getattr(base, "config", None), "is_encoder_decoder", False) else "default"
-    with _without_advice():
+    with _without_warnings():
         return HFLM(str(model) if named else model, backend=backend, **options)
 
 
 @contextmanager
-def _without_advice() -> Iterator[None]:
-    """Keep to itself what the harness says of models in memory: there is nothing that the user could do about it."""
-    spoken = logging.getLogger("lm_eval.models.huggingface")
-    level = spoken.level
-    spoken.setLevel(logging.ERROR)
+def _without_warnings() -> Iterator[None]:
+    """Silence the harness' warnings about models in memory, because the user cannot act on them."""
+    logger = logging.getLogger("lm_eval.models.huggingface")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        spoken.setLevel(level)
+        logger.setLevel(level)
 
 
 def _name_of(model: Any) -> str:
-    """What a model calls itself, or else its class is called."""
+    """Return the name or path in the model's config, or else the name of its class."""
     if isinstance(model, str | Path):
         return str(model)
     inner = getattr(model, "model", model)
     name = str(getattr(getattr(inner, "config", None), "_name_or_path", "") or type(inner).__name__)
-    # An adapter in memory does not know the folder that it came from.
+    # A PEFT adapter in memory does not store the folder that it was loaded from.
     return f"{name} + adapter" if getattr(model, "peft_config", None) else name
 
 
 def _check_pair(model: Any, tokenizer: Any) -> None:
-    """Raise OptionError for a tokenizer whose tokens the model has not."""
+    """Raise OptionError if the tokenizer has more tokens than the model has embeddings."""
     embeddings = model.get_input_embeddings()
     rows = getattr(embeddings, "num_embeddings", None)
     tokens = len(tokenizer) if hasattr(tokenizer, "__len__") else None

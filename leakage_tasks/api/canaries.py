@@ -1,4 +1,4 @@
-"""Canaries into data in memory, and back: data sets, frames, lists of texts and of chats."""
+"""Planting and verification of canaries for data in memory: data sets, frames, lists of texts or chats."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.signal_cleanup import temporary_folder
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries.canary import Canary
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def as_manifest(canaries: str | Path | Sequence[Canary], needed: bool = True) -> Iterator[Path | None]:
-    """Canaries as a manifest for the time of the block; None where there are none, and none are ``needed``."""
+    """Provide canaries as a manifest file inside the block.
+
+    Yields None if there are no canaries and ``needed`` is false; raises OptionError if ``needed`` is true.
+    """
     from leakage_tasks.canaries.manifest import write_manifest
 
     if isinstance(canaries, str | Path):
@@ -33,13 +36,24 @@ def as_manifest(canaries: str | Path | Sequence[Canary], needed: bool = True) ->
 
 
 def plant(data: Any, canaries: str | Path | Sequence[Canary], *, seed: int = 0, **columns: Any) -> Any:
-    """A copy of ``data`` with every planted canary in it, ``repetitions`` times, at places drawn by ``seed``.
+    """Return a copy of ``data`` with ``repetitions`` copies of every planted canary at random positions.
 
-    ``data`` is a ``datasets.Dataset`` or ``DatasetDict``, a pandas frame, a list of texts, or a list of chats (lists of
-    ``{"role": …, "content": …}``); what comes back is the same. Rows and places are those that ``leakage plant`` gives
-    for the data saved by ``datasets``. ``columns`` are ``text_column``, ``label_column``, ``source_column`` and
-    ``split``, and ``role``, ``turn`` and ``prompt``: which turn of a chat the canaries are, and after which prompt.
-    Raises PlantingError and OptionError.
+    Rows and positions are equal to the output of ``leakage plant`` for the data saved by ``datasets``.
+
+    Args:
+        data: A ``datasets.Dataset`` or ``DatasetDict``, a pandas frame, a list of texts, or a list of chats (lists of
+            ``{"role": …, "content": …}``).
+        canaries: The path of a manifest, or canaries.
+        seed: Random seed of the positions.
+        columns: ``text_column``, ``label_column``, ``source_column``, ``split``; for chats ``role``, ``turn`` and
+            ``prompt``, which select the turn that contains the canary and the prompt before it.
+
+    Returns:
+        Data of the same type as ``data``.
+
+    Raises:
+        PlantingError: The data or columns are unsuitable.
+        OptionError: ``data`` is of an unsupported type, or there are no canaries.
 
     Examples:
         >>> from leakage_tasks import make_canaries, plant
@@ -54,11 +68,13 @@ def plant(data: Any, canaries: str | Path | Sequence[Canary], *, seed: int = 0, 
     with _as_files(data, canaries) as (folder, manifest):
         plant_files(manifest, folder / "data", folder / "planted", seed=seed, **columns)
         planted = load_from_disk(str(folder / "planted"), keep_in_memory=True)
-        return _as(data, planted)
+        return _in_type_of(data, planted)
 
 
 def verify(data: Any, canaries: str | Path | Sequence[Canary], **columns: Any) -> VerifyReport:
-    """Whether each planted canary is in ``data`` as often as it is to be, and no control is; see :func:`plant`.
+    """Count the canaries in ``data``, and list each planted canary with a wrong number of copies and each control.
+
+    The list is the report's ``problems``. :func:`plant` explains the arguments.
 
     Examples:
         >>> from leakage_tasks import make_canaries, plant, verify
@@ -74,15 +90,15 @@ def verify(data: Any, canaries: str | Path | Sequence[Canary], **columns: Any) -
 
 @contextmanager
 def _as_files(data: Any, canaries: str | Path | Sequence[Canary]) -> Iterator[tuple[Path, Path]]:
-    """A folder whose ``data`` are these, and a manifest, for the time of the block."""
+    """Provide a folder that contains the data as ``data``, and a manifest, inside the block."""
     with temporary_folder() as folder, as_manifest(canaries) as manifest:
         assert manifest is not None
-        _saved(data, folder / "data")
+        _save(data, folder / "data")
         yield folder, manifest
 
 
-def _saved(data: Any, folder: Path) -> None:
-    """Save data as a data set. Raises OptionError for other data, PlantingError for columns of one name."""
+def _save(data: Any, folder: Path) -> None:
+    """Save data as a data set. Raises OptionError for an unsupported type, PlantingError for duplicate column names."""
     import datasets
     import pandas as pd
 
@@ -90,25 +106,25 @@ def _saved(data: Any, folder: Path) -> None:
     from leakage_tasks.data.saved import quiet
 
     if isinstance(data, datasets.Dataset | datasets.DatasetDict):
-        found = data
+        dataset = data
     elif isinstance(data, pd.DataFrame):
         names = list(map(str, data.columns))
         for name in names:
             check_once(Path("the data frame"), names, name)
-        found = datasets.Dataset.from_pandas(data, preserve_index=False)
-    elif isinstance(data, list) and data and all(isinstance(each, str) for each in data):
-        found = datasets.Dataset.from_dict({"text": data})
-    elif isinstance(data, list) and data and all(isinstance(each, list) for each in data):
-        found = datasets.Dataset.from_dict({"messages": data})
+        dataset = datasets.Dataset.from_pandas(data, preserve_index=False)
+    elif isinstance(data, list) and data and all(isinstance(item, str) for item in data):
+        dataset = datasets.Dataset.from_dict({"text": data})
+    elif isinstance(data, list) and data and all(isinstance(item, list) for item in data):
+        dataset = datasets.Dataset.from_dict({"messages": data})
     else:
         what = "an empty list" if data == [] else f"a {type(data).__name__}"
         raise OptionError(f"data is {what}: give a data set, a pandas frame, a list of texts or a list of chats")
     with quiet():
-        found.save_to_disk(str(folder))
+        dataset.save_to_disk(str(folder))
 
 
-def _as(data: Any, planted: Any) -> Any:
-    """What was planted in, as what it was given as."""
+def _in_type_of(data: Any, planted: Any) -> Any:
+    """Convert the planted data set to the type of ``data``."""
     import pandas as pd
 
     if isinstance(data, pd.DataFrame):

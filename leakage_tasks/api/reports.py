@@ -1,4 +1,4 @@
-"""What runs found, as frames and files."""
+"""Findings of runs as frames, and exposure computed from costs."""
 
 from __future__ import annotations
 
@@ -18,36 +18,39 @@ if TYPE_CHECKING:
 
     from leakage_tasks.attacks.finding import Finding
 
-_LEFT_OUT = ("guesses", "correct", "extra", "manifest", "settings")
-"""Fields of findings that are no single value."""
+_LEFT_OUT = ("guesses", "correct", "extra", "manifest", "settings_hash")
+"""Fields of findings that are not a single value."""
 
 
 def exposure(costs: ArrayLike, references: ArrayLike) -> FloatArray:
-    """The exposure in bits, ``[n]``, of secrets that cost ``costs`` among values that cost ``references`` (``[m]``).
+    """Return the exposure in bits, ``[n]``, of secrets with ``costs`` among other values with costs ``references``.
 
-    log2 |R| − log2 rank, where R is a secret and the references, and the rank counts the references that cost no more
-    (The Secret Sharer, Definition 3). With all other values of the space it is exact; with a random sample it is an
-    estimate of at most log2(m + 1) bits (section 4.3). Ties count against the secret. Raises OptionError for costs that
-    are no numbers and for no references.
+    Exposure is log2 |R| − log2 rank (The Secret Sharer, Definition 3). R contains the secret and the m references; the
+    rank is 1 plus the number of references with an equal or lower cost, so ties count against the secret. If the
+    references are all other values of the space, the exposure is exact. With a random sample it is an estimate of at
+    most log2(m + 1) bits (section 4.3). Raises OptionError for NaN costs or without references.
 
     Examples:
         >>> from leakage_tasks import exposure
         >>> exposure([1.0, 9.0], [2.0, 3.0, 4.0]).tolist()
         [2.0, 0.0]
     """
-    mine, others = np.atleast_1d(np.asarray(costs, float)), np.sort(np.asarray(references, float).ravel())
-    if not len(others) or mine.ndim != 1:
-        raise OptionError(f"exposure: costs of shape {list(mine.shape)} and {len(others)} references: give [n] and [m]")
-    if np.isnan(mine).any() or np.isnan(others).any():
+    secrets, others = np.atleast_1d(np.asarray(costs, float)), np.sort(np.asarray(references, float).ravel())
+    if not len(others) or secrets.ndim != 1:
+        raise OptionError(
+            f"exposure: costs of shape {list(secrets.shape)} and {len(others)} references: give [n] and [m]"
+        )
+    if np.isnan(secrets).any() or np.isnan(others).any():
         raise OptionError("exposure: some costs are NaN: give numbers")
-    ranks = 1 + np.searchsorted(others, mine, side="right")
+    ranks = 1 + np.searchsorted(others, secrets, side="right")
     return np.log2(len(others) + 1) - np.log2(ranks)
 
 
 def read_findings(*paths: str | Path) -> pd.DataFrame:
-    """Samples files, or folders of them, as a tidy frame: a row a canary and task, ``exposure`` in bits, ``extracted``.
+    """Read samples files, or folders of samples files, into a tidy frame with one row for each canary and task.
 
-    Secrets of kind ``natural`` are as they stand in the samples. Raises ResultsError.
+    Its columns include ``exposure`` in bits and ``extracted``. Natural secrets are masked only if they are masked in
+    the samples. Raises ResultsError.
 
     Examples:
         >>> from leakage_tasks import read_findings
@@ -58,29 +61,29 @@ def read_findings(*paths: str | Path) -> pd.DataFrame:
 
 
 def findings_by_task(*paths: str | Path) -> dict[str, list[Finding]]:
-    """The findings in samples files, or in folders of them. Raises ResultsError."""
-    from leakage_tasks.report.reading.sample_files import find_samples
-    from leakage_tasks.report.reading.samples import read_samples
+    """Read the findings in samples files, or in folders of samples files. Raises ResultsError."""
+    from leakage_tasks.report.load.sample_files import find_samples
+    from leakage_tasks.report.load.samples import read_samples
 
-    found: dict[str, list[Finding]] = {}
+    by_task: dict[str, list[Finding]] = {}
     for file in find_samples(paths).files:
         samples = read_samples(file)
-        found.setdefault(samples.task, []).extend(samples.findings())
-    return {task: findings for task, findings in found.items() if findings}
+        by_task.setdefault(samples.task, []).extend(samples.findings())
+    return {task: findings for task, findings in by_task.items() if findings}
 
 
 def findings_frame(findings: Mapping[str, Sequence[Finding]]) -> pd.DataFrame:
-    """Findings as a tidy frame: a row each, a column a field that is a single value."""
+    """Return findings as a tidy frame: one row per finding, one column per field with a single value."""
     import pandas as pd
 
     rows = [
         {
             "task": task,
-            **{name: value for name, value in asdict(each).items() if name not in _LEFT_OUT},
-            "exposure": each.exposure,
-            "extracted": None if each.correct is None else all(each.correct),
+            **{name: value for name, value in asdict(finding).items() if name not in _LEFT_OUT},
+            "exposure": finding.exposure,
+            "extracted": None if finding.correct is None else all(finding.correct),
         }
-        for task, found in findings.items()
-        for each in found
+        for task, task_findings in findings.items()
+        for finding in task_findings
     ]
     return pd.DataFrame(rows)

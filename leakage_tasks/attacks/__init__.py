@@ -1,4 +1,4 @@
-"""How secrets are got out: one file an attack; they know targets, never the harness."""
+"""Attacks that extract secrets: one file per attack. They use targets and do not depend on the harness."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ __all__ = ["ATTACKS", "Finding", "Guess", "finding_from_json", "run_attack"]
 
 
 def __getattr__(name: str) -> object:
-    """Import the attacks when they are asked for: what only reads findings does without torch."""
+    """Import the attacks on first use, so that code that only reads findings does not import torch."""
     if name not in ("ATTACKS", "run_attack"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from leakage_tasks.attacks import run

@@ -1,4 +1,4 @@
-"""What an attacker must have of a model for an attack to run, in words for reports."""
+"""Descriptions, for reports, of the access to a model that an attack requires."""
 
 from __future__ import annotations
 
@@ -28,27 +28,30 @@ _TAKES: Mapping[type, str] = {
 
 
 def reads_tags(target: Any) -> bool:
-    """Whether a target's costs are a tagger's, of label and tags: it mixes words, but has no matrix of embeddings."""
+    """Return True for a tagger, whose costs cover label and tags: it mixes words but has no embedding matrix."""
     return isinstance(target, protocols.RelaxesTokens) and not isinstance(target, protocols.DifferentiableInputs)
 
 
-def access_by_protocol(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
-    """What an attack takes that asks ``target`` by the first of its ``needs`` that this offers."""
+def access_by_protocol(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
+    """Describe the access of an attack that uses the first of its ``needs`` that ``target`` offers."""
     need = next(need for need in needs if isinstance(target, need))
     if need is protocols.ScoresSequences and isinstance(target, protocols.FillsMasks):
         return MASKS
     return getattr(target, "access", None) or _TAKES.get(need, "not declared")
 
 
-def access_to_labels(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
-    """What an attack takes that asks for labels; a shortlist needs gradients, a calibrated signal a reference."""
-    taken = GRADIENTS if settings.get("shortlist") else LABELS_AND_TAGS if reads_tags(target) else LABELS
-    return f"{taken}, {REFERENCE}" if settings.get("signal") == "calibrated" else taken
+def access_to_labels(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
+    """Describe the access of an attack on labels.
+
+    A shortlist also needs gradients, a calibrated signal also a reference classifier.
+    """
+    access = GRADIENTS if values.get("shortlist") else LABELS_AND_TAGS if reads_tags(target) else LABELS
+    return f"{access}, {REFERENCE}" if values.get("signal") == "calibrated" else access
 
 
-def access_to_candidates(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
-    """What an attack takes that a generator proposes candidates to, and a classifier labels them."""
-    of_weights = target.generator_name == "frankenstein"
-    taken = f"{WEIGHTS}, for candidates" if of_weights else LABELS
-    second = "" if of_weights or target.generator_name == "exhaustive" else f", {SECOND}"
-    return taken + second + (f", {REFERENCE}" if settings.get("signal") == "calibrated" else "")
+def access_to_candidates(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
+    """Describe the access of an attack whose candidates a generator proposes and a classifier labels."""
+    uses_weights = target.generator_name == "frankenstein"
+    access = f"{WEIGHTS}, for candidates" if uses_weights else LABELS
+    second = "" if uses_weights or target.generator_name == "exhaustive" else f", {SECOND}"
+    return access + second + (f", {REFERENCE}" if values.get("signal") == "calibrated" else "")

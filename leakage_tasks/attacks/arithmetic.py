@@ -1,4 +1,4 @@
-"""The version of what attacks compute: findings of one version stand beside those of the same version alone."""
+"""Version of the attacks' arithmetic: reports compare findings of equal versions only."""
 
 ARITHMETIC = 2
-"""Raise it with every change after which an attack, a target or a score gives other figures for the same model."""
+"""Increase it with every change that makes an attack, a target or a score return other numbers for a model."""

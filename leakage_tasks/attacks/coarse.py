@@ -1,8 +1,8 @@
-"""What is told of a natural secret: so little that nobody can tell by it a right guess from a wrong one of its band.
+"""Coarse results on natural secrets, which confirm no individual guess.
 
-Whoever has the model and the text before the secret can compute what the attack computes of any guess, and keep the
-guesses of which the same comes out. So all that depends on the secret goes through one and the same function of its
-rank, the band.
+A reader who has the model and the text before the secret can repeat the attack's computation for any guess and keep
+the guesses whose result equals the published result. Therefore every published value that depends on the secret is a
+function of its rank's band alone.
 """
 
 from __future__ import annotations
@@ -13,63 +13,65 @@ import math
 from leakage_tasks.attacks.finding import BANDED, EXTRAPOLATED, FIT, GUESSES, AttackResult, Finding
 
 BAND = 10.0
-"""Ranks 1 to 10 are one band, those up to 100 the next, and so on: 3.3 bits each. The guesses kept are the first."""
+"""Each band ends at a power of 10: ranks 1 to 10, ranks 11 to 100, and so on (3.3 bits each). The guesses that a
+finding keeps are the first band."""
 SLACK = math.sqrt(2)
-"""By this factor an estimated rank may be off, either way. Exact ones are told with it too: which they are would tell
-on which side of the budget they lie."""
+"""The factor, up or down, by which an estimated rank may be wrong. Exact ranks get this interval too: otherwise a
+reader sees which ranks are exact, and so which are within the budget."""
 NATURAL = "natural"
 
 
-def coarsened(found: Finding) -> Finding:
-    """A finding as it may be shown: of a natural secret the band alone, of any other all of it.
+def coarsened(finding: Finding) -> Finding:
+    """Return a finding as it may be published: for a natural secret only the band, for any other secret everything.
 
-    ``rank``, with its interval and exposure, is that of the band. Without one, ``place`` is 10 for 1 to 10 and
-    ``extra["ranked"]`` says whether so many guesses were made, as without them the place is not told. Where an estimate
-    may be further off than its band allows for, the exposure is a lower bound. Costs, guesses, right slots, and what
-    grows until a secret is met (model calls, seconds, nodes) are not told. Nor is the noise: it grows with its tokens.
+    ``rank``, its interval and the exposure are computed from the band. If the finding has no rank, ``place`` is 10 for
+    places 1 to 10, and ``extra["ranked"]`` is the number of ranked guesses: 10, or 0 if the attack made fewer guesses
+    (then there is no place). If an estimate may be further off than its band allows, the exposure is a lower bound.
+    Removed are costs, guesses, correct slots, all counts that grow until the secret is reached (model calls, seconds,
+    nodes), and the noise, which grows with the number of the secret's tokens.
     """
-    if found.kind != NATURAL or found.coarse:
-        return found
-    told = _ranked(found) if found.rank is not None else _placed(found)
-    bare = dataclasses.replace(found, guesses=(), proven=0, correct=None, log_perplexity=None, place=None, extra={})
-    bare = dataclasses.replace(bare, model_calls=None, seconds=None, noise_bits=None, coarse=True)
-    return dataclasses.replace(bare, **told)
+    if finding.kind != NATURAL or finding.coarse:
+        return finding
+    published = _ranked(finding) if finding.rank is not None else _placed(finding)
+    public = dataclasses.replace(finding, guesses=(), proven=0, correct=None, log_perplexity=None, place=None, extra={})
+    public = dataclasses.replace(public, model_calls=None, seconds=None, noise_bits=None, coarse=True)
+    return dataclasses.replace(public, **published)
 
 
-def _ranked(found: Finding) -> AttackResult:
-    """The band of a rank; of an extrapolated one with its fit."""
-    size = 2.0**found.log2_size
-    if not _sure(found):
-        most = min(size, _band(found.rank_high or found.rank or size)[1])
+def _ranked(finding: Finding) -> AttackResult:
+    """Return the band of a rank as fields of a finding; for an extrapolated rank also its fit."""
+    size = 2.0**finding.log2_size
+    if not _sure(finding):
+        most = min(size, _band(finding.rank_high or finding.rank or size)[1])
         return {"rank": most, "rank_low": 1.0, "rank_high": most, "method": "lower_bound"}
-    first, last = _band(found.rank or size)
+    first, last = _band(finding.rank or size)
     last = min(size, last)
     rank = mean_rank(first, last)
-    told: AttackResult = {"rank": rank, "rank_low": max(1.0, first / SLACK), "rank_high": min(size, last * SLACK)}
-    if found.method != EXTRAPOLATED:
-        return {**told, "method": BANDED}
-    fit = {name: found.extra[name] for name in FIT} | {EXTRAPOLATED: found.log2_size - math.log2(rank)}
-    return {**told, "extra": fit | {name: _rounded(fit[name]) for name in ("ks", "p_value")}}
+    banded: AttackResult = {"rank": rank, "rank_low": max(1.0, first / SLACK), "rank_high": min(size, last * SLACK)}
+    if finding.method != EXTRAPOLATED:
+        return {**banded, "method": BANDED}
+    fit = {name: finding.extra[name] for name in FIT} | {EXTRAPOLATED: finding.log2_size - math.log2(rank)}
+    return {**banded, "extra": fit | {name: _rounded(fit[name]) for name in ("ks", "p_value")}}
 
 
-def _sure(found: Finding) -> bool:
-    """Whether the rank's interval leaves its band by no more than is allowed for, which a fit's is not asked."""
-    if found.method in (EXTRAPOLATED, "lower_bound") or found.rank is None:
-        return found.method == EXTRAPOLATED
-    low, high = found.rank_low or found.rank, found.rank_high or found.rank
-    return found.rank <= low * SLACK and high <= found.rank * SLACK
+def _sure(finding: Finding) -> bool:
+    """Return whether the rank's interval is within a factor of :data:`SLACK`. Extrapolated ranks are not checked."""
+    if finding.method in (EXTRAPOLATED, "lower_bound") or finding.rank is None:
+        return finding.method == EXTRAPOLATED
+    low, high = finding.rank_low or finding.rank, finding.rank_high or finding.rank
+    return finding.rank <= low * SLACK and high <= finding.rank * SLACK
 
 
 def _band(rank: float) -> tuple[float, float]:
-    """The ends of a rank's band; a rank of 10, give or take rounding, is in the first."""
-    place = max(1, math.ceil(math.log(rank, BAND) - 1e-9))
-    return BAND ** (place - 1), BAND**place
+    """Return the ends of a rank's band; a rank of 10, up to rounding, is in the first band."""
+    band = max(1, math.ceil(math.log(rank, BAND) - 1e-9))
+    return BAND ** (band - 1), BAND**band
 
 
 def mean_rank(first: float, last: float) -> float:
     """Return the geometric mean of the ranks of a band.
 
-    With it in the place of the rank, secrets that no model saw have the mean exposure that they have with exact ranks:
+    If it replaces the exact rank, the mean exposure of secrets that the model never saw does not change: it stays
     log2|R| − log2(|R|!) / |R| bits.
     """
     lowest = 1.0 if first <= 1 else first + 1
@@ -80,25 +82,25 @@ def mean_rank(first: float, last: float) -> float:
 def band_chances(log2_size: float) -> list[tuple[float, float]]:
     """Return for each band of a space the share of its ranks, and its exposure in bits."""
     size, first = 2.0**log2_size, 1.0
-    found: list[tuple[float, float]] = []
-    while first < size or not found:
+    bands: list[tuple[float, float]] = []
+    while first < size or not bands:
         last = min(size, first * BAND)
         lowest = 0.0 if first <= 1 else first
-        found.append(((last - lowest) / size, log2_size - math.log2(mean_rank(first, last))))
+        bands.append(((last - lowest) / size, log2_size - math.log2(mean_rank(first, last))))
         first *= BAND
-    return found
+    return bands
 
 
-def _placed(found: Finding) -> AttackResult:
-    """Whether the secret is among the ten first guesses, where as many were made."""
-    if found.correct is None:
+def _placed(finding: Finding) -> AttackResult:
+    """Return whether the secret is among the first ten guesses, as fields of a finding, if at least ten were made."""
+    if finding.correct is None:
         return {}
-    offered = max(len(found.guesses), found.extra.get("ranked", 0))
-    if offered < min(GUESSES, 2.0**found.log2_size):
+    offered = max(len(finding.guesses), finding.extra.get("ranked", 0))
+    if offered < min(GUESSES, 2.0**finding.log2_size):
         return {"extra": {"ranked": 0}}
-    return {"place": GUESSES if (found.place or math.inf) <= GUESSES else None, "extra": {"ranked": GUESSES}}
+    return {"place": GUESSES if (finding.place or math.inf) <= GUESSES else None, "extra": {"ranked": GUESSES}}
 
 
 def _rounded(value: float) -> float:
-    """As many digits as of a figure of the model and the text before the secret are told."""
+    """Round to two significant digits: a statistic of the model and the text before the secret."""
     return float(f"{value:.1e}")

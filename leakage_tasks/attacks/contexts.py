@@ -1,4 +1,4 @@
-"""Whether the model knows the planted canaries better in another context than in the one they are scored in."""
+"""Check for a context in which planted canaries have a clearly higher exposure than in the one of the run."""
 
 from __future__ import annotations
 
@@ -20,21 +20,22 @@ from leakage_tasks.targets.causal.target import CausalInContext, CausalTarget, c
 
 CONTEXTS = (Context("bos"), Context("none"), Context(before="\n"))
 MOST = 16
-"""Canaries, and controls, that are looked at."""
+"""The most canaries, and the most controls, in the comparison."""
 FILLINGS = 3
-"""Random fillings of each."""
+"""Random fillings of each template."""
 LEVEL = 0.01
-"""How often one of the contexts may seem clearer to a model that knows no canary."""
+"""The chance of a false warning, over all contexts together, on a model that knows no canary."""
 CLEARLY = 1.0
-"""Bits by which the mean must grow besides."""
+"""Bits by which the mean exposure must grow as well."""
 
 
 @dataclass(frozen=True)
 class Clearer:
-    """A context in which planted secrets are exposed by more; pairs are of the usual one and of this one.
+    """A context in which planted secrets have a higher exposure; each pair is (usual context, this context).
 
-    ``planted`` and ``controls``: mean rough exposures in bits; ``auc``: how well they tell one from the other.
-    ``counts`` are the numbers of both. The line goes without the figures where ``private``: some are natural secrets.
+    ``planted`` and ``controls`` are mean rough exposures in bits, ``auc`` is the area under the ROC curve of planted
+    canaries against controls, and ``counts`` is (number planted, number of controls). If ``private``, some secrets are
+    natural, and the warning has no numbers.
     """
 
     context: Context
@@ -47,74 +48,80 @@ class Clearer:
 
     @property
     def gain(self) -> float:
-        """Bits that the planted ones gain more than the controls."""
+        """Gain of the planted canaries minus gain of the controls, in bits."""
         return self.planted[1] - self.planted[0] - (self.controls[1] - self.controls[0])
 
     def __str__(self) -> str:
-        """The figures in one line."""
+        """Return the warning as one line."""
         figures = "clearly" if self.private else self._figures()
         shown = self.context if self.context.chat else f"context={self.context}"
         return (
-            f"{shown} exposes the planted canaries by more than context=auto, which this run has: {figures}: pass "
-            f"{self.context.option} to attack them there"
+            f"{shown} exposes the planted canaries more than context=auto, the context of this run: {figures}: pass "
+            f"{self.context.option} to attack them in that context"
         )
 
     def _figures(self) -> str:
         return (
-            f"by some {self.planted[1]:.1f} bits instead of {self.planted[0]:.1f} (controls: {self.controls[1]:.1f} "
+            f"about {self.planted[1]:.1f} bits instead of {self.planted[0]:.1f} (controls: {self.controls[1]:.1f} "
             f"and {self.controls[0]:.1f}; AUC {self.auc[1]:.2f} instead of {self.auc[0]:.2f}; p = {self.p_value:.1g}, "
             f"{self.counts[0]} planted and {self.counts[1]} controls)"
         )
 
 
 def warn_of_clearer(target: Any, canaries: Sequence[Canary], more: Sequence[Context] = ()) -> None:
-    """Say once which context exposes the canaries of a causal model by clearly more than the usual one, if any does.
+    """Warn once if some context exposes the canaries of a causal model clearly more than the usual one.
 
-    ``more`` are looked at beside the three that are always.
+    ``more`` contexts are checked in addition to the three in :data:`CONTEXTS`.
     """
     if not isinstance(target, CausalTarget):
         return
-    if (found := clearer_context(target, canaries, (*more, *CONTEXTS))) is not None:
-        warn_once(f"leakage: {found}")
+    if (clearer := clearer_context(target, canaries, (*more, *CONTEXTS))) is not None:
+        warn_once(f"leakage: {clearer}")
 
 
 def clearer_context(
     target: CausalTarget, canaries: Sequence[Canary], contexts: Sequence[Context] = CONTEXTS
 ) -> Clearer | None:
-    """The one of ``contexts`` in which planted canaries gain most over the usual one, if that is more than chance.
+    """Return the context in which planted canaries gain most over the usual one, None if no gain is significant.
 
-    A secret's exposure is guessed from how much less it costs than three random fillings of its own template. What that
-    changes by, from the usual context to another, has one distribution for planted canaries and controls if the model
-    knows neither; the Mann-Whitney test holds them against each other, its level shared by the contexts. The 16
-    canaries of most repetitions and 16 controls are looked at.
+    The rough exposure of a secret compares its cost with the costs of three random fillings of its own template. If the
+    model knows no canary, the change of this exposure from the usual context to another has one distribution for
+    planted canaries and controls. A Mann-Whitney test compares the two groups; its level is divided by the number of
+    contexts. The groups are the 16 canaries with the most repetitions and 16 controls.
     """
-    planted = sorted((each for each in canaries if each.planted), key=lambda each: -each.repetitions)[:MOST]
-    controls = [each for each in canaries if not each.planted][:MOST]
+    planted = sorted((canary for canary in canaries if canary.planted), key=lambda canary: -canary.repetitions)[:MOST]
+    controls = [canary for canary in canaries if not canary.planted][:MOST]
     level = LEVEL / len(contexts)
     if not contexts or 1 / math.comb(len(planted) + len(controls), len(planted)) > level:
         return None
-    looked_at = [*planted, *controls]
-    usual = _in(target, Context(), looked_at)
+    compared = [*planted, *controls]
+    usual = _exposures_in(target, Context(), compared)
     if usual is None:
         return None
-    found = [_compared(usual, _in(target, each, looked_at), len(planted), each) for each in contexts]
-    clearer = [each for each in found if each is not None and each.p_value <= level and each.gain >= CLEARLY]
-    best = max(clearer, key=lambda each: each.gain, default=None)
-    private = any(each.kind == NATURAL for each in looked_at)
+    comparisons = [
+        _compared(usual, _exposures_in(target, context, compared), len(planted), context) for context in contexts
+    ]
+    clearer = [
+        context
+        for context in comparisons
+        if context is not None and context.p_value <= level and context.gain >= CLEARLY
+    ]
+    best = max(clearer, key=lambda context: context.gain, default=None)
+    private = any(canary.kind == NATURAL for canary in compared)
     return None if best is None else replace(best, private=private)
 
 
-def _in(target: CausalTarget, context: Context, canaries: Sequence[Canary]) -> FloatArray | None:
-    """Figures in a context; None where the model or the canaries do not allow it."""
+def _exposures_in(target: CausalTarget, context: Context, canaries: Sequence[Canary]) -> FloatArray | None:
+    """Return the exposures in a context; None if the model or the canaries do not allow the context."""
     try:
-        alike = not context.is_auto and reads_alike(target, context)
-        return None if alike else _exposures(target, context, canaries)
+        reads_as_usual = not context.is_auto and reads_alike(target, context)
+        return None if reads_as_usual else _exposures(target, context, canaries)
     except TargetError:
         return None
 
 
 def _exposures(target: CausalTarget, context: Context, canaries: Sequence[Canary]) -> FloatArray:
-    """Roughly the exposure of each secret in bits, ``[n]``: by a normal distribution of what random fillings cost."""
+    """Return the rough exposure of each secret in bits, ``[n]``, by a normal distribution of random fillings' costs."""
     views = [CausalInContext(target, context, canary.attack_space) for canary in canaries]
     texts = []
     for canary in canaries:
@@ -123,7 +130,7 @@ def _exposures(target: CausalTarget, context: Context, canaries: Sequence[Canary
         texts.append([space.fill(filling) for filling in fillings])
     costs = costs_together(views, texts)
     others = costs[:, 1:]
-    # Three fillings say little of one canary's spread; those of all canaries together do.
+    # Three fillings are too few to estimate one canary's spread: pool it over all canaries.
     spread = np.sqrt(others.var(axis=1, ddof=1).mean())
     bits = -stats.norm.logsf((others.mean(axis=1) - costs[:, 0]) / spread) / math.log(2)
     return np.minimum(bits, [math.log2(canary.attack_space.size) for canary in canaries])
@@ -144,6 +151,6 @@ def _compared(usual: FloatArray, other: FloatArray | None, planted: int, context
     )
 
 
-def _auc(figures: FloatArray, planted: int) -> float:
-    others = len(figures) - planted
-    return float(stats.mannwhitneyu(figures[:planted], figures[planted:]).statistic) / (planted * others)
+def _auc(values: FloatArray, planted: int) -> float:
+    others = len(values) - planted
+    return float(stats.mannwhitneyu(values[:planted], values[planted:]).statistic) / (planted * others)

@@ -1,4 +1,4 @@
-"""What an attack found out about one canary: a plain record everything downstream is computed from."""
+"""Result of an attack on one canary: a plain record, from which all metrics are computed."""
 
 from __future__ import annotations
 
@@ -9,29 +9,34 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict, get_args
 
+from leakage_tasks.core.former_names import accept_former_names, current_attack
 from leakage_tasks.core.inputs import parse_json
 
 GUESSES = 10
 """The most guesses a finding keeps."""
 Extra = dict[str, Any]
-"""What one attack tells and no other: numbers, words and lists of them, by name."""
+"""Results that only one attack has: numbers, strings and lists of them, by name."""
 Method = Literal["exact", "estimated", "sampled", "extrapolated", "lower_bound", "banded"]
 BANDED: Literal["banded"] = "banded"
-"""The method of ranks of which only the band is told that they are in."""
-Reading = Literal["", "context", "absent"]
-"""How a planted canary was read in training where a look at its data says so: not in the loss but before what is in it,
-or not at all; empty where it is in the loss or nobody looked."""
+"""The method of ranks of which only the band is published."""
+TrainingExposure = Literal["", "context", "absent"]
+"""How the model read a planted canary in training, if a check of the training data found it out: ``context`` if the
+canary was not in the loss but preceded text that was, ``absent`` if it was never read. Empty if the canary was in the
+loss or the data was not checked."""
 CONTEXT = 0
-"""The tier of canaries that were read in the context only; that of others is their number of copies."""
+"""The tier of canaries that were read as context only; other canaries' tier is their number of copies."""
 EXTRAPOLATED: Literal["extrapolated"] = "extrapolated"
 """The method of exposures that are read off a fitted distribution, and their name in ``Finding.extra``."""
+JSON_NAMES = {"settings_hash": "settings"}
+"""Fields of findings that have another name in JSON."""
 FIT = (EXTRAPOLATED, "ks", "p_value", "draws", "rejected")
-"""What ``Finding.extra`` then says: bits, statistic, p and number of fillings of the fit; whether it is rejected."""
+"""Keys of ``Finding.extra`` for an extrapolated exposure: exposure in bits, Kolmogorov-Smirnov statistic, p-value,
+number of fitted fillings, and whether the fit is rejected."""
 
 
 @dataclass(frozen=True)
 class Guess:
-    """A filling the attack offers, with its score in bits (the lower, the likelier)."""
+    """A filling that the attack proposes, with its score in bits (lower is likelier)."""
 
     filling: tuple[str, ...]
     text: str
@@ -39,7 +44,7 @@ class Guess:
 
 
 class AttackResult(TypedDict, total=False):
-    """What an attack found out about one canary: those fields of its :class:`Finding` that it tells."""
+    """Result of an attack on one canary: the fields of its :class:`Finding` that the attack sets."""
 
     guesses: tuple[Guess, ...]
     proven: int
@@ -54,25 +59,27 @@ class AttackResult(TypedDict, total=False):
     extra: Extra
 
 
+@accept_former_names(settings="settings_hash")
 @dataclass(frozen=True)
 class Finding:
     """One attack on one canary.
 
-    ``rank`` counts from 1 and comes by ``method``, with a 95 % interval ``rank_low``..``rank_high`` unless
-    exact; for ``lower_bound`` the rank is the interval's upper end, so that exposure is a lower bound. An
-    ``extrapolated`` exposure is ``extra["extrapolated"]``, which may exceed log2|R|; the rank is |R|·2^−exposure, or 1.
-    A ``banded`` rank is the geometric mean of its band's, whose ends are the interval. ``log2_size`` is log2|R|.
-    ``correct`` marks the right slots of the best guess. ``proven`` is how many of the leading guesses are certain to be
-    the best of R. ``log_perplexity`` is what the canary's text costs in bits, of a masked language model its
-    pseudo-log-perplexity. ``model_calls`` counts sequences scored. ``access`` says
-    what of the model the attack takes, ``supporting`` how many copies of supporting canaries were planted with it,
-    ``family`` what the canary was made to resemble, ``near`` how many near copies it has beside the exact ones.
-    ``noise_bits`` is the rounding noise of ``log_perplexity`` as a standard deviation, None in float32. Where it is not
-    None, intervals of ranks include it, and an exact rank that rounding may move has an interval too.
-    ``coarse`` ones are as :func:`attacks.coarse.coarsened` leaves them; what they do not tell is None.
+    ``rank`` counts from 1. ``method`` is how it was computed. Unless it is exact, it has a 95 % interval
+    ``rank_low``..``rank_high``. For ``lower_bound`` the rank is the interval's upper end, so that the exposure is a
+    lower bound. An ``extrapolated`` exposure is ``extra["extrapolated"]``, which may exceed log2|R|; its rank is
+    |R|·2^−exposure, or 1. A ``banded`` rank is the geometric mean of the ranks of its band; the interval is the band.
 
-    A search has ``extra["nodes"]``: nodes of the tree of partial fillings whose children it priced, one priced twice
-    counted twice. Where whole texts are scored each is a path of its own, and the nodes are the texts.
+    ``log2_size`` is log2|R|. ``correct`` marks the right slots of the best guess. ``proven`` is the number of leading
+    guesses that are certain to be the best of R. ``log_perplexity`` is the cost of the canary's text in bits (the
+    pseudo-log-perplexity of a masked language model). ``model_calls`` counts the sequences scored. ``access`` describes
+    the access to the model. ``supporting`` is the number of copies of supporting canaries that were planted with this
+    one, ``near`` the number of its near copies, and ``family`` the kind of data that it was made to resemble.
+    ``noise_bits`` is the standard deviation of the rounding noise of ``log_perplexity``, None in float32. If it is not
+    None, the ranks' intervals include it, and an exact rank that rounding may change has an interval too.
+    A ``coarse`` finding is the result of :func:`attacks.coarse.coarsened`; its removed fields are None.
+
+    A search sets ``extra["nodes"]``: the number of nodes of the tree of partial fillings whose children it scored; a
+    node scored twice counts twice. For attacks that score whole texts it is the number of texts.
     """
 
     canary: str
@@ -93,11 +100,11 @@ class Finding:
     model_calls: int | None = 0
     seconds: float | None = 0.0
     manifest: str = ""
-    settings: str = ""
+    settings_hash: str = ""
     access: str = ""
     supporting: int = 0
     coarse: bool = False
-    reading: Reading = ""
+    reading: TrainingExposure = ""
     family: str = ""
     near: int = 0
     noise_bits: float | None = None
@@ -105,14 +112,14 @@ class Finding:
 
     @property
     def tier(self) -> int | None:
-        """Which planted ones it is compared with: all copies, near ones too, or :data:`CONTEXT`; None if never read."""
+        """Its group: number of copies, near copies included, or :data:`CONTEXT`; None if the model never read it."""
         return {"": self.repetitions + self.near, "context": CONTEXT}.get(self.reading)
 
     @property
     def exposure(self) -> float | None:
-        """log2|R| − log2 rank, in bits (The Secret Sharer, Definition 3); None without a rank.
+        """Exposure log2|R| − log2 rank in bits (The Secret Sharer, Definition 3); None without a rank.
 
-        Where extrapolated, what the fitted distribution gives, without an upper bound (section 4.3).
+        An extrapolated exposure is read from the fitted distribution and has no upper bound (section 4.3).
         """
         if self.method == EXTRAPOLATED:
             return float(self.extra[EXTRAPOLATED])
@@ -120,25 +127,34 @@ class Finding:
 
     @property
     def exposure_ends(self) -> tuple[float, float] | None:
-        """The least and the most that the exposure may be, in bits, where only the rank's band is told."""
+        """Smallest and largest possible exposure in bits, if only the rank's band is known; else None."""
         if not self.coarse or self.rank_low is None or self.rank_high is None:
             return None
         return self.log2_size - math.log2(self.rank_high), self.log2_size - math.log2(self.rank_low)
 
     def to_json(self) -> str:
-        """The finding as strict JSON, one line, with its exposure for those who read it."""
-        data = {**dataclasses.asdict(self), "exposure": self.exposure}
+        """Return the finding as one line of strict JSON, with its exposure for human readers."""
+        data = {**json_fields(self), "exposure": self.exposure}
         for name in ("reading", "family", "near", "noise_bits"):
             if not data[name]:
                 del data[name]
         return json.dumps(data, allow_nan=False, ensure_ascii=False)
 
 
+def json_fields(record: Any) -> dict[str, Any]:
+    """Return the fields of a finding by their names in JSON, which do not change when a field is renamed."""
+    return {JSON_NAMES.get(name, name): value for name, value in dataclasses.asdict(record).items()}
+
+
 def finding_from_json(text: str) -> Finding:
-    """Inverse of :meth:`Finding.to_json`. Raises ValueError, KeyError or TypeError for what is no finding."""
+    """Read a finding from the text of :meth:`Finding.to_json`.
+
+    Raises ValueError, KeyError or TypeError if the text is not a finding.
+    """
     data = parse_json(text)
     data.pop("exposure")
     _check(data)
+    data["attack"] = current_attack(data["attack"])
     data["guesses"] = tuple(Guess(tuple(guess["filling"]), guess["text"], guess["score"]) for guess in data["guesses"])
     if data["correct"] is not None:
         data["correct"] = tuple(data["correct"])
@@ -146,36 +162,36 @@ def finding_from_json(text: str) -> Finding:
 
 
 _METHODS = (None, *get_args(Method))
-_READINGS = get_args(Reading)
+_TRAINING_EXPOSURES = get_args(TrainingExposure)
 _NEVER_NONE = frozenset(("log2_size", "repetitions", "score", "proven", "supporting", "near", *FIT))
 _LEAST = {"log2_size": 0, "repetitions": 0, "model_calls": 0, "rank": 1, "rank_low": 1, "rank_high": 1, "place": 1}
 _LEAST_OF_FIT = dict.fromkeys(FIT[:-1], 0)
 _NUMBERS = {**_LEAST, "log_perplexity": -math.inf, "seconds": -math.inf}
 LARGEST = 1e150
-"""More than any number of a finding is; sums of squares of such numbers are still numbers."""
+"""An upper bound of every number in a finding; sums of squares of such numbers do not overflow."""
 
 
 def _check(data: dict[str, Any]) -> None:
-    """Raise ValueError for a field of another type, or a number that cannot be."""
+    """Raise ValueError for a field of the wrong type or a number out of range."""
     for name in ("canary", "attack", "kind", "manifest", "settings", "family"):
         if not isinstance(data.get(name, "") if name == "family" else data[name], str):
-            raise ValueError(f"{name} is no text")
+            raise ValueError(f"{name} is not a string")
     _check_truth("coarse is", data.get("coarse", False))
-    if data.get("reading", "") not in _READINGS:
-        raise ValueError("reading is none that is known")
+    if data.get("reading", "") not in _TRAINING_EXPOSURES:
+        raise ValueError("reading has an unknown value")
     if data["method"] not in _METHODS:
-        raise ValueError("method is none that is known")
+        raise ValueError("method has an unknown value")
     _check_truth("planted is", data["planted"])
     for mark in data["correct"] or ():
-        _check_truth("correct holds what is", mark)
+        _check_truth("correct has an item that is", mark)
     if not isinstance(data.get("extra", {}), dict):
-        raise ValueError("extra is no object")
+        raise ValueError("extra is not an object")
     for name, least in _NUMBERS.items():
         value = data[name]
-        # Of the many findings of a large run nearly every number is such a one.
+        # Fast path: a large run has many findings, and nearly all of their numbers pass this test.
         if type(value) is not float or not least <= value <= LARGEST or value < -LARGEST:
             _check_number(name, value, least)
-    # Findings of earlier versions lack some.
+    # Findings of earlier versions lack some of these.
     for name in ("proven", "supporting", "near"):
         _check_number(name, data.get(name, 0), -math.inf)
     _check_number("noise_bits", data.get("noise_bits"), 0)
@@ -187,22 +203,22 @@ def _check(data: dict[str, Any]) -> None:
             _check_number(name, data["extra"][name], least)
 
 
-def _check_truth(what: str, value: Any) -> None:
+def _check_truth(subject: str, value: Any) -> None:
     if not isinstance(value, bool):
-        raise ValueError(f"{what} neither true nor false")
+        raise ValueError(f"{subject} neither true nor false")
 
 
 def _check_number(name: str, value: Any, least: float) -> None:
     if value is None and name not in _NEVER_NONE:
         return
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
-        raise ValueError(f"{name} is no number")
+        raise ValueError(f"{name} is not a number")
     if value < least:
         raise ValueError(f"{name} is below {least}")
 
 
 def grade_guesses(guesses: Sequence[Guess], secret: tuple[str, ...]) -> AttackResult:
-    """The fields of a finding that compare its guesses with the secret."""
+    """Return the fields of a finding that compare its guesses with the secret."""
     if not guesses:
         return {"guesses": (), "correct": (False,) * len(secret)}
     best = guesses[0].filling
@@ -212,5 +228,5 @@ def grade_guesses(guesses: Sequence[Guess], secret: tuple[str, ...]) -> AttackRe
 
 
 def best_guesses(guesses: Iterable[Guess]) -> list[Guess]:
-    """The ten of the lowest scores; equal ones by their fillings."""
+    """Return the ten guesses with the lowest scores; ties are ordered by filling."""
     return sorted(guesses, key=lambda guess: (guess.score, guess.filling))[:GUESSES]

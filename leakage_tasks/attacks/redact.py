@@ -1,4 +1,4 @@
-"""Errors about canaries whose secrets are somebody's."""
+"""Redaction of error messages about natural canaries, whose secrets belong to real people."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from leakage_tasks.core.errors import CUT, LONGEST, LeakageError, ReadingError, 
 
 
 class _Guard:
-    """A block whose errors leave it as :meth:`safe` says, without a way back to what they stand for.
+    """A context manager that replaces each error in its block by :meth:`safe` of it, without a link to the original.
 
-    Not a generator's: the frames of ``contextlib`` hold the error, which tools that print local variables would show.
+    It is no generator with ``contextlib``: the frames of ``contextlib`` hold the original error, and tools that print
+    local variables would show it.
     """
 
     def safe(self, error: Exception) -> LeakageError | None:
-        """What is raised instead of ``error``; None to let it pass."""
+        """Return the error to raise instead of ``error``; None to let ``error`` pass."""
         raise NotImplementedError
 
     def __enter__(self) -> None:
@@ -33,13 +34,16 @@ class _Guard:
 
 
 class about(_Guard):
-    """Name the canary where the target cannot serve it; no error of any kind shows what a natural one holds."""
+    """Context manager that names the canary in a target's errors.
+
+    No error of any kind shows the secret of a natural canary.
+    """
 
     def __init__(self, canary: Canary) -> None:
         self.canary = canary
 
     def safe(self, error: Exception) -> LeakageError | None:
-        """The error by the canary's name, without its words."""
+        """Return the error with the canary's id and without its secret."""
         if isinstance(error, ReadingError):
             return type(error)(error.brief) if self.canary.kind == NATURAL else None
         if isinstance(error, TargetError):
@@ -48,20 +52,20 @@ class about(_Guard):
 
 
 class hiding(_Guard):
-    """No error of any kind shows what a natural one of ``canaries`` holds, whichever of them it is about."""
+    """Context manager: no error of any kind shows the secret of any natural canary in ``canaries``."""
 
     def __init__(self, canaries: Sequence[Canary]) -> None:
         self.canaries = canaries
 
     def safe(self, error: Exception) -> LeakageError | None:
-        """The error without the words of any natural canary."""
+        """Return the error without the secrets and texts of all natural canaries."""
         natural = [canary for canary in self.canaries if canary.kind == NATURAL]
         if not natural:
             return None
         if not isinstance(error, LeakageError):
             return LeakageError(
-                f"an attack on {len(self.canaries)} canaries, some of them natural: {type(error).__name__}, of which "
-                "no more is shown: attack canaries of another kind to see it"
+                f"an attack on {len(self.canaries)} canaries, some of them natural: {type(error).__name__}; its "
+                "message is hidden: attack canaries of another kind to see it"
             )
         message = error.brief if isinstance(error, ReadingError) else str(error)
         for canary in natural:
@@ -70,7 +74,7 @@ class hiding(_Guard):
 
 
 def without_secret(message: str, canary: Canary) -> str:
-    """A message about a natural canary without what it could show of its secret and the text around it."""
+    """Remove a natural canary's secret and the text around it from a message."""
     if canary.kind != NATURAL:
         return message
     first, *_, last = canary.space.pieces
@@ -82,7 +86,7 @@ def without_secret(message: str, canary: Canary) -> str:
     for text in sorted((text for text in texts if len(text.strip()) > 3), key=len, reverse=True):
         message = message.replace(text, MASK)
     if was_cut:
-        # Texts of which the cut has left a part are not found as a whole.
+        # The cut may have left part of a text, which the search for whole texts does not find.
         message = _without_edges(message, max(map(len, texts)))
     quoted = {form for value in values for form in (repr(value), f"'{value}'", f'"{value}"')}
     for text in sorted(quoted, key=len, reverse=True):
@@ -91,7 +95,7 @@ def without_secret(message: str, canary: Canary) -> str:
 
 
 def _without_edges(message: str, width: int) -> str:
-    """A message without ``width`` characters on both sides of every place where it may have been cut."""
+    """Remove ``width`` characters on both sides of each point at which the message may have been cut."""
     first, *rest = message.split(CUT)
     parts = [first]
     for part in rest:
@@ -101,12 +105,15 @@ def _without_edges(message: str, width: int) -> str:
 
 
 def without_its_words(error: Exception, canary: Canary) -> LeakageError:
-    """An error in an attack on a natural canary, whose message and traceback may hold anything that was read."""
+    """Return a safe error for an attack on a natural canary.
+
+    The original message and traceback may contain anything that the attack read.
+    """
     if isinstance(error, ReadingError):
         return type(error)(error.brief)
     if isinstance(error, LeakageError):
         return type(error)(without_secret(str(error), canary))
     return LeakageError(
-        f"canary {canary.id!r}: {type(error).__name__}, of which no more is shown, as the canary is natural: attack "
-        "one of another kind to see it"
+        f"canary {canary.id!r}: {type(error).__name__}; its message is hidden because the canary is natural: "
+        "attack a canary of another kind to see it"
     )

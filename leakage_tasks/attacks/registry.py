@@ -1,4 +1,4 @@
-"""Attacks by name: what each is for, needs of a target and can be told."""
+"""Registry of attacks: the goal of each, the target protocols it needs, and its options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any, Literal, Never, TypeVar, get_args
 from leakage_tasks.attacks.access import access_by_protocol
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.canaries.canary import Canary
+from leakage_tasks.core import former_names
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.former_names import accept_former_names
 from leakage_tasks.core.option import Option, by_name, near, resolved
 from leakage_tasks.core.registry import WORD, PluginError, Registry, check_callable
 from leakage_tasks.targets.noise import NO_NOISE, Noise
@@ -19,35 +21,38 @@ Goal = Literal["exposure", "extraction"]
 RunTogether = Callable[[Sequence["AttackRequest"]], Iterator[AttackResult]]
 AnyRun = TypeVar("AnyRun", bound=Callable[[Any], Any])
 Access = Callable[[Sequence[type], Any, Mapping[str, Any]], str]
-"""Of an attack's needs, the target and the attack's settings, what it takes of the model, in words."""
+"""Maps an attack's needs, the target and the values of the attack's options to a description of its access."""
 BUDGET = 20_000
 
 
+@accept_former_names(settings="values")
 @dataclass(frozen=True)
 class AttackRequest:
-    """One canary to attack: with what, how hard, and the seed of its own random stream."""
+    """One canary to attack, with target, budget (sequences) and the seed of the canary's own random stream."""
 
     target: Any
     canary: Canary
     budget: int
     seed: str
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """A value for each of the attack's options, by name."""
     noise: Noise = NO_NOISE
     """The rounding noise of the target's costs."""
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of the canary's text that have a cost, None where the model does not state it."""
+        """Number of tokens of the canary's text that have a cost; None if the model does not report it."""
         length: int | None = self.target.length(self.canary.attack_space.fill(self.canary.secret))
         return None if length is None else length + 1 - getattr(self.target, "unscored", 1)
 
 
+@accept_former_names(settings="options", together="batched")
 @dataclass(frozen=True)
 class Attack:
-    """A registered attack: what it is for, what it needs of a target, and how to run it.
+    """A registered attack: its goal, the target protocols that it needs, and the function that runs it.
 
-    ``run`` yields the fields of a finding for each order, in their order; one that runs several ``together`` need not
-    be done with the first before it goes on to the others.
+    ``run`` yields the fields of a finding for each request, in the order of the requests. A ``batched`` attack may work
+    on all requests at once.
     """
 
     name: str
@@ -57,22 +62,24 @@ class Attack:
     remedy: str
     auto: int | None
     affordable: Callable[[AttackRequest], bool]
-    settings: tuple[Option, ...] = ()
-    together: bool = False
+    options: tuple[Option, ...] = ()
+    batched: bool = False
     access: Access = access_by_protocol
 
-    def resolve_options(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A value for each of the attack's settings, ``given`` plain or as ``attack.option``.
+    def resolve_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a value for each of the attack's options.
 
-        Raises OptionError for one that it cannot use.
+        ``values`` has them by plain name or as ``attack.option``. Raises OptionError for an invalid value.
         """
-        named = {name: given[f"{self.name}.{name}"] for name in self.options if f"{self.name}.{name}" in given}
-        return resolved(self.settings, {**given, **named})
+        named = {
+            name: values[f"{self.name}.{name}"] for name in self.options_by_name if f"{self.name}.{name}" in values
+        }
+        return resolved(self.options, {**values, **named})
 
     @property
-    def options(self) -> dict[str, Option]:
-        """Its settings by name."""
-        return by_name(self.settings)
+    def options_by_name(self) -> dict[str, Option]:
+        """The attack's options by name."""
+        return by_name(self.options)
 
 
 AUTO = "auto"
@@ -105,6 +112,7 @@ ATTACKS: Registry[Attack] = Registry(
     "leakage_tasks.attacks.inversion",
     group="lm_eval_leakage.attacks",
     words=True,
+    former=former_names.ATTACKS,
 )
 
 
@@ -114,36 +122,53 @@ def register(
     *needs: type,
     remedy: str,
     auto: int | None = None,
-    affordable: Callable[[AttackRequest], bool] = lambda order: True,
+    affordable: Callable[[AttackRequest], bool] = lambda request: True,
+    options: Sequence[Option] = (),
+    batched: bool = False,
+    access: Access = access_by_protocol,
     settings: Sequence[Option] = (),
     together: bool = False,
-    access: Access = access_by_protocol,
 ) -> Callable[[AnyRun], AnyRun]:
     """Register a function as an attack.
 
-    It takes an :class:`AttackRequest` and returns an :class:`AttackResult`, the fields of a finding that it found out.
-    It may be one of many that run at once on views of one model, so it keeps no state of its own between calls.
-    ``needs`` are target protocols of which the target must offer one; ``remedy`` ends the error where it offers none.
-    The attack name ``auto`` stands for the one of lowest ``auto`` that the target can serve and that is ``affordable``:
-    never for one without ``auto``, and never for one of another package's entry point.
-    ``settings`` are its options, found in ``AttackRequest.settings``; ``access`` says what it takes of the model.
-
-    One that attacks many canaries of one model ``together`` takes all of a run's orders for it, whose targets are views
-    of one model, and yields what it found out of each, in their order. Where one canary is at fault, its errors name it
+    The function takes an :class:`AttackRequest` and returns an :class:`AttackResult`, the fields of a finding that it
+    determined. Many calls may run at once on views of one model, so the function keeps no state between calls. A
+    ``batched`` function takes all of a run's requests for it at once, whose targets are views of one model, and yields
+    one result per request, in their order. An error that concerns one canary names it
     (:func:`~leakage_tasks.attacks.redact.about`).
 
-    Raises PluginError for a name that is taken or cannot be given, for an unknown goal, for an option that has the name
-    of a task's own option or occurs twice, and for a function that does not take one argument.
+    Args:
+        name: Name of the attack.
+        goal: ``exposure`` or ``extraction``.
+        needs: Target protocols; the target must implement at least one of them.
+        remedy: End of the error message if the target implements no protocol in ``needs``.
+        auto: Preference: the attack name ``auto`` means the attack of lowest ``auto`` that the target can serve and
+            that is ``affordable``. ``auto`` never chooses an attack without a value or one of another package.
+        affordable: Whether the request's budget is enough for the attack.
+        options: Declarations of options, whose values are in ``AttackRequest.values``.
+        batched: Whether the function takes all requests at once.
+        access: Returns the description of the access to the model.
+        settings: Old name of ``options``.
+        together: Old name of ``batched``.
+
+    Returns:
+        A decorator that returns the function unchanged.
+
+    Raises:
+        PluginError: The name is taken or not allowed, the goal is unknown, an option is declared twice or has the name
+            of a task's option, or the function does not take one argument.
     """
+
+    declared, at_once = (*options, *settings), batched or together
 
     def add(run: AnyRun) -> AnyRun:
         _check_name(name)
         _check_goal(name, goal)
-        _check_options(name, settings)
+        _check_options(name, declared)
         check_callable(f"attack {name!r}", run, ["request"])
-        each: RunTogether = run if together else partial(map, run)
-        found = Attack(name, goal, needs, each, remedy, auto, affordable, tuple(settings), together, access)
-        ATTACKS.register(name, found, run)
+        run_all: RunTogether = run if at_once else partial(map, run)
+        attack = Attack(name, goal, needs, run_all, remedy, auto, affordable, declared, at_once, access)
+        ATTACKS.register(name, attack, run)
         return run
 
     return add
@@ -160,38 +185,41 @@ def _check_goal(name: str, goal: str) -> None:
         raise PluginError(f"attack {name!r}: goal {goal!r} is unknown: use {' or '.join(goals)}{near(goal, goals)}")
 
 
-def _check_options(name: str, options: Sequence[Option]) -> None:
+def _check_options(attack: str, options: Sequence[Option]) -> None:
     names = [option.name for option in options]
-    for each in names:
-        if each in TASK_OPTIONS:
-            raise PluginError(f"attack {name!r}: option {each!r} is the task's own: give the option another name")
-        if not WORD.fullmatch(each):
-            raise PluginError(f"attack {name!r}: option {each!r}: use letters, digits, '-' and '_' in its name")
-        if names.count(each) > 1:
-            raise PluginError(f"attack {name!r}: option {each!r} is declared twice: remove one")
+    for name in names:
+        if name in TASK_OPTIONS:
+            raise PluginError(f"attack {attack!r}: option {name!r} is the task's own: give the option another name")
+        if not WORD.fullmatch(name):
+            raise PluginError(f"attack {attack!r}: option {name!r}: use letters, digits, '-' and '_' in its name")
+        if names.count(name) > 1:
+            raise PluginError(f"attack {attack!r}: option {name!r} is declared twice: remove one")
 
 
-def choose(name: str, goal: Goal, order: AttackRequest) -> Attack:
-    """The attack of that name, or for ``auto`` the first for ``goal`` the target can serve and the budget affords.
+def choose(name: str, goal: Goal, request: AttackRequest) -> Attack:
+    """Return the attack with this name.
 
-    Raises OptionError for an unknown name and TargetError where the target lacks what the attack needs.
+    ``auto`` is the first attack for ``goal`` that the target can serve and the budget affords.
+
+
+    Raises OptionError for an unknown name and TargetError if the target does not meet the attack's needs.
     """
-    target = order.target
+    target = request.target
     if name == AUTO:
         able = [attack for attack in _automatic() if attack.goal == goal and _serves(target, attack)]
         if not able:
-            raise TargetError(f"{type(target).__name__} offers nothing an attack for {goal} can use: try another model")
-        found = next((attack for attack in able if attack.affordable(order)), None)
-        return found or _too_dear(able[0], order)
+            raise TargetError(f"{type(target).__name__} supports no attack for {goal}: try another model")
+        affordable = next((attack for attack in able if attack.affordable(request)), None)
+        return affordable or _raise_over_budget(able[0], request)
     attack = attack_named(name)
     if not _serves(target, attack):
         wanted = " or ".join(_ability(need) for need in attack.needs)
-        raise TargetError(f"attack={name} needs a model that {wanted}, which this one cannot: {attack.remedy}")
+        raise TargetError(f"attack={name} needs a model that {wanted}, which this model cannot do: {attack.remedy}")
     return attack
 
 
 def attack_named(name: str) -> Attack:
-    """The attack of that name, which is not ``auto``. Raises OptionError for an unknown one."""
+    """Return the attack with this name, which is not ``auto``. Raises OptionError for an unknown name."""
     if name not in ATTACKS:
         names = [AUTO, *sorted(ATTACKS.names())]
         raise OptionError(f"attack={name!r} is unknown: use {', '.join(names)}{near(name, names)}")
@@ -199,57 +227,60 @@ def attack_named(name: str) -> Attack:
 
 
 def _automatic() -> list[Attack]:
-    """The attacks that ``auto`` may stand for, in the order in which it prefers them."""
+    """Return the attacks that ``auto`` may choose, in order of preference."""
     ranked = [(attack.auto, attack.name, attack) for attack in ATTACKS.own().values() if attack.auto is not None]
-    return [attack for _, _, attack in sorted(ranked, key=lambda each: each[:2])]
+    return [attack for _, _, attack in sorted(ranked, key=lambda entry: entry[:2])]
 
 
-def _too_dear(attack: Attack, order: AttackRequest) -> Never:
-    """Raise TargetError where the one attack that a model can serve is more than the budget allows."""
-    canary = order.canary
+def _raise_over_budget(attack: Attack, request: AttackRequest) -> Never:
+    """Raise TargetError because the only attack that the model supports exceeds the budget."""
+    canary = request.canary
     raise TargetError(
-        f"canary {canary.id!r} has {canary.attack_space.size} fillings, more than budget={order.budget}, and all that "
-        f"can be done with this model is attack={attack.name}, which scores every one: use a smaller space, raise "
-        f"budget=…, or leave canary_{attack.goal} out"
+        f"canary {canary.id!r} has {canary.attack_space.size} fillings, more than budget={request.budget}, and "
+        f"attack={attack.name}, the only attack this model supports, must score all of them: use a smaller space, "
+        f"raise budget=…, or leave canary_{attack.goal} out"
     )
 
 
 def _ability(protocol: type) -> str:
-    """What a protocol's models can do, in the words of its docstring."""
+    """Return the first line of a protocol's docstring, which describes its models' ability."""
     first = (protocol.__doc__ or protocol.__name__).strip().splitlines()[0].rstrip(".")
-    return first[0].lower() + first[1:]
+    words = first.removeprefix("A model that ")
+    return words[0].lower() + words[1:]
 
 
-def option_of(given: str, attack: str = AUTO) -> Option | None:
-    """The option that a name stands for, plain or as ``owner.option``, where ``attack`` is asked for.
+def option_of(option_name: str, attack: str = AUTO) -> Option | None:
+    """Return the option with a plain name or ``owner.option``, if the user chose ``attack``.
 
-    None for a plain name that no attack knows. Raises OptionError for an owner that there is not, for an option that
-    its owner has not, and for a plain name that several attacks understand differently.
+    None for a plain name that no attack has. Raises OptionError for an unknown owner, for an option that its owner does
+    not have, and for a plain name with different meanings in several attacks.
     """
-    owner, dot, name = given.rpartition(".")
+    owner, dot, name = option_name.rpartition(".")
     if dot:
         if owner not in ATTACKS:
-            raise OptionError(f"{given}=…: no attack is called {owner!r}{near(owner, ATTACKS.names())}")
-        return _owned(ATTACKS[owner], name, given)
-    if attack in ATTACKS and given in ATTACKS[attack].options:
-        return ATTACKS[attack].options[given]
-    meanings = {each.options[given]: each.name for each in ATTACKS.own().values() if given in each.options}
+            raise OptionError(f"{option_name}=…: no attack is called {owner!r}{near(owner, ATTACKS.names())}")
+        return _owned(ATTACKS[owner], name, option_name)
+    if attack in ATTACKS and option_name in ATTACKS[attack].options_by_name:
+        return ATTACKS[attack].options_by_name[option_name]
+    owners = [attack for attack in ATTACKS.own().values() if option_name in attack.options_by_name]
+    meanings = {attack.options_by_name[option_name]: attack.name for attack in owners}
     if len(meanings) > 1:
-        ways = " or ".join(f"{each}.{given}=…" for each in sorted(meanings.values()))
-        raise OptionError(f"{given}=… means something else to each of several attacks: name its owner, {ways}")
+        ways = " or ".join(f"{meaning}.{option_name}=…" for meaning in sorted(meanings.values()))
+        raise OptionError(f"{option_name}=… has different meanings in several attacks: name the attack, {ways}")
     return next(iter(meanings), None)
 
 
 def option_names() -> set[str]:
-    """The plain names of our attacks' options."""
-    return {name for attack in ATTACKS.own().values() for name in attack.options}
+    """Return the plain names of the options of this package's attacks."""
+    return {name for attack in ATTACKS.own().values() for name in attack.options_by_name}
 
 
-def _owned(attack: Attack, name: str, given: str) -> Option:
-    if name not in attack.options:
-        have = f"it has {', '.join(attack.options)}" if attack.options else "it has none"
-        raise OptionError(f"{given}=…: attack {attack.name} has no option {name!r}: {have}{near(name, attack.options)}")
-    return attack.options[name]
+def _owned(attack: Attack, name: str, option_name: str) -> Option:
+    options = attack.options_by_name
+    if name not in options:
+        have = f"it has {', '.join(options)}" if options else "it has no options"
+        raise OptionError(f"{option_name}=…: attack {attack.name} has no option {name!r}: {have}{near(name, options)}")
+    return options[name]
 
 
 def _serves(target: Any, attack: Attack) -> bool:

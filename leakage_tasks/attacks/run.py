@@ -1,4 +1,4 @@
-"""Running an attack on a list of canaries."""
+"""Execution of an attack on a list of canaries."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ from leakage_tasks.attacks.registry import (
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.former_names import current_attack, current_option
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.noise import NO_NOISE, recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
-from leakage_tasks.targets.rounds import Read, Take, in_order, together
+from leakage_tasks.targets.scheduler import NextAttack, OnRows, in_order, run_concurrently
 
 MOST_BITS = 400
 AUTO_CONTEXT = Context()
 
 
 class SharedCanaries(Protocol):
-    """What one of several processes attacks of a list of canaries, by their places."""
+    """One process's share of a list of canaries that several processes attack; canaries are given by index."""
 
     def part(self, places: Sequence[int]) -> Sequence[int]:
-        """Its part of those that one attack takes all at once."""
+        """Return this process's part of the canaries that a batched attack takes."""
 
-    def take(self, under_way: int) -> int | None:
-        """The one to be begun next: see :data:`~leakage_tasks.targets.rounds.Take`."""
+    def next_attack(self, under_way: int) -> int | None:
+        """Return the canary to start next: see :data:`~leakage_tasks.targets.scheduler.NextAttack`."""
 
 
 def run_attack(
@@ -53,31 +54,51 @@ def run_attack(
     budget: int | None = None,
     seed: int = 0,
     goal: Goal = "exposure",
-    settings: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
     progress: Callable[[Any], Iterable[Any]] = iter,
     context: Context = AUTO_CONTEXT,
     done: Callable[[int, Finding], None] | None = None,
-    read: Read | None = None,
+    on_rows: OnRows | None = None,
     share: SharedCanaries | None = None,
     for_others: Collection[str] = (),
+    settings: Mapping[str, Any] | None = None,
 ) -> list[Finding]:
-    """Attack each canary and report what was found, in the order of ``canaries``.
+    """Attack each canary and return the findings, in the order of ``canaries``.
 
-    ``name`` is a registered attack, or ``auto`` for the best one for ``goal`` that the target can serve.
-    ``budget`` is the most sequences an attack may score for one canary (default 20,000, or a target's own ``budget``
-    for a canary of no more fillings); what an attack needs to see before it can choose its way comes on top, as does
-    all of a classifier's first unknown token, and what is scored to measure an attack by (``audit_calls``). Each canary
-    has a random stream of its own, from ``seed`` and its id: order and company change nothing. ``settings`` are options
-    of attacks by name; with ``auto`` each attack takes those that are its own. One that the attack has not is an
-    error, unless it is ``for_others`` too, such as another task of the run. A target that ``ReadsSource`` is asked
-    after each canary's own source sentence, one that ``ReadsTags`` about each canary's own tags. ``context`` stands
-    around the text of each; a target must be one that ``TakesContext`` for any other than the usual one. ``done`` is
-    told of each finding as soon as it is complete, with its canary's place; of canaries attacked together the seconds
-    may still change. ``read`` is told for the canary of which place how many rows were read. Of canaries that several
-    processes ``share`` those are attacked that this one takes.
+    Each canary has its own random stream, from ``seed`` and its id, so that neither the order of the canaries nor the
+    other canaries change its finding. A target that ``ReadsSource`` reads each canary's own source sentence, and one
+    that ``ReadsTags`` each canary's own tags.
+
+    Args:
+        name: A registered attack, or ``auto`` for the best attack for ``goal`` that the target can serve.
+        target: The model.
+        canaries: The canaries.
+        budget: The most sequences that an attack may score for one canary; by default 20,000, or the target's own
+            ``budget`` if the canary has no more fillings than that. Not included are sequences that an attack needs
+            before it can choose its method, all values of a classifier's first unknown token, and sequences that
+            only measure the attack (``audit_calls``).
+        seed: Seed of all random choices.
+        goal: The goal of ``auto``: ``exposure`` or ``extraction``.
+        values: Values of the attacks' options, by option name. With ``auto`` each attack takes its own options.
+        progress: Wraps an iterable to show progress.
+        context: Text around each canary; any but the default requires a target that ``TakesContext``.
+        done: Called with a canary's index and its finding as soon as that is complete. For a ``batched`` attack the
+            seconds may still change afterwards.
+        on_rows: Called with a canary's index and the rows that were read for it.
+        share: If several processes share the canaries, decides which of them this process attacks.
+        for_others: Options that other attacks or tasks of the run use; the attack need not have them.
+        settings: Old name of ``values``.
+
+    Returns:
+        One finding per canary that this process attacked.
+
+    Raises:
+        OptionError: An option or value is not valid for the attack.
+        TargetError: The target cannot serve the attack or a canary.
     """
-    chosen = chosen_attacks(name, target, canaries, budget, seed, goal, settings, context, for_others)
-    return _findings(chosen, progress, done, read, share)
+    values = values if settings is None else settings
+    chosen = chosen_attacks(name, target, canaries, budget, seed, goal, values, context, for_others)
+    return _findings(chosen, progress, done, on_rows, share)
 
 
 def chosen_attacks(
@@ -87,54 +108,74 @@ def chosen_attacks(
     budget: int | None,
     seed: int,
     goal: Goal,
-    settings: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
     context: Context = AUTO_CONTEXT,
     for_others: Collection[str] = (),
 ) -> list[tuple[Attack, AttackRequest]]:
-    """What :func:`run_attack` would run for each canary, without running it. Raises as that does."""
+    """Choose and check the attack for each canary without running it.
+
+    Arguments and errors are those of :func:`run_attack`.
+
+    Args:
+        name: An attack, or ``auto``.
+        target: The model.
+        canaries: The canaries.
+        budget: The most sequences that an attack may score for one canary, or None.
+        seed: Seed of all random choices.
+        goal: The goal of ``auto``.
+        values: Values of the attacks' options, by option name.
+        context: Text around each canary.
+        for_others: Options that other attacks or tasks of the run use.
+
+    Returns:
+        Attack and request for each canary.
+    """
     if budget is not None and budget < 1:
-        raise OptionError(f"budget={budget} must be 1 or more: it is how many sequences may be scored for a canary")
-    given = settings or {}
-    own_alone = {each: value for each, value in given.items() if each not in for_others}
-    _check_settings(name, own_alone)
+        raise OptionError(
+            f"budget={budget} must be 1 or more: it is the largest number of sequences to score for a canary"
+        )
+    name = current_attack(name)
+    all_values = {current_option(option): value for option, value in (values or {}).items()}
+    own_values = {option: value for option, value in all_values.items() if option not in for_others}
+    _check_values(name, own_values)
     pairs, noise = [], recorded_noise(target)
-    for own, canary in zip([_given(target, canary, context) for canary in canaries], canaries, strict=True):
-        order = AttackRequest(own, canary, budget or _budget(own, canary), f"{seed}:{canary.id}", noise=noise)
-        pairs.append((choose(name, goal, order), order))
+    for view, canary in zip([_view_of(target, canary, context) for canary in canaries], canaries, strict=True):
+        request = AttackRequest(view, canary, budget or _budget(view, canary), f"{seed}:{canary.id}", noise=noise)
+        pairs.append((choose(name, goal, request), request))
     for attack, _ in pairs:
-        _check_goal(attack, own_alone, f"attack={AUTO} chose" if name == AUTO else "the attack is", target)
-    settled = {attack.name: attack.resolve_options(given) for attack, _ in pairs}
-    pairs = [(attack, dataclasses.replace(order, settings=settled[attack.name])) for attack, order in pairs]
-    for _, order in pairs:
-        _check(order.target, order.canary, context)
+        _check_goal(attack, own_values, f"attack={AUTO} chose" if name == AUTO else "the attack is", target)
+    settled = {attack.name: attack.resolve_options(all_values) for attack, _ in pairs}
+    pairs = [(attack, dataclasses.replace(request, values=settled[attack.name])) for attack, request in pairs]
+    for _, request in pairs:
+        _check(request.target, request.canary, context)
     return pairs
 
 
-def _check_settings(name: str, settings: Mapping[str, Any]) -> None:
-    """Raise OptionError for a setting no attack has, or that the attack asked for by name has not."""
-    own = ATTACKS[name].options if name in ATTACKS else option_names()
-    for each in settings:
-        if option_of(each, name) is None or ("." not in each and each not in own):
-            have = f"it has {', '.join(own)}{near(each, own)}" if own else "it has none"
-            raise OptionError(f"attack={name} has no option {each!r}: {have}")
+def _check_values(name: str, values: Mapping[str, Any]) -> None:
+    """Raise OptionError for an option that no attack has, or that the attack named by the user does not have."""
+    own_names = ATTACKS[name].options_by_name if name in ATTACKS else option_names()
+    for value in values:
+        if option_of(value, name) is None or ("." not in value and value not in own_names):
+            have = f"it has {', '.join(own_names)}{near(value, own_names)}" if own_names else "it has no options"
+            raise OptionError(f"attack={name} has no option {value!r}: {have}")
 
 
-def _check_goal(chosen: Attack, settings: Mapping[str, Any], how: str, target: Any) -> None:
-    """Raise OptionError for a setting of another attack for the same goal, which would be left unused.
+def _check_goal(chosen: Attack, values: Mapping[str, Any], how: str, target: Any) -> None:
+    """Raise OptionError for an option that only another attack for this goal has, because it would have no effect.
 
-    One that an attack for another goal has as well is meant for that, if the other attack cannot be run on ``target``.
+    If that other attack cannot run on ``target`` and an attack for another goal has the option too, it is no error.
     """
-    own = ATTACKS.own().values()
-    elsewhere = {name for attack in own if attack.goal != chosen.goal for name in attack.options}
-    for attack in own:
+    attacks = ATTACKS.own().values()
+    elsewhere = {name for attack in attacks if attack.goal != chosen.goal for name in attack.options_by_name}
+    for attack in attacks:
         if attack.goal != chosen.goal or attack.name == chosen.name:
             continue
         usable = isinstance(target, attack.needs)
-        for name in attack.options:
-            for each in ({name} - {*chosen.options} | {f"{attack.name}.{name}"}) & settings.keys():
-                if usable or each not in elsewhere:
+        for name in attack.options_by_name:
+            for option in ({name} - {*chosen.options_by_name} | {f"{attack.name}.{name}"}) & values.keys():
+                if usable or option not in elsewhere:
                     raise OptionError(
-                        f"{how} {chosen.name}, which has no option {each!r}: name attack={attack.name}, "
+                        f"{how} {chosen.name}, which has no option {option!r}: name attack={attack.name}, "
                         "or leave the option out"
                     )
 
@@ -143,109 +184,109 @@ def _findings(
     pairs: Sequence[tuple[Attack, AttackRequest]],
     progress: Callable[[Any], Iterable[Any]],
     done: Callable[[int, Finding], None] | None,
-    read: Read | None,
+    on_rows: OnRows | None,
     share: SharedCanaries | None,
 ) -> list[Finding]:
-    """What each attack finds out about its canary, in the order of ``pairs``; ``done`` is told of each at once.
+    """Run the attacks and return their findings, in the order of ``pairs``; call ``done`` with each finding at once.
 
-    Attacks advance together (:func:`~leakage_tasks.targets.rounds.together`). One that is handed all of its orders
-    runs them in its own way; its time is shared equally.
+    Attacks run concurrently (:func:`~leakage_tasks.targets.scheduler.run_concurrently`). A batched attack takes all
+    of its requests in one call; its time is divided equally among its canaries.
     """
     findings: dict[int, Finding] = {}
-    own = [number for number, (attack, _) in enumerate(pairs) if attack.together]
-    others = [number for number, (attack, _) in enumerate(pairs) if not attack.together]
+    batched = [number for number, (attack, _) in enumerate(pairs) if attack.batched]
+    concurrent = [number for number, (attack, _) in enumerate(pairs) if not attack.batched]
 
-    def found() -> Generator[tuple[int, AttackResult, float], None, None]:
-        yield from _in_its_own_way([(number, *pairs[number]) for number in (share.part(own) if share else own)])
-        attacks = [partial(_attacked, *pair) for pair in pairs]
-        take = in_order(others) if share is None else _without(own, share.take)
-        with contextlib.closing(together(attacks, take, read)) as answers:
-            for each in answers:
-                yield each.number, each.result, each.seconds
+    def results() -> Generator[tuple[int, AttackResult, float], None, None]:
+        yield from _run_batched([(number, *pairs[number]) for number in (share.part(batched) if share else batched)])
+        attacks = [partial(_run_one, *pair) for pair in pairs]
+        next_attack = in_order(concurrent) if share is None else _without(batched, share.next_attack)
+        with contextlib.closing(run_concurrently(attacks, next_attack, on_rows)) as answers:
+            for answer in answers:
+                yield answer.number, answer.result, answer.seconds
 
-    with contextlib.closing(found()) as all_found:
-        for _, (number, result, seconds) in zip(progress(pairs), all_found, strict=False):
-            attack, order = pairs[number]
-            findings[number] = _finding(attack, order, result, seconds)
+    with contextlib.closing(results()) as all_results:
+        for _, (number, result, seconds) in zip(progress(pairs), all_results, strict=False):
+            attack, request = pairs[number]
+            findings[number] = _finding(attack, request, result, seconds)
             if done is not None:
                 done(number, findings[number])
-    return _with_shares([findings[number] for number in sorted(findings)])
+    return _with_mean_seconds([findings[number] for number in sorted(findings)])
 
 
-def _without(left_out: Collection[int], take: Take) -> Take:
+def _without(left_out: Collection[int], next_attack: NextAttack) -> NextAttack:
     def taken(under_way: int) -> int | None:
-        number = take(under_way)
+        number = next_attack(under_way)
         while number is not None and number in left_out:
-            number = take(under_way)
+            number = next_attack(under_way)
         return number
 
     return taken
 
 
-def _with_shares(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings of attacks that run in their own way with the seconds that each canary took on average."""
+def _with_mean_seconds(findings: Sequence[Finding]) -> list[Finding]:
+    """Set the seconds of findings of batched attacks to the mean over their canaries."""
     spent: dict[str, list[float]] = {}
-    for each in findings:
-        spent.setdefault(each.attack, []).append(each.seconds or 0.0)
-    shares = {name: sum(seconds) / len(seconds) for name, seconds in spent.items() if ATTACKS[name].together}
-    return [dataclasses.replace(each, seconds=shares.get(each.attack, each.seconds)) for each in findings]
+    for finding in findings:
+        spent.setdefault(finding.attack, []).append(finding.seconds or 0.0)
+    shares = {name: sum(seconds) / len(seconds) for name, seconds in spent.items() if ATTACKS[name].batched}
+    return [dataclasses.replace(finding, seconds=shares.get(finding.attack, finding.seconds)) for finding in findings]
 
 
-def _attacked(attack: Attack, order: AttackRequest) -> AttackResult:
-    with about(order.canary):
-        return next(attack.run([order]))
+def _run_one(attack: Attack, request: AttackRequest) -> AttackResult:
+    with about(request.canary):
+        return next(attack.run([request]))
 
 
-def _in_its_own_way(
+def _run_batched(
     numbered: Sequence[tuple[int, Attack, AttackRequest]],
 ) -> Iterator[tuple[int, AttackResult, float]]:
-    """What attacks find that take all of a run's orders at once, as it comes, and the seconds since the last."""
+    """Run batched attacks; yield each result as soon as it is complete, with the seconds since the previous one."""
     names = {attack.name: attack for _, attack, _ in numbered}
     for name, attack in names.items():
-        group = [(number, order) for number, each, order in numbered if each.name == name]
-        results = attack.run([order for _, order in group])
+        group = [(number, request) for number, other, request in numbered if other.name == name]
+        results = attack.run([request for _, request in group])
         for number, _ in group:
             started = time.perf_counter()
-            with hiding([order.canary for _, order in group]):
+            with hiding([request.canary for _, request in group]):
                 result = next(results)
             yield number, result, time.perf_counter() - started
 
 
-def _finding(attack: Attack, order: AttackRequest, found: AttackResult, seconds: float) -> Finding:
+def _finding(attack: Attack, request: AttackRequest, result: AttackResult, seconds: float) -> Finding:
     return Finding(
-        canary=order.canary.id,
+        canary=request.canary.id,
         attack=attack.name,
-        planted=order.canary.planted,
-        repetitions=order.canary.repetitions,
-        kind=order.canary.kind,
-        family=order.canary.family or "",
-        log2_size=math.log2(order.canary.space.size),
+        planted=request.canary.planted,
+        repetitions=request.canary.repetitions,
+        kind=request.canary.kind,
+        family=request.canary.family or "",
+        log2_size=math.log2(request.canary.space.size),
         seconds=seconds,
-        access=attack.access(attack.needs, order.target, order.settings),
-        noise_bits=_noise(order),
-        **found,
+        access=attack.access(attack.needs, request.target, request.values),
+        noise_bits=_noise(request),
+        **result,
     )
 
 
-def _noise(order: AttackRequest) -> float | None:
-    """Return the rounding noise in bits of the canary's cost, None where the precision leaves none to state."""
-    if order.noise == NO_NOISE:
+def _noise(request: AttackRequest) -> float | None:
+    """Return the rounding noise in bits of the canary's cost; None if the model's precision has no noise to report."""
+    if request.noise == NO_NOISE:
         return None
-    with about(order.canary):
-        return order.noise.of(order.tokens)
+    with about(request.canary):
+        return request.noise.of(request.tokens)
 
 
-def _given(target: Any, canary: Canary, context: Context) -> Any:
-    """What is attacked for one canary: a model that reads a source sentence has read it, a tagger has its tags.
+def _view_of(target: Any, canary: Canary, context: Context) -> Any:
+    """Return the view of ``target`` for one canary: with its source sentence, its tags or its context.
 
-    Raises TargetError for a canary without one on such a model, and for one with a source on any other: what its text
-    costs by itself is another figure than what the translation costs. So it does for a ``context`` on a model that
-    takes none.
+    Raises TargetError for a canary without a source sentence on a translation model, and for a canary with a source
+    sentence on any other model, because the cost of the text alone is not the cost of the translation. Also raises
+    TargetError for a ``context`` on a model that takes none.
     """
     if not (context.is_auto or isinstance(target, TakesContext)):
         raise TargetError(
-            f"context={context} does not apply to this model: it is for causal language models, which read a canary "
-            "after it: leave it out"
+            f"context={context} does not apply to this model: only causal language models read a canary "
+            "after a context: leave it out"
         )
     if not isinstance(target, ReadsSource):
         if canary.source is not None:
@@ -267,9 +308,9 @@ def _given(target: Any, canary: Canary, context: Context) -> Any:
 
 
 def _budget(target: Any, canary: Canary) -> int:
-    """How many sequences may be scored where the user does not say: all fillings if the target's own budget pays."""
-    own = getattr(target, "budget", BUDGET)
-    return own if canary.attack_space.size <= own else BUDGET
+    """Return the default budget: the target's own budget if it is enough for all fillings, else :data:`BUDGET`."""
+    budget = getattr(target, "budget", BUDGET)
+    return budget if canary.attack_space.size <= budget else BUDGET
 
 
 def _check(target: Any, canary: Canary, context: Context) -> None:
@@ -279,11 +320,13 @@ def _check(target: Any, canary: Canary, context: Context) -> None:
         length, room = target.length(canary.attack_space.fill(canary.secret)), target.max_length
     if canary.attack_space.size.bit_length() > MOST_BITS:
         raise TargetError(
-            f"canary {canary.id!r} has more than 2^{MOST_BITS} fillings, beyond what probabilities can be computed "
-            "with: use fewer slots"
+            f"canary {canary.id!r} has more than 2^{MOST_BITS} fillings, too many for floating-point "
+            "probabilities: use fewer slots"
         )
     if length is not None and room is not None and length > room:
         around, remedy = "", "shorten its template, or give the attacker less of it with 'known'"
         if context.before or context.after:
             around, remedy = " with its context", "shorten context=…, or the canary's template"
-        raise TargetError(f"canary {canary.id!r} is {length} tokens long{around}, the model reads {room}: {remedy}")
+        raise TargetError(
+            f"canary {canary.id!r} is {length} tokens long{around}, but the model reads at most {room} tokens: {remedy}"
+        )

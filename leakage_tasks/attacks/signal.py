@@ -1,4 +1,4 @@
-"""What attacks rank fillings by."""
+"""The signal by which attacks rank fillings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SIGNAL = Option(
     "signal",
     str,
     LOSS,
-    "what fillings are ranked by: what they cost the model (of classifiers the class loss), or how much less than they "
-    "cost a reference model",
+    "the score of a filling: loss is its cost under the model (for classifiers the class loss), calibrated is that "
+    "cost minus its cost under a reference model",
     (LOSS, CALIBRATED),
 )

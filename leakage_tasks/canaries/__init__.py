@@ -1,4 +1,4 @@
-"""What is hidden: spaces, canaries, the manifest, planting."""
+"""Canaries: templates and their randomness spaces, the manifest, planting, and verification of planted data."""
 
 from leakage_tasks.canaries.alphabets import Alphabet, tokenizer_words, word_file, word_list
 from leakage_tasks.canaries.canary import Canary, canary_from_json

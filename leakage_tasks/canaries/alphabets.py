@@ -1,4 +1,4 @@
-"""What one slot of a template may hold: an ordered list of distinct strings."""
+"""Alphabets: ordered lists of the distinct strings that a slot of a template can hold."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from leakage_tasks.models.loading import read_tokenizer
 
 @dataclass(frozen=True)
 class Alphabet:
-    """An ordered set of strings a slot can be filled with.
+    """An ordered list of distinct strings that can fill a slot.
 
-    ``joiner`` is what stands between neighbouring slots of one ``{name:n}`` group: nothing for
-    characters and free tokens, a space for words. ``origin`` is what a manifest keeps instead of the values:
-    for a tokenizer's alphabet a reference with a hash, else nothing.
+    ``joiner`` is the text between neighbouring slots of one ``{name:n}`` group: nothing for characters and free tokens,
+    a space for words. If ``origin`` is not empty, the manifest stores it instead of the values: for a tokenizer's
+    alphabet, the tokenizer's name and a hash of the values.
     """
 
     name: str
@@ -40,11 +40,11 @@ class Alphabet:
 
     @cached_property
     def _positions(self) -> dict[str, int]:
-        return {value: place for place, value in enumerate(self.values)}
+        return {value: index for index, value in enumerate(self.values)}
 
     @cached_property
     def lengths(self) -> frozenset[int]:
-        """The lengths in characters that values have."""
+        """The distinct lengths of the values, in characters."""
         return frozenset(map(len, self.values))
 
     def __len__(self) -> int:
@@ -54,7 +54,7 @@ class Alphabet:
         return value in self._positions
 
     def position(self, value: str) -> int:
-        """Place of ``value`` in the alphabet, from 0. Raises SpaceError if it is not in it."""
+        """Return the index of ``value`` in the alphabet, from 0. Raises SpaceError for another value."""
         try:
             return self._positions[value]
         except KeyError:
@@ -62,7 +62,7 @@ class Alphabet:
             raise SpaceError(message, reason="has a value that is not in the alphabet of its slot") from None
 
     def to_json(self) -> dict[str, Any]:
-        """The form a manifest keeps; read back by :func:`alphabet_from_json`."""
+        """Return the JSON object that a manifest stores; :func:`alphabet_from_json` reads it."""
         if self == BUILT_IN.get(self.name):
             return {}
         if self.origin:
@@ -82,16 +82,18 @@ BUILT_IN: Mapping[str, Alphabet] = {
         ("number_words", _NUMBERS, " "),
     )
 }
-"""The last two are the ways The Secret Sharer, section 7.3, writes a number for models that read words."""
+"""Alphabets that every template can use; the last two are the ways to write numbers in words of The Secret Sharer,
+section 7.3.
+"""
 
 
 def word_list(name: str, words: Iterable[str]) -> Alphabet:
-    """A list of words as an alphabet; slots of one group are separated by a space."""
+    """Return an alphabet of words; slots of one group are separated by a space."""
     return Alphabet(name, tuple(words), " ")
 
 
 def word_file(name: str, path: str | Path) -> Alphabet:
-    """A word list from a UTF-8 file, one word a line; blank lines are skipped."""
+    """Read an alphabet from a UTF-8 file with one word per line; blank lines are skipped."""
     words = lines_of(path, "word list", SpaceError)
     if not words:
         raise SpaceError(f"{path}: holds no word: give a file with one word a line")
@@ -99,35 +101,37 @@ def word_file(name: str, path: str | Path) -> Alphabet:
 
 
 def lines_of(path: str | Path, what: str, error: type[LeakageError]) -> list[str]:
-    """The lines of a UTF-8 file that are not blank, without the white space around them. Raises ``error``."""
+    """Return the non-blank lines of a UTF-8 file, stripped of white space. Raises ``error`` if it cannot be read."""
     return [line.strip() for line in read_named(path, what, error).splitlines() if line.strip()]
 
 
 TOKENIZER_KINDS: Mapping[str, str] = {"words": "whole-words", "terms": "words-and-numbers", "tokens": "tokens"}
-"""What a tokenizer's alphabets are called in a template, and what each is made of."""
+"""The names of a tokenizer's alphabets in a template, and the vocabulary entries that each alphabet holds."""
 
 
 @lru_cache(maxsize=8)
 def tokenizer_words(name: str, tokenizer: str, what: str) -> Alphabet:
-    """A tokenizer's whole words (``what="whole-words"``: letters alone), these and its whole numbers
-    (``"words-and-numbers"``), or every ordinary token (``"tokens"``).
+    """Return an alphabet made from a tokenizer's vocabulary.
 
-    Only a reference (tokenizer name, hash of the values) goes into the manifest, not the values. Raises SpaceError for
-    a tokenizer that cannot be loaded or used.
+    ``what`` is ``"whole-words"`` (letters only), ``"words-and-numbers"`` (whole words and whole numbers) or
+    ``"tokens"`` (every token but the special ones).
+
+    The manifest stores only a reference (tokenizer name, hash of the values), not the values. Raises SpaceError for a
+    tokenizer that cannot be loaded or used.
     """
     try:
         values = _tokenizer_values(tokenizer, what)
     except SpaceError:
         raise
-    except Exception as error:  # odd settings are noticed by the library where it first uses them
-        raise SpaceError(f"tokenizer {tokenizer!r} cannot be used ({first_line(error)}): save it anew") from None
+    except Exception as error:  # the library notices some faulty settings only at first use
+        raise SpaceError(f"tokenizer {tokenizer!r} cannot be used ({first_line(error)}): save it again") from None
     digest = hashlib.sha256("\0".join(values).encode()).hexdigest()
     origin = (("kind", what), ("tokenizer", tokenizer), ("sha256", digest))
     return Alphabet(name, values, "" if what == "tokens" else " ", origin)
 
 
 def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
-    """Inverse of :meth:`Alphabet.to_json`; ``{}`` means a built-in alphabet of that name."""
+    """Read the object that :meth:`Alphabet.to_json` returns; ``{}`` is the built-in alphabet of that name."""
     if not isinstance(data, Mapping):
         raise SpaceError(f"{name!r} must be an object, found {type(data).__name__}")
     kind = data.get("kind")
@@ -150,7 +154,7 @@ def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
 
 
 _list_alphabet = lru_cache(maxsize=64)(Alphabet)
-"""One alphabet for all canaries of a manifest that list the same values."""
+"""Builds one alphabet object for all canaries of a manifest that list equal values."""
 
 
 def _tokenizer_alphabet(name: str, kind: str, data: Mapping[str, Any]) -> Alphabet:
@@ -172,7 +176,7 @@ def _tokenizer_values(name: str, what: str) -> tuple[str, ...]:
     special = set(tokenizer.all_special_ids)
     ids = [token for token in range(len(tokenizer)) if token not in special]
     if not ids:
-        raise SpaceError(f"tokenizer {name!r} has no tokens but special ones: give the one the model was trained with")
+        raise SpaceError(f"tokenizer {name!r} has only special tokens: give the model's own tokenizer")
     if what == "tokens":
         return tuple(dict.fromkeys(text for text in _continuations(tokenizer, ids) if text and "\ufffd" not in text))
     texts = tokenizer.batch_decode([[token] for token in ids], clean_up_tokenization_spaces=False)
@@ -184,7 +188,7 @@ def _tokenizer_values(name: str, what: str) -> tuple[str, ...]:
 
 
 def load_tokenizer(name: str) -> Any:
-    """A transformers tokenizer by folder or hub name. Raises SpaceError if it cannot be loaded."""
+    """Load a transformers tokenizer by folder or hub name. Raises SpaceError if it cannot be loaded."""
     if name.startswith(("/", ".", "~")) and not Path(name).exists():
         raise SpaceError(f"tokenizer {name!r} cannot be loaded (no such folder): give a folder or a hub name")
 
@@ -198,16 +202,16 @@ _WORD_MARKS = ("Ġ", "▁")
 
 
 def _starts_word(piece: str | None, marked: bool) -> bool:
-    """Whether a vocabulary entry stands for a word on its own: marked by a leading space, or not by ``##``."""
+    """Return True if a vocabulary entry begins a word: by its mark for a leading space, or by the absence of ``##``."""
     if piece is None:
         return False
     return piece.startswith(_WORD_MARKS) if marked else not piece.startswith("##")
 
 
 def _continuations(tokenizer: Any, ids: list[int]) -> list[str]:
-    """What each token adds to a text that is under way.
+    """Return the text that each token adds when it follows other text.
 
-    Decoded alone, a token loses its leading space with some tokenizers and keeps its ``##`` with others.
+    If a token is decoded alone, some tokenizers drop its leading space and others keep its ``##``.
     """
     anchor = tokenizer("a", add_special_tokens=False)["input_ids"]
     before = tokenizer.decode(anchor, clean_up_tokenization_spaces=False)

@@ -1,4 +1,4 @@
-"""A canary: a secret in its template, and what was done with it."""
+"""The canary: a secret in its template, with its label, repetitions and the attacker's knowledge."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from leakage_tasks.core.option import near
 
 SCHEMA = 1
 Kind = Literal["random", "organic", "supporting", "near", "natural"]
-BESIDE: tuple[Kind, ...] = ("supporting", "near")
-"""Kinds that are planted beside another canary and not attacked: in other classes, or with other words around."""
+AUXILIARY_KINDS: tuple[Kind, ...] = ("supporting", "near")
+"""Kinds that are planted to support another canary and are not attacked: in other classes, or with other words."""
 Family = Literal["typical", "high-perplexity", "new-token", "bigram", "high-temperature"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
-"""What canaries may be made to resemble, what users expect first, then the worst case; see docs/families.md."""
+"""The families that canaries can resemble, from the most expected text to the worst case; see docs/families.md."""
 Known = Literal["all", "before", "after", "none"]
-"""How much of its template the attacker is given, whatever a manifest says (The Secret Sharer, Table 3)."""
+"""The part of the template that the attacker knows, which overrides the manifest (The Secret Sharer, Table 3)."""
 MASK = "•"
 
 
 @dataclass(frozen=True)
 class Canary:
-    """One line of a manifest."""
+    """A canary, stored as one line of a manifest."""
 
     id: str
-    """By which it is told from the others of the manifest."""
+    """The identifier, unique in the manifest."""
     template: str
     """The text around the secret, with slots."""
     secret: Filling
-    """What fills the slots."""
+    """The values of the slots."""
     repetitions: int = 1
-    """How often it is planted."""
+    """The number of copies to plant."""
     planted: bool = True
     """False marks a control twin, which the model never sees."""
     kind: Kind = "random"
-    """Where it comes from."""
+    """The origin of the secret or the canary's role."""
     alphabets: Mapping[str, Alphabet] = field(default_factory=dict, hash=False)
-    """What the slots may hold, by name, beside the built-in ones."""
+    """Alphabets that the template uses in addition to the built-in ones, by name."""
     known: str | None = None
-    """The part of the template the attacker is given (default: all of it), a template with the same slots."""
+    """The part of the template that the attacker knows (default: all of it), a template with equal slots."""
     label: str | None = None
     """The class of a classification canary."""
     tags: tuple[str, ...] | None = None
@@ -52,29 +52,29 @@ class Canary:
     source: str | None = None
     """The source sentence of a translation canary, whose text is the target sentence.
 
-    It is the same for every filling, or a template with the same slots in the same order.
+    Either a fixed sentence, or a template with the canary's slots in their order.
     """
     supports: str | None = None
-    """The id of the canary a supporting or near one belongs to."""
+    """The id of the canary that a supporting or near canary belongs to."""
     seed: int | None = None
-    """That of the manifest it was made for, where the command made it."""
+    """The seed of the manifest, if ``leakage canaries`` made it."""
     profile: str | None = None
-    """That of the manifest it was made for, where the command made it."""
+    """The profile of the manifest, if ``leakage canaries`` made it."""
     salt: str | None = None
     """Random text that keeps the manifest's hash from confirming a guess at a natural secret."""
     family: Family | None = None
-    """What it was made to resemble, where that was asked for; figures of families stand side by side."""
+    """The family that the canary was made to resemble, if the user requested one; results are grouped by family."""
 
     def __post_init__(self) -> None:
         if not self.id or not self.id.isprintable():
             raise SpaceError(f"id {self.id!r} must be a name of one or more printable characters", subject="id")
         if self.kind not in get_args(Kind):
-            raise SpaceError(f"kind {self.kind!r} is none of {', '.join(get_args(Kind))}", subject="kind")
+            raise SpaceError(f"kind {self.kind!r} is unknown: use {', '.join(get_args(Kind))}", subject="kind")
         if self.family not in (None, *FAMILIES):
-            fault = f"is none of {', '.join(FAMILIES)}"
+            fault = f"is unknown: use {', '.join(FAMILIES)}"
             raise SpaceError(f"family {self.family!r} {fault}", reason=fault, subject="family")
-        if (self.kind in BESIDE) != (self.supports is not None):
-            message = f"supports is {self.supports!r} for kind {self.kind!r}: only supporting and near ones name one"
+        if (self.kind in AUXILIARY_KINDS) != (self.supports is not None):
+            message = f"supports is {self.supports!r} for kind {self.kind!r}: only supporting and near canaries need it"
             raise SpaceError(message, reason="belongs to supporting and near canaries only", subject="supports")
         if self.repetitions < 0 or (self.planted and self.repetitions == 0):
             message = f"repetitions is {self.repetitions}: a planted canary needs 1 or more"
@@ -87,9 +87,9 @@ class Canary:
         _check_source(self)
 
     def __repr__(self) -> str:
-        """All fields; of a natural canary those that show nothing of its secret, for whoever logs or prints it."""
-        told = ("id", "repetitions", "planted", "kind") if self.kind == "natural" else (f.name for f in fields(self))
-        return f"Canary({', '.join(f'{name}={getattr(self, name)!r}' for name in told)})"
+        """Return all fields, or for a natural canary only those that reveal nothing about its secret in logs."""
+        names = ("id", "repetitions", "planted", "kind") if self.kind == "natural" else (f.name for f in fields(self))
+        return f"Canary({', '.join(f'{name}={getattr(self, name)!r}' for name in names)})"
 
     @cached_property
     def space(self) -> Space:
@@ -98,37 +98,37 @@ class Canary:
 
     @cached_property
     def attack_space(self) -> Space:
-        """The same slots in as much of the template as the attacker knows."""
+        """The canary's slots within the part of the template that the attacker knows."""
         return self.space if self.known is None else parse_template(self.known, self.alphabets, field="known")
 
     @cached_property
     def source_space(self) -> Space | None:
-        """The source sentence as a template with the canary's slots, or with none; None without a source."""
+        """The source sentence as a template with the canary's slots or without slots; None without a source."""
         if self.source is None:
             return None
         return parse_template(self.source, self.alphabets, slots_needed=False, field="source")
 
     def source_of(self, filling: Filling) -> str | None:
-        """The source sentence that stands beside the text of ``filling``; None without a source."""
+        """Return the source sentence that is paired with the text of ``filling``; None without a source."""
         space = self.source_space
         return None if space is None else space.fill(filling if space.slots else ())
 
     @property
     def source_text(self) -> str | None:
-        """The source sentence as it is planted; None without one."""
+        """The source sentence as it is planted; None without a source."""
         return self.source_of(self.secret)
 
     @cached_property
     def text(self) -> str:
-        """The whole filled text, as it is planted."""
+        """The filled template, as it is planted."""
         return self.space.fill(self.secret)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object of a manifest line; fields that do not apply are left out."""
+        """Return the JSON object of a manifest line, without the fields that do not apply."""
         space = {name: _space_json(name, self.alphabets.get(name)) for name in slot_names(self.template)}
         values = {**vars(self), "schema": SCHEMA, "space": space}
-        told = {name: values[name] for name in (*_REQUIRED, *_OPTIONAL) if values[name] is not None}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+        content = {name: values[name] for name in (*_REQUIRED, *_OPTIONAL) if values[name] is not None}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
 
 
 def _space_json(name: str, alphabet: Alphabet | None) -> dict[str, Any]:
@@ -157,9 +157,9 @@ def _check_source(canary: Canary) -> None:
         raise SpaceError(f"source {canary.source!r} {fault}", reason=fault, subject="source")
     if space.slots not in ((), canary.space.slots):
         raise SpaceError(
-            f"source {canary.source!r} has other slots than template {canary.template!r}: give it the same ones in the "
-            "same order, or none",
-            reason="has other slots than field 'template': give it the same ones in the same order, or none",
+            f"source {canary.source!r} has other slots than template {canary.template!r}: use the template's slots "
+            "in their order, or no slots",
+            reason="has other slots than field 'template': use the template's slots in their order, or no slots",
             subject="source",
         )
 
@@ -168,21 +168,21 @@ _REQUIRED: dict[str, type] = {"schema": int, "id": str, "template": str, "secret
 _REQUIRED |= {"repetitions": int, "planted": bool, "kind": str}
 _OPTIONAL: dict[str, type] = {"known": str, "label": str, "tags": list, "source": str, "supports": str}
 _OPTIONAL |= {"seed": int, "profile": str, "salt": str, "family": str}
-"""The fields of a manifest line in their order, and their types in JSON."""
+"""The fields of a manifest line in order, with their types in JSON."""
 
 
 def canary_from_json(data: Any, where: str = "canary") -> Canary:
-    """Inverse of :meth:`Canary.to_json`.
+    """Read a canary from the object that :meth:`Canary.to_json` returns.
 
-    Raises ManifestError, its message starting with ``where``, on a missing, unknown or ill-typed field, a
-    schema of another version, or a secret outside its space.
+    Raises ManifestError, with a message that starts with ``where``, for a missing, unknown or ill-typed field, a schema
+    of another version, or a secret outside its space.
     """
     if not isinstance(data, dict):
         raise ManifestError(f"{where}: expected a JSON object, found {type(data).__name__}")
     known = _REQUIRED | _OPTIONAL
     for name, kind in known.items():
         if name not in data and name in _REQUIRED:
-            raise ManifestError(f"{where}: field {name!r} is missing: add it, or make the manifest anew")
+            raise ManifestError(f"{where}: field {name!r} is missing: add it, or make the manifest again")
         value = data.get(name)
         if name in data and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
             raise ManifestError(f"{where}: field {name!r} must be {kind.__name__}, found {type(value).__name__}")
@@ -203,21 +203,21 @@ def _build(data: dict[str, Any], where: str) -> Canary:
         raise ManifestError(f"{where}: field {name!r} holds half a surrogate pair, which UTF-8 cannot hold: fix it")
     kinds = get_args(Kind)
     if data["kind"] not in kinds:
-        # Known first: of a canary whose kind is misspelt nobody can tell whether its secret may be shown. Nor is the
-        # word itself, which may have slipped there from another field.
-        raise ManifestError(f"{where}: field 'kind' is none of {', '.join(kinds)}{near(data['kind'], kinds)}")
+        # The kind must be known first: it decides if messages may show the secret. They do not show the invalid kind
+        # either, because it may be a secret that slipped in from another field.
+        raise ManifestError(f"{where}: field 'kind' is not one of {', '.join(kinds)}{near(data['kind'], kinds)}")
     field_name = "space"
     try:
         alphabets = {name: alphabet_from_json(name, spec) for name, spec in data["space"].items() if spec != {}}
         field_name = "template"
         parse_template(data["template"], alphabets)
         field_name = "secret"
-        given = {name: value for name, value in data.items() if name not in ("schema", "space")}
-        given |= {name: tuple(data[name]) for name in ("secret", "tags") if name in data}
-        return Canary(**given, alphabets=alphabets)
+        values = {name: value for name, value in data.items() if name not in ("schema", "space")}
+        values |= {name: tuple(data[name]) for name in ("secret", "tags") if name in data}
+        return Canary(**values, alphabets=alphabets)
     except SpaceError as error:
         blamed = error.subject or field_name
-        # What a natural canary holds is somebody's; the message must not show it.
+        # A natural canary holds personal data, which the message must not show.
         hidden = f"{error.reason or 'does not fit the other fields'} (text not shown: natural)"
         why = hidden if data["kind"] == "natural" else error
         raise ManifestError(f"{where}: field {blamed!r}: {why}") from None
@@ -232,11 +232,11 @@ def _is_unicode(value: Any) -> bool:
 
 
 def attacker_view(canary: Canary, known: Known) -> Canary:
-    """``canary`` before an attacker who knows only that part of its template.
+    """Return ``canary`` as seen by an attacker who knows only a part of its template.
 
-    ``none`` is the slots and what stands between them, ``before`` the text before the first slot too, ``after`` that
-    after the last slot, ``all`` the whole template. The source sentence of a translation canary stays known. Whatever
-    leaves nothing out is ``all``.
+    With ``known`` ``"none"`` the attacker knows the slots and the text between them; ``"before"`` adds the text before
+    the first slot, ``"after"`` the text after the last slot, and ``"all"`` both. The source sentence of a translation
+    canary stays known. If the part is the whole template, the result equals ``all``.
     """
     first, *_, last = canary.space.pieces
     template = canary.template

@@ -1,4 +1,7 @@
-"""What a chat template puts around a canary: the same for all fillings, or no rank would be one of the canary alone."""
+"""The text that a chat template puts around a canary.
+
+It must be equal for all fillings of a canary, because a rank compares them.
+"""
 
 from __future__ import annotations
 
@@ -15,26 +18,29 @@ from leakage_tasks.core.log import first_line
 from leakage_tasks.data.chat import ASSISTANT_TURN, USER_TURN, Conversation, Role, conversation
 
 Render = Callable[[Conversation], str]
-"""A chat template: turns in, the text that a model is trained on out."""
+"""A chat template: maps turns to the text that a model is trained on."""
 PLACE = "wx7qk2zv"
-"""Stands for a canary where the template is asked what it puts around one."""
+"""Placeholder for the canary when the text around it is computed."""
 PLAIN = Context()
 SHOWN = 12
-"""Characters shown before and after those in which two texts differ."""
+"""Characters shown before and after the difference between two texts."""
 PROBES = 3
-"""Random fillings for which a template must put the same around a canary."""
+"""Random fillings for which the template must put equal text around a canary."""
 
 
-def template_of(tokenizer: Any, given: Mapping[str, Any] | None = None) -> Render:
-    """What a tokenizer's chat template makes of a whole conversation, as training reads it, with arguments ``given``.
+def template_of(tokenizer: Any, arguments: Mapping[str, Any] | None = None) -> Render:
+    """Return a function that renders a whole conversation with a tokenizer's chat template, as in training.
 
-    Raises TargetError for turns that the template refuses.
+    ``arguments`` are keyword arguments of the template. The function raises TargetError for turns that the template
+    refuses.
     """
 
     def render(turns: Conversation) -> str:
         try:
-            text = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=False, **(given or {}))
-        except Exception as error:  # a template raises what it likes
+            text = tokenizer.apply_chat_template(
+                turns, tokenize=False, add_generation_prompt=False, **(arguments or {})
+            )
+        except Exception as error:  # a template can raise any exception
             roles = ", ".join(turn["role"] for turn in turns)
             raise TargetError(
                 f"the model's chat template refuses turns of {roles} ({first_line(error)}): name another turn with "
@@ -47,18 +53,18 @@ def template_of(tokenizer: Any, given: Mapping[str, Any] | None = None) -> Rende
 
 @dataclass(frozen=True)
 class Chat:
-    """The turn that canaries are, and what the system says before."""
+    """The chat turn that canaries are planted in, and the turns before it."""
 
     role: Role = "assistant"
-    """Whose turn it is."""
+    """The role that speaks the turn."""
     system: str | None = None
     """``--system_instruction``."""
     prefill: bool = False
-    """Whether an endpoint that takes messages alone is sent the beginning of the turn."""
+    """True if an endpoint that accepts only messages receives the beginning of the turn."""
     prompt: str = USER_TURN
     """The user's turn before the canary, as it was planted."""
     template: str | None = None
-    """The name of the chat template, if one is asked for."""
+    """The name of the chat template, if one was selected."""
 
     def __post_init__(self) -> None:
         check_characters("--system_instruction", self.system or "")
@@ -69,7 +75,7 @@ class Chat:
             )
 
     def to_json(self) -> dict[str, Any]:
-        """The fields by name, without what is not asked for."""
+        """Return the fields by name, without unused options."""
         usual = {"prefill": False, "prompt": USER_TURN}
         left_out = {} if self.template is not None else {"template"}
         fields = asdict(self).items()
@@ -80,18 +86,19 @@ class Chat:
         return conversation(text, self.role, self.system, self.prompt)
 
     def before_the_turn(self) -> Conversation:
-        """What is said before an assistant's turn that is a canary."""
+        """Return the turns before an assistant turn that holds a canary."""
         return self.conversation(PLACE)[:-1]
 
     def context(self, render: Render, within: Context = PLAIN) -> Context:
-        """What stands around every canary: ``within``, which is part of the turn, and what the template puts there.
+        """Return the text around every canary: ``within``, which is part of the turn, and the template's own text.
 
-        After it come the template's own characters up to the next turn's text. Raises OptionError for a start token
-        besides, TargetError for a template that drops, repeats or changes the turn, or writes another text each time.
+        After the canary come the template's characters up to the next turn's text. Raises OptionError if ``within``
+        sets a start token; raises TargetError if the template drops, repeats or changes the turn, or renders another
+        text each time.
         """
         if within.start != "auto":
             raise OptionError(
-                f"--metadata context={within}: under --apply_chat_template the template says what a text begins with: "
+                f"--metadata context={within}: under --apply_chat_template the template sets the start of a text: "
                 "leave the start out"
             )
         turns = self.conversation(within.before + PLACE + within.after)
@@ -99,9 +106,9 @@ class Chat:
         _check_repeats(whole, render(turns))
         parts = whole.split(PLACE)
         if len(parts) != 2:
-            how = "drops" if len(parts) == 1 else "repeats"
+            fault = "drops" if len(parts) == 1 else "repeats"
             raise TargetError(
-                f"the model's chat template {how} the text of the {self.role}'s turn, so no canary can be scored in "
+                f"the model's chat template {fault} the text of the {self.role}'s turn, so no canary can be scored in "
                 "it: audit without --apply_chat_template, or name another turn with --metadata role=…"
             )
         before, after = parts
@@ -110,54 +117,64 @@ class Chat:
                 f"--metadata context={within}: the model's chat template changes it: take white space from its ends"
             )
         end = len(within.after)
-        following = [place for turn in (self.prompt, ASSISTANT_TURN) if (place := after.find(turn, end)) >= 0]
+        following = [offset for turn in (self.prompt, ASSISTANT_TURN) if (offset := after.find(turn, end)) >= 0]
         return Context("none", before, after[: min(following, default=len(after))], chat=True)
 
     def around(
         self, render: Render, canaries: Sequence[Canary], within: Context = PLAIN
     ) -> tuple[Context, list[Canary]]:
-        """What stands around every canary, and the canaries as the template writes them; raises as both do."""
-        found = self.context(render, within)
-        return found, [self.as_rendered(render, canary, within, found) for canary in canaries]
+        """Return the text around every canary, and the canaries as the template writes them.
+
+        Raises as :meth:`context` and :meth:`as_rendered` do.
+        """
+        around = self.context(render, within)
+        return around, [self.as_rendered(render, canary, within, around) for canary in canaries]
 
     def as_rendered(self, render: Render, canary: Canary, within: Context, around: Context) -> Canary:
-        """The canary as the template really writes it: without white space at its ends where the template trims.
+        """Return the canary as the template renders it: without white space at its ends if the template strips it.
 
-        Raises TargetError if the template changes its text in another way, for some fillings alone, or with the time.
+        Args:
+            render: The chat template.
+            canary: The canary.
+            within: The context inside the canary's turn.
+            around: The text around every canary, from :meth:`context`.
+
+        Raises:
+            TargetError: If the template changes the text in another way, only for some fillings, or with time.
         """
         text, space = canary.known or canary.template, canary.attack_space
         fillings = (canary.secret, *space.sample(PROBES, f"chat:{canary.id}"))
         turns = [within.before + space.fill(filling) + within.after for filling in fillings]
         written = [render(self.conversation(turn)) for turn in turns]
-        for kept in dict.fromkeys((text, text.strip(), text.lstrip(), text.rstrip())):
-            found = canary if kept == text else replace(canary, known=kept)
-            expected = [around.before + found.attack_space.fill(filling) + around.after for filling in fillings]
+        for stripped in dict.fromkeys((text, text.strip(), text.lstrip(), text.rstrip())):
+            rendered = canary if stripped == text else replace(canary, known=stripped)
+            expected = [around.before + rendered.attack_space.fill(filling) + around.after for filling in fillings]
             if all(whole.startswith(part) for whole, part in zip(written, expected, strict=True)):
-                return found
+                return rendered
         again = self.context(render, within)
         _check_repeats(around.before + PLACE + around.after, again.before + PLACE + again.after)
         raise TargetError(
-            f"canary {canary.id!r}: the model's chat template changes its text in the {self.role}'s turn: take what "
-            "the template changes from the canary's template, or audit without --apply_chat_template"
+            f"canary {canary.id!r}: the model's chat template changes its text in the {self.role}'s turn: remove the "
+            "changed characters from the canary's template, or audit without --apply_chat_template"
         )
 
 
 def _check_repeats(first: str, second: str) -> None:
-    """Raise TargetError if a template writes ``first`` and then ``second`` for the same conversation."""
+    """Raise TargetError if two renderings of one conversation, ``first`` and ``second``, differ."""
     if first == second:
         return
     start, end = len(os.path.commonprefix([first, second])), len(os.path.commonprefix([first[::-1], second[::-1]]))
     one, other = (text[max(0, start - SHOWN) : len(text) - end + SHOWN] for text in (first, second))
     raise TargetError(
-        f"the model's chat template writes {one!r} and, asked again, {other!r}: it prints the time (strftime_now) or "
-        "draws at random, so two texts of it cannot be compared: pass what it prints with --model_args "
+        f"the model's chat template writes {one!r} and, rendered again, {other!r}: it prints the time (strftime_now) "
+        "or draws at random, so two texts of it cannot be compared: pass the printed value with --model_args "
         "chat_template_args={…}, if the template takes it as an argument, or give the tokenizer a template that prints "
         "neither"
     )
 
 
 def protocol_of(chat: Chat | None) -> dict[str, str]:
-    """What two runs must share of a chat for their figures to be comparable; nothing of a run without one."""
+    """Return the chat settings that two runs must share for comparable results; empty without a chat."""
     if chat is None:
         return {}
     system = {} if chat.system is None else {"system_instruction": chat.system}

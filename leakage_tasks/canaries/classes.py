@@ -1,4 +1,4 @@
-"""The classes of a labelled dataset: how many rows each has, and choosing one."""
+"""The classes of a labelled dataset: row counts, and the choice of a class."""
 
 from __future__ import annotations
 
@@ -8,22 +8,31 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from leakage_tasks.core.errors import OptionError, PlantingError
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.layout import MAX_CLASSES
 
 RAREST, MOST_POPULAR = "rarest", "most-popular"
 BY_COUNT = (RAREST, MOST_POPULAR)
-"""Words that stand for a class until the rows are counted."""
+"""Names that select a class by its number of rows."""
 
 
 def class_counts(
     path: str | Path, label_column: str, split: str = "train", *, text_column: str = "text"
 ) -> dict[str, int]:
-    """Rows of each class that has any, by the name a manifest or a classifier's config uses for it.
+    """Return the number of rows of each class that occurs, by the class name in manifests and classifier configs.
 
-    ``path`` is of any kind canaries can be planted into. Rows without a class do not count. Raises PlantingError if
-    the data cannot be read, lacks a column, or if the column holds no class or 100,000 and more.
+    Rows without a class are not counted.
+
+    Args:
+        path: The data, in any format that canaries can be planted into.
+        label_column: The column of the classes.
+        split: The split of a folder of splits.
+        text_column: The column of the texts.
+
+    Raises:
+        PlantingError: If the data cannot be read, lacks a column, or if the column holds no class or at least 100,000
+            classes.
     """
     source, wanted = Path(path), Columns(text_column, label_column, split)
     with unchanged(source):
@@ -38,12 +47,14 @@ def class_counts(
 
 
 def by_rows(counts: Mapping[str, int]) -> list[str]:
-    """The classes from the one of fewest rows to the most popular; among equals by name."""
+    """Return the classes in ascending order of rows; classes with equal counts are sorted by name."""
     return sorted(counts, key=lambda name: (counts[name], name))
 
 
 def choose_class(counts: Mapping[str, int], wanted: str) -> str:
-    """The class ``wanted`` names, or the ``rarest`` or ``most-popular`` one. Raises OptionError for an unknown one."""
+    """Return the class named ``wanted``, or the ``rarest`` or ``most-popular`` class. Raises OptionError if it is
+    unknown.
+    """
     if wanted in BY_COUNT:
         return by_rows(counts)[0 if wanted == RAREST else -1]
     if wanted in counts:

@@ -1,4 +1,4 @@
-"""What ``leakage canaries`` was asked for, as the canaries it means."""
+"""Conversion of the options of ``leakage canaries`` to canaries."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from leakage_tasks.canaries.canary import FAMILIES, Canary, Family
 from leakage_tasks.canaries.classes import BY_COUNT, RAREST, by_rows, choose_class, class_counts
 from leakage_tasks.canaries.families import FamilyRequest, family_canaries
 from leakage_tasks.canaries.generate import check_counts, make_canaries, nonce_of
+from leakage_tasks.canaries.generation_modes import CanaryOptions, check_options, with_profile
 from leakage_tasks.canaries.natural import corpus_passages, natural_canaries
 from leakage_tasks.canaries.option_texts import items, numbers, supporting_of
 from leakage_tasks.canaries.presets.registry import PRESETS, Preset, PresetRequest
 from leakage_tasks.canaries.profiles import ROUTINE, has_headline
 from leakage_tasks.canaries.sizes import least_count, small_groups
 from leakage_tasks.canaries.spaces import slot_names
-from leakage_tasks.canaries.ways import CanaryOptions, check_options, with_profile
 from leakage_tasks.core.errors import OptionError, on_command_line
 from leakage_tasks.core.option import by_name, near, resolved
 from leakage_tasks.data import Columns
@@ -30,24 +30,25 @@ SALT_BYTES = 16
 
 
 def requested(request: CanaryOptions) -> list[Canary]:
-    """The canaries asked for: of a template, of a preset or found in a text.
+    """Make the requested canaries from a template, a preset, families or the secrets in a text.
 
-    Secrets come of ``seed``, else of the operating system's entropy; either way the canaries hold the seed, and ids and
-    ``{unique}`` words a word that follows from it, so that two manifests share neither. Natural ones have a salt that
-    no seed decides. Warns of groups too small for an interval. Raises LeakageError, naming the option at fault.
+    Secrets follow from ``seed``, which the operating system draws unless it is given. Each canary stores the seed; ids
+    and ``{unique}`` words contain a word derived from it, so that two manifests share no ids or words. Natural canaries
+    have a salt that does not depend on the seed. Warns about groups too small for an interval. Raises LeakageError,
+    which names the option at fault.
     """
     check_options(request)
     sized = replace(with_profile(request), id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
     salt = None if request.from_text is None else secrets.token_hex(SALT_BYTES)
     made = [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _make(sized)]
-    # Presets have the papers' numbers.
+    # Presets use the numbers of the papers.
     if sized.preset is None and has_headline(sized.profile) and (remark := small_groups(made)):
         warnings.warn(f"{remark}: {_larger(sized)}", stacklevel=2)
     return made
 
 
 def _larger(request: CanaryOptions) -> str:
-    """Return how to make enough canaries for intervals."""
+    """Return the options that give enough canaries for intervals."""
     repetitions = numbers("--repetitions", request.repetitions or "1")
     families = len(set(items(request.family) or ["of the template"]))
     return f"use --count {least_count(repetitions, families)} or more, or --profile {ROUTINE}"
@@ -68,33 +69,33 @@ def _make(request: CanaryOptions) -> list[Canary]:
         return _of_template(request, classes, shared)
     if request.repetitions is not None:
         shared["repetitions"] = numbers("--repetitions", request.repetitions)
-    values = {each.name: getattr(request, each.name) for each in fields(request)}
+    values = {field.name: getattr(request, field.name) for field in fields(request)}
     given = {name: value for name, value in values.items() if value is not None and value is not False}
     preset = PRESETS[request.preset]
-    own = resolved(preset.options, _settings(preset, request))
-    return list(preset.make(PresetRequest(request.preset, given, shared, classes, own)))
+    preset_values = resolved(preset.options, _settings(preset, request))
+    return list(preset.make(PresetRequest(request.preset, given, shared, classes, preset_values)))
 
 
 def _settings(preset: Preset, request: CanaryOptions) -> dict[str, Any]:
-    """The preset's own options as they were given by ``--set``."""
-    known, found = by_name(preset.options), {}
+    """Return the values of the preset's own options, given with ``--set``."""
+    known, values = by_name(preset.options), {}
     for text in request.settings or ():
         name, sign, value = text.partition("=")
         if not sign or name not in known:
             have = f"its options are {', '.join(known)}" if known else "it has no options of its own"
             raise OptionError(f"--set {text}: --preset {request.preset}: {have}{near(name, known)}: write NAME=VALUE")
-        found[name] = known[name].parsed(value, "--set")
-    return found
+        values[name] = known[name].parsed(value, "--set")
+    return values
 
 
 def _options(request: CanaryOptions, *names: str) -> dict[str, Any]:
-    """The options of these names that were given; the others are as whoever makes the canaries has them."""
+    """Return the options of these names that were given; the called function supplies defaults for the others."""
     values = {name: getattr(request, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _columns(request: CanaryOptions) -> Columns:
-    """Return the text column, split and role that were asked for, with the usual ones for those that were not."""
+    """Return the requested text column, split and role, with defaults for the omitted ones."""
     role = role_of(request.role, "--role")
     return Columns(request.text_column or Columns.text, split=request.split or Columns.split, role=role)
 
@@ -124,24 +125,24 @@ def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, A
 
 
 def _of_families(request: CanaryOptions) -> list[Canary]:
-    """Canaries of each family that is named, as many of one as of any other. Raises OptionError for an unknown one."""
+    """Make equally many canaries for each named family. Raises OptionError for an unknown family."""
     families: list[Family] = []
     for name in items(request.family) or []:
         if name not in FAMILIES:
             raise OptionError(f"--family {name!r}: use one or several of {', '.join(FAMILIES)}{near(name, FAMILIES)}")
-        families += [each for each in FAMILIES if each == name and each not in families]
+        families += [family for family in FAMILIES if family == name and family not in families]
     if request.data is None or not families:
         raise OptionError("--family needs --data: name the training data, or text like it, to take sentences from")
     columns = _columns(request)
     repetitions = numbers("--repetitions", request.repetitions or "1")
     count, controls = 1 if request.count is None else request.count, request.controls or 0
     check_counts(count, controls, 0, repetitions)
-    own = _options(request, "unknown", "tokenizer", "model", "temperature", "label", "seed", "id_prefix")
-    return family_canaries(families, FamilyRequest(request.data, columns, count, repetitions, controls, **own))
+    options = _options(request, "unknown", "tokenizer", "model", "temperature", "label", "seed", "id_prefix")
+    return family_canaries(families, FamilyRequest(request.data, columns, count, repetitions, controls, **options))
 
 
 def _check_tags(tags: Sequence[str], canaries: Sequence[Canary]) -> None:
-    """Raise OptionError for a tag outside the BIO scheme, and for a canary with other than one tag a word."""
+    """Raise OptionError for a tag outside the BIO scheme, or if a canary has more or fewer words than tags."""
     for tag in tags:
         if not is_tag(tag):
             raise OptionError(f"--tags: {tag!r} is outside the BIO scheme: use O, B-name and I-name")
@@ -152,7 +153,7 @@ def _check_tags(tags: Sequence[str], canaries: Sequence[Canary]) -> None:
 
 
 def _classes(request: CanaryOptions) -> tuple[str | None, list[str]]:
-    """The canaries' label and the other classes there are, those of fewest rows first if rows can be counted."""
+    """Return the canaries' label and the other classes, in ascending order of rows if the rows can be counted."""
     label, named = request.label, items(request.supporting_labels)
     if request.data is None:
         for option in ("label_column", "text_column", "split"):
@@ -170,12 +171,14 @@ def _classes(request: CanaryOptions) -> tuple[str | None, list[str]]:
 
 def _alphabets(template: str, words: list[str], tokenizer: str | None) -> dict[str, Alphabet]:
     used = slot_names(template)
-    found = {}
+    alphabets = {}
     if tokenizer is not None:
-        found = {name: tokenizer_words(name, tokenizer, what) for name, what in TOKENIZER_KINDS.items() if name in used}
+        alphabets = {
+            name: tokenizer_words(name, tokenizer, what) for name, what in TOKENIZER_KINDS.items() if name in used
+        }
     for item in words:
         name, equals, file = item.partition("=")
         if not (name and equals and file):
             raise OptionError(f"--words is {item!r}: write a name and a file, such as cities=cities.txt")
-        found[name] = word_file(name, file)
-    return found
+        alphabets[name] = word_file(name, file)
+    return alphabets

@@ -1,4 +1,4 @@
-"""What a canary's text stands in when its cost is asked for."""
+"""The text and start token around a canary during an audit."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\"}
 
 @dataclass(frozen=True)
 class Context:
-    """What stands around the text of planted canaries and controls alike.
+    """The text around planted canaries and controls.
 
-    ``start`` is the token everything begins with: ``auto`` the model's prefix token (the harness' own: BOS, else EOS),
-    ``bos`` its BOS token, ``none`` no token at all. ``before`` is text between that and the canary. The cost of a
-    canary is that of its own tokens given what stands before; see :mod:`leakage_tasks.targets.causal.in_context`.
-    ``after`` follows the canary, and its tokens cost as those of a template after the last slot do. ``chat`` says that
-    a chat template made both, the token everything begins with among them.
+    ``start`` is the first token of the input: ``auto`` is the model's prefix token (chosen by the harness: BOS, else
+    EOS), ``bos`` its BOS token, ``none`` no token. ``before`` is the text between the start token and the canary. The
+    cost of a canary is the cost of its own tokens given the text before them; see
+    :mod:`leakage_tasks.targets.causal.in_context`. ``after`` follows the canary; its tokens count as if they were part
+    of the template after the last slot. ``chat`` is True if a chat template made both texts, including the start token.
     """
 
     start: Start = "auto"
@@ -33,11 +33,11 @@ class Context:
 
     @property
     def is_auto(self) -> bool:
-        """Whether nothing but the prefix token stands there."""
+        """True if the canary follows the prefix token and has no other text around it."""
         return self == Context()
 
     def __str__(self) -> str:
-        """The context as ``--metadata context=…`` takes it, or part by part where it is of several."""
+        """Return the context in the form of ``--metadata context=…``, or as ``name=value`` parts if it has several."""
         if self.chat:
             return "the chat template"
         parts = {name: value for name, value in asdict(self).items() if value != getattr(Context, name)}
@@ -49,39 +49,42 @@ class Context:
 
     @property
     def option(self) -> str:
-        """What asks for the context on the command line."""
+        """The command-line option that sets this context."""
         return "--apply_chat_template" if self.chat else f"--metadata context={self}"
 
     def to_json(self) -> dict[str, Any]:
-        """The fields by name."""
+        """Return the fields by name."""
         return asdict(self)
 
 
 def read_context(value: Any) -> Context:
-    """The context that ``--metadata context=…`` asks for: ``auto``, ``bos``, ``none``, the text before, or fields.
+    r"""Read ``--metadata context=…``: a start token of :data:`Start`, the text before a canary, or fields by name.
 
-    In text, ``\\n``, ``\\t``, ``\\r`` and ``\\\\`` stand for a line break, a tab, a carriage return and a backslash,
-    and ``{{`` and ``}}`` for braces. Raises OptionError for anything else, an empty text or a slot.
+    In text, ``\n``, ``\t``, ``\r`` and ``\\`` are a line break, a tab, a carriage return and a backslash, and ``{{``
+    and ``}}`` are braces. Raises OptionError for any other value, an empty text or a text with a slot.
     """
     if isinstance(value, Mapping):
         return _of_fields(value)
     if not isinstance(value, str):
         raise OptionError(
-            f"--metadata context={value!r}: expected auto, bos, none or a text: put it in quotes, as in context='5'"
+            f"--metadata context={value!r}: expected {', '.join(get_args(Start))} or a text: put it in quotes, as in "
+            "context='5'"
         )
     if not value:
-        raise OptionError("--metadata context= is empty: use context=none for nothing before a canary, or auto")
+        raise OptionError(
+            f"--metadata context= is empty: use {', '.join(get_args(Start))}, or a text before the canaries"
+        )
     return _of_fields({"start": value} if value in get_args(Start) else {"before": value})
 
 
-def _of_fields(given: Mapping[str, Any]) -> Context:
-    names = [each.name for each in fields(Context) if each.name != "chat"]
-    for name, value in given.items():
+def _of_fields(values: Mapping[str, Any]) -> Context:
+    names = [field.name for field in fields(Context) if field.name != "chat"]
+    for name, value in values.items():
         if name not in names or not isinstance(value, str):
             raise OptionError(f"--metadata context: {name}={value!r}: expected texts by name, of {', '.join(names)}")
-    if given.get("start", "auto") not in get_args(Start):
-        raise OptionError(f"--metadata context: start={given['start']!r} is unknown: use {', '.join(get_args(Start))}")
-    return Context(given.get("start", "auto"), _text(given.get("before", "")), _text(given.get("after", "")))
+    if values.get("start", "auto") not in get_args(Start):
+        raise OptionError(f"--metadata context: start={values['start']!r} is unknown: use {', '.join(get_args(Start))}")
+    return Context(values.get("start", "auto"), _text(values.get("before", "")), _text(values.get("after", "")))
 
 
 def _text(written: str) -> str:
@@ -101,7 +104,7 @@ def _text(written: str) -> str:
 
 
 def _as_option(text: str) -> str:
-    """``text`` as the option takes it."""
+    """Return ``text`` as a user writes it in the option, with escapes."""
     for mark, character in reversed(_ESCAPED.items()):
         text = text.replace(character, f"\\{mark}")
     return literal(text)

@@ -1,4 +1,4 @@
-"""The rows that copies of canaries become, with values of other rows where a row needs more than the canary."""
+"""The rows that hold copies of canaries, filled with values of other rows for the remaining columns."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from leakage_tasks.data.turns import turns_of
 
 
 def check_prompt(prompt: str | None) -> None:
-    """Raise OptionError for a prompt that no row can hold, or that is none."""
+    """Raise OptionError for an empty prompt and for a prompt that UTF-8 cannot encode."""
     if prompt == "":
-        raise OptionError("--prompt is empty: give the text that stands before each copy, or leave it out")
+        raise OptionError("--prompt is empty: give the text before each copy, or leave it out")
     if prompt is not None and "Cs" in map(unicodedata.category, prompt):
         raise OptionError("--prompt holds half a surrogate pair, which UTF-8 cannot hold: give another text")
 
@@ -33,16 +33,16 @@ def points_of(
     canaries: Mapping[str, Canary],
     stream: str,
 ) -> Points:
-    """Return a row for every copy, each with its gap.
+    """Return a row for every copy, with its gap.
 
     Args:
         kind: The format of the data.
-        source: The data, of which rows are read that give copies their other answers.
-        layout: What the data is like.
+        source: The data; copies take their other answers from its rows.
+        layout: The layout of the data.
         wanted: The columns that the user named.
         gaps: The gap of each copy, and the id of its canary.
         canaries: The canaries by id.
-        stream: The seed of the draw of other answers.
+        stream: The seed for drawing other answers.
 
     Raises:
         PlantingError: If no row of the data has the answers that copies need.
@@ -57,7 +57,7 @@ def points_of(
 def _answers(
     kind: Format, source: Path, layout: Layout, wanted: Columns, copies: int, stream: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield for each copy the values of a row that was drawn uniformly from those that have all answers."""
+    """Yield for each copy the values of a row, drawn uniformly from the rows that have all answers."""
     columns = (*layout.drawn, *layout.companions)
     able: Sequence[int] = range(layout.rows)
     if layout.drawn:
@@ -66,11 +66,11 @@ def _answers(
     if copies and not able:
         names = " and ".join(map(repr, layout.drawn or columns))
         raise PlantingError(
-            f"{source}: no row has an answer in {names}, and a copy takes what it has there "
+            f"{source}: no row has an answer in {names}, and a copy takes its answer "
             "from a row of the data: give data with such a row"
         )
     chosen = random.Random(f"answers:{stream}").choices(able, k=copies) if copies else []
     needed = set(chosen)
     values = enumerate(kind.several(source, layout, wanted, columns))
-    found = {row: dict(zip(columns, held, strict=True)) for row, held in values if row in needed}
-    return (found[row] for row in chosen)
+    drawn = {row: dict(zip(columns, held, strict=True)) for row, held in values if row in needed}
+    return (drawn[row] for row in chosen)

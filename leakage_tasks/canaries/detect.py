@@ -1,6 +1,7 @@
-"""Finding secrets in a text: card numbers, social security numbers, telephone numbers, mail addresses.
+"""Detection of secrets in text: card numbers, social security numbers, telephone numbers, mail addresses.
 
-Numbers with a check digit or a published structure are validated by python-stdnum; the others go by their form.
+Numbers with a check digit or a published structure are validated by python-stdnum; the others are matched by their form
+only.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from dataclasses import dataclass, field
 from leakage_tasks.core.errors import OptionError
 
 CUE = 40
-"""How many characters before a bare number are searched for a word that says what it is."""
+"""Characters before a bare number that are searched for a cue word."""
 LONGEST = 400
-"""More characters than a secret and what is looked at around it have."""
+"""Upper bound on the characters of a secret plus the characters checked around it."""
 
-# A digit, letter or hyphenated part next to it makes a number part of something longer; other scripts need no space.
+# A neighbouring digit, letter or hyphenated part makes a number part of something longer. Letters of other scripts do
+# not: they are written without spaces.
 _BEFORE = r"(?<![A-Za-z_\d])(?<![0-9]\.)(?<![0-9A-Za-z]-)(?<!\+)"
 _AFTER = r"(?![A-Za-z_\d])(?!\.[0-9])(?!-[0-9A-Za-z])"
 _LOCAL = r"A-Za-z0-9._+\-"
@@ -27,10 +29,10 @@ _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 
 @dataclass(frozen=True)
 class SecretPattern:
-    """One way to write a secret. Group ``secret`` of the pattern holds what an attacker would have to guess.
+    """A written form of a secret; group ``secret`` of the pattern is the part that an attacker must guess.
 
-    ``cued``: too common a form to tell by itself, so a word of the detector's ``cue`` must stand shortly before, and
-    no other number between.
+    If ``cued``, the form is too common to identify a secret: a word of the detector's ``cue`` must precede it closely,
+    with no other number in between.
     """
 
     pattern: re.Pattern[str]
@@ -42,22 +44,25 @@ class Detector:
     """A kind of secret."""
 
     forms: tuple[SecretPattern, ...]
-    """The ways to write it."""
+    """The written forms."""
     valid: Callable[[str], bool]
-    """Checks what was matched."""
+    """Validates a match."""
     normal: Callable[[str], str]
-    """Gives the normal form, the same for all forms."""
+    """Returns the normal form, equal for all written forms."""
     characters: str = string.digits
-    """Those of group ``secret`` that are secret; the others are its format."""
+    """The secret characters of group ``secret``; the others belong to its format."""
     cue: re.Pattern[str] = re.compile("(?!)")
-    """A word that must stand shortly before what has a form too common to tell by itself."""
+    """A word that must precede a cued form."""
     needs: str = string.digits
-    """Characters of which every form has one or more."""
+    """Characters of which every form contains at least one."""
 
 
 @dataclass(frozen=True)
 class DetectedSecret:
-    """A secret at ``start``..``end`` of a text, its guessable part at ``hidden``; ``normal`` tells secrets apart."""
+    """A secret at ``start``..``end`` of a text.
+
+    ``hidden`` is the span of its guessable part; ``normal`` is its normal form, which identifies the secret.
+    """
 
     kind: str
     start: int
@@ -67,44 +72,46 @@ class DetectedSecret:
 
 
 def find_secrets(text: str, kinds: Iterable[str] | None = None) -> list[DetectedSecret]:
-    """The secrets in ``text`` of these kinds (default: all), in order; no two overlap.
+    """Return the non-overlapping secrets of these kinds (default: all) in ``text``, in order.
 
-    Where two kinds claim the same characters, the one that comes first in :data:`DETECTORS` has them, asked for or not:
-    a card number holds no telephone number.
+    If two kinds match the same characters, the kind that comes first in :data:`DETECTORS` gets them, even if it was not
+    requested: a card number contains no telephone number.
     """
     wanted = set(DETECTORS if kinds is None else kinds)
     taken = bytearray(len(text))
-    found = []
+    secrets = []
     for kind, detector in DETECTORS.items():
-        # To see that a text has none of these is far quicker than to look for every form of what has them.
-        for form in detector.forms if any(each in text for each in detector.needs) else ():
+        # Searching for a needed character is much faster than searching for every form.
+        for form in detector.forms if any(need in text for need in detector.needs) else ():
             for match in _matches(detector, form, text, taken):
                 start, end = match.span()
                 taken[start:end] = b"\1" * (end - start)
                 if kind in wanted:
-                    found.append(DetectedSecret(kind, start, end, match.span("secret"), detector.normal(match.group())))
-    return sorted(found, key=lambda each: each.start)
+                    secrets.append(
+                        DetectedSecret(kind, start, end, match.span("secret"), detector.normal(match.group()))
+                    )
+    return sorted(secrets, key=lambda secret: secret.start)
 
 
 def _matches(detector: Detector, form: SecretPattern, text: str, taken: bytearray) -> Iterator[re.Match[str]]:
-    """What has the form, is valid and not taken; one that is not leaves its characters to those that begin in it."""
-    place = 0
-    while match := form.pattern.search(text, place):
+    """Yield valid matches in untaken characters; after a rejected match, continue at its second character."""
+    position = 0
+    while match := form.pattern.search(text, position):
         start, end = match.span()
         cued = not form.cued or detector.cue.search(text, max(0, start - CUE), start)
-        good = cued and taken.find(1, start, end) < 0 and detector.valid(match.group())
-        place = end if good else start + 1
-        if good:
+        accepted = cued and taken.find(1, start, end) < 0 and detector.valid(match.group())
+        position = end if accepted else start + 1
+        if accepted:
             yield match
 
 
 def kinds_of(names: Iterable[str]) -> list[str]:
-    """``names`` as kinds of secrets, each once. Raises OptionError for an unknown one or for none."""
+    """Return ``names`` as distinct kinds of secrets. Raises OptionError for an unknown kind or for no names."""
     chosen = list(dict.fromkeys(names))
     unknown = [name for name in chosen if name not in DETECTORS]
     if unknown or not chosen:
-        found = f"has {unknown[0]!r}" if unknown else "names nothing"
-        raise OptionError(f"--detect {found}: use {', '.join(DETECTORS)}, with commas between")
+        fault = f"has {unknown[0]!r}" if unknown else "names nothing"
+        raise OptionError(f"--detect {fault}: use {', '.join(DETECTORS)}, with commas between")
     return chosen
 
 
@@ -113,7 +120,7 @@ def _digits(text: str) -> str:
 
 
 def _is_card(text: str) -> bool:
-    """Luhn's check digit, and a first digit that cards of this length have."""
+    """Check Luhn's check digit, and that cards of this length can start with the first digit."""
     from stdnum import luhn
 
     number = _digits(text)
@@ -132,7 +139,7 @@ def _is_phone(text: str) -> bool:
 
 
 def _normal_phone(text: str) -> str:
-    # A zero in brackets is dialled only where the country code is not.
+    # A zero in brackets is dialled only without the country code.
     digits = _digits(text.replace("(0)", ""))
     return "+" + (digits if text.startswith("+") or len(digits) != 10 else f"1{digits}")
 
@@ -200,4 +207,4 @@ DETECTORS: Mapping[str, Detector] = {
         cue=_cue("tel|phone|call|cell|mobile|fax|dial|reach|text me|ring me"),
     ),
 }
-"""The kinds of secrets by name, in the order in which they claim characters."""
+"""The kinds of secrets by name, in order of priority."""

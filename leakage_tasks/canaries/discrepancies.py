@@ -1,4 +1,4 @@
-"""What planted data and their manifest or record say differently, a line each."""
+"""Differences between planted data and their manifest or record, one line each."""
 
 from __future__ import annotations
 
@@ -17,34 +17,41 @@ _CHANGED = "changed since it was planted (its SHA-256 is not the recorded one)"
 
 
 def against_record(
-    record: Sidecar | None, planted: Path, canaries: Sequence[Canary], found: str | Mapping[str, str]
+    record: Sidecar | None, planted: Path, canaries: Sequence[Canary], hashes: str | Mapping[str, str]
 ) -> Iterator[str]:
-    """What the record says otherwise; ``found``: the SHA-256 of the one file, or those of shards by name."""
+    """Yield differences between planted data and their record.
+
+    Args:
+        record: The record, or None without a record.
+        planted: The path of the data.
+        canaries: The canaries of the manifest.
+        hashes: The SHA-256 of the single file, or of each shard by name.
+    """
     if record is None:
         return
-    if isinstance(found, str) or record.shards is None:
-        if record.output_sha256 != (found if isinstance(found, str) else sha256_of(planted)):
+    if isinstance(hashes, str) or record.shards is None:
+        if record.output_sha256 != (hashes if isinstance(hashes, str) else sha256_of(planted)):
             yield f"{planted}: {_CHANGED}"
     else:
-        yield from _against_shards(planted, record.shards, found)
+        yield from _against_shards(planted, record.shards, hashes)
     if record.manifest_sha256 != manifest_hash(canaries):
         yield f"{planted}: planted from another manifest (the recorded hash is not this one's)"
 
 
-def _against_shards(planted: Path, recorded: Mapping[str, Any], found: Mapping[str, str]) -> Iterator[str]:
-    for name in sorted(recorded.keys() | found.keys()):
-        if name not in found:
+def _against_shards(planted: Path, recorded: Mapping[str, Any], hashes: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(recorded.keys() | hashes.keys()):
+        if name not in hashes:
             yield f"{planted / name}: is not there, but canaries were planted into it"
         elif name not in recorded:
             yield f"{planted / name}: was not there when canaries were planted"
-        elif recorded[name]["output_sha256"] != found[name]:
+        elif recorded[name]["output_sha256"] != hashes[name]:
             yield f"{planted / name}: {_CHANGED}"
 
 
 def against_manifest(canaries: Sequence[Canary], counts: dict[str, CopyCount], part: Part | None) -> Iterator[str]:
-    """Copies that are missing, and texts that are where they are not to be."""
+    """Yield missing copies, and texts that occur where they must not."""
     whereto = f" for {part}" if part else ""
-    there = sorted({each.text for each in canaries if counts[each.id].rows + counts[each.id].inside})
+    occurring = sorted({canary.text for canary in canaries if counts[canary.id].rows + counts[canary.id].inside})
     for canary in canaries:
         count = counts[canary.id]
         everywhere = count.rows + count.inside
@@ -52,9 +59,9 @@ def against_manifest(canaries: Sequence[Canary], counts: dict[str, CopyCount], p
             if everywhere:
                 yield f"{canary.id}: a control, which the model must never see, occurs {everywhere} time(s)"
         elif canary.kind == "natural":
-            # Its repetitions count the secret in every context, so this one need not stand there as often. Nor
-            # need a validation part have it: it was most likely found in the training data.
-            if part != "validation" and not everywhere and not _begins_one_of(there, canary.text):
+            # Its repetitions count the secret in every context, so this context may occur less often. A validation part
+            # need not contain it: it was probably detected in the training data.
+            if part != "validation" and not everywhere and not _begins_one_of(occurring, canary.text):
                 yield f"{canary.id}: its text does not occur any more"
         else:
             if count.rows != count.expected:
@@ -63,15 +70,15 @@ def against_manifest(canaries: Sequence[Canary], counts: dict[str, CopyCount], p
                 yield f"{canary.id}: occurs {count.inside} more time(s), inside other rows"
 
 
-def _begins_one_of(found: Sequence[str], text: str) -> bool:
-    """Whether a longer one of the sorted texts begins with ``text``: that is what counts where both stand."""
-    # Those that begin with a text come right after it.
-    place = bisect_right(found, text)
-    return place < len(found) and found[place].startswith(text)
+def _begins_one_of(texts: Sequence[str], text: str) -> bool:
+    """Return True if a longer one of the sorted ``texts`` begins with ``text``: then only the longer one is counted."""
+    # In sorted order, longer texts with this beginning come directly after it.
+    index = bisect_right(texts, text)
+    return index < len(texts) and texts[index].startswith(text)
 
 
 def against_sources(wrong: Counter[str], canaries: Sequence[Canary]) -> Iterator[str]:
-    """Copies beside another source sentence than theirs, of which ``wrong`` has the number by text."""
+    """Yield the canaries with copies that have the source sentence of another text; ``wrong`` counts them by text."""
     for canary in canaries:
         if wrong[canary.text]:
-            yield f"{canary.id}: {wrong[canary.text]} copies stand beside another source sentence than the manifest's"
+            yield f"{canary.id}: {wrong[canary.text]} copies have another source sentence than in the manifest"

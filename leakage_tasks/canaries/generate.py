@@ -1,4 +1,4 @@
-"""Making canaries: planted ones, their supporting ones and never-planted controls."""
+"""Generation of canaries: planted ones, their supporting canaries and never-planted controls."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from leakage_tasks.core.errors import OptionError
 UNIQUE = "{unique}"
 _UNIQUE = re.compile(r"\{\{|\}\}|\{unique\}")
 PUBLIC = ("The random number of {unique} is {digits:9}.", "The random number of {unique}: {digits:9}.")
-"""What README had planted with seed 0, and what the demo plants."""
+"""The templates that README planted with seed 0 and that the demo plants; their secrets are public."""
 PUBLIC_NUMBER = 16
 CONSONANTS = "bdfgklmnprstvz"
 VOWELS = "aeiou"
-SYLLABLES, OF_A_NONCE = 3, 4
+SYLLABLES, NONCE_SYLLABLES = 3, 4
 
 
 def make_canaries(
@@ -44,29 +44,46 @@ def make_canaries(
     id_prefix: str = "",
     nonce: str = "",
 ) -> list[Canary]:
-    """``count`` planted canaries, each followed by its supporting ones, then ``controls`` never-planted ones.
+    """Make ``count`` planted canaries, each followed by its supporting canaries, then ``controls`` never-planted ones.
 
-    ``repetitions`` are dealt out in turn. ``{unique}`` in the template (and in ``known`` and ``source``) becomes a
-    word of each canary's own, which begins with ``nonce``. Secrets are uniform over the template's space and distinct
-    as long as it is large enough; each canary draws from a random stream of its own, so more canaries or controls leave
-    the earlier ones as they were. ``source`` is the sentence that a translation model reads (see :class:`Canary`). A
-    supporting canary (Elmahdy et al., "Privacy leakage in text classification") keeps its canary's values except the
-    last ``supporting_slots`` (default: half of the slots), which are random others, and carries another class of
-    ``supporting_labels``.
+    ``{unique}`` becomes a word of its own in each canary. Secrets are uniform over the template's space, and distinct
+    if the space is large enough. Each canary draws from its own random stream, so a larger ``count`` or ``controls``
+    does not change earlier canaries. A supporting canary (Elmahdy et al., "Privacy leakage in text classification")
+    keeps its canary's values except the last ones, which are random, and has another class. Warns if several
+    canaries share a prefix and would compete for it.
 
-    Warns where several canaries would compete for one prefix. Raises OptionError or SpaceError.
+    Args:
+        template: The text around the secret, with slots.
+        count: The number of planted canaries.
+        repetitions: Numbers of copies, assigned to the canaries in turn.
+        controls: The number of canaries that are never planted.
+        seed: The seed of all random streams.
+        alphabets: Alphabets in addition to the built-in ones, by name.
+        known: The part of the template that the attacker knows (default: all).
+        label: The class of the canaries and controls.
+        tags: A slot tag for each word of the text.
+        source: The sentence that a translation model reads (see :class:`Canary`).
+        supporting: The number of supporting canaries of each canary.
+        supporting_labels: The classes that supporting canaries get in turn.
+        supporting_slots: The number of last slots that supporting canaries change (default: half of them).
+        id_prefix: The text before every id.
+        nonce: The beginning of every unique word.
+
+    Raises:
+        OptionError: If the numbers or classes do not fit.
+        SpaceError: If the template is invalid.
 
     Examples:
         >>> from leakage_tasks import make_canaries
         >>> pins = make_canaries("pin of {unique}: {digits:4}", 2, controls=1, seed=1)
-        >>> [(each.id, each.repetitions) for each in pins]
+        >>> [(pin.id, pin.repetitions) for pin in pins]
         [('canary-0', 1), ('canary-1', 1), ('control-0', 0)]
     """
     tagged = None if tags is None else tuple(tags)
     maker = _Maker(template, seed, alphabets or {}, known, label, tagged, source, id_prefix, nonce)
     check_counts(count, controls, supporting, repetitions)
     _check_unique(template, maker.alphabets)
-    planted = [maker.make(f"canary-{place}", repetitions[place % len(repetitions)]) for place in range(count)]
+    planted = [maker.make(f"canary-{index}", repetitions[index % len(repetitions)]) for index in range(count)]
     families = planted
     if supporting or supporting_labels or supporting_slots is not None:
         labels = list(islice(cycle(_other_classes(label, supporting, supporting_labels)), supporting))
@@ -74,8 +91,8 @@ def make_canaries(
         families = []
         for canary in planted:
             families += [canary, *supporting_canaries(canary, labels, changed=changed, seed=seed)]
-        maker.secrets.update(each.secret for each in families if each.supports is not None)
-    twins = [maker.make(f"control-{place}", 0) for place in range(controls)]
+        maker.secrets.update(family.secret for family in families if family.supports is not None)
+    twins = [maker.make(f"control-{index}", 0) for index in range(controls)]
     _check_controls(families, twins)
     if source is None or UNIQUE not in source:
         _warn(template, families + twins)
@@ -84,7 +101,7 @@ def make_canaries(
 
 @dataclass
 class _Maker:
-    """What all canaries of one call share, and what is taken already."""
+    """The arguments that all canaries of one call share, with the words and secrets used so far."""
 
     template: str
     seed: int
@@ -99,11 +116,11 @@ class _Maker:
     secrets: set[Filling] = field(default_factory=set)
 
     def make(self, name: str, repetitions: int) -> Canary:
-        """A canary of its own, or a control where ``repetitions`` is 0."""
+        """Make a planted canary, or a control if ``repetitions`` is 0."""
         stream = stream_of(self.seed, self.id_prefix + name)
-        own = unique_word(stream, self.words)
-        self.words.add(own)
-        word = self.nonce + own
+        suffix = unique_word(stream, self.words)
+        self.words.add(suffix)
+        word = self.nonce + suffix
         template = _put_word(self.template, word)
         used = {key: self.alphabets[key] for key in slot_names(template) if key in self.alphabets}
         space = parse_template(template, used)
@@ -130,49 +147,59 @@ class _Maker:
 def supporting_canaries(
     canary: Canary, labels: Sequence[str], *, changed: int | None = None, repetitions: int | None = None, seed: int = 0
 ) -> list[Canary]:
-    """A canary like ``canary`` but for its last ``changed`` values (default: all) for each of ``labels``.
+    """Make a copy of ``canary`` for each of ``labels``, with other values in its last slots.
 
-    The new values are random, never the canary's own, and differ as long as there are enough of them (Elmahdy et
-    al., section 7). ``repetitions`` defaults to the canary's. Raises OptionError for slots of a single value.
+    The new values are random, never the canary's own, and distinct while enough values exist (Elmahdy et al., section
+    7).
+
+    Args:
+        canary: The canary to support.
+        labels: The classes of the supporting canaries.
+        changed: The number of last slots with other values (default: all).
+        repetitions: The number of copies of each supporting canary (default: the canary's).
+        seed: The seed of the random values.
+
+    Raises:
+        OptionError: If every changed slot has a single value.
     """
-    kept = 0 if changed is None else len(canary.secret) - changed
-    slots = canary.space.slots[kept:]
+    unchanged = 0 if changed is None else len(canary.secret) - changed
+    slots = canary.space.slots[unchanged:]
     others = prod(len(slot) for slot in slots) - 1
     if not others:
         raise OptionError("--supporting: the last slots have no other values: choose a larger alphabet")
     copies = repetitions or canary.repetitions
     usual = replace(canary, repetitions=copies, kind="supporting", supports=canary.id)
-    own: set[Filling] = {canary.secret}
+    taken: set[Filling] = {canary.secret}
     made = []
-    for place, label in enumerate(labels):
-        name = f"{canary.id}-supporting-{place}"
+    for index, label in enumerate(labels):
+        name = f"{canary.id}-supporting-{index}"
         stream = stream_of(seed, name)
-        if len(own) > others:
-            own = {canary.secret}
+        if len(taken) > others:
+            taken = {canary.secret}
         secret = canary.secret
-        while secret in own:
-            secret = canary.secret[:kept] + tuple(stream.choice(slot.values) for slot in slots)
-        own.add(secret)
+        while secret in taken:
+            secret = canary.secret[:unchanged] + tuple(stream.choice(slot.values) for slot in slots)
+        taken.add(secret)
         made.append(replace(usual, id=name, secret=secret, label=label))
     return made
 
 
 def stream_of(seed: int, name: str) -> random.Random:
-    """The random stream of the canary of this name."""
+    """Return the random stream of the canary with this id."""
     return random.Random(f"canary:{seed}:{name}")
 
 
 def public(canaries: Iterable[Canary]) -> bool:
-    """Whether one of ``canaries`` has the text of one that this package's README or demo made for all its readers."""
-    made = (make_canaries(each, PUBLIC_NUMBER, controls=PUBLIC_NUMBER, seed=0) for each in PUBLIC)
-    shared = {canary.text for canaries_of_one in made for canary in canaries_of_one}
+    """Return True if one of ``canaries`` has the text of a canary that this package's README or demo publishes."""
+    made = (make_canaries(template, PUBLIC_NUMBER, controls=PUBLIC_NUMBER, seed=0) for template in PUBLIC)
+    shared = {canary.text for group in made for canary in group}
     return any(canary.text in shared for canary in canaries)
 
 
 def unique_word(stream: random.Random, taken: Container[str]) -> str:
-    """A word of consonant-vowel syllables that is not in ``taken``.
+    """Draw a word of consonant-vowel syllables that is not in ``taken``.
 
-    Three syllables (343,000 words), more only where those in ``taken`` crowd the space.
+    The word has three syllables (343,000 words), or more if ``taken`` contains most of these words.
     """
     tries = 0
     while True:
@@ -184,9 +211,9 @@ def unique_word(stream: random.Random, taken: Container[str]) -> str:
 
 
 def nonce_of(seed: int) -> str:
-    """The word by which one manifest's names differ from any other's: one of 24 million, the same for the same seed."""
+    """Return the word that ids and unique words of a manifest share: one of 24 million, determined by the seed."""
     stream = random.Random(hashlib.sha256(f"nonce:{seed}".encode()).digest())
-    return "".join(stream.choice(CONSONANTS) + stream.choice(VOWELS) for _ in range(OF_A_NONCE))
+    return "".join(stream.choice(CONSONANTS) + stream.choice(VOWELS) for _ in range(NONCE_SYLLABLES))
 
 
 def _put_word(template: str, word: str) -> str:
@@ -194,33 +221,35 @@ def _put_word(template: str, word: str) -> str:
 
 
 def check_counts(count: int, controls: int, supporting: int, repetitions: Sequence[int]) -> None:
-    """Raise OptionError for numbers of canaries below 0, none at all, and for copies below 1."""
+    """Raise OptionError for negative numbers of canaries, for no canaries, and for repetitions below 1."""
     for name, number in (("--count", count), ("--controls", controls), ("--supporting", supporting)):
         check_number(name, number)
     if not count + controls:
-        raise OptionError("--count and --controls are both 0: ask for one canary or more")
+        raise OptionError("--count and --controls are both 0: make at least one canary")
     check_repetitions(repetitions, "1,10")
 
 
 def check_number(option: str, number: int) -> None:
-    """Raise OptionError for a number below 0."""
+    """Raise OptionError for a negative number."""
     if number < 0:
         raise OptionError(f"{option} is {number}: give 0 or more")
 
 
 def check_repetitions(repetitions: Sequence[int], example: str) -> None:
-    """Raise OptionError, which gives the ``example``, for none or for one below 1."""
+    """Raise OptionError, whose message shows ``example``, for no repetitions or a number below 1."""
     if not repetitions or min(repetitions) < 1:
-        given = ",".join(map(str, repetitions))
-        raise OptionError(f"--repetitions is {given!r}: give whole numbers of 1 or more, such as {example}")
+        written = ",".join(map(str, repetitions))
+        raise OptionError(f"--repetitions is {written!r}: give whole numbers of 1 or more, such as {example}")
 
 
 def _other_classes(label: str | None, supporting: int, labels: Sequence[str] | None) -> list[str]:
     if not supporting:
-        raise OptionError("--supporting-labels and --supporting-slots go with --supporting N: say how many")
+        raise OptionError(
+            "--supporting-labels and --supporting-slots go with --supporting N: give the number of supporting canaries"
+        )
     if label is None:
         raise OptionError("--supporting needs the canaries' own class: give --label")
-    others = [each for each in dict.fromkeys(labels or ()) if each != label]
+    others = [name for name in dict.fromkeys(labels or ()) if name != label]
     if not others:
         raise OptionError(f"--supporting needs classes other than {label!r}: name them with --supporting-labels a,b,c")
     return others
@@ -239,7 +268,7 @@ def _check_unique(template: str, alphabets: Mapping[str, Alphabet]) -> None:
         raise OptionError("a space cannot be called 'unique', which is each canary's own word: rename it")
     if "unique" in slot_names(_put_word(template, "x")):
         raise OptionError(f"template {template!r}: {{unique}} is one word and takes no count: write {{unique}}")
-    # Once with the template as given, so that what is wrong with it is said in its own words.
+    # Parse the user's own template first, so that a message about it quotes it unchanged.
     parse_template(template, {**alphabets, "unique": Alphabet("unique", ("x",))})
 
 
@@ -256,13 +285,13 @@ def _check_controls(planted: Sequence[Canary], controls: Sequence[Canary]) -> No
 def _warn(template: str, canaries: Sequence[Canary]) -> None:
     planted = sum(canary.planted and canary.supports is None for canary in canaries)
     if planted > 1 and slot_names(template)[0] != "unique":
-        where = "has {unique} only after its first slot" if "unique" in slot_names(template) else "has no {unique}"
+        fault = "has {unique} only after its first slot" if "unique" in slot_names(template) else "has no {unique}"
         warnings.warn(
-            f"the template {where}: {planted} canaries share a prefix and compete for it, so each is harder "
+            f"the template {fault}: {planted} canaries share a prefix and compete for it, so each is harder "
             "to find than it would be alone: put {unique} before the first slot",
             stacklevel=3,
         )
-    own = [canary.secret for canary in canaries if canary.supports is None]
-    if len(set(own)) < len(own):
+    secrets = [canary.secret for canary in canaries if canary.supports is None]
+    if len(set(secrets)) < len(secrets):
         size = canaries[0].space.size
-        warnings.warn(f"the space holds {size} fillings for {len(own)} canaries: some share a secret", stacklevel=3)
+        warnings.warn(f"the space holds {size} fillings for {len(secrets)} canaries: some share a secret", stacklevel=3)

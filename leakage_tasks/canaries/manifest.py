@@ -1,4 +1,4 @@
-"""The manifest: one canary a line, as JSON."""
+"""The manifest: a file with one canary per line, as JSON."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from leakage_tasks.core.inputs import TOO_DEEP, json_fault, read_named
 from leakage_tasks.core.jsonl import LineError, read_json_lines, write_json_lines
 
 TEXTS = ("template", "known", "source")
-"""The fields of a canary that hold text around its secret."""
+"""The fields of a canary that hold the text around its secret."""
 
 
 def read_manifest(path: str | Path) -> list[Canary]:
-    """All canaries of a manifest, in its order.
+    """Read all canaries of a manifest, in its order.
 
-    Raises ManifestError naming file, line and field for anything that is not a canary, for a duplicate id,
-    for a supporting canary whose own one is missing, and for a manifest without canaries.
+    Raises ManifestError, which names file, line and field, for a line that is not a canary, for a duplicate id, for a
+    supporting canary whose main canary is missing, and for a manifest without canaries.
 
     Examples:
         >>> from leakage_tasks import read_manifest
@@ -35,7 +35,7 @@ def read_manifest(path: str | Path) -> list[Canary]:
         where = f"{path}:{number}"
         canary = canary_from_json(value, where)
         if canary.id in lines:
-            raise ManifestError(f"{where}: field 'id': {canary.id!r} already stands at line {lines[canary.id]}")
+            raise ManifestError(f"{where}: field 'id': {canary.id!r} is already used in line {lines[canary.id]}")
         lines[canary.id] = number
         canaries.append(canary)
     if not canaries:
@@ -60,7 +60,7 @@ def _values(path: str | Path) -> Iterator[tuple[int, Any]]:
 
 
 def write_manifest(canaries: Iterable[Canary], path: str | Path) -> None:
-    """Write a manifest whole or not at all; readable by its owner only where it may hold somebody's text.
+    """Write a manifest atomically; only its owner can read the file if it may hold personal text.
 
     Examples:
         >>> from leakage_tasks import make_canaries, read_manifest, write_manifest
@@ -75,10 +75,10 @@ def write_manifest(canaries: Iterable[Canary], path: str | Path) -> None:
 
 
 def manifest_hash(canaries: Iterable[Canary]) -> str:
-    """SHA-256 over the canaries' content, whatever their order or the file's layout.
+    """Return the SHA-256 of the canaries' content; it does not depend on their order or the file's layout.
 
-    Results show the hash, by which nobody can confirm a guess at a natural secret: the salt in the manifest goes into
-    it, and of a natural canary without one neither secret nor text does.
+    Results publish this hash. It must not confirm a guess at a natural secret: the salt in the manifest is part of the
+    hashed content, and for a natural canary without a salt, secret and text are left out.
     """
     lines = sorted(json.dumps(_content_to_hash(canary), ensure_ascii=False, sort_keys=True) for canary in canaries)
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
@@ -92,5 +92,5 @@ def _content_to_hash(canary: Canary) -> dict[str, Any]:
 
 
 def is_private(canaries: Iterable[Canary]) -> bool:
-    """Whether a manifest may hold somebody's text: a natural secret, or sentences of the data around one."""
+    """Return True if a manifest may hold personal text: a natural secret, or sentences of the data around a secret."""
     return any(canary.kind == "natural" or canary.family is not None for canary in canaries)

@@ -1,4 +1,4 @@
-"""Near copies: a canary's secret among other words, which no search for exact duplicates finds."""
+"""Near copies: a canary's secret among other words, not detectable by a search for exact duplicates."""
 
 from __future__ import annotations
 
@@ -13,52 +13,62 @@ from leakage_tasks.canaries.spaces import literal, slot_names
 from leakage_tasks.core.errors import OptionError
 
 FEWEST_WORDS = 100
-"""That the data must have, for near copies that differ from each other."""
+"""The number of words that the data must have, so that near copies differ from each other."""
 _WORD = re.compile(r"[^\W\d_]+")
 _SLOT = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
 
 
 def with_near_copies(canaries: Sequence[Canary], changed: int, words: Sequence[str], seed: int) -> list[Canary]:
-    """``canaries``, each planted one as one exact copy and a near copy for each of its other repetitions.
+    """Return ``canaries``, with every repetition of a planted canary but the first replaced by a near copy.
 
-    A near copy is a canary of kind ``near`` that supports its own: the same secret, in a template of which ``changed``
-    words are replaced by others of ``words`` (Shilov et al., "The mosaic memory of large language models", 2024,
-    arXiv:2405.15523, who replace tokens of a copy anywhere; here the secret stays, as its exposure is what is asked).
-    Raises OptionError for a template with fewer words, for too few ``words``, and where there are near copies already.
+    A near copy is a canary of kind ``near`` with its canary's secret and a template in which some words are replaced.
+    (Shilov et al., "The mosaic memory of large language models", 2024, arXiv:2405.15523, replace tokens anywhere in a
+    copy; here the secret stays unchanged, because its exposure is measured.)
+
+    Args:
+        canaries: The canaries of a manifest.
+        changed: The number of words to replace in each copy.
+        words: The words that can replace others, in lower case.
+        seed: The seed of the random choices.
+
+    Raises:
+        OptionError: For a template with fewer words, for too few ``words``, and if there are near copies already.
     """
     if changed < 1:
-        raise OptionError(f"--fuzzy is {changed}: give the number of words to change in a copy, 1 or more")
+        raise OptionError(f"--near-copies is {changed}: give the number of words to change in a copy, 1 or more")
     if any(canary.kind == "near" for canary in canaries):
-        raise OptionError("--fuzzy: the manifest has near copies already: plant it without the option")
+        raise OptionError("--near-copies: the manifest has near copies already: plant it without the option")
     if len(words) < FEWEST_WORDS:
-        raise OptionError(f"--fuzzy: the data have {len(words)} words that occur twice, {FEWEST_WORDS} are needed")
-    found: list[Canary] = []
+        raise OptionError(
+            f"--near-copies: the data have {len(words)} words that occur twice, {FEWEST_WORDS} are needed"
+        )
+    result: list[Canary] = []
     for canary in canaries:
         if not canary.planted or canary.kind in ("natural", "supporting"):
-            found.append(canary)
+            result.append(canary)
             continue
-        found.append(replace(canary, repetitions=1))
+        result.append(replace(canary, repetitions=1))
         taken = {canary.template}
         for number in range(1, canary.repetitions):
-            found.append(_near(canary, f"{canary.id}-near-{number}", changed, words, seed, taken))
-    return found
+            result.append(_near_copy(canary, f"{canary.id}-near-{number}", changed, words, seed, taken))
+    return result
 
 
 def near_counts(canaries: Iterable[Canary]) -> Counter[str]:
-    """How many near copies each canary has, by its id."""
+    """Return the number of near copies of each canary, by its id."""
     return Counter(canary.supports for canary in canaries if canary.kind == "near" and canary.supports is not None)
 
 
-def _near(canary: Canary, name: str, changed: int, words: Sequence[str], seed: int, taken: set[str]) -> Canary:
+def _near_copy(canary: Canary, name: str, changed: int, words: Sequence[str], seed: int, taken: set[str]) -> Canary:
     stream = random.Random(f"near:{seed}:{name}")
-    places = _places(canary.template)
-    if len(places) < changed:
+    spans = _word_spans(canary.template)
+    if len(spans) < changed:
         raise OptionError(
-            f"--fuzzy is {changed}: {canary.id} has {len(places)} words around its secret: give a lower number"
+            f"--near-copies is {changed}: {canary.id} has {len(spans)} words around its secret: give a lower number"
         )
     template = canary.template
     while template in taken:
-        chosen = sorted(stream.sample(places, changed), reverse=True)
+        chosen = sorted(stream.sample(spans, changed), reverse=True)
         template = canary.template
         for start, end in chosen:
             old = template[start:end]
@@ -71,12 +81,12 @@ def _near(canary: Canary, name: str, changed: int, words: Sequence[str], seed: i
     )
 
 
-def _places(template: str) -> list[tuple[int, int]]:
-    """Where the template has whole words of letters, none of which touches a slot."""
+def _word_spans(template: str) -> list[tuple[int, int]]:
+    """Return the spans of the template's words that consist of letters and do not touch a slot."""
     slots = [match.span() for match in _SLOT.finditer(template)]
-    ends = {place for span in slots for place in span}
+    edges = {edge for span in slots for edge in span}
     inside = [range(*span) for span in slots]
     spans = [match.span() for match in _WORD.finditer(template)]
     return [
-        (start, end) for start, end in spans if not {start, end} & ends and not any(start in each for each in inside)
+        (start, end) for start, end in spans if not {start, end} & edges and not any(start in slot for slot in inside)
     ]

@@ -1,4 +1,4 @@
-"""Where canaries' texts stand in one file of data: as rows, inside others, beside which source, and what chunks cut."""
+"""Occurrences of canaries in one file: as rows, inside other rows, with a source sentence, cut by chunks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from leakage_tasks.canaries.search import (
     spans_in_rows,
 )
 from leakage_tasks.canaries.sidecar import Part, repetitions_in, sha256_of
-from leakage_tasks.core.kept import keep, kept
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.partial_results import load_part, save_part
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, Format, Turns, format_of
 from leakage_tasks.data.turns import turns_of
 
@@ -28,7 +28,10 @@ _COUNTS = ("whole", "inside", "wrong", "cut")
 
 @dataclass(frozen=True)
 class FileScan:
-    """A file to look through, for which canaries, the length of a chunk that may cut them, if turns may be shared."""
+    """A file to search, the canaries to search for, and the length of a chunk that may cut them.
+
+    ``shared`` is True if copies may be the last line of a longer chat turn.
+    """
 
     planted: Path
     wanted: Columns
@@ -37,14 +40,14 @@ class FileScan:
     tokenizer: str | None
     shared: bool = False
     state: Path | None = None
-    """Where what is found is kept, None for nowhere."""
+    """The folder that stores the result, or None."""
     key: Any = None
-    """What the result follows from besides the file and the other fields."""
+    """Additional data on which the result depends, for the key of the stored result."""
 
 
 @dataclass
 class Occurrences:
-    """What is in one file: occurrences by text, as rows and inside others, beside a wrong source, cut by chunks."""
+    """Counts of one file, by text: as whole rows, inside other rows, with a wrong source sentence, cut by chunks."""
 
     rows: int
     sha256: str
@@ -53,32 +56,32 @@ class Occurrences:
     wrong: Counter[str]
     cut: Counter[str]
     again: bool = False
-    """Whether an earlier run found it out."""
+    """True if the result was stored by an earlier run."""
 
     @classmethod
-    def of_kept(cls, found: Mapping[str, Any], texts: Sequence[str]) -> Self:
-        """What :meth:`to_keep` gave."""
-        counts = {name: Counter({texts[place]: times for place, times in found[name]}) for name in _COUNTS}
-        return cls(found["rows"], found["sha256"], **counts, again=True)
+    def from_json(cls, data: Mapping[str, Any], texts: Sequence[str]) -> Self:
+        """Build the object from the values that :meth:`to_json` returned."""
+        counts = {name: Counter({texts[index]: times for index, times in data[name]}) for name in _COUNTS}
+        return cls(data["rows"], data["sha256"], **counts, again=True)
 
-    def to_keep(self, texts: Sequence[str]) -> dict[str, Any]:
-        """As JSON holds it, each text by its place in ``texts``: some are secret."""
-        places = {text: place for place, text in enumerate(texts)}
-        counts = {name: [(places[text], times) for text, times in getattr(self, name).items()] for name in _COUNTS}
+    def to_json(self, texts: Sequence[str]) -> dict[str, Any]:
+        """Return the counts as JSON values; each text is given by its index in ``texts``, because it may be secret."""
+        indices = {text: index for index, text in enumerate(texts)}
+        counts = {name: [(indices[text], times) for text, times in getattr(self, name).items()] for name in _COUNTS}
         return {"rows": self.rows, "sha256": self.sha256, **counts}
 
     @classmethod
     def joined(cls, files: Sequence[Self]) -> Self:
-        """What is in several files together, whose hashes are apart."""
-        rows = sum(each.rows for each in files)
+        """Return the sums over several files, without a hash."""
+        rows = sum(file.rows for file in files)
         empty: Counter[str] = Counter()
-        whole, inside, wrong, cut = (sum((getattr(each, name) for each in files), empty) for name in _COUNTS)
+        whole, inside, wrong, cut = (sum((getattr(file, name) for file in files), empty) for name in _COUNTS)
         return cls(rows, "", whole, inside, wrong, cut)
 
 
 @dataclass(frozen=True)
 class CopyCount:
-    """``rows``: copies that are rows of their own. ``inside``: occurrences inside other rows."""
+    """The number of copies of a canary: ``rows`` of their own, and occurrences ``inside`` other rows."""
 
     expected: int
     rows: int
@@ -86,18 +89,18 @@ class CopyCount:
 
 
 def scan(task: FileScan) -> Occurrences:
-    """Read a file through, as often as what is asked for takes, or take what an earlier run found in the same file."""
+    """Search a file, or return the stored result of an earlier run on an unchanged file."""
     texts = [canary.text for canary in task.canaries]
     with unchanged(task.planted):
         kind = format_of(task.planted)
         digest = sha256_of(task.planted)
         key = ["verify", digest, asdict(task.wanted), task.chunk, task.tokenizer, task.shared, task.key]
-        if task.state is not None and (earlier := kept(task.state, key)) is not None:
-            return Occurrences.of_kept(earlier, texts)
-        found = _scan(task, kind, digest)
+        if task.state is not None and (earlier := load_part(task.state, key)) is not None:
+            return Occurrences.from_json(earlier, texts)
+        occurrences = _scan(task, kind, digest)
     if task.state is not None:
-        keep(task.state, key, found.to_keep(texts))
-    return found
+        save_part(task.state, key, occurrences.to_json(texts))
+    return occurrences
 
 
 def _scan(task: FileScan, kind: Format, digest: str) -> Occurrences:
@@ -125,7 +128,7 @@ def _scan(task: FileScan, kind: Format, digest: str) -> Occurrences:
 def _count(
     canaries: Sequence[Canary], spans: Iterable[Span], copies: list[Span] | None
 ) -> tuple[Counter[str], Counter[str]]:
-    """How often each text is a row and inside others; copies are noted in ``copies``, if there: it can be long."""
+    """Count each text as a row and inside other rows; append copies to the list ``copies`` unless it is None."""
     natural = {canary.text for canary in canaries if canary.kind == "natural"}
     rows: Counter[str] = Counter()
     inside: Counter[str] = Counter()
@@ -134,7 +137,7 @@ def _count(
         if span.whole:
             end = span.end
         elif span.end <= end:
-            # It is inside a row that is a canary's own: that row is the longer canary's.
+            # This occurrence is inside a row of a longer canary.
             continue
         (rows if span.whole else inside)[span.text] += 1
         if copies is not None and (span.whole or span.text in natural):
@@ -142,19 +145,20 @@ def _count(
     return rows, inside
 
 
-def copy_counts(canaries: Sequence[Canary], found: Occurrences, part: Part | None) -> dict[str, CopyCount]:
-    """How often each canary occurs, by id, beside how often it is to in that ``part`` of the data."""
-    # Canaries with one text (classes of one sentence, say) cannot be told apart, so they are counted together.
+def copy_counts(canaries: Sequence[Canary], occurrences: Occurrences, part: Part | None) -> dict[str, CopyCount]:
+    """Return the number of occurrences of each canary by id, with the number expected in ``part`` of the data."""
+    # Canaries with equal text (for example, classes of one sentence) cannot be distinguished, so they share counts.
     expected: Counter[str] = Counter()
     for canary in canaries:
         expected[canary.text] += repetitions_in(part, canary.repetitions)
     return {
-        each.id: CopyCount(expected[each.text], found.whole[each.text], found.inside[each.text]) for each in canaries
+        canary.id: CopyCount(expected[canary.text], occurrences.whole[canary.text], occurrences.inside[canary.text])
+        for canary in canaries
     }
 
 
 def _sources(canaries: Sequence[Canary]) -> dict[str, set[str | None]]:
-    """The source sentences that may stand beside each text."""
+    """Return the source sentences that each text may be paired with."""
     sources: dict[str, set[str | None]] = {}
     for canary in canaries:
         sources.setdefault(canary.text, set()).add(canary.source_text)
@@ -162,10 +166,13 @@ def _sources(canaries: Sequence[Canary]) -> dict[str, set[str | None]]:
 
 
 def _wrong_sources(rows: Iterable[tuple[Turns, Turns]], sources: Mapping[str, set[str | None]]) -> Counter[str]:
-    """Texts beside another source than theirs; ``rows``: the text of a row and what its source column holds."""
+    """Count texts whose source column holds another sentence than their own.
+
+    ``rows`` holds, per row, its texts and the content of its source column.
+    """
     return Counter(
         text
-        for texts, beside in rows
+        for texts, row_sources in rows
         for text in texts
-        if text in sources and not sources[text].issuperset(beside or (None,))
+        if text in sources and not sources[text].issuperset(row_sources or (None,))
     )

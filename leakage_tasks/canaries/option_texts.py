@@ -1,12 +1,15 @@
-"""Options of ``leakage canaries`` that are several things in one text."""
+"""Parsers for options of ``leakage canaries`` that hold several values in one text."""
 
 from __future__ import annotations
 
 from leakage_tasks.core.errors import OptionError
 
+SUPPORTING = ("all", "one", "none")
+"""Values of ``--supporting`` other than numbers."""
+
 
 def numbers(option: str, text: str) -> list[int]:
-    """Whole numbers with commas between. Raises OptionError naming ``option``."""
+    """Parse whole numbers separated by commas. Raises OptionError, which names ``option``."""
     try:
         return [int(item) for item in text.split(",")]
     except ValueError:
@@ -14,15 +17,20 @@ def numbers(option: str, text: str) -> list[int]:
 
 
 def items(text: str | None) -> list[str] | None:
-    """Words with commas between, None for None."""
+    """Split a text at commas; None stays None."""
     return None if text is None else [item.strip() for item in text.split(",") if item.strip()]
 
 
 def supporting_of(text: str) -> str | int:
-    """``all``, ``one``, ``none`` or a number of classes. Raises OptionError."""
-    if text in ("all", "one", "none"):
+    """Parse a value of ``SUPPORTING`` or a number of classes. Raises OptionError."""
+    if text in SUPPORTING:
         return text
     try:
         return int(text)
     except ValueError:
-        raise OptionError(f"--supporting is {text!r}: give all, one, none or a number of classes") from None
+        raise supporting_error(text) from None
+
+
+def supporting_error(value: str | int) -> OptionError:
+    """Return the error for an invalid ``--supporting``."""
+    return OptionError(f"--supporting is {value!r}: give {', '.join(SUPPORTING)} or a number of classes")

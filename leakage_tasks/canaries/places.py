@@ -1,4 +1,4 @@
-"""Where the copies of canaries go: places drawn before planting, and found again from the record after it."""
+"""Positions of the canaries' copies: drawn before planting, and computed again from the record afterwards."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from itertools import accumulate
 from leakage_tasks.canaries.sidecar import Part
 
 Gap = tuple[int, str]
-"""A gap (gap g is after the first g rows), and the id of the canary that goes there."""
+"""A gap number (gap g follows the first g rows), and the id of the canary planted in the gap."""
 
 
 def stream_of(seed: int, part: Part | None) -> str:
-    """What the places of a part's copies are drawn with."""
+    """Return the seed of the random streams that draw the positions of a part's copies."""
     return f"validation:{seed}" if part == "validation" else str(seed)
 
 
 def gaps_of(copies: Mapping[str, int], rows: int, seed: int | str) -> list[Gap]:
-    """A gap (0 … ``rows``) for every copy, given by id with their numbers, sorted by gap.
+    """Return a gap (0 … ``rows``) for every copy, sorted by gap; ``copies`` gives the number of copies by canary id.
 
-    Gaps are independent and uniform; copies in one gap stand in random order. Each canary has a random stream of its
-    own, so a gap follows from the canary's id, the seed and ``rows`` alone.
+    Gaps are independent and uniform; copies in one gap are in random order. Each canary has its own random stream, so
+    its gaps depend only on its id, the seed and ``rows``.
     """
     drawn = []
     for name, times in copies.items():
@@ -32,25 +32,26 @@ def gaps_of(copies: Mapping[str, int], rows: int, seed: int | str) -> list[Gap]:
 
 
 def deal(gaps: Sequence[Gap], rows: Sequence[int]) -> list[list[Gap]]:
-    """The gaps of each of several data sets that follow each other, of so many ``rows``; counted from its own start.
+    """Split gaps over several consecutive data sets with ``rows`` rows each; numbers restart at 0 in each data set.
 
-    The gap between two of them is the later one's first, so all of the gaps are as likely as if they were one.
+    The gap between two data sets is the first gap of the later one, so that every gap of the whole keeps its
+    probability.
     """
     starts = [0, *accumulate(rows)][: len(rows)]
-    # One without rows has no gap of its own, unless it is the last.
+    # A data set without rows has no gap, unless it is the last one.
     dealt: list[list[Gap]] = [[] for _ in rows]
     for gap, name in gaps:
-        place = bisect_right(starts, gap) - 1
-        dealt[place].append((gap - starts[place], name))
+        index = bisect_right(starts, gap) - 1
+        dealt[index].append((gap - starts[index], name))
     return dealt
 
 
 def planted_rows(gaps: Sequence[Gap], heights: Mapping[str, int]) -> set[int]:
-    """The rows of a planted data set that are copies; ``heights``: how many rows a copy takes, where not one."""
-    found: set[int] = set()
+    """Return the indices of a planted data set's rows that are copies; ``heights`` gives a copy's rows if not 1."""
+    copy_rows: set[int] = set()
     above = 0
     for gap, name in gaps:
         height = heights.get(name, 1)
-        found.update(range(gap + above, gap + above + height))
+        copy_rows.update(range(gap + above, gap + above + height))
         above += height
-    return found
+    return copy_rows

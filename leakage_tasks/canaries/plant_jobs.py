@@ -1,6 +1,6 @@
-"""What one planting has to do, where it may write, and what it did.
+"""Planting jobs and their report.
 
-That is a copy of the data, or one of the training and one of the validation data.
+A job makes one copy of the data; planting makes one copy, or two for training and validation data.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from leakage_tasks.data.shards import of_earlier_run
 
 @dataclass(frozen=True)
 class PlantJob:
-    """A copy to make."""
+    """One planted copy to write."""
 
     manifest: Path
-    """Of the canaries to plant."""
+    """The manifest of the canaries to plant."""
     source: Path
-    """What is copied."""
+    """The data to copy."""
     output: Path
-    """Where the copy goes."""
+    """The path of the copy."""
     seed: int
-    """What the places of the copies follow from."""
+    """The seed of the copies' positions."""
     wanted: Columns
-    """The columns and the split that were asked for."""
+    """The requested columns and split."""
     part: Part | None = None
-    """None where it gets every repetition."""
+    """The part that the copy is; None if it gets every repetition."""
     turn: Turn = "new"
-    """Where in chats the copies go."""
+    """The position of the copies in chats."""
 
     @cached_property
     def kind(self) -> Format:
-        """Of what kind the data are. Raises PlantingError if they are of none."""
+        """The format of the data. Raises PlantingError for an unknown format."""
         return format_of(self.source)
 
     @property
     def record_path(self) -> Path:
-        """Where the copy's record goes."""
+        """The path of the copy's record."""
         return sidecar_path(self.output)
 
     @property
     def stream(self) -> str:
-        """What the places of the copies are drawn with."""
+        """The seed of the random streams that draw the copies' positions."""
         return stream_of(self.seed, self.part)
 
     def record(
@@ -61,9 +61,14 @@ class PlantJob:
         characters: int,
         heights: dict[str, int],
     ) -> Sidecar:
-        """The record of the copy: its format, the hashes of input, manifest and output, and what was inserted.
+        """Return the record of the copy.
 
-        ``characters`` is how long all its texts are, ``heights`` how many rows a copy takes, where it is not one.
+        Args:
+            layout: The layout of the data.
+            hashes: The hashes of input, manifest and output.
+            copies: The number of copies by canary id.
+            characters: The length of all texts of the copy.
+            heights: The number of rows of a canary's copy by id, if it is not 1.
         """
         return Sidecar(
             seed=self.seed,
@@ -113,22 +118,36 @@ def jobs_of(
     validation: tuple[Path | None, Path | None],
     turn: Turn = "new",
 ) -> list[PlantJob]:
-    """One for each copy to make. Raises OptionError for validation data without an output, or the reverse."""
+    """Return a job for each copy to make.
+
+    Args:
+        manifest: The path of the manifest.
+        wanted: The requested columns and split.
+        seed: The seed of the copies' positions.
+        training: The training data and the path of their copy.
+        validation: The validation data and the path of their copy, or None for both.
+        turn: The position of the copies in chats.
+
+    Raises:
+        OptionError: For validation data without an output, or the reverse.
+    """
     held, held_output = validation
     whole = PlantJob(manifest, named(Path(training[0])), named(Path(training[1])), seed, wanted, turn=turn)
     if held is None and held_output is None:
         return [whole]
     if held is None or held_output is None:
-        raise OptionError("--validation and --validation-output go together: name the data and where its copy goes")
+        raise OptionError(
+            "--validation and --validation-output go together: name the validation data and the path of its copy"
+        )
     other = PlantJob(manifest, named(Path(held)), named(Path(held_output)), seed, wanted, "validation", turn)
     return [replace(whole, part="training"), other]
 
 
 def check_places(jobs: Sequence[PlantJob]) -> None:
-    """Check the outputs of all copies, and the records beside them.
+    """Check the outputs and records of all jobs.
 
-    Raises PlantingError for an output that is named unlike its input's format, cannot be written to, or would
-    overwrite an input, the manifest or an earlier output.
+    Raises PlantingError for an output that does not have its input's format, cannot be written, or would overwrite an
+    input, the manifest or an earlier output.
     """
     taken = [*((job.source, "input") for job in jobs), (jobs[0].manifest, "manifest")]
     for job in jobs:
@@ -139,45 +158,45 @@ def check_places(jobs: Sequence[PlantJob]) -> None:
                     raise PlantingError(f"{ours}: would overwrite the {what} {theirs}: choose another output")
         check_place(job.output, PlantingError)
         if job.record_path.is_dir():
-            raise PlantingError(f"{job.record_path}: is a folder where the record should go: remove it")
+            raise PlantingError(f"{job.record_path}: is a folder, but the record needs this path: remove it")
         taken += [(job.output, "output"), (job.record_path, "output's record")]
 
 
 @dataclass(frozen=True)
 class PlantReport:
-    """What was planted where, and what was left out on purpose."""
+    """A report of planted and omitted canaries."""
 
     output: Path
     """The copy."""
     sidecar: Path
-    """Where the record of it is."""
+    """The path of its record."""
     record: Sidecar
     """The record."""
     controls: int
-    """How many canaries are controls."""
+    """The number of controls."""
     natural: int
-    """How many canaries are natural."""
+    """The number of natural canaries."""
     few: int = 0
-    """How many have too few repetitions for a copy in a validation part."""
+    """The number of canaries with too few repetitions for a copy in a validation part."""
     labels_unused: bool = False
-    """Whether canaries have labels, but no label column was named to write them to."""
+    """True if canaries have labels, but no label column was named."""
     label: str | None = None
-    """The class that canaries without one were given, in the manifest too."""
+    """The class given to canaries without a class, also in the manifest."""
     labelled: int = 0
-    """How many these are."""
+    """The number of canaries that got this class."""
     without_turn: int = 0
-    """How many conversations had no turn to plant in, where the copies go into turns that are there."""
+    """The number of conversations without a suitable turn, if copies are planted into existing turns."""
     validation: PlantReport | None = None
     """The report of the validation part, if there is one."""
     again: tuple[int, int] = (0, 0)
-    """How many shards an earlier run had counted and planted."""
+    """The numbers of shards that an earlier run had counted and planted."""
     public: bool = False
-    """Whether a canary of the manifest is one that this package's README or demo made for all its readers."""
+    """True if this package's README or demo publishes a canary of the manifest."""
     remark: str | None = None
-    """What the user should know about the share of copies in the data, if anything."""
+    """A remark on the share of copies in the data, or None."""
 
     def summary(self) -> str:
-        """One line for people."""
+        """Return a one-line summary."""
         record = self.record
         left_out = [f"{self.controls} control(s)"] * bool(self.controls)
         left_out += [f"{self.natural} natural one(s)"] * bool(self.natural)
@@ -200,9 +219,9 @@ class PlantReport:
         record = self.record
         if record.turn in (None, "new"):
             return ""
-        where = "the last turn" if record.turn == "last" else "a turn"
+        position = "the last turn" if record.turn == "last" else "a turn"
         skipped = f" ({self.without_turn:,} conversations without one skipped)" if self.without_turn else ""
-        return f"; each at the end of {where} of the {record.role} in a conversation{skipped}"
+        return f"; each at the end of {position} of the {record.role} in a conversation{skipped}"
 
     def _about_prompt(self) -> str:
         prompt = self.record.prompt

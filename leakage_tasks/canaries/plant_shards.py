@@ -1,4 +1,4 @@
-"""Planting into data of many files: counted first, so that places are uniform over all of them together."""
+"""Planting into data of many files; all rows are counted first, so that positions are uniform over all files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
@@ -14,28 +13,22 @@ from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.canaries.places import Gap, deal, gaps_of, stream_of
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport
 from leakage_tasks.canaries.shard_work import (
-    Known,
-    Removal,
-    ShardPlace,
+    ShardFacts,
+    ShardPaths,
     ShardPlanting,
     Written,
-    count,
-    plant_one,
-    remove_one,
+    count_shard,
+    plant_shard,
 )
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of_all, sidecar_path, write_sidecar
-from leakage_tasks.canaries.taking_out import recorded, summary
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.kept import keeping_folder
-from leakage_tasks.core.rights import open_to_readers
-from leakage_tasks.core.workers import each, workers
+from leakage_tasks.core.partial_results import parts_folder
+from leakage_tasks.core.permissions import open_to_readers
+from leakage_tasks.core.workers import workers
 from leakage_tasks.data import Layout, format_of, overlap
 from leakage_tasks.data.shapes import shape_called
-from leakage_tasks.data.shards import Shards, check_strangers, clear, make_folders, of_earlier_run, state_of
-
-_HASHES = ("input_sha256", "output_sha256", "unpacked_sha256")
-"""What the record has of each shard, its number of rows apart."""
+from leakage_tasks.data.shards import Shards, check_strangers, clear, make_folders, state_of
 
 
 def plant_shards(
@@ -46,121 +39,109 @@ def plant_shards(
     jobs: int = 1,
     dask: str | None = None,
 ) -> PlantReport:
-    """Copy all shards to the folder ``job.output`` with the canaries ``planted`` in them, ``jobs`` at once.
+    """Copy all shards to the folder ``job.output`` and plant the canaries ``planted`` in them.
 
-    Every row of all shards together is as likely to have a copy before it. Output and record do not depend on ``jobs``.
-    A run that was ended goes on where it was. Raises LeakageError; the shards that are done by then are kept for that.
+    A copy is equally likely before every row of all shards. Output and record do not depend on ``jobs``. An interrupted
+    run continues with the shards that are left.
+
+    Args:
+        job: The input, output, seed and columns.
+        shards: The files of the data set.
+        canaries: All canaries of the manifest.
+        planted: The canaries to plant.
+        jobs: The number of shards processed in parallel.
+        dask: The address of a dask scheduler, or None.
+
+    Raises:
+        LeakageError: If a shard cannot be read or written; finished shards are kept.
     """
     output = job.output.absolute()
     _check(job, shards)
-    state = keeping_folder(state_of(output))
-    places = [ShardPlace(name, shards.path(name).absolute(), output / name, state, job.wanted) for name in shards.names]
+    state = parts_folder(state_of(output))
+    all_paths = [
+        ShardPaths(name, shards.path(name).absolute(), output / name, state, job.wanted) for name in shards.names
+    ]
     make_folders(output, shards.names, shards.root)
     copies = {canary.id: canary.repetitions for canary in planted}
-    with workers(len(places), jobs, dask) as each_of:
-        known: list[Known] = each_of(count, places)
-        _check_alike(places, known)
-        rows = [one.rows for one in known]
+    with workers(len(all_paths), jobs, dask) as map_call:
+        facts: list[ShardFacts] = map_call(count_shard, all_paths)
+        _check_equal_columns(all_paths, facts)
+        rows = [shard.rows for shard in facts]
         gaps = gaps_of(copies, sum(rows), stream_of(job.seed, None))
-        done: list[Written] = each_of(plant_one, _tasks(job, places, known, deal(gaps, rows), canaries, planted))
-    record = _record(job, shards, known, done, planted, canaries)
-    heights = {name: height for one in done for name, height in one.heights.items()}
+        done: list[Written] = map_call(plant_shard, _tasks(job, all_paths, facts, deal(gaps, rows), canaries, planted))
+    record = _record(job, shards, facts, done, planted, canaries)
+    heights = {name: height for shard in done for name, height in shard.heights.items()}
     record = replace(record, heights=heights or None)
     with replacing(job.record_path, private=True) as beside:
         write_sidecar(record, beside)
-    open_to_readers(job.record_path, (place.source for place in places), shards.root)
+    open_to_readers(job.record_path, (paths.source for paths in all_paths), shards.root)
     clear(state, output)
     controls = sum(not canary.planted for canary in canaries)
     natural = len(canaries) - len(planted) - controls
     unused = job.wanted.label is None and any(canary.label is not None for canary in planted)
-    again = (sum(one.again for one in known), sum(one.again for one in done))
+    again = (sum(shard.again for shard in facts), sum(shard.again for shard in done))
     return PlantReport(
         job.output, job.record_path, record, controls, natural=natural, labels_unused=unused, again=again
     )
 
 
-def remove_shards(planted: Path, output: Path, jobs: int = 1, dask: str | None = None) -> str:
-    """As :func:`~leakage_tasks.canaries.removing.remove`, for what :func:`plant_shards` wrote."""
-    record = recorded(planted)
-    shards = record.shards or {}
-    if overlap(output, planted) or output.is_file():
-        raise PlantingError(f"{output}: is a file, or holds {planted} or is in it: choose another output")
-    check_strangers(output, shards, PlantingError)
-    check_place(output, PlantingError)
-    dealt = deal(
-        gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part)),
-        [known["rows"] for known in shards.values()],
-    )
-    state = keeping_folder(state_of(output))
-    make_folders(output, shards, planted)
-    tasks = []
-    for (name, known), gaps in zip(shards.items(), dealt, strict=True):
-        hashes = {part: known[part] for part in _HASHES}
-        own = replace(record, input_rows=known["rows"], shards=None, **hashes)
-        own_state = state / f"{name}.removed.json"
-        tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), own_state, own, gaps))
-    done: list[Written] = each(remove_one, tasks, jobs, dask)
-    clear(state, output)
-    return summary(output, record) + of_earlier_run(sum(one.again for one in done), len(done))
-
-
 def _tasks(
     job: PlantJob,
-    places: Sequence[ShardPlace],
-    known: Sequence[Known],
+    all_paths: Sequence[ShardPaths],
+    facts: Sequence[ShardFacts],
     dealt: Sequence[Sequence[Gap]],
     canaries: Sequence[Canary],
     planted: Sequence[Canary],
 ) -> list[ShardPlanting]:
     labels: dict[str, Any] = {}
-    for one in known:
-        labels = one.labels | labels
+    for shard in facts:
+        labels = shard.labels | labels
     by_id = {canary.id: canary for canary in planted}
     tasks = []
-    for place, one, gaps in zip(places, known, dealt, strict=True):
-        told = json.dumps([manifest_hash(canaries), job.seed, job.wanted.role, job.wanted.prompt, gaps])
-        key = hashlib.sha256(told.encode()).hexdigest()
+    for paths, shard, gaps in zip(all_paths, facts, dealt, strict=True):
+        content = json.dumps([manifest_hash(canaries), job.seed, job.wanted.role, job.wanted.prompt, gaps])
+        key = hashlib.sha256(content.encode()).hexdigest()
         here = {name: by_id[name] for _, name in gaps}
-        tasks.append(ShardPlanting(place, one, key, gaps, here, labels))
+        tasks.append(ShardPlanting(paths, shard, key, gaps, here, labels))
     return tasks
 
 
 def _record(
     job: PlantJob,
     shards: Shards,
-    known: Sequence[Known],
+    facts: Sequence[ShardFacts],
     done: Sequence[Written],
     planted: Sequence[Canary],
     canaries: Sequence[Canary],
 ) -> Sidecar:
-    first = known[0]
+    first = facts[0]
     kind = format_of(shards.path(shards.names[0]))
-    layout = Layout(sum(one.rows for one in known), (), first.text, first.label, chat=first.chat)
+    layout = Layout(sum(shard.rows for shard in facts), (), first.text, first.label, chat=first.chat)
     layout.shape = shape_called(first.shape)
     layout = layout.for_copies(shards.root, job.wanted)
-    each_of: dict[str, dict[str, Any]] = {
+    shard_records: dict[str, dict[str, Any]] = {
         name: {
-            "rows": one.rows,
-            "input_sha256": one.input_sha256,
+            "rows": shard.rows,
+            "input_sha256": shard.input_sha256,
             "output_sha256": written.output_sha256,
-            "unpacked_sha256": one.unpacked_sha256,
+            "unpacked_sha256": shard.unpacked_sha256,
         }
-        for name, one, written in zip(shards.names, known, done, strict=True)
+        for name, shard, written in zip(shards.names, facts, done, strict=True)
     }
     before, after = (
-        sha256_of_all({name: hashes[part] for name, hashes in each_of.items()})
+        sha256_of_all({name: hashes[part] for name, hashes in shard_records.items()})
         for part in ("input_sha256", "output_sha256")
     )
-    characters = sum(one.characters for one in known)
+    characters = sum(shard.characters for shard in facts)
     characters += sum((len(canary.text) + kind.running) * canary.repetitions for canary in planted)
     copies = {canary.id: canary.repetitions for canary in planted}
     job.__dict__["kind"] = kind
     record = job.record(layout, (before, manifest_hash(canaries), after), copies, characters, {})
-    return replace(record, input=shards.called, split=shards.split, shards=each_of)
+    return replace(record, input=shards.display_name, split=shards.split, shards=shard_records)
 
 
 def _check(job: PlantJob, shards: Shards) -> None:
-    """Raise PlantingError for an output that cannot be written to, or holds what is no shard of this data."""
+    """Raise PlantingError for an output that cannot be written, or that contains other files than these shards."""
     for ours in (job.output, job.record_path):
         for theirs, what in ((shards.home, "input"), (job.manifest, "manifest")):
             if overlap(ours, theirs) and not (ours == job.record_path and theirs == shards.home):
@@ -174,8 +155,10 @@ def _check(job: PlantJob, shards: Shards) -> None:
         raise PlantingError(f"{shards.home}: is planted already: plant into {earlier.input} instead")
 
 
-def _check_alike(places: Sequence[ShardPlace], known: Sequence[Known]) -> None:
-    first = known[0]
-    for place, one in zip(places, known, strict=True):
-        if (one.text, one.chat, one.shape) != (first.text, first.chat, first.shape):
-            raise PlantingError(f"{place.source}: its texts are not those of {places[0].name}: name the column")
+def _check_equal_columns(all_paths: Sequence[ShardPaths], facts: Sequence[ShardFacts]) -> None:
+    first = facts[0]
+    for paths, shard in zip(all_paths, facts, strict=True):
+        if (shard.text, shard.chat, shard.shape) != (first.text, first.chat, first.shape):
+            raise PlantingError(
+                f"{paths.source}: its text column or its kind of rows differs from {all_paths[0].name}: name the column"
+            )

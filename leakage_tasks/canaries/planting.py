@@ -1,4 +1,4 @@
-"""Putting canaries into a dataset: exact repetitions, uniform seeded places, controls left out."""
+"""Planting of canaries in a dataset: exact numbers of copies at uniformly drawn positions, without controls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from leakage_tasks.canaries.sizes import high_share
 from leakage_tasks.canaries.turns import check_turns, draw_turns
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, PlantingError
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, Format, Layout
 from leakage_tasks.data.chat import role_of, turn_of
 from leakage_tasks.data.hub import is_hub, shards_for
@@ -50,51 +50,70 @@ def plant(
     jobs: int = 1,
     dask: str | None = None,
 ) -> PlantReport:
-    """Copy ``source`` to ``output`` with every planted canary of ``manifest`` in it, ``repetitions`` times.
+    """Copy ``source`` to ``output`` and insert every planted canary of ``manifest``, ``repetitions`` times.
 
-    Each copy is a row of its own, in a gap drawn uniformly from those between rows, both ends included: a line of a
-    text file; where the column holds chat turns a short conversation with a turn of ``role``, unless given the
-    assistant's (:func:`~leakage_tasks.data.chat.conversation`). With ``turn`` ``last`` or ``random`` it stands in a
-    conversation that is there, one of those that have a text of ``role``: at the end of the last such turn or of a
-    random one, on a line of its own (:mod:`leakage_tasks.canaries.turns`). Controls and natural canaries, which are in
-    the data already, are left out. A record with hashes and counts goes to ``<output>.leakage.json``. Same input,
-    manifest and seed: same output, byte for byte.
+    By default each copy is a new row, in a gap drawn uniformly from the gaps between rows and at both ends: a line of a
+    text file, or, if the column holds chat turns, a short conversation (:func:`~leakage_tasks.data.chat.conversation`).
+    Controls are left out, and natural canaries too, because the data already contain them. A record with hashes and
+    counts is written to ``<output>.leakage.json``. Equal input, manifest and seed give an identical output, byte for
+    byte.
 
-    Rows that hold a prompt and its answers in columns of their own (:mod:`leakage_tasks.data.shapes`) get the copy in
-    the text column, or in that of ``role``. The prompt before a copy is ``prompt``, by default a fixed sentence. Each
-    copy takes its other answers, and the other columns that trainers read, from a row of the data that is drawn for it.
+    Rows can hold a prompt and its answers in separate columns (:mod:`leakage_tasks.data.shapes`). Then the copy goes
+    into the text column, or into the column of ``role``; its other answers, and further columns that trainers read, are
+    taken from a randomly drawn row of the data.
 
-    With ``validation``, a tenth of each canary's repetitions (rounded down) goes into a copy of that data at
-    ``validation_output`` instead, with a record of its own; see :func:`~leakage_tasks.canaries.sidecar.repetitions_in`.
+    ``source`` may be a folder of files, or a pattern: the files are shards of one data set, and ``output`` is a folder
+    (:func:`~leakage_tasks.canaries.plant_shards.plant_shards`). It may also be a data set of the hub,
+    ``hub:owner/name`` (:mod:`leakage_tasks.data.hub`), whose shards are streamed.
 
-    ``label`` is for canaries and controls that have none: a class of the label column, or its ``rarest`` or
-    ``most-popular`` one. The class of a canary is part of what an attack must know, so the manifest is rewritten
-    with it, at the same time as the output. Supporting canaries need labels of their own.
+    Args:
+        manifest: The path of the manifest.
+        source: The data to copy.
+        output: The path of the copy.
+        validation: Validation data, which get a tenth of each canary's repetitions (rounded down) instead; see
+            :func:`~leakage_tasks.canaries.sidecar.repetitions_in`.
+        validation_output: The path of the validation data's copy, which has its own record.
+        seed: The seed of all positions.
+        text_column: The column for the canaries' texts.
+        label_column: The column for their classes; not needed for NLU data, which also get the canaries' tags.
+        source_column: The column for their source sentences, in a parallel corpus.
+        split: The split to copy.
+        label: A class of the label column, or ``rarest`` or ``most-popular``, for canaries and controls without a
+            class. An attack must know the class, so the manifest is rewritten together with the output. Supporting
+            canaries need classes of their own.
+        role: The role whose turn a copy is in a chat (default: assistant).
+        turn: ``last`` or ``random`` to append each copy to an existing conversation with a text of ``role``: on a new
+            line at the end of the last such turn or of a random one (:mod:`leakage_tasks.canaries.turns`).
+        prompt: The prompt before a copy (default: a fixed sentence).
+        fuzzy: The number of words around the secret to replace in all repetitions of a canary but the first
+            (:func:`~leakage_tasks.canaries.near.with_near_copies`); the manifest is rewritten with these near copies.
+        jobs: The number of shards processed in parallel.
+        dask: The address of a dask scheduler for shards.
 
-    With ``fuzzy`` each canary is planted once as it is, and its other repetitions have so many words around the secret
-    replaced by others of the data (:func:`~leakage_tasks.canaries.near.with_near_copies`); the manifest is rewritten
-    with these near copies.
+    Returns:
+        The report of the planting.
 
-    ``source_column`` gets the canaries' source sentences, which stand beside the text as in the other rows of a
-    parallel corpus. NLU data has its label column without being asked, and gets the canaries' tags too.
-
-    ``source`` may be a folder of files, or a pattern: its files are shards of one data set, and ``output`` is a folder
-    (:func:`~leakage_tasks.canaries.plant_shards.plant_shards`); ``jobs`` and ``dask`` are for those alone. So it may be
-    a data set of the hub (:mod:`leakage_tasks.data.hub`), ``hub:owner/name``, whose shards are streamed.
-
-    Raises LeakageError, leaving nothing behind but shards that are done, if anything is unreadable, unwritable, does
-    not fit or changes while it is read.
+    Raises:
+        LeakageError: If the data are unreadable, unwritable, unsuitable or change while they are read. No output is
+            left except finished shards.
     """
     check_prompt(prompt)
     text, is_named = (TEXT, False) if text_column is None else (text_column, True)
     wanted = Columns(text, label_column, split, source_column, role_of(role, "--role"), prompt, is_named)
-    source, where = Path(source), turn_of(turn, "--turn")
+    source, position = Path(source), turn_of(turn, "--chat-position")
     shards = None if is_hub(source) else shards_of(source)
     if is_hub(source) or shards is not None:
-        given = {"validation": validation, "label": label, "fuzzy": fuzzy, "turn": None if where == "new" else where}
-        for name, value in given.items():
+        unsupported = {
+            "validation": validation,
+            "label": label,
+            "near-copies": fuzzy,
+            "chat-position": None if position == "new" else position,
+        }
+        for name, value in unsupported.items():
             if value is not None:
-                raise OptionError(f"--{name} is not for shards: make the canaries so, or plant into one file")
+                raise OptionError(
+                    f"--{name} is not for shards: use it when making the canaries, or plant into one file"
+                )
         with unchanged(Path(manifest)):
             canaries = read_manifest(Path(manifest))
             planted = _to_plant(canaries, Path(manifest), source_column)
@@ -102,9 +121,9 @@ def plant(
             shards = shards or shards_for(source, wanted, job.output)
             report = plant_shards(job, shards, canaries, planted, jobs, dask)
             return replace(report, public=public(canaries), remark=high_share(report.record, canaries))
-    if where != "new":
-        check_turns(where, label_column, source_column, label, prompt)
-    copies = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output), where)
+    if position != "new":
+        check_turns(position, label_column, source_column, label, prompt)
+    copies = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output), position)
     first = copies[0]
     with ExitStack() as files, unchanged(*(job.source for job in copies), first.manifest):
         canaries = read_manifest(first.manifest)
@@ -114,12 +133,12 @@ def plant(
         chosen, canaries, labelled = _label(canaries, first, layouts[0], label)
         if fuzzy is not None:
             if validation is not None:
-                raise OptionError("--fuzzy and --validation do not go together: a near copy is planted once")
+                raise OptionError("--near-copies and --validation do not go together: a near copy is planted once")
             words = frequent_words(first.kind.row_texts(first.source, layouts[0], wanted))
             canaries = with_near_copies(canaries, fuzzy, words, seed)
         planted = _to_plant(canaries, first.manifest, source_column)
         if labelled or fuzzy is not None:
-            # It takes its place when the files close, as the planted data does.
+            # The manifest is replaced when the files close, together with the planted data.
             write_manifest(canaries, files.enter_context(replacing(first.manifest, private=is_private(canaries))))
         reports = [_plant(job, layout, canaries, planted, files) for job, layout in zip(copies, layouts, strict=True)]
     remark = high_share(reports[0].record, canaries)
@@ -128,21 +147,21 @@ def plant(
 
 
 def _layout(kind: Format, job: PlantJob) -> Layout:
-    """Return what the data is like.
+    """Return the layout of the data.
 
-    Raises PlantingError for a turn or role in data that have none, and as ``survey`` does.
+    Raises PlantingError for a turn or role that the data do not have, and as ``survey`` does.
     """
     layout = kind.survey(job.source, job.wanted)
     if not layout.chat and job.turn != "new":
-        problem = f"column {layout.text!r} holds no chat turns, so nobody's turn can be the last or a random one"
-        raise PlantingError(subject=str(job.source), problem=problem, remedy="leave {} out", option="turn")
+        problem = f"column {layout.text!r} holds no chat turns, so copies cannot go into the last or a random turn"
+        raise PlantingError(subject=str(job.source), problem=problem, remedy="leave {} out", option="chat_position")
     return layout.for_copies(job.source, job.wanted)
 
 
 def _plant(
     job: PlantJob, layout: Layout, canaries: Sequence[Canary], planted: Sequence[Canary], files: ExitStack
 ) -> PlantReport:
-    """Write one copy and its record; they take their places when ``files`` closes."""
+    """Write one copy and its record; both files replace older ones when ``files`` closes."""
     shares = ((canary, repetitions_in(job.part, canary.repetitions)) for canary in planted)
     here = [replace(canary, repetitions=share) for canary, share in shares if share]
     before, content = sha256_of(job.source), manifest_hash(canaries)
@@ -158,13 +177,13 @@ def _plant(
         characters = job.kind.characters(beside, replace(layout, characters=None), job.wanted)
     else:
         characters = job.kind.characters(job.source, layout, job.wanted)
-        # A line of running text ends in a character of it.
+        # A line of running text includes its line break.
         characters += sum((len(canary.text) + job.kind.running) * canary.repetitions for canary in here)
     copies = {canary.id: canary.repetitions for canary in here}
     heights = {}
     if job.turn == "new":
-        of_each = {canary.id: job.kind.height(layout.row(canary)) for canary in here}
-        heights = {name: height for name, height in of_each.items() if height != 1}
+        all_heights = {canary.id: job.kind.height(layout.row(canary)) for canary in here}
+        heights = {name: height for name, height in all_heights.items() if height != 1}
     record = job.record(layout, (before, content, sha256_of(beside)), copies, characters, heights)
     write_sidecar(record, record_beside)
     controls = sum(not canary.planted for canary in canaries)
@@ -181,7 +200,7 @@ def _plant(
 
 
 def _write_copies(job: PlantJob, output: Path, layout: Layout, here: Sequence[Canary]) -> int:
-    """Write the data with the copies in it; of how many conversations none could take one."""
+    """Write the data with the copies. Return the number of conversations without a suitable turn."""
     if job.turn != "new":
         drawn = draw_turns(job, layout, here)
         job.kind.write_into_turns(job.source, output, layout, job.wanted, drawn.additions)
@@ -195,7 +214,7 @@ def _write_copies(job: PlantJob, output: Path, layout: Layout, here: Sequence[Ca
 def _label(
     canaries: list[Canary], job: PlantJob, layout: Layout, label: str | None
 ) -> tuple[str | None, list[Canary], int]:
-    """The class that is meant, the canaries with it where they had none, and how many these are."""
+    """Return the selected class, the canaries (with this class if they had no class), and the number of changes."""
     if label is None:
         return None, canaries, 0
     if layout.label is None:
@@ -205,22 +224,25 @@ def _label(
         counts = class_counts(job.source, layout.label, job.wanted.split, text_column=job.wanted.text)
         chosen = choose_class(counts, label)
     bare = [canary.label is None and canary.kind not in ("natural", "supporting", "near") for canary in canaries]
-    with_it = [replace(one, label=chosen) if needs else one for one, needs in zip(canaries, bare, strict=True)]
+    with_it = [replace(canary, label=chosen) if needs else canary for canary, needs in zip(canaries, bare, strict=True)]
     return chosen, with_it, sum(bare)
 
 
 def draw_gaps(canaries: Iterable[Canary], rows: int, seed: int | str) -> list[Gap]:
-    """A gap (0 … ``rows``) for every copy of every canary: :func:`~leakage_tasks.canaries.places.gaps_of`."""
+    """Return a gap (0 … ``rows``) for every copy of every canary: :func:`~leakage_tasks.canaries.places.gaps_of`."""
     return gaps_of({canary.id: canary.repetitions for canary in canaries}, rows, seed)
 
 
 def _to_plant(canaries: Sequence[Canary], manifest: Path, source_column: str | None) -> list[Canary]:
-    """Those to plant. Raises PlantingError for none, and for rows that would train nothing: those without a source."""
+    """Return the canaries to plant.
+
+    Raises PlantingError if there are no such canaries, or if a canary has a source sentence but no column for it.
+    """
     planted = {canary.id for canary in canaries if canary.planted}
     for canary in canaries:
         if canary.planted and canary.supports is not None and canary.supports not in planted:
             raise PlantingError(
-                f"{manifest}: {canary.id} supports {canary.supports}, a control: make the manifest anew"
+                f"{manifest}: {canary.id} supports {canary.supports}, a control: make the manifest again"
             )
     chosen = [canary for canary in canaries if canary.planted and canary.kind != "natural"]
     if not chosen:

@@ -1,4 +1,4 @@
-"""How many canaries, copies and controls an audit has, by what it is for."""
+"""Profiles: numbers of canaries, repetitions and controls for the purposes of an audit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from leakage_tasks.core.errors import OptionError
 
 @dataclass(frozen=True)
 class Profile:
-    """Planted canaries in all, the copies they get in turn, and controls; ``headline`` is whether figures count."""
+    """The number of planted canaries, the repetitions assigned to them in turn, and the number of controls.
+
+    ``headline`` is False if the results are too uncertain for a primary metric.
+    """
 
     count: int
     repetitions: tuple[int, ...]
@@ -19,25 +22,28 @@ class Profile:
 
 TIERS = (1, 4, 16)
 FEWEST_OF_A_TIER = 10
-"""Canaries planted equally often that an interval takes at least."""
+"""The minimum number of equally often planted canaries for an interval."""
 ROUTINE = "routine"
 PROFILES = {
     "smoke": Profile(6, TIERS, 6, headline=False),
     ROUTINE: Profile(32, TIERS, 100),
     "powered": Profile(96, TIERS, 200),
 }
-"""With 80 % power ``routine`` shows an extraction rate of 5 % over all its canaries, ``powered`` in each tier; 100
-controls are the fewest for a true positive rate at 1 % false ones (see :mod:`leakage_tasks.stats.power`)."""
+"""With 80 % power, ``routine`` detects an extraction rate of 5 % over all its canaries, ``powered`` in each tier.
+
+100 controls are the minimum for a true positive rate at a false positive rate of 1 % (see
+:mod:`leakage_tasks.stats.power`).
+"""
 NAMES = f"{', '.join(list(PROFILES)[:-1])} or {list(PROFILES)[-1]}"
 
 
 def profile_of(name: str) -> Profile:
-    """The profile of this name. Raises OptionError."""
+    """Return the profile of this name. Raises OptionError if there is no such profile."""
     if name not in PROFILES:
         raise OptionError(f"--profile is {name!r}: use {NAMES}")
     return PROFILES[name]
 
 
 def has_headline(name: str | None) -> bool:
-    """Whether the figures of canaries of this profile count; a name from elsewhere, or none, does not speak against."""
+    """Return True if canaries of this profile give a primary metric; an unknown name or None also returns True."""
     return name not in PROFILES or PROFILES[name].headline

@@ -1,4 +1,4 @@
-"""How well it is known that canaries were planted: proven by the data, or claimed by the manifest."""
+"""The evidence that canaries were planted: proven by the data, or claimed by the manifest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from leakage_tasks.canaries.canary import BESIDE, Canary
+from leakage_tasks.canaries.canary import AUXILIARY_KINDS, Canary
 from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, records_of, sha256_of, sidecar_path
 from leakage_tasks.canaries.verify import verify
@@ -19,10 +19,11 @@ State = Literal["proven", "claimed", "none"]
 
 @dataclass(frozen=True)
 class PlantingProof:
-    """``data`` is the name of what proves it, ``sha256`` its hash; None where nothing does.
+    """The evidence for planting: the name of the data that prove it and their hash, or None without proof.
 
-    ``shares`` are of the data's text, by characters, what canaries of so many copies are, all copies together; nothing
-    where no record tells. Proven is that the data hold the copies, not that a model was trained on the data.
+    ``shares`` maps a number of repetitions to the share of the data's characters that all copies of such canaries take;
+    it is empty if no record states it. The proof covers the copies in the data, not that a model was trained on the
+    data.
     """
 
     state: State
@@ -32,11 +33,12 @@ class PlantingProof:
 
 
 def planting_of(manifest: Path, canaries: Sequence[Canary], planted: Path | None = None) -> PlantingProof:
-    """How well it is known that the planted ones of ``canaries``, which are the manifest's, are in some data.
+    """Return the evidence that the planted ones of the manifest's ``canaries`` are in some data.
 
-    ``planted`` is searched for every copy. Without it, data beside the manifest prove it that are still what
-    ``leakage plant`` wrote from this manifest. Nobody plants a natural secret, so without ``planted`` a manifest of
-    natural ones alone has nothing to prove. Raises OptionError for ``planted`` data that do not hold the canaries.
+    If ``planted`` is given, it is searched for every copy. Otherwise, data next to the manifest are proof if their hash
+    still equals the hash in the record that ``leakage plant`` wrote for this manifest. Natural secrets are not planted,
+    so a manifest with natural canaries only needs no proof unless ``planted`` is given. Raises OptionError if the
+    ``planted`` data do not match the manifest.
     """
     if not any(canary.planted for canary in canaries):
         return PlantingProof("none")
@@ -69,9 +71,9 @@ def _search(manifest: Path, canaries: Sequence[Canary], planted: Path) -> Planti
 
 
 def _shares(canaries: Sequence[Canary], record: Sidecar) -> dict[int, float]:
-    """By repetitions, the share of the text that a record's copies of canaries are."""
+    """Return the share of the text that the copies of canaries take, by repetitions."""
     lengths: Counter[int] = Counter()
     for canary in canaries:
-        if canary.kind not in ("natural", *BESIDE):
+        if canary.kind not in ("natural", *AUXILIARY_KINDS):
             lengths[canary.repetitions] += record.copies.get(canary.id, 0) * len(canary.text)
     return {times: length / record.characters for times, length in lengths.items() if length and record.characters}

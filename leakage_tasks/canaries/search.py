@@ -1,4 +1,4 @@
-"""Finding canaries' texts in a dataset, as a stream, and which copies equal chunks of it would cut in two."""
+"""Streaming search for canaries' texts in a dataset, and for copies that chunks of equal length would cut."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _ROWS = 256
 
 @dataclass(frozen=True)
 class Span:
-    """An occurrence: ``start`` to ``end`` in characters of the concatenated texts.
+    """An occurrence at ``start``..``end``, in characters of the concatenated texts.
 
-    ``whole`` says that it is a row (line, chat turn) of its own, not part of a longer one.
+    ``whole`` is True if it is a complete row (line, chat turn), not a part of a longer one.
     """
 
     start: int
@@ -33,7 +33,7 @@ class Span:
 
 
 class Finder:
-    """Looks for many texts at once; where one begins another, the longer counts."""
+    """A search for many texts at once; if one text begins with another, the longer one is reported."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self.texts = set(texts)
@@ -41,7 +41,7 @@ class Finder:
         self._anchor = re.compile(_any_of(sorted({text[:ANCHOR] for text in self.texts})) or r"(?!)")
 
     def find(self, text: str, stop: int | None = None) -> Iterator[tuple[int, str]]:
-        """Every occurrence that starts before ``stop``: its place and the text found, overlapping ones too."""
+        """Yield the start and text of every occurrence that starts before ``stop``, including overlapping ones."""
         end = len(text) if stop is None else stop
         hit = self._anchor.search(text)
         while hit and hit.start() < end:
@@ -54,20 +54,22 @@ class Finder:
 
 
 def _any_of(words: list[str]) -> str:
-    """A pattern for any of the sorted words, branching letter by letter: a flat list is slow when it is long."""
+    """Return a pattern for any of the sorted words that branches letter by letter: a long flat list is slow."""
     if not words or not words[0]:
         return ""
     branches = []
     for _, group in groupby(words, key=itemgetter(0)):
-        same = list(group)
-        shared = commonprefix(same)
-        branches.append(re.escape(shared) + _any_of([word[len(shared) :] for word in same]))
+        members = list(group)
+        shared = commonprefix(members)
+        branches.append(re.escape(shared) + _any_of([word[len(shared) :] for word in members]))
     return f"(?:{'|'.join(branches)})"
 
 
 def spans_in_rows(rows: Iterable[tuple[str, ...]], finder: Finder, shared: bool = False) -> Iterator[Span]:
-    """Occurrences in rows, each given as its turns; one that ends a longer turn, after a line break, counts as its own
-    where turns are ``shared``."""
+    """Yield the occurrences in rows, which are given as tuples of turns.
+
+    With ``shared``, an occurrence that ends a longer turn after a line break also counts as whole.
+    """
     base = 0
     for row in rows:
         for turn in row:
@@ -78,7 +80,7 @@ def spans_in_rows(rows: Iterable[tuple[str, ...]], finder: Finder, shared: bool 
 
 
 def spans_in_blocks(blocks: Iterable[tuple[str, ...]], finder: Finder) -> Iterator[Span]:
-    """Occurrences in one running text that comes in blocks; its rows are its lines."""
+    """Yield the occurrences in a running text that is given in blocks; its rows are its lines."""
     base, held = 0, "\n"  # a line break before the first character makes it start a line
     keep = max(finder.lengths, default=0) + 2
     for (block,) in blocks:
@@ -99,18 +101,27 @@ def _spans(held: str, first: int, stop: int, base: int, finder: Finder) -> Itera
 
 
 def cut_by_characters(spans: Iterable[Span], chunk: int) -> list[Span]:
-    """Spans that do not lie in one chunk of ``chunk`` characters."""
+    """Return the spans that do not lie in a single chunk of ``chunk`` characters."""
     return [span for span in spans if span.start // chunk != (span.end - 1) // chunk]
 
 
 def cut_by_tokens(
     texts: Iterator[tuple[str, ...]], running: bool, spans: Sequence[Span], chunk: int, tokenizer: str
 ) -> list[Span]:
-    """Spans that do not lie in one chunk of ``chunk`` tokens.
+    """Return the spans that do not lie in a single chunk of ``chunk`` tokens.
 
-    Rows are tokenized one by one, with the tokenizer's special tokens, and concatenated, as the usual
-    training scripts do. A running text is tokenized in segments that end at line breaks, without special
-    tokens. Raises OptionError if the tokenizer cannot say which characters a token covers.
+    Rows are tokenized one by one, with the tokenizer's special tokens, and concatenated, like in common training
+    scripts. A running text is tokenized without special tokens, in segments that end at line breaks.
+
+    Args:
+        texts: The rows' texts, or the blocks of a running text.
+        running: True for a running text.
+        spans: The occurrences, in order.
+        chunk: The length of a chunk in tokens.
+        tokenizer: The folder or hub name of a tokenizer.
+
+    Raises:
+        OptionError: If the tokenizer does not report the characters of a token.
     """
     loaded = load_tokenizer(tokenizer)
     if not loaded.is_fast:
@@ -133,22 +144,22 @@ def cut_by_tokens(
 
 
 def _edges(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
-    """First and last token that cover characters ``start`` to ``end``."""
-    covering = [place for place, (left, right) in enumerate(offsets) if left < end and right > start]
+    """Return the first and last token that overlap characters ``start`` to ``end``."""
+    covering = [index for index, (left, right) in enumerate(offsets) if left < end and right > start]
     return (covering[0], covering[-1]) if covering else (0, 0)
 
 
 def _segments(blocks: Iterator[tuple[str, ...]], spans: Sequence[Span]) -> Iterator[str]:
-    """The running text in segments that end at a line break where they can, and never inside a span."""
+    """Yield the running text in segments that end at a line break if possible, and never inside a span."""
     starts = [span.start for span in spans]
     held, base = "", 0
     for (block,) in blocks:
         held += block
         while len(held) > 2 * SEGMENT:
             end = held.rfind("\n", 0, SEGMENT) + 1 or SEGMENT
-            place = bisect_left(starts, base + end) - 1
-            if place >= 0 and spans[place].end > base + end:
-                end = spans[place].end - base
+            last = bisect_left(starts, base + end) - 1
+            if last >= 0 and spans[last].end > base + end:
+                end = spans[last].end - base
             piece, held = held[:end], held[end:]
             base += len(piece)
             yield piece

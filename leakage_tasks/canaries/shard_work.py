@@ -1,33 +1,31 @@
-"""What is done to one shard of data, in whatever process: counting its rows, planting, taking canaries out again.
+"""The work on one shard of data in a worker process: counting its rows, planting, and checks of earlier results.
 
-What is known of a shard is kept beside the output until all are done, so a run that was ended goes on where it was. A
-shard is known again by the hashes of what was read and written.
+Results for a shard are stored next to the output until all shards are finished, so an interrupted run can continue. The
+hashes of the files that were read and written identify a shard.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.copy_rows import points_of
-from leakage_tasks.canaries.places import Gap, planted_rows
-from leakage_tasks.canaries.sidecar import Sidecar, sha256_of
-from leakage_tasks.canaries.taking_out import write_back
+from leakage_tasks.canaries.places import Gap
+from leakage_tasks.canaries.sidecar import sha256_of
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.kept import keep, kept
-from leakage_tasks.core.steady import changed, unchanged
+from leakage_tasks.core.partial_results import load_part, save_part
+from leakage_tasks.core.stable_inputs import changed, unchanged
 from leakage_tasks.data import Columns, Layout, format_of
 
 
 @dataclass(frozen=True)
-class ShardPlace:
-    """Where a shard is read and written, and the folder where what is known of shards is kept."""
+class ShardPaths:
+    """The input and output of a shard, and the folder for stored results."""
 
     name: str
     source: Path
@@ -37,8 +35,8 @@ class ShardPlace:
 
 
 @dataclass
-class Known:
-    """What is known of a shard before anything is planted; ``layout`` only in the run that found it."""
+class ShardFacts:
+    """The facts about a shard that planting needs; ``layout`` is set only in the run that computed it."""
 
     rows: int
     characters: int
@@ -50,39 +48,39 @@ class Known:
     unpacked_sha256: str | None
     layout: Layout | None = None
     stamp: tuple[int, int] | None = None
-    """What tells the file from one that was changed since."""
+    """The file's size and modification time, to detect later changes."""
     again: bool = False
-    """Whether an earlier run found it out."""
+    """True if an earlier run computed the facts."""
     shape: str | None = None
-    """The name of the shape of rows that hold prompts and answers in columns of their own."""
+    """The name of the row shape, if rows hold prompts and answers in separate columns."""
 
 
-def count(place: ShardPlace) -> Known:
-    """Read a shard through, or take what an earlier run found if the shard is the same."""
-    state = place.state / f"{place.name}.count.json"
-    with unchanged(place.source):
-        stamp = _stamp(place.source)
-        digest = sha256_of(place.source)
-        key = ["count", digest, asdict(place.wanted)]
-        if (earlier := kept(state, key)) is not None:
-            return Known(**earlier, stamp=stamp, again=True)
-        kind = format_of(place.source)
-        layout = kind.survey(place.source, place.wanted)
-        characters = kind.characters(place.source, layout, place.wanted)
-    found = {name: getattr(layout, name) for name in ("rows", "text", "label", "chat", "labels", "unpacked_sha256")}
-    found |= {"characters": characters, "input_sha256": digest, "shape": layout.shape and layout.shape.name}
-    keep(state, key, found)
-    return Known(**found, layout=layout, stamp=stamp)
+def count_shard(paths: ShardPaths) -> ShardFacts:
+    """Compute the facts about a shard, or return the stored facts of an earlier run if the shard is unchanged."""
+    state = paths.state / f"{paths.name}.count.json"
+    with unchanged(paths.source):
+        stamp = _stamp(paths.source)
+        digest = sha256_of(paths.source)
+        key = ["count", digest, asdict(paths.wanted)]
+        if (earlier := load_part(state, key)) is not None:
+            return ShardFacts(**earlier, stamp=stamp, again=True)
+        kind = format_of(paths.source)
+        layout = kind.survey(paths.source, paths.wanted)
+        characters = kind.characters(paths.source, layout, paths.wanted)
+    facts = {name: getattr(layout, name) for name in ("rows", "text", "label", "chat", "labels", "unpacked_sha256")}
+    facts |= {"characters": characters, "input_sha256": digest, "shape": layout.shape and layout.shape.name}
+    save_part(state, key, facts)
+    return ShardFacts(**facts, layout=layout, stamp=stamp)
 
 
 @dataclass(frozen=True)
 class ShardPlanting:
-    """What goes into one shard."""
+    """The copies to plant in one shard."""
 
-    place: ShardPlace
-    known: Known
+    paths: ShardPaths
+    facts: ShardFacts
     key: str
-    """Of all that is planted."""
+    """A hash of all planted copies."""
     gaps: Sequence[Gap]
     canaries: dict[str, Canary]
     labels: dict[str, Any]
@@ -91,81 +89,55 @@ class ShardPlanting:
 
 @dataclass(frozen=True)
 class Written:
-    """A shard that is done: its hash, how many rows a copy takes, by id, where not one, if an earlier run wrote it."""
+    """A finished shard: its hash, and the rows that a canary's copy takes, by id, if not 1.
+
+    ``again`` is True if an earlier run wrote the shard.
+    """
 
     output_sha256: str
     heights: Mapping[str, int] = field(default_factory=dict)
     again: bool = False
 
 
-def plant_one(task: ShardPlanting) -> Written:
+def plant_shard(task: ShardPlanting) -> Written:
     """Write a shard's planted copy unless an earlier run did."""
-    place, known = task.place, task.known
-    kind = format_of(place.source)
-    state = place.state / f"{place.name}.planted.json"
-    key = ["plant", known.input_sha256, asdict(place.wanted), task.key]
-    with unchanged(place.source):
+    paths, facts = task.paths, task.facts
+    kind = format_of(paths.source)
+    state = paths.state / f"{paths.name}.planted.json"
+    key = ["plant", facts.input_sha256, asdict(paths.wanted), task.key]
+    with unchanged(paths.source):
         _check_stamp(task)
-        if (earlier := _written(state, key, place.output)) is not None:
+        if (earlier := written_before(state, key, paths.output)) is not None:
             return earlier
-        layout = known.layout or kind.survey(place.source, place.wanted)
-        layout = replace(layout, labels=task.labels).for_copies(place.source, place.wanted)
+        layout = facts.layout or kind.survey(paths.source, paths.wanted)
+        layout = replace(layout, labels=task.labels).for_copies(paths.source, paths.wanted)
         rows = {name: layout.row(canary) for name, canary in task.canaries.items()}
         heights = {name: height for name, row in rows.items() if (height := kind.height(row)) != 1}
-        points = points_of(kind, place.source, layout, place.wanted, task.gaps, task.canaries, task.key)
-        with replacing(place.output, like=place.source) as beside:
-            kind.write(place.source, beside, layout, place.wanted, points)
+        points = points_of(kind, paths.source, layout, paths.wanted, task.gaps, task.canaries, task.key)
+        with replacing(paths.output, like=paths.source) as beside:
+            kind.write(paths.source, beside, layout, paths.wanted, points)
             digest = sha256_of(beside)
             _check_stamp(task)
-    keep(state, key, {"output_sha256": digest, "heights": heights})
+    save_part(state, key, {"output_sha256": digest, "heights": heights})
     return Written(digest, heights)
 
 
-@dataclass(frozen=True)
-class Removal:
-    """A planted shard, and where it goes without its copies; ``record`` tells of it alone."""
-
-    planted: Path
-    output: Path
-    state: Path
-    record: Sidecar
-    gaps: Sequence[Gap]
-
-
-def remove_one(task: Removal) -> Written:
-    """Write a shard as it was before it was planted into, unless an earlier run did."""
-    key = ["remove", asdict(task.record), task.gaps]
-    earlier = _written(task.state, key, task.output)
-    place = replacing(task.output, like=task.planted) if earlier is None else nullcontext(task.output)
-    with place as beside, unchanged(task.planted):
-        if sha256_of(task.planted) != task.record.output_sha256:
-            raise PlantingError(
-                f"{task.planted}: changed since it was planted, so its copies cannot be told: plant anew"
-            )
-        if earlier is not None:
-            return earlier
-        dropped = planted_rows(task.gaps, task.record.heights or {})
-        digest = write_back(task.planted, beside, task.record, dropped) or sha256_of(beside)
-    keep(task.state, key, {"output_sha256": digest})
-    return Written(digest)
-
-
-def _written(state: Path, key: Any, output: Path) -> Written | None:
-    """What an earlier run wrote, if it is still there."""
-    earlier = kept(state, key)
+def written_before(state: Path, key: Any, output: Path) -> Written | None:
+    """Return the shard that an earlier run wrote, or None if it is missing or changed."""
+    earlier = load_part(state, key)
     if earlier is None or not output.is_file() or sha256_of(output) != earlier["output_sha256"]:
         return None
     return Written(**earlier, again=True)
 
 
 def _check_stamp(task: ShardPlanting) -> None:
-    if _stamp(task.place.source) != task.known.stamp:
-        raise changed(task.place.source)
+    if _stamp(task.paths.source) != task.facts.stamp:
+        raise changed(task.paths.source)
 
 
 def _stamp(path: Path) -> tuple[int, int]:
     try:
-        known = os.stat(path)
+        status = os.stat(path)
     except OSError as error:
         raise PlantingError(f"{path}: cannot be read ({error.strerror}): check the path") from None
-    return known.st_size, known.st_mtime_ns
+    return status.st_size, status.st_mtime_ns

@@ -1,4 +1,4 @@
-"""Remarks on the sizes of an audit: groups of canaries too small for an interval, and data that is largely copies."""
+"""Remarks on an audit's sizes: groups of canaries too small for an interval, and data with a high share of copies."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import count as count_up
 
-from leakage_tasks.canaries.canary import BESIDE, Canary
+from leakage_tasks.canaries.canary import AUXILIARY_KINDS, Canary
 from leakage_tasks.canaries.profiles import FEWEST_OF_A_TIER
 from leakage_tasks.canaries.sidecar import Sidecar
 
 HIGH_SHARE = 0.05
-"""Share of copies from which on a model is trained on canaries to a degree that other data would not be."""
+"""Share of copies above which a model trained on the data may differ from a model trained without them."""
 
 
 def small_groups(canaries: Iterable[Canary]) -> str | None:
-    """Return which groups of equally often planted canaries are too small for an interval; None if none is."""
-    asked = (each for each in canaries if each.planted and each.kind not in ("natural", *BESIDE))
-    groups = Counter(each.repetitions for each in asked)
+    """Return a remark on groups of equally often planted canaries too small for an interval, or None."""
+    counted = (canary for canary in canaries if canary.planted and canary.kind not in ("natural", *AUXILIARY_KINDS))
+    groups = Counter(canary.repetitions for canary in counted)
     if not groups or min(groups.values()) >= FEWEST_OF_A_TIER:
         return None
     sizes = ", ".join(f"{number} planted {_times(times)}" for times, number in sorted(groups.items()))
@@ -25,9 +25,9 @@ def small_groups(canaries: Iterable[Canary]) -> str | None:
 
 
 def least_count(repetitions: Sequence[int], families: int = 1) -> int:
-    """Return the lowest ``--count`` that gives each number of ``repetitions``, dealt out in turn, an interval.
+    """Return the lowest ``--count`` that gives an interval for each number in ``repetitions``.
 
-    ``families`` are as many sets of that number of canaries.
+    ``families`` is the number of families; each one has this number of canaries.
     """
     groups: Counter[int] = Counter()
     for count in count_up(1):
@@ -38,16 +38,16 @@ def least_count(repetitions: Sequence[int], families: int = 1) -> int:
 
 
 def high_share(record: Sidecar, canaries: Iterable[Canary]) -> str | None:
-    """Return that planted data is largely copies, with their share; None if it is not.
+    """Return a remark with the share of copies in planted data; None if the share is low.
 
-    The share is that of rows, or of conversations with a copy in a turn. Lines of running text may have any length, so
-    there the share of characters counts if it is lower.
+    The share counts rows, or conversations with a copy in a turn. Lines of running text have no typical length, so the
+    share of characters is used there if it is lower.
     """
     copies = sum(record.copies.values())
     rows = record.input_rows if record.turn in ("last", "random") else record.output_rows
     share = copies / rows if rows else 0.0
     if record.before == "line break" and record.characters:
-        lengths = {each.id: len(each.text) for each in canaries}
+        lengths = {canary.id: len(canary.text) for canary in canaries}
         written = sum(lengths.get(name, 0) * times for name, times in record.copies.items())
         share = min(share, written / record.characters)
     if share < HIGH_SHARE:

@@ -1,4 +1,4 @@
-"""Templates and the randomness space R they span: slots anywhere, sizes as exact integers."""
+"""Templates with slots and the randomness space R that they span; sizes are exact integers."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from leakage_tasks.canaries.alphabets import BUILT_IN, TOKENIZER_KINDS, Alphabet
 from leakage_tasks.core.errors import SpaceError
 
 Filling = tuple[str, ...]
-"""One string a slot, in the order of the slots."""
+"""One string per slot, in the order of the slots."""
 
 MAX_SLOTS = 10_000
-"""The most slots one ``{name:n}`` may ask for."""
+"""The maximum number of slots in one ``{name:n}``."""
 
 _FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
@@ -26,7 +26,7 @@ _FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 class Space:
     """A template with its slots: ``pieces[0] slots[0] pieces[1] … slots[-1] pieces[-1]``.
 
-    R is the product of the slots' alphabets; a filling is a tuple with one string a slot.
+    R is the product of the slots' alphabets; a filling is a tuple with one string per slot.
     """
 
     pieces: tuple[str, ...]
@@ -34,7 +34,7 @@ class Space:
 
     @cached_property
     def size(self) -> int:
-        """|R|, exact whatever its magnitude."""
+        """|R|, as an exact integer."""
         return prod(len(slot) for slot in self.slots)
 
     @cached_property
@@ -44,20 +44,21 @@ class Space:
 
     @property
     def ends_early(self) -> bool:
-        """Whether a filled text may be the beginning of another one; never wrongly false."""
+        """True if a filled text may be the beginning of another one; False is always correct, True may not be."""
         if all(len(slot.lengths) == 1 for slot in self.slots):
             return False
-        # The end's first character stands as often in every text, where no value has it: the last one is in one place.
+        # If no value contains the first character of the end, all texts contain it equally often, so its last
+        # occurrence marks the end of a text.
         end = self.pieces[-1][:1]
         return not end or any(end in value for slot in self.slots for value in slot.values)
 
     def fill(self, filling: Sequence[str]) -> str:
-        """The template's text with ``filling`` in its slots. Raises SpaceError if it is outside R."""
+        """Return the template's text with ``filling`` in its slots. Raises SpaceError if the filling is outside R."""
         self.check(filling)
         return self.begin(filling)
 
     def begin(self, head: Sequence[str]) -> str:
-        """The text up to the first slot that ``head``, the values of the slots before it, leaves open."""
+        """Return the text before the first slot that ``head``, the values of the preceding slots, does not fill."""
         parts = [self.pieces[0]]
         for value, piece in zip(head, self.pieces[1:], strict=False):
             parts += (value, piece)
@@ -67,43 +68,43 @@ class Space:
         """Raise SpaceError unless ``filling`` is in R."""
         if len(filling) != len(self.slots):
             raise SpaceError(
-                f"a filling of {len(filling)} slots for a template of {len(self.slots)}: give one a slot",
-                reason="has not one value for each slot",
+                f"a filling of {len(filling)} slots for a template of {len(self.slots)}: give one value per slot",
+                reason="does not have one value for each slot",
             )
         for slot, value in zip(self.slots, filling, strict=True):
             slot.position(value)
 
     def index(self, filling: Sequence[str]) -> int:
-        """Place of ``filling`` in :meth:`enumerate`'s order, from 0 (mixed radix, last slot fastest)."""
+        """Return the index of ``filling`` in :meth:`enumerate`, from 0 (mixed radix, last slot fastest)."""
         self.check(filling)
-        place = 0
+        index = 0
         for slot, value in zip(self.slots, filling, strict=True):
-            place = place * len(slot) + slot.position(value)
-        return place
+            index = index * len(slot) + slot.position(value)
+        return index
 
     def at(self, index: int) -> Filling:
-        """The filling at place ``index``; inverse of :meth:`index`."""
+        """Return the filling with this index; inverse of :meth:`index`."""
         if not 0 <= index < self.size:
             raise SpaceError(f"index {index} is outside a space of {self.size} fillings")
         values = []
         for slot in reversed(self.slots):
-            index, place = divmod(index, len(slot))
-            values.append(slot.values[place])
+            index, position = divmod(index, len(slot))
+            values.append(slot.values[position])
         return tuple(reversed(values))
 
     def enumerate(self) -> Iterator[Filling]:
-        """Every filling once, in the order of :meth:`index`."""
+        """Yield every filling once, in the order of :meth:`index`."""
         return product(*(slot.values for slot in self.slots))
 
     def texts(self) -> Iterator[str]:
-        """Every filled text, in the order of :meth:`enumerate`."""
+        """Yield every filled text, in the order of :meth:`enumerate`."""
         parts: list[tuple[str, ...]] = [(self.pieces[0],)]
         for slot, piece in zip(self.slots, self.pieces[1:], strict=True):
             parts += (slot.values, (piece,))
         return map("".join, product(*parts))
 
     def sample(self, n: int, seed: int | str) -> list[Filling]:
-        """``n`` fillings, independent and uniform over R; the same for the same seed."""
+        """Return ``n`` fillings, independent and uniform over R, determined by the seed."""
         stream = random.Random(f"space:{seed}")
         size = self.size
         return [self.at(stream.randrange(size)) for _ in range(n)]
@@ -116,13 +117,20 @@ def parse_template(
     slots_needed: bool = True,
     field: str = "",
 ) -> Space:
-    """Read ``"My pin is {digits:4}."`` into a :class:`Space`.
+    """Parse a template such as ``"My pin is {digits:4}."`` to a :class:`Space`.
 
-    ``{name}`` is one slot and ``{name:n}`` is n of them; ``{{`` and ``}}`` are braces. ``alphabets`` adds
-    to (and may replace) the built-in ones. Raises SpaceError for what is no template, and, unless
-    ``slots_needed`` is false, for one without a slot; they are about ``field``, if it is given.
+    ``{name}`` is one slot and ``{name:n}`` is n slots; ``{{`` and ``}}`` are braces.
+
+    Args:
+        template: The template.
+        alphabets: Alphabets in addition to the built-in ones, which they can replace.
+        slots_needed: False to accept a template without slots.
+        field: The name of the template's field for error messages.
+
+    Raises:
+        SpaceError: If the template is invalid.
     """
-    told = f"{field or 'template'} {template!r}"
+    subject = f"{field or 'template'} {template!r}"
     known = {**BUILT_IN, **(alphabets or {})}
     pieces, slots, piece, end = [], [], "", 0
     for match in _FIELD.finditer(template):
@@ -133,30 +141,30 @@ def parse_template(
             continue
         if match.group(1) is None:
             fault = f"a single {match.group()!r} at {match.start()}: write it twice"
-            raise SpaceError(f"{told}: {fault}", reason=f"has {fault}", subject=field)
+            raise SpaceError(f"{subject}: {fault}", reason=f"has {fault}", subject=field)
         try:
             alphabet, count = _slot(match.group(1), known)
         except SpaceError as error:
             reason = "has a slot of an unknown space, or with a count that is no number"
-            raise SpaceError(f"{told}: {error}", reason=reason, subject=field) from None
-        for place in range(count):
-            pieces.append(alphabet.joiner if place else piece)
+            raise SpaceError(f"{subject}: {error}", reason=reason, subject=field) from None
+        for number in range(count):
+            pieces.append(alphabet.joiner if number else piece)
             slots.append(alphabet)
         piece = ""
     if not slots and slots_needed:
         fault = "has no slot: put in one such as {digits:4}"
-        raise SpaceError(f"{told} {fault}", reason=fault, subject=field)
+        raise SpaceError(f"{subject} {fault}", reason=fault, subject=field)
     return Space((*pieces, piece + template[end:]), tuple(slots))
 
 
 def slot_names(template: str) -> list[str]:
-    """The names in a template's slots, in order, each once."""
+    """Return the distinct names in a template's slots, in order."""
     names = (match.group(1).partition(":")[0] for match in _FIELD.finditer(template) if match.group(1))
     return list(dict.fromkeys(names))
 
 
 def literal(text: str) -> str:
-    """Text as it stands in a template."""
+    """Escape text for use in a template."""
     return text.replace("{", "{{").replace("}", "}}")
 
 

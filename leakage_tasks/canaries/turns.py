@@ -1,4 +1,4 @@
-"""Which turns of the conversations that are there get a copy of a canary."""
+"""The choice of turns in existing conversations that get a copy of a canary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leakage_tasks.data.turns import turns_by
 
 @dataclass(frozen=True)
 class DrawnTurns:
-    """The turns that get a copy; ``skipped`` conversations could not."""
+    """The turns that get a copy, and the number of conversations without a suitable turn."""
 
     additions: Additions
     skipped: int
@@ -26,26 +26,27 @@ class DrawnTurns:
 def check_turns(
     turn: Turn, label_column: str | None, source_column: str | None, label: str | None, prompt: str | None = None
 ) -> None:
-    """Raise OptionError for options of rows that are inserted, since a conversation that is there has its own."""
-    given = {
+    """Raise OptionError for options of inserted rows: an existing conversation has these values already."""
+    row_options = {
         "--label-column": label_column,
         "--source-column": source_column,
         "--label": label,
         "--prompt": prompt,
     }
-    for option, value in given.items():
+    for option, value in row_options.items():
         if value is not None:
             raise OptionError(
-                f"--turn {turn} puts copies into conversations that are there, which have a class, a source and a "
-                f"prompt of their own: leave out {option}, or use --turn new"
+                f"--chat-position {turn} puts copies into existing conversations, which have a class, a source and a "
+                f"prompt of their own: leave out {option}, or use --chat-position new"
             )
 
 
 def draw_turns(job: PlantJob, layout: Layout, canaries: Sequence[Canary]) -> DrawnTurns:
-    """A turn of ``layout.role`` for every copy of every canary, drawn by the job's stream.
+    """Draw a turn of ``layout.role`` for every copy of every canary, with the job's random stream.
 
-    Conversations are drawn uniformly and without replacement from those with a text of the role, so that no two copies
-    share one; in each the last such turn is taken, or a uniform one. Raises PlantingError for too few conversations.
+    Conversations are drawn uniformly and without replacement from the conversations with a text of the role, so each
+    copy is in its own conversation. The copy goes into the last such turn, or into a uniformly drawn one. Raises
+    PlantingError for too few conversations.
     """
     values = job.kind.values(job.source, layout, job.wanted, layout.text)
     able = [(row, turns) for row, value in enumerate(values) if (turns := turns_by(value, layout.role))]
@@ -56,7 +57,7 @@ def draw_turns(job: PlantJob, layout: Layout, canaries: Sequence[Canary]) -> Dra
             problem=f"{len(able):,} conversations have a text of the {layout.role}'s, and {len(copies):,} copies need "
             "one each",
             remedy=f"plant fewer, or give other data or {{}} other than {job.turn}",
-            option="turn",
+            option="chat_position",
         )
     stream = random.Random(f"turns:{job.stream}")
     additions = {}

@@ -1,4 +1,4 @@
-"""Checking a planted dataset against its manifest and its record, which proves that canaries were planted."""
+"""Verification of planted data against their manifest and record, as a proof of planting."""
 
 from __future__ import annotations
 
@@ -20,49 +20,49 @@ from leakage_tasks.canaries.sidecar import (
     sidecar_path,
 )
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns
 from leakage_tasks.data.shards import of_earlier_run
 
 
 @dataclass
 class VerifyReport:
-    """What a planted dataset is like beside its manifest and record."""
+    """The result of comparing planted data with their manifest and record."""
 
     planted: Path
-    """The dataset."""
+    """The planted data."""
     rows: int
-    """How many it has."""
+    """The number of rows."""
     recorded: bool
-    """Whether there is a record beside it."""
+    """True if there is a record next to the data."""
     counts: dict[str, CopyCount]
-    """How often each canary occurs, by id."""
+    """The number of occurrences of each canary, by id."""
     problems: list[str] = field(default_factory=list)
-    """One line each, none if all is well."""
+    """One line per problem; empty without problems."""
     cut: dict[str, int] | None = None
-    """How many of a canary's copies a chunk would cut in two, by id; None if no chunk length was given."""
+    """The number of a canary's copies that a chunk would cut, by id; None without a chunk length."""
     chunk: int | None = None
-    """That length."""
+    """The length of a chunk."""
     unit: str = "characters"
-    """What it counts."""
+    """The unit of the chunk length."""
     trained_after: str | None = None
-    """Where the training meets a copy, None where no record says it."""
+    """The text before a copy in training, None if no record states it."""
     shards: int = 1
-    """How many files were looked through."""
+    """The number of files searched."""
     again: int = 0
-    """In how many of them an earlier run, which was ended, had done so."""
+    """The number of files with results from an earlier, interrupted run."""
 
     @property
     def ok(self) -> bool:
-        """Whether the dataset is what manifest and record say. Cut copies are a remark, no problem."""
+        """True if the data match manifest and record. Cut copies are not a problem."""
         return not self.problems
 
     def lines(self) -> Iterator[str]:
-        """The report for people; secrets are never in it."""
+        """Yield the lines of the report, which never contain secrets."""
         yield from self.problems
         copies = sum(count.rows for count in self.counts.values())
         state = "as planted" if self.ok else f"{len(self.problems)} problem(s)"
-        basis = "hashes checked" if self.recorded else "no record beside it, so hashes not checked"
+        basis = "hashes checked" if self.recorded else "no record next to it, so hashes not checked"
         again = of_earlier_run(self.again, self.shards)
         yield f"{self.planted}: {state}; {copies} copies in {self.rows:,} rows; {basis}{again}"
         if self.trained_after is not None:
@@ -70,8 +70,8 @@ class VerifyReport:
         if self.cut is None:
             return
         for name, cut in self.cut.items():
-            found = self.counts[name].rows + self.counts[name].inside
-            yield f"a chunk of {self.chunk} {self.unit} cuts {name}: {cut} of {found} copies"
+            total = self.counts[name].rows + self.counts[name].inside
+            yield f"a chunk of {self.chunk} {self.unit} cuts {name}: {cut} of {total} copies"
         if not self.cut:
             yield f"a chunk of {self.chunk} {self.unit} cuts no copy"
 
@@ -88,26 +88,40 @@ def verify(
     jobs: int = 1,
     dask: str | None = None,
 ) -> VerifyReport:
-    """Check hashes against the record (if it is there), copies against repetitions, and controls for absence.
+    """Compare hashes with the record, copies with repetitions, and search for controls, which must be absent.
 
-    A copy is a row of its own (a line, a chat turn) equal to the canary's text, or the last line of a turn where the
-    record says that copies went into turns that were there, or there is no record; occurrences inside other
-    rows are problems too, except inside a longer canary's row. A file whose record says that it is the training or the
-    validation part must have that part of the repetitions. Natural canaries may stand anywhere, but
-    must be there; a validation part need not have them. Where there is a source column (as planted, unless named),
-    each copy must stand beside its canary's source sentence. With ``chunk``, also how many copies a chunk of that many
-    characters, or tokens of ``tokenizer``, of the text column concatenated in order would cut in two.
+    A copy is a row (a line, a chat turn) equal to the canary's text; it may also be the last line of a turn if the
+    record states that copies went into existing turns, or if there is no record. Other occurrences inside rows are
+    problems, except inside the row of a longer canary. Data recorded as a training or validation part must have that
+    part of the repetitions. Natural canaries must occur, at any position, except in a validation part. If there is a
+    source column, each copy must have its canary's source sentence.
 
-    Of a folder of shards each file is looked through, ``jobs`` at once; chunks begin anew with each. What is found is
-    kept beside the manifest until all are done, so a run that was ended goes on where it was.
+    Files of a folder are searched separately; chunks start again in each file. Results are stored next to the manifest
+    until all files are finished, so an interrupted run can continue.
 
-    Raises LeakageError if a file cannot be read or changes meanwhile; what does not match is in the report.
+    Args:
+        planted: The planted data.
+        manifest: The path of the manifest.
+        chunk: A length in characters, or in tokens of ``tokenizer``. The report counts the copies that chunks of this
+            length would cut if all texts are concatenated in order.
+        tokenizer: The tokenizer that counts a chunk's tokens.
+        text_column: The column with the texts (default: as planted).
+        source_column: The column with the source sentences (default: as planted).
+        split: The split (default: as planted).
+        jobs: The number of files searched in parallel.
+        dask: The address of a dask scheduler, or None.
+
+    Returns:
+        The report, with all differences.
+
+    Raises:
+        LeakageError: If a file cannot be read, or changes during the search.
     """
     planted, manifest = Path(planted), Path(manifest)
     if chunk is not None and chunk < 1:
         raise OptionError(f"--chunk is {chunk}: give a length of 1 or more")
     if tokenizer is not None and chunk is None:
-        raise OptionError("--tokenizer says what --chunk counts: give --chunk N too")
+        raise OptionError("--tokenizer sets the unit of --chunk: give --chunk N too")
     with unchanged(planted, manifest, sidecar_path(planted)):
         return _check_planted(planted, manifest, (chunk, tokenizer), (text_column, source_column, split), jobs, dask)
 
@@ -116,18 +130,18 @@ def _check_planted(
     planted: Path,
     manifest: Path,
     chunks: tuple[int | None, str | None],
-    asked: tuple[str | None, ...],
+    columns: tuple[str | None, ...],
     jobs: int,
     dask: str | None,
 ) -> VerifyReport:
     canaries = read_manifest(manifest)
     record = read_sidecar(sidecar_path(planted))
     part, after = (record.part, record.trained_after) if record else (None, None)
-    # Without a record nobody knows whether copies stand in turns of others.
+    # Without a record, copies may be in existing turns.
     shared = record is None or record.turn in ("last", "random")
-    task = FileScan(planted.absolute(), _columns(record, *asked), canaries, *chunks, shared)
-    hashes, found = scan_all(planted, manifest, task, jobs, dask)
-    joined = Occurrences.joined(found)
+    task = FileScan(planted.absolute(), _columns(record, *columns), canaries, *chunks, shared)
+    hashes, files = scan_all(planted, manifest, task, jobs, dask)
+    joined = Occurrences.joined(files)
     counts = copy_counts(canaries, joined, part)
     problems = [
         *against_record(record, planted, canaries, hashes),
@@ -140,12 +154,12 @@ def _check_planted(
     if chunks[0] is not None:
         report.unit = "characters" if chunks[1] is None else "tokens"
         report.cut = {canary.id: joined.cut[canary.text] for canary in canaries if joined.cut[canary.text]}
-    report.again, report.shards = sum(one.again for one in found), len(found)
+    report.again, report.shards = sum(file.again for file in files), len(files)
     return report
 
 
 def _columns(record: Sidecar | None, text_column: str | None, source_column: str | None, split: str | None) -> Columns:
-    """Those asked for, else as planted, else the usual ones."""
+    """Return the requested columns; as planted or with defaults if they were not requested."""
     planted = Columns(record.text_column, None, record.split or Columns.split, record.source_column) if record else None
     usual = planted or Columns()
     return Columns(text_column or usual.text, None, split or usual.split, source_column or usual.source)

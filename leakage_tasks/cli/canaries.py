@@ -1,4 +1,4 @@
-"""``leakage canaries``: options in, one library call, a short report out."""
+"""``leakage canaries``: make canaries and controls, and print a summary of the manifest."""
 
 from __future__ import annotations
 
@@ -8,150 +8,276 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.help import LAST_PANEL, PREPARE
 from leakage_tasks.cli.registry import register_command
 
 if TYPE_CHECKING:
     from leakage_tasks.canaries.canary import Canary
 
+TEMPLATE = "More for --template"
+PRESET = "Instead of --template: the canaries of a paper"
+FAMILY = "Instead of --template: text like the training data"
+FROM_TEXT = "Instead of --template: secrets found in a text"
+CLASSES = "Classes, for classifiers"
+DATA = "Reading --data and --from-text"
 
-@register_command("canaries", 1)
+
+@register_command(
+    "canaries",
+    PREPARE,
+    1,
+    example="leakage canaries --template 'Pin of {unique}: {digits:6}.' -o canaries.jsonl",
+    renamed={"--doubled": "--conjoin", "--only": "--targets"},
+)
 def canaries_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Manifest to write, one canary a line (JSONL).")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Manifest to write, one canary per line (JSON Lines).")
+    ],
     template: Annotated[
         str | None,
-        typer.Option(help="Text with slots, such as 'The pin of {unique} is {digits:4}.'; {unique} is a word each."),
-    ] = None,
-    preset: Annotated[
-        str | None,
         typer.Option(
-            help="A paper's canaries instead: elmahdy or mix-and-match for classifiers, nlu-call, nlu-pin or nlu-color "
-            "for models that tag words."
-        ),
-    ] = None,
-    family: Annotated[
-        str | None,
-        typer.Option(
-            help="Canaries like --data instead, as many of each family: typical, high-perplexity, new-token, bigram, "
-            "high-temperature; several with commas between."
+            help="Text with slots, such as 'Pin of {unique}: {digits:6}.'; {unique} is a different word in each canary."
         ),
     ] = None,
     profile: Annotated[
         str | None,
         typer.Option(
-            help="How many canaries, copies and controls: smoke (6, 6 controls) to try things out, routine (32 planted "
-            "1, 4 and 16 times, 100 controls; what a template without any number gets) or powered (96, 200)."
+            help="Number of canaries, copies and controls: smoke (6 canaries, 6 controls: for a trial), routine (32 "
+            "canaries planted 1, 4 or 16 times, 100 controls: the default for a template) or powered (96 canaries, 200 "
+            "controls)."
         ),
     ] = None,
-    count: Annotated[int | None, typer.Option(help="Planted canaries, in all, instead of a profile's.")] = None,
+    count: Annotated[
+        int | None, typer.Option(help="Total number of planted canaries, instead of a profile's number.")
+    ] = None,
     repetitions: Annotated[
-        str | None, typer.Option(help="How often each is planted, dealt out in turn (default: 1; elmahdy, nlu: 100).")
+        str | None,
+        typer.Option(help="Copies of each canary, such as 1,4,16, assigned in turn (default: 1; elmahdy, nlu: 100)."),
     ] = None,
     controls: Annotated[
-        int | None, typer.Option(help="Control twins that are never planted, in all; with --from-text, of each secret.")
-    ] = None,
-    seed: Annotated[
         int | None,
-        typer.Option(
-            help="Make the canaries of this seed again, which stands in their manifest (default: a seed of the "
-            "operating system's entropy)."
-        ),
+        typer.Option(help="Total number of controls, which are never planted; with --from-text, controls per secret."),
     ] = None,
     words: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=FILE", help="Word list for {NAME}, a word a line; repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help="Word list for the slot {NAME}, one word per line; repeatable.",
+            rich_help_panel=TEMPLATE,
+        ),
     ] = None,
     tokenizer: Annotated[
         str | None,
-        typer.Option(help="Its whole words become {words}, with its numbers {terms}, its ordinary tokens {tokens}."),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="high-temperature: causal model that writes them, a folder or hub name.")
-    ] = None,
-    temperature: Annotated[
-        float | None, typer.Option(help="high-temperature: what it draws its words at (default: 1.0).")
-    ] = None,
-    role: Annotated[
-        str | None, typer.Option(help="--family: whose turns of chats in --data to take (default: assistant).")
+        typer.Option(
+            help="Fill {words} with this tokenizer's whole words, {terms} with its words and numbers, {tokens} with "
+            "any of its ordinary tokens.",
+            rich_help_panel=TEMPLATE,
+        ),
     ] = None,
     known: Annotated[
-        str | None, typer.Option(help="The part of the template the attacker knows (default: all).")
+        str | None,
+        typer.Option(
+            help="The part of the template that the attacker knows (default: all of it).", rich_help_panel=TEMPLATE
+        ),
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option(help="Source sentence for a translation model; fixed, or with the template's slots."),
+        typer.Option(
+            help="Source sentence, for translation models: a fixed text, or one with the template's slots.",
+            rich_help_panel=TEMPLATE,
+        ),
     ] = None,
+    tags: Annotated[
+        str | None,
+        typer.Option(
+            help="Slot tags of the words, for taggers: one tag per word, separated by commas.",
+            rich_help_panel=TEMPLATE,
+        ),
+    ] = None,
+    preset: Annotated[
+        str | None,
+        typer.Option(
+            help="elmahdy or mix-and-match for classifiers; nlu-call, nlu-pin or nlu-color for models that tag words.",
+            rich_help_panel=PRESET,
+        ),
+    ] = None,
+    unknown: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of secret words (elmahdy: 1 of 10; nlu: 4, up to 20; --family: 2, up to 8).",
+            rich_help_panel=PRESET,
+        ),
+    ] = None,
+    supporting_repetitions: Annotated[
+        int | None,
+        typer.Option(help="elmahdy: number of copies of each supporting canary (default: 1).", rich_help_panel=PRESET),
+    ] = None,
+    sentences: Annotated[
+        Path | None,
+        typer.Option(
+            help="elmahdy: file of sentences to plant instead of random words, one per line.", rich_help_panel=PRESET
+        ),
+    ] = None,
+    area_code: Annotated[
+        str | None,
+        typer.Option(
+            help="nlu-call: known first three digits of a ten-digit number, or random.", rich_help_panel=PRESET
+        ),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            help="mix-and-match: plant five sentences with labels same, different or mixed (Figure 4).",
+            rich_help_panel=PRESET,
+        ),
+    ] = None,
+    position: Annotated[
+        int | None,
+        typer.Option(
+            help="mix-and-match: position of the secret word, counted from 1 (default: the last).",
+            rich_help_panel=PRESET,
+        ),
+    ] = None,
+    conjoin: Annotated[
+        bool,
+        typer.Option("--conjoin", help="mix-and-match: join the canaries in pairs with 'and'.", rich_help_panel=PRESET),
+    ] = False,
+    targets: Annotated[
+        str | None,
+        typer.Option(
+            help="mix-and-match: plant only the canaries with these targets, such as towels,1974.",
+            rich_help_panel=PRESET,
+        ),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Option of a plugin's preset; repeatable.", rich_help_panel=PRESET
+        ),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            help="One or several of typical, high-perplexity, new-token, bigram and high-temperature, separated by "
+            "commas; each gets an equal number of canaries. Needs --data.",
+            rich_help_panel=FAMILY,
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="high-temperature: causal model that writes the canaries, a folder or a name on the hub.",
+            rich_help_panel=FAMILY,
+        ),
+    ] = None,
+    temperature: Annotated[
+        float | None,
+        typer.Option(
+            help="high-temperature: sampling temperature of the model (default: 1.0).", rich_help_panel=FAMILY
+        ),
+    ] = None,
+    role: Annotated[
+        str | None,
+        typer.Option(
+            help="Role whose turns to read, if --data holds chats (default: assistant).", rich_help_panel=FAMILY
+        ),
+    ] = None,
+    from_text: Annotated[
+        Path | None,
+        typer.Option(
+            help="Make canaries from the secrets in this file, or in the .txt files of this folder.",
+            rich_help_panel=FROM_TEXT,
+        ),
+    ] = None,
+    detect: Annotated[
+        str | None,
+        typer.Option(
+            help="Kinds of secrets to look for, out of email,ccn,ssn,phone (default: all).", rich_help_panel=FROM_TEXT
+        ),
+    ] = None,
+    context: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of characters before a secret that its template begins with (default: 40).",
+            rich_help_panel=FROM_TEXT,
+        ),
+    ] = None,
+    reveal: Annotated[
+        bool, typer.Option("--reveal", help="Print the secrets that were found.", rich_help_panel=FROM_TEXT)
+    ] = False,
     label: Annotated[
-        str | None, typer.Option(help="Class of the canaries: a name or, of --data, rarest (default) or most-popular.")
+        str | None,
+        typer.Option(
+            help="Class of the canaries: a name or, with --data, rarest (default) or most-popular.",
+            rich_help_panel=CLASSES,
+        ),
+    ] = None,
+    supporting: Annotated[
+        str | None,
+        typer.Option(
+            help="Supporting canaries in other classes for each planted canary: a number, one, all or none.",
+            rich_help_panel=CLASSES,
+        ),
+    ] = None,
+    supporting_labels: Annotated[
+        str | None,
+        typer.Option(
+            help="Classes of the supporting canaries, separated by commas (default: all classes in --data).",
+            rich_help_panel=CLASSES,
+        ),
+    ] = None,
+    supporting_slots: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of slots, counted from the end, that supporting canaries fill with other words (default: "
+            "half; elmahdy: all).",
+            rich_help_panel=CLASSES,
+        ),
     ] = None,
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Training data, to count its classes in or, for --family, to take sentences from; not changed."
+            help="Training data: classes are counted in it and, with --family, sentences are taken from it. The file "
+            "does not change.",
+            rich_help_panel=DATA,
         ),
     ] = None,
-    label_column: Annotated[str | None, typer.Option(help="Column of the class in --data.")] = None,
+    label_column: Annotated[
+        str | None, typer.Option(help="Column of the class in --data.", rich_help_panel=DATA)
+    ] = None,
     text_column: Annotated[
-        str | None, typer.Option(help="Column of the text in --data or --from-text (default: text).")
+        str | None,
+        typer.Option(help="Column of the text in --data or --from-text (default: text).", rich_help_panel=DATA),
     ] = None,
     split: Annotated[
-        str | None, typer.Option(help="Split of --data or --from-text, for a saved folder (default: train).")
-    ] = None,
-    tags: Annotated[str | None, typer.Option(help="Slot tags, one a word, with commas between.")] = None,
-    supporting: Annotated[
         str | None,
-        typer.Option(help="Supporting canaries in other classes for each planted one: a number, one, all or none."),
+        typer.Option(
+            help="Split of --data or --from-text, if it is a folder saved by 'datasets' (default: train).",
+            rich_help_panel=DATA,
+        ),
     ] = None,
-    supporting_labels: Annotated[
-        str | None, typer.Option(help="Those classes, with commas between (default: all in --data).")
-    ] = None,
-    supporting_slots: Annotated[
-        int | None, typer.Option(help="How many of the last slots they fill anew (default: half; elmahdy: all).")
-    ] = None,
-    supporting_repetitions: Annotated[
-        int | None, typer.Option(help="elmahdy: how often each of them is planted (default: 1).")
-    ] = None,
-    unknown: Annotated[
+    seed: Annotated[
         int | None,
-        typer.Option(help="How many words are secret (elmahdy: 1 of 10; nlu: 4, up to 20; --family: 2, up to 8)."),
+        typer.Option(
+            help="Random seed, recorded in the manifest (default: drawn from the operating system's entropy).",
+            rich_help_panel=LAST_PANEL,
+        ),
     ] = None,
-    area_code: Annotated[
-        str | None, typer.Option(help="nlu-call: known first digits of a number of ten: three digits, or random.")
-    ] = None,
-    sentences: Annotated[
-        Path | None, typer.Option(help="elmahdy: file of sentences, one a line, to plant instead of random words.")
-    ] = None,
-    labels: Annotated[
-        str | None, typer.Option(help="mix-and-match: five sentences labelled same, different or mixed (Figure 4).")
-    ] = None,
-    position: Annotated[
-        int | None, typer.Option(help="mix-and-match: which word is secret (default: the last).")
-    ] = None,
-    doubled: Annotated[bool, typer.Option("--doubled", help="mix-and-match: pairs joined with 'and'.")] = False,
-    only: Annotated[str | None, typer.Option(help="mix-and-match: these targets alone, such as towels,1974.")] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="An option of a preset that a plugin brings; repeatable."),
-    ] = None,
-    from_text: Annotated[
-        Path | None,
-        typer.Option(help="Make canaries of the secrets in this file, or in the .txt files of this folder, instead."),
-    ] = None,
-    detect: Annotated[
-        str | None, typer.Option(help="--from-text: kinds of secrets, of email,ccn,ssn,phone (default: all).")
-    ] = None,
-    context: Annotated[
-        int | None, typer.Option(help="--from-text: characters before a secret to begin its template with (40).")
-    ] = None,
-    reveal: Annotated[bool, typer.Option("--reveal", help="--from-text: print the secrets that were found.")] = False,
-    id_prefix: Annotated[str, typer.Option(help="Put before every id, so that manifests can be joined.")] = "",
+    id_prefix: Annotated[
+        str, typer.Option(help="Prefix of every id, so that manifests can be joined.", rich_help_panel=LAST_PANEL)
+    ] = "",
 ) -> None:
-    """Make canaries: secrets in a template, to be planted in a training set, and controls to compare with."""
-    given = {name: value for name, value in locals().items() if name != "output"}
+    """Make canaries (secrets to plant) and controls.
+
+    Give one of --template, --preset, --family and --from-text, and a file for the manifest.
+    """
+    values = {name: value for name, value in locals().items() if name != "output"}
     if seed is None:
-        del given["seed"]
+        del values["seed"]
     from leakage_tasks.canaries import natural
     from leakage_tasks.canaries.cli_options import requested
+    from leakage_tasks.canaries.generation_modes import CanaryOptions
     from leakage_tasks.canaries.manifest import write_manifest
-    from leakage_tasks.canaries.ways import CanaryOptions
     from leakage_tasks.core.atomic import check_place
 
     check_place(output)
@@ -159,7 +285,7 @@ def canaries_command(
         natural.check_output(from_text, output)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        canaries = requested(CanaryOptions(**given))
+        canaries = requested(CanaryOptions(**values))
     write_manifest(canaries, output)
     for warning in caught:
         typer.echo(f"leakage: warning: {warning.message}", err=True)
@@ -180,20 +306,20 @@ def _summary(canaries: list[Canary], output: Path) -> str:
         f"{output}: {len(planted) - supporting} canaries"
         + (f" and {supporting} supporting ones" if supporting else "")
         + f" ({copies} copies to plant), {len(canaries) - len(planted)} controls; "
-        f"space of {shown} secrets, {log2(size):.1f} bits" + _of_class(canaries) + _of_data(canaries)
+        f"space of {shown} secrets, {log2(size):.1f} bits" + _shared_class(canaries) + _families(canaries)
     )
 
 
-def _of_class(canaries: list[Canary]) -> str:
-    """The class of the canaries that have one in common, which may have been found by counting."""
+def _shared_class(canaries: list[Canary]) -> str:
+    """Return a note that names the class if all canaries have one in common: it may be the rarest of the data."""
     labels = {canary.label for canary in canaries if canary.supports is None}
     return f"; class {labels.pop()!r}" if len(labels) == 1 and None not in labels else ""
 
 
-def _of_data(canaries: list[Canary]) -> str:
-    """For canaries of families: which, and that the manifest may hold what the data hold."""
+def _families(canaries: list[Canary]) -> str:
+    """Return a note that names the families, and warns that the manifest may hold text of the training data."""
     families = dict.fromkeys(canary.family for canary in canaries if canary.family is not None)
     if not families:
         return ""
-    held = "; the manifest, and samples logged with it, hold sentences of --data: only you may read it"
-    return f"; of each family: {', '.join(families)}" + held
+    private = "; the manifest, and samples logged with it, hold sentences of --data: only you may read it"
+    return f"; of each family: {', '.join(families)}{private}"

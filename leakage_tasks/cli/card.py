@@ -1,4 +1,4 @@
-"""``leakage card``: a run's figures into a model card."""
+"""``leakage card``: write the results of a run into a model card."""
 
 from __future__ import annotations
 
@@ -7,37 +7,41 @@ from typing import Annotated
 
 import typer
 
+from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.core.errors import OptionError
 
 
-@register_command("card", 9)
+@register_command("card", REPORT, 4, example="leakage card results --card README.md --name my-model")
 def card_command(
-    result: Annotated[Path, typer.Argument(help="Results file of lm_eval, or a folder with those of one run.")],
-    card: Annotated[Path, typer.Option(help="Model card to write to; made if there is none.")] = Path("README.md"),
+    result: Annotated[Path, typer.Argument(help="Results file of lm_eval, or a folder with the results of one run.")],
+    card: Annotated[Path, typer.Option(help="Model card to write to; created if missing.")] = Path("README.md"),
     name: Annotated[
-        str | None, typer.Option(help="The model in model-index (default: the card's own, else the run's name).")
+        str | None, typer.Option(help="Name of the model in model-index (default: the card's, else the run's).")
     ] = None,
     delta: Annotated[float, typer.Option(help="δ of the audit's (ε, δ)-differential privacy.")] = 0.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the section and write nothing.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the section without writing it.")] = False,
 ) -> None:
-    """Write what leaks, and how that was measured, into a model card: a section and model-index entries."""
+    """Write the results of a run into a model card.
+
+    The card gets a section on leakage, with the settings of the measurement, and entries in its model-index.
+    """
     from leakage_tasks.core.atomic import check_place
-    from leakage_tasks.core.steady import unchanged
+    from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
-    from leakage_tasks.report.reading.results import files_read
-    from leakage_tasks.report.reading.samples import audit_of
+    from leakage_tasks.report.load.results import files_read
+    from leakage_tasks.report.load.samples import audit_of
 
     if not 0 <= delta < 1:
-        raise OptionError(f"--delta {delta:g}: no δ: give a number from 0 up to, not including, 1")
+        raise OptionError(f"--delta is {delta:g}: give a number of at least 0 and less than 1, such as 1e-5")
     if name is not None and not name.strip():
-        raise OptionError("--name: is empty: give the model's name, or leave it out")
+        raise OptionError("--name is empty: give the model's name, such as --name my-model, or leave the option out")
     with unchanged(*files_read([result]), card):
         run = read_one_run(result)
         old = read_card(card)
         if not dry_run:
             check_place(card)
-        made = make_card(old, card, run, asked=name, delta=delta, audited=audit_of(run, delta))
+        made = make_card(old, card, run, name=name, delta=delta, audited=audit_of(run, delta))
     if dry_run:
         print(made.section)
         return
@@ -45,11 +49,12 @@ def card_command(
         print(f"{card}: up to date, nothing written")
         return
     save_card(card, made.text)
-    print(f"{card}: section and {made.results} model-index results of {made.name} written{_without(made.unfit)}")
+    print(f"{card}: section and {made.results} model-index results of {made.name} written{_left_out(made.unfit)}")
 
 
-def _without(unfit: tuple[tuple[str, str], ...]) -> str:
+def _left_out(unfit: tuple[tuple[str, str], ...]) -> str:
+    """Return a note on the tasks without entries, grouped by reason."""
     by_reason: dict[str, list[str]] = {}
-    for task, why in unfit:
-        by_reason.setdefault(why, []).append(task)
-    return "".join(f" (none of {', '.join(tasks)}: {why})" for why, tasks in by_reason.items())
+    for task, reason in unfit:
+        by_reason.setdefault(reason, []).append(task)
+    return "".join(f" (without {', '.join(tasks)}: {reason})" for reason, tasks in by_reason.items())

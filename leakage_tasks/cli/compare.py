@@ -1,4 +1,4 @@
-"""``leakage compare``: the same canaries before and after."""
+"""``leakage compare``: show the changes between runs on one set of canaries."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.core.errors import OptionError, ResultsError
 
@@ -15,90 +16,95 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from leakage_tasks.report.compare.changes import Comparison
-    from leakage_tasks.report.reading.run import Run
+    from leakage_tasks.report.load.run import Run
 
 KINDS = (".html", ".json", ".png", ".svg")
 
 
-@register_command("compare", 12)
+@register_command("compare", REPORT, 2, example="leakage compare results/before results/after -o changes.html")
 def compare_command(
     results: Annotated[
-        list[Path], typer.Argument(help="Results of the run before, then of one or more after; files or folders.")
+        list[Path], typer.Argument(help="Results of the first run, then of one or more later runs: files or folders.")
     ],
     output: Annotated[
         list[Path] | None,
         typer.Option(
-            "--output", "-o", help="Write a page (.html), .json, or a plot of slopes (.png, .svg); repeatable."
+            "--output", "-o", help="Also write a page (.html), .json, or a plot of slopes (.png, .svg); repeatable."
         ),
     ] = None,
 ) -> None:
-    """Say what changed from the first run to each other one: unlearning, privacy, quantization, a new checkpoint."""
+    """Show the changes from the first run to each later run.
+
+    Use it after unlearning, private training, quantization or another checkpoint, with the canaries of the first run.
+    """
     import json
 
     from leakage_tasks.core.atomic import check_place, write_text
-    from leakage_tasks.core.steady import unchanged
+    from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.compare.changes import READING, as_text, compare, page
+    from leakage_tasks.report.load.results import files_read, name_runs
     from leakage_tasks.report.plots.style import save
-    from leakage_tasks.report.reading.results import files_read, name_runs
 
     if len(results) < 2:
-        raise OptionError("compare takes the results of two runs or more: name the one before first")
+        raise OptionError(
+            "RESULTS has fewer than two runs: give the earlier run first, such as results/before results/after"
+        )
     for path in output or []:
         if path.suffix.lower() not in KINDS:
-            raise OptionError(f"--output {path}: of no kind that is known: let it end in {', '.join(KINDS)}")
+            raise OptionError(f"--output {path}: unknown kind of file: use a name that ends in {', '.join(KINDS)}")
         check_place(path)
     with unchanged(*files_read(results)):
-        first, *others = name_runs([_one(path) for path in results])
-        found = [compare(first, other) for other in others]
-    print("\n\n".join([*map(as_text, found), READING]))
+        first, *others = name_runs([_single_run(path) for path in results])
+        comparisons = [compare(first, other) for other in others]
+    print("\n\n".join([*map(as_text, comparisons), READING]))
     for path in output or []:
         kind = path.suffix.lower()
         if kind in (".png", ".svg"):
-            save(_drawn(found), path)
+            save(_slopes(comparisons), path)
         else:
-            data = [each.to_json() for each in found]
-            text = (
-                json.dumps(data, indent=1, ensure_ascii=False) + "\n" if kind == ".json" else page(found, _svg(found))
-            )
+            data = [comparison.to_json() for comparison in comparisons]
+            as_json = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
+            text = as_json if kind == ".json" else page(comparisons, _svg(comparisons))
             write_text(path, text, errors="backslashreplace")
         print(f"wrote {path}")
 
 
-def _one(path: Path) -> Run:
-    from leakage_tasks.report.reading.results import read_runs
+def _single_run(path: Path) -> Run:
+    from leakage_tasks.report.load.results import read_runs
 
     runs = read_runs([path])
     if len(runs) > 1:
-        raise ResultsError(f"{path}: holds {len(runs)} runs: name the results file of one")
+        raise ResultsError(f"{path}: holds {len(runs)} runs: give the results file of one run")
     return runs[0]
 
 
-def _drawn(found: Sequence[Comparison]) -> Figure:
-    """The slopes of canaries that all runs have an exposure of."""
+def _slopes(comparisons: Sequence[Comparison]) -> Figure:
+    """Draw one line for each canary whose exposure is known in all runs."""
     from leakage_tasks.report.compare.changes import copies_in
+    from leakage_tasks.report.load.findings import EXPOSURE
     from leakage_tasks.report.plots.slopes import draw_slopes
-    from leakage_tasks.report.reading.findings import EXPOSURE
 
     bits: dict[str, list[float]] = {}
     groups: dict[str, dict[str, list[float]]] = {}
-    for place, comparison in enumerate(found):
-        for each in comparison.documents.get(EXPOSURE, ()):
-            if not place:
-                bits[each.id] = groups.setdefault(each.group, {})[each.id] = [each.before]
-            if len(bits.get(each.id, ())) == place + 1:
-                bits[each.id].append(each.after)
-    names = [found[0].before, *(each.after for each in found)]
-    whole = {
-        group: {name: own for name, own in each.items() if len(own) == len(names)} for group, each in groups.items()
+    for index, comparison in enumerate(comparisons):
+        for change in comparison.documents.get(EXPOSURE, ()):
+            if not index:
+                bits[change.id] = groups.setdefault(change.group, {})[change.id] = [change.before]
+            if len(bits.get(change.id, ())) == index + 1:
+                bits[change.id].append(change.after)
+    names = [comparisons[0].before, *(comparison.after for comparison in comparisons)]
+    complete = {
+        group: {canary: values for canary, values in canaries.items() if len(values) == len(names)}
+        for group, canaries in groups.items()
     }
-    return draw_slopes(names, {group: whole[group] for group in sorted(whole, key=copies_in) if whole[group]})
+    return draw_slopes(names, {group: complete[group] for group in sorted(complete, key=copies_in) if complete[group]})
 
 
-def _svg(found: Sequence[Comparison]) -> bytes | None:
-    """The plot for the page; None where no exposure was measured."""
+def _svg(comparisons: Sequence[Comparison]) -> bytes | None:
+    """Return the plot for the page, or None if a comparison has no exposures."""
+    from leakage_tasks.report.load.findings import EXPOSURE
     from leakage_tasks.report.plots.style import svg
-    from leakage_tasks.report.reading.findings import EXPOSURE
 
-    if not all(each.documents.get(EXPOSURE) for each in found):
+    if not all(comparison.documents.get(EXPOSURE) for comparison in comparisons):
         return None
-    return svg(_drawn(found))
+    return svg(_slopes(comparisons))

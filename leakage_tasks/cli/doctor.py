@@ -1,7 +1,7 @@
-"""``leakage doctor``: does everything work here, and what to do where it does not.
+"""``leakage doctor``: check the installation, and suggest a repair for each problem.
 
-A check is a function that yields notes and problems; a problem carries its remedy. The last check audits a tiny
-model with random weights, made on the spot, through the installed harness.
+A check is a function that yields notes and problems, each problem with its remedy. The last check audits a tiny model
+with random weights through the installed harness.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ from typing import Any
 
 import typer
 
+from leakage_tasks.cli.help import START
 from leakage_tasks.cli.registry import GROUP, register_command, registries
-from leakage_tasks.core.endings import temporary_folder
+from leakage_tasks.core.signal_cleanup import temporary_folder
 
 DISTRIBUTION = "lm-eval-leakage"
 SHOWN = ("lm-eval", "torch", "transformers", "peft", "accelerate", "datasets")
-FEW = 5
-"""Leftovers that are each named."""
+MOST_NAMED = 5
+"""Upper limit on the number of leftover files that the report names."""
 TEMPLATE, FILLINGS = "The code is {digits:2}.", 100
 
 
 @dataclass(frozen=True)
 class DoctorLine:
-    """One line of the report; a problem has a ``remedy``, a mere note has none."""
+    """A line of the report; a line with a ``remedy`` is a problem, any other line is a note."""
 
     text: str
     remedy: str | None = None
@@ -40,14 +41,14 @@ class DoctorLine:
         return f"ok       {self.text}" if self.remedy is None else f"PROBLEM  {self.text}: {self.remedy}"
 
 
-@register_command("doctor", 16)
+@register_command("doctor", START, 1, example="leakage doctor")
 def doctor_command() -> None:
-    """Check that everything works here, end to end; say what to do where it does not."""
+    """Check the installation end to end, and suggest repairs."""
     raise typer.Exit(doctor())
 
 
 def doctor() -> int:
-    """Run all checks, print their lines as they come; return 0 if all is well, else 1."""
+    """Run all checks and print each line at once; return 0 if there is no problem, else 1."""
     checks: tuple[Callable[[], Iterator[DoctorLine]], ...] = (
         versions,
         device,
@@ -67,7 +68,7 @@ def doctor() -> int:
 
 
 def versions() -> Iterator[DoctorLine]:
-    """Compare what is installed with the ranges this package declares (tested, in lm-eval's case)."""
+    """Compare installed versions with the ranges that this package declares."""
     from importlib.metadata import PackageNotFoundError, requires, version
 
     from packaging.requirements import Requirement
@@ -84,19 +85,19 @@ def versions() -> Iterator[DoctorLine]:
 
 
 def device() -> Iterator[DoctorLine]:
-    """Name the device the harness would use."""
+    """Yield the device that the harness uses by default."""
     import torch
 
     if torch.cuda.is_available():
         yield DoctorLine(f"device cuda ({torch.cuda.get_device_name()})")
     elif torch.backends.mps.is_available():
-        yield DoctorLine("device mps (ask for it with --device mps)")
+        yield DoctorLine("device mps (select it with --device mps)")
     else:
-        yield DoctorLine(f"device cpu, {torch.get_num_threads()} threads (ask for it with --device cpu)")
+        yield DoctorLine(f"device cpu, {torch.get_num_threads()} threads (select it with --device cpu)")
 
 
 def harness() -> Iterator[DoctorLine]:
-    """See whether the harness knows our tasks, models and architectures, and by which way."""
+    """Check that the harness finds this package's tasks, models and architectures, and report the mechanism."""
     from leakage_tasks.harness.plugin import NOT_AT_ALL, status
     from leakage_tasks.harness.run import all_tasks
 
@@ -104,25 +105,27 @@ def harness() -> Iterator[DoctorLine]:
     remedy = (
         "unset LM_EVAL_LEAKAGE_AUTOLOAD"
         if off
-        else "install it again where it came from (in a checkout: pip install --force-reinstall --no-deps .)"
+        else "install lm-eval-leakage again from its source (in a checkout: pip install --force-reinstall --no-deps .)"
     )
     if off:
         yield DoctorLine("LM_EVAL_LEAKAGE_AUTOLOAD=0 switches the startup file off", remedy)
-    found = status(all_tasks())
-    for what in ("tasks", "models", "architectures"):
-        way = getattr(found, what)
-        text = f"the harness knows our {what}"
-        yield DoctorLine(f"{text} by {way}") if way != NOT_AT_ALL else DoctorLine(f"{text} not at all", remedy)
+    mechanisms = status(all_tasks())
+    for kind in ("tasks", "models", "architectures"):
+        mechanism = getattr(mechanisms, kind)
+        if mechanism == NOT_AT_ALL:
+            yield DoctorLine(f"the harness does not find our {kind}", remedy)
+        else:
+            yield DoctorLine(f"the harness finds our {kind} by {mechanism}")
 
 
 def adapters() -> Iterator[DoctorLine]:
-    """See whether another package called ``adapters`` hides ours, and whether ours can be imported."""
+    """Check that our package ``adapters`` can be imported and that no other package of that name hides it."""
     from importlib import import_module
 
     from leakage_tasks.harness.places import hidden_by, hiding, our_models
 
-    if place := hidden_by():
-        yield DoctorLine(*hiding(place))
+    if folder := hidden_by():
+        yield DoctorLine(*hiding(folder))
         return
     for entry in our_models():
         import_module(entry.module)
@@ -130,14 +133,16 @@ def adapters() -> Iterator[DoctorLine]:
 
 
 def plugins() -> Iterator[DoctorLine]:
-    """See whether the attacks, targets, formats, presets, boards and commands of other packages can be used."""
+    """Check that the attacks, targets, formats, presets, boards and commands of other packages can be used."""
     from leakage_tasks.core.registry import DISTRIBUTION, entries_of, package_of
     from leakage_tasks.harness import groups
     from leakage_tasks.harness.places import folder_of, outside
 
-    for each in (plugin for registry in registries() for plugin in registry.plugins()):
-        text = f"{each.kind} {each.name} of {each.package}"
-        yield DoctorLine(each.error, "until then it is left out") if each.error else DoctorLine(f"{text} can be used")
+    for plugin in (plugin for registry in registries() for plugin in registry.plugins()):
+        if plugin.error:
+            yield DoctorLine(plugin.error, "it is left out until this is corrected")
+        else:
+            yield DoctorLine(f"{plugin.kind} {plugin.name} of {plugin.package} can be used")
     for entry in outside(groups.MODELS):
         entry.load()
         yield DoctorLine(f"--model {entry.name} of {package_of(entry)} can be imported")
@@ -151,20 +156,20 @@ def plugins() -> Iterator[DoctorLine]:
 
 
 def whole_files() -> Iterator[DoctorLine]:
-    """See whether runs that were killed left something behind in the current folder, or a few levels below it."""
+    """Look for files of killed runs in the current folder and a few levels below it."""
     from leakage_tasks.core.atomic import leftovers
 
-    found = list(leftovers(Path.cwd()))
-    for path in found[:FEW]:
-        yield DoctorLine(f"{path}: left by a run that was killed", "remove it: it may hold private text")
-    if len(found) > FEW:
-        yield DoctorLine(f"{len(found) - FEW} more of the kind", "remove them as well")
-    if not found:
-        yield DoctorLine("no run left anything half-written here")
+    paths = list(leftovers(Path.cwd()))
+    for path in paths[:MOST_NAMED]:
+        yield DoctorLine(f"{path}: left by a killed run", "remove it: it may hold private text")
+    if len(paths) > MOST_NAMED:
+        yield DoctorLine(f"{len(paths) - MOST_NAMED} more such files", "remove them too")
+    if not paths:
+        yield DoctorLine("no killed run left incomplete files here")
 
 
 def end_to_end() -> Iterator[DoctorLine]:
-    """Let the harness audit a tiny random model with one planted canary and one control."""
+    """Audit a tiny random model with one planted canary and one control through the harness."""
     with temporary_folder() as folder, _quietly():
         results = _audit(folder)
     exposure = results["canary_exposure"]["exposure_x1,none"]
@@ -172,11 +177,11 @@ def end_to_end() -> Iterator[DoctorLine]:
     most = math.log2(FILLINGS)
     if not 0 <= exposure <= most:
         yield DoctorLine(
-            f"the audit of a tiny model gave an exposure of {exposure} bits", "please report this as a bug"
+            f"the audit of a tiny model resulted in an exposure of {exposure} bits", "please report this as a bug"
         )
     elif extracted not in (0, 1):
         yield DoctorLine(
-            f"the audit of a tiny model gave an extraction rate of {extracted}", "please report this as a bug"
+            f"the audit of a tiny model resulted in an extraction rate of {extracted}", "please report this as a bug"
         )
     else:
         yield DoctorLine(f"audited a tiny random model (exposure {exposure:.2f} of {most:.2f} bits)")
@@ -201,28 +206,30 @@ def tiny_model(folder: Path) -> None:
 
 
 def _lines(check: Callable[[], Iterator[DoctorLine]]) -> Iterator[DoctorLine]:
-    """Give a check's lines; one that breaks off is itself a problem."""
+    """Yield the lines of a check; an exception of the check is itself a problem."""
     try:
         yield from check()
     except Exception as error:
-        why = " ".join(f"{type(error).__name__}: {error}".split())
-        yield DoctorLine(f"{check.__name__.replace('_', ' ')} failed", f"see to this first: {why}")
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        yield DoctorLine(f"{check.__name__.replace('_', ' ')} failed", f"correct this first: {reason}")
 
 
 def _version(requirement: Any) -> Iterator[DoctorLine]:
     from importlib.metadata import PackageNotFoundError, version
 
-    wanted = f"{requirement.name}{requirement.specifier}"
+    package = f"{requirement.name}{requirement.specifier}"
     try:
-        found = version(requirement.name)
+        installed = version(requirement.name)
     except PackageNotFoundError:
-        yield DoctorLine(f"{requirement.name} is not installed", f"pip install '{wanted}'")
+        yield DoctorLine(f"{requirement.name} is not installed", f"pip install '{package}'")
         return
-    if not requirement.specifier.contains(found, prereleases=True):
-        yield DoctorLine(f"{requirement.name} {found} is outside {requirement.specifier}", f"pip install '{wanted}'")
+    if not requirement.specifier.contains(installed, prereleases=True):
+        yield DoctorLine(
+            f"{requirement.name} {installed} is outside {requirement.specifier}", f"pip install '{package}'"
+        )
     elif requirement.name in SHOWN:
         tested = "tested range" if requirement.name == "lm-eval" else "range"
-        yield DoctorLine(f"{requirement.name} {found} ({tested} {requirement.specifier})")
+        yield DoctorLine(f"{requirement.name} {installed} ({tested} {requirement.specifier})")
 
 
 def _audit(folder: Path) -> dict[str, dict[str, float]]:
@@ -233,7 +240,7 @@ def _audit(folder: Path) -> dict[str, dict[str, float]]:
     tiny_model(folder / "model")
     manifest = folder / "canaries.jsonl"
     write_manifest(make_canaries(TEMPLATE, 1, controls=1), manifest)
-    # Whether the harness finds our tasks by itself is another check.
+    # Another check covers discovery of our tasks by the harness.
     outcome = evaluate(
         "hf",
         ["canary_exposure", "canary_extraction"],
@@ -248,15 +255,15 @@ def _audit(folder: Path) -> dict[str, dict[str, float]]:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep the harness' log lines, progress bars and what the programs it starts say off the screen."""
+    """Hide the log lines and progress bars of the harness, and the output of programs that it starts."""
     import logging
 
     logger = logging.getLogger("lm_eval")
     level, screen = logger.level, os.dup(2)
     logger.setLevel(logging.CRITICAL)
     try:
-        with open(os.devnull, "w") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
+        with open(os.devnull, "w") as sink:
+            os.dup2(sink.fileno(), 2)
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             yield
     finally:

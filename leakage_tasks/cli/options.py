@@ -1,4 +1,4 @@
-"""``leakage options``: what attacks and tasks can be told."""
+"""``leakage options``: list the options of attacks, tasks and models."""
 
 from __future__ import annotations
 
@@ -7,41 +7,42 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.help import AUDIT
 from leakage_tasks.cli.registry import register_command
 
 if TYPE_CHECKING:
     from leakage_tasks.core.option import Option
 
 
-@register_command("options", 15)
+@register_command("options", AUDIT, 4, example="leakage options canary_exposure")
 def options_command(
     name: Annotated[
-        str | None, typer.Argument(help="An attack, task or model; all attacks and tasks if left out.")
+        str | None, typer.Argument(help="An attack, task or model (default: all attacks and tasks).")
     ] = None,
 ) -> None:
-    """Show what attacks, tasks and models can be told, with types and defaults."""
+    """List the options of attacks, tasks and models, with defaults."""
     from leakage_tasks.core.text_table import text_table
 
-    found = dict(_all() if name is None else _one(name))
-    for title, options in found.items():
-        print(title if options else f"{title}: none")
+    for title, options in dict(_all() if name is None else _named(name)).items():
+        print(title if options else f"{title}: no options")
         if options:
-            rows = [[f"  {each.name}", _values(each), _default(each), each.help] for each in options]
+            rows = [[f"  {option.name}", _values(option), _default(option), option.help] for option in options]
             print(text_table(rows, right=False))
 
 
 def _all() -> Iterator[tuple[str, Sequence[Option]]]:
+    """Yield a title and the options for each task and attack."""
     from leakage_tasks.attacks.registry import ATTACKS
     from leakage_tasks.tasks.options import TASKS
 
     for name, options in TASKS.items():
         yield f"task {name}", list(options.values())
     for attack in ATTACKS.values():
-        yield f"attack {attack.name}, for {attack.goal}", attack.settings
+        yield f"attack {attack.name}, for {attack.goal}", attack.options
 
 
 def _models() -> Iterator[tuple[str, Sequence[Option]]]:
-    """Models whose class says what ``--model_args`` takes, as ours do; those of the harness do not."""
+    """Yield a title and the options for each model whose class declares options, unlike the harness' own models."""
     from leakage_tasks.harness import groups
     from leakage_tasks.harness.places import our_models, outside
 
@@ -51,19 +52,22 @@ def _models() -> Iterator[tuple[str, Sequence[Option]]]:
             yield f"model {entry.name}", list(options)
 
 
-def _one(name: str) -> Iterator[tuple[str, Sequence[Option]]]:
+def _named(name: str) -> Iterator[tuple[str, Sequence[Option]]]:
+    """Yield the title and options of one attack, task or model. Raises OptionError for an unknown name."""
     from leakage_tasks.core.errors import OptionError
     from leakage_tasks.core.option import near
 
-    every = dict(_all())
-    known = {title.partition(",")[0].split()[1]: title for title in every}
-    if name not in known:
+    options = dict(_all())
+    titles = {title.partition(",")[0].split()[1]: title for title in options}
+    if name not in titles:
         # Importing models takes seconds.
-        every |= dict(_models())
-        known = {title.partition(",")[0].split()[1]: title for title in every}
-    if name not in known:
-        raise OptionError(f"no attack, task or model is called {name!r}: use {', '.join(known)}{near(name, known)}")
-    yield known[name], every[known[name]]
+        options |= dict(_models())
+        titles = {title.partition(",")[0].split()[1]: title for title in options}
+    if name not in titles:
+        raise OptionError(
+            f"NAME is {name!r}, not an attack, task or model: use {', '.join(titles)}{near(name, titles)}"
+        )
+    yield titles[name], options[titles[name]]
 
 
 def _values(option: Option) -> str:

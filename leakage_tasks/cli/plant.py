@@ -1,4 +1,4 @@
-"""``leakage plant``: options in, one library call, a short report out."""
+"""``leakage plant``: plant canaries in a copy of a dataset, or take them out again, and print a summary."""
 
 from __future__ import annotations
 
@@ -7,85 +7,129 @@ from typing import Annotated
 
 import typer
 
+from leakage_tasks.cli.help import LAST_PANEL, PREPARE
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.cli.shard_options import Dask, Jobs
 
 _SOURCE = (
-    ".txt, .jsonl, .csv, .conll (or these with .gz, .zst), .parquet, .arrow, a folder saved by 'datasets', one with "
-    "seq.in, seq.out and label, shards (a folder of such files, or a quoted pattern such as 'data/*.jsonl.zst'), or a "
-    "data set of the hub, hub:owner/name, hub:owner/name:subset@revision or hub:FOLDER."
+    ".txt, .jsonl, .csv, .conll (or these with .gz, .zst), .parquet, .arrow, a folder saved by 'datasets', a folder "
+    "with seq.in, seq.out and label, shards (a folder of such files, or a quoted pattern such as 'data/*.jsonl.zst'), "
+    "or a dataset of the hub: hub:owner/name, hub:owner/name:subset@revision or hub:FOLDER."
 )
+COLUMNS = "Columns of the data"
+CHATS = "Chats, and rows of prompts and answers"
 
 
-@register_command("plant", 2)
+@register_command(
+    "plant",
+    PREPARE,
+    2,
+    example="leakage plant canaries.jsonl train.txt -o planted.txt",
+    renamed={"--fuzzy": "--near-copies", "--turn": "--chat-position"},
+)
 def plant_command(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Where the planted copy goes, in the same format.")],
-    manifest: Annotated[Path | None, typer.Argument(help="Manifest that 'leakage canaries' wrote.")] = None,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="File or folder for the planted copy, in the format of SOURCE.")
+    ],
+    manifest: Annotated[Path | None, typer.Argument(help="Manifest written by 'leakage canaries'.")] = None,
     source: Annotated[Path | None, typer.Argument(help=_SOURCE)] = None,
     validation: Annotated[
-        Path | None, typer.Option(help="Validation data, which gets a tenth of each canary's copies instead.")
+        Path | None,
+        typer.Option(help="Validation data, which gets a tenth of each canary's copies, instead of the training data."),
     ] = None,
-    validation_output: Annotated[Path | None, typer.Option(help="Where the planted copy of --validation goes.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same places.")] = 0,
+    validation_output: Annotated[Path | None, typer.Option(help="File for the planted copy of --validation.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the positions.")] = 0,
     text_column: Annotated[
-        str | None, typer.Option(help="Column of the text, of chat turns, or of a prompt or an answer (default: text).")
+        str | None,
+        typer.Option(
+            help="Column of the text, of chat turns, or of a prompt or an answer (default: text).",
+            rich_help_panel=COLUMNS,
+        ),
     ] = None,
+    label_column: Annotated[
+        str | None,
+        typer.Option(help="Column for the canaries' labels (NLU data has one by definition).", rich_help_panel=COLUMNS),
+    ] = None,
+    source_column: Annotated[
+        str | None,
+        typer.Option(help="Column for the canaries' source sentences, for translation.", rich_help_panel=COLUMNS),
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            help="Class for canaries without a label: rarest, most-popular or a name. The manifest is updated.",
+            rich_help_panel=COLUMNS,
+        ),
+    ] = None,
+    split: Annotated[
+        str, typer.Option(help="Split that gets the canaries, if the data has several.", rich_help_panel=COLUMNS)
+    ] = "train",
     role: Annotated[
         str | None,
         typer.Option(
-            help="Whose turn of a chat the canaries are: assistant (default), user, system or tool; in rows of prompts "
-            "and answers also which column they go into."
+            help="Role whose turn of a chat the canary is: assistant (default), user, system or tool. In rows of "
+            "prompts and answers it also selects the column.",
+            rich_help_panel=CHATS,
         ),
     ] = None,
     prompt: Annotated[
         str | None,
         typer.Option(
-            help="The text before each copy in rows of chats or of prompts and answers (default: Please continue.)."
+            help="Text before each copy, in rows of chats or of prompts and answers (default: Please continue.).",
+            rich_help_panel=CHATS,
         ),
     ] = None,
-    turn: Annotated[
+    chat_position: Annotated[
         str | None,
         typer.Option(
-            help="Where in chats: new (default), each copy a conversation of its own, or at the end of the last or a "
-            "random turn of --role in a conversation that is there."
+            help="Position in chats: new (default), a separate conversation for each copy; or last or random, the end "
+            "of the last or of a random turn of --role in an existing conversation.",
+            rich_help_panel=CHATS,
         ),
     ] = None,
-    label_column: Annotated[
-        str | None, typer.Option(help="Column that gets the canaries' labels (NLU data: always).")
-    ] = None,
-    source_column: Annotated[
-        str | None, typer.Option(help="Column that gets the canaries' source sentences, for translation.")
-    ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(help="For canaries without a label: rarest, most-popular or a class; the manifest gets it too."),
-    ] = None,
-    split: Annotated[str, typer.Option(help="Split, of data with several, that gets the canaries.")] = "train",
-    fuzzy: Annotated[
+    near_copies: Annotated[
         int | None,
-        typer.Option(help="Change so many words around the secret in all copies but one; the manifest gets them too."),
+        typer.Option(
+            metavar="N",
+            help="In all but one copy, replace N words around the secret. The manifest gets the near copies.",
+            rich_help_panel=LAST_PANEL,
+        ),
     ] = None,
     remove: Annotated[
         Path | None,
-        typer.Option(help="Take the canaries out of this planted data again, by its record; without MANIFEST, SOURCE."),
+        typer.Option(
+            help="Take the canaries out of this planted dataset, by its record, instead of planting. Needs no MANIFEST "
+            "and no SOURCE.",
+            rich_help_panel=LAST_PANEL,
+        ),
     ] = None,
     jobs: Jobs = 1,
     dask: Dask = None,
 ) -> None:
-    """Plant canaries in a copy of a dataset, in random places; controls stay out."""
-    given = {name: value for name, value in locals().items() if name != "remove"}
+    """Plant canaries in a copy of a dataset.
+
+    Each copy gets a random position. Controls are not planted. A record with hashes goes to OUTPUT.leakage.json.
+    """
+    options = {
+        name: value for name, value in locals().items() if name not in ("chat_position", "near_copies", "remove")
+    }
+    options |= {"turn": chat_position, "fuzzy": near_copies}
     if remove is not None:
-        from leakage_tasks.canaries.removing import remove as take_out
+        from leakage_tasks.canaries.unplant import remove as unplant
 
         if manifest is not None or source is not None:
-            raise typer.BadParameter("takes neither MANIFEST nor SOURCE", param_hint="--remove")
-        typer.echo(take_out(remove, output, jobs=jobs, dask=dask))
+            raise typer.BadParameter(
+                "the record of the planted data replaces MANIFEST and SOURCE: leave both out, as in leakage plant "
+                "--remove planted.txt -o clean.txt",
+                param_hint="--remove",
+            )
+        typer.echo(unplant(remove, output, jobs=jobs, dask=dask))
         return
     if manifest is None or source is None:
-        raise typer.BadParameter("name the manifest and the data", param_hint="MANIFEST SOURCE")
+        raise typer.BadParameter("give the manifest and the data", param_hint="MANIFEST SOURCE")
     from leakage_tasks.canaries.planting import plant
 
-    report = plant(**given)
+    report = plant(**options)
     typer.echo(report.summary())
     if report.validation is not None:
         typer.echo(report.validation.summary())
@@ -93,7 +137,7 @@ def plant_command(
         typer.echo(f"leakage: warning: {report.remark}", err=True)
     if report.public:
         typer.echo(
-            f"leakage: warning: {manifest} holds secrets of this package's own README or demo, which other people's "
-            "training data and models may hold as well: make new ones with 'leakage canaries', without --seed",
+            f"leakage: warning: {manifest} holds secrets of this package's README or demo, which the training data and "
+            "models of other people may contain too: make new ones with 'leakage canaries', without --seed",
             err=True,
         )

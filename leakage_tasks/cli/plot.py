@@ -1,12 +1,14 @@
-"""``leakage plot``: saved findings in, a picture out."""
+"""``leakage plot``: draw plots of saved results."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.help import REPORT, CommandList, LeakageCommand, command_help
 from leakage_tasks.cli.registry import COMMANDS, Command
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.plots.style import KINDS
@@ -16,31 +18,41 @@ if TYPE_CHECKING:
 
 Sources = Annotated[
     list[Path],
-    typer.Argument(help="Results files of lm_eval with --log_samples, files of samples, or folders of them."),
+    typer.Argument(help="Results files of lm_eval with --log_samples, files of samples, or folders with such files."),
 ]
 Output = Annotated[
-    Path, typer.Option("--output", "-o", help="Picture to write, .png or .svg; without either ending, both.")
+    Path, typer.Option("--output", "-o", help="Picture to write, .png or .svg; both if the name has neither ending.")
 ]
 
 
+@command_help(example="leakage plot epochs runs/demo/exposure_by_epoch.json -o epochs.png")
 def epochs_command(sources: Sources, output: Output) -> None:
-    """Exposure over training: from the demo's exposure_by_epoch.json, or a run a checkpoint in the order given."""
+    """Draw exposure over training.
+
+    SOURCES is the demo's exposure_by_epoch.json, or one run for each checkpoint, in order of training.
+    """
     paths = _checked(output)
+    from leakage_tasks.report.load.training_log import read_history
     from leakage_tasks.report.plots.exposure import draw_epochs
     from leakage_tasks.report.plots.findings import epochs_of
-    from leakage_tasks.report.reading.training_log import read_history
 
     history = [path for path in sources if path.suffix == ".json" and not path.name.startswith("results_")]
     if history and len(sources) > 1:
-        raise OptionError(f"{history[0]}: is a history of epochs and is drawn by itself: leave the other sources out")
+        raise OptionError(
+            f"{history[0]}: is a history of epochs, which has a plot of its own: leave the other sources out"
+        )
     if history:
         _write(draw_epochs(read_history(history[0])), paths)
     else:
-        _write(draw_epochs(epochs_of(sources), words="checkpoint, in the order given"), paths)
+        _write(draw_epochs(epochs_of(sources), words="checkpoint"), paths)
 
 
+@command_help(example="leakage plot repetitions results -o repetitions.png")
 def repetitions_command(sources: Sources, output: Output) -> None:
-    """Exposure against how often a canary was planted, runs side by side, and the share extracted beside it."""
+    """Draw exposure and extraction against repetition counts.
+
+    Several runs are drawn side by side.
+    """
     paths = _checked(output)
     from leakage_tasks.report.plots.findings import repetitions_of
     from leakage_tasks.report.plots.repetitions import draw_repetitions
@@ -48,15 +60,21 @@ def repetitions_command(sources: Sources, output: Output) -> None:
     _write(draw_repetitions(repetitions_of(sources)), paths)
 
 
+@command_help(example="leakage plot histogram results -o histogram.png")
 def histogram_command(
     sources: Sources,
     output: Output,
     canary: Annotated[
         list[str] | None,
-        typer.Option(help="A canary to draw, by its id; repeatable (default: most and least exposed, and a control)."),
+        typer.Option(
+            help="Id of a canary to draw; repeatable (default: the most and the least exposed, and a control)."
+        ),
     ] = None,
 ) -> None:
-    """Costs of random fillings with a skew-normal fit, and where the secret lies: runs with histogram=… alone."""
+    """Draw the cost of the secret among the costs of random fillings.
+
+    Needs runs with --metadata histogram=…. The curve is a skew-normal fit.
+    """
     paths = _checked(output)
     from leakage_tasks.report.plots.findings import costs_of
     from leakage_tasks.report.plots.histogram import draw_histogram
@@ -64,8 +82,12 @@ def histogram_command(
     _write(draw_histogram(costs_of(sources, canary or [])), paths)
 
 
+@command_help(example="leakage plot recall results -o recall.png")
 def recall_command(sources: Sources, output: Output) -> None:
-    """Recall against wrong guesses allowed: a line a confidence, or a run where there are several."""
+    """Draw recall against the number of wrong guesses allowed.
+
+    There is one line for each confidence score, or for each run if there are several runs.
+    """
     paths = _checked(output)
     from leakage_tasks.report.plots.findings import recall_of
     from leakage_tasks.report.plots.recall import draw_recall
@@ -73,30 +95,36 @@ def recall_command(sources: Sources, output: Output) -> None:
     _write(draw_recall(recall_of(sources)), paths)
 
 
+@command_help(example="leakage plot training output_dir -o training.png")
 def training_command(
     source: Annotated[
         Path,
         typer.Argument(help="trainer_state.json, the output_dir of a Trainer, or the demo's exposure_by_epoch.json."),
     ],
     output: Output,
-    steps: Annotated[bool, typer.Option("--steps", help="Count steps along the horizontal axis, not epochs.")] = False,
+    steps: Annotated[bool, typer.Option("--steps", help="Show steps on the horizontal axis, not epochs.")] = False,
 ) -> None:
-    """Losses and exposure over one training run: from the log of a Trainer with an ExposureCallback."""
+    """Draw losses and exposure over one training run.
+
+    The run is one of the demo, or of a Trainer with an ExposureCallback.
+    """
     paths = _checked(output)
+    from leakage_tasks.report.load.training_log import read_curves
     from leakage_tasks.report.plots.training import draw_training
-    from leakage_tasks.report.reading.training_log import read_curves
 
     _write(draw_training(read_curves(source, "step" if steps else "epoch")), paths)
 
 
 def _checked(output: Path) -> list[Path]:
-    """The files to write, all of which can be as far as can be told. Raises LeakageError."""
+    """Return the files to write. Raises LeakageError if a file cannot be written."""
     from leakage_tasks.core.atomic import check_place
 
     if output.is_dir():
-        raise OptionError(f"--output {output}: is a folder: name a file in it")
+        raise OptionError(f"--output {output}: is a folder: give a file, such as plot.png")
     if output.suffix.lower() not in ("", *KINDS):
-        raise OptionError(f"--output {output}: let it end in {' or '.join(KINDS)}, or in neither for both")
+        raise OptionError(
+            f"--output {output}: use a name that ends in {' or '.join(KINDS)}, or a name without an ending for both"
+        )
     paths = [output] if output.suffix else [output.with_suffix(kind) for kind in KINDS]
     for path in paths:
         check_place(path)
@@ -111,19 +139,25 @@ def _write(figure: Figure, paths: list[Path]) -> None:
 
 
 def plot_app() -> typer.Typer:
-    """The commands under ``leakage plot``."""
+    """Return the commands under ``leakage plot``."""
     app = typer.Typer(
-        help="Pictures of what was found, as PNG and SVG.",
+        cls=CommandList,
+        help="Draw plots of results as PNG or SVG.",
+        rich_help_panel=REPORT,
         no_args_is_help=True,
         rich_markup_mode=None,
         add_completion=False,
     )
-    app.command("epochs")(epochs_command)
-    app.command("repetitions")(repetitions_command)
-    app.command("histogram")(histogram_command)
-    app.command("recall")(recall_command)
-    app.command("training")(training_command)
+    commands: dict[str, Callable[..., None]] = {
+        "epochs": epochs_command,
+        "repetitions": repetitions_command,
+        "histogram": histogram_command,
+        "recall": recall_command,
+        "training": training_command,
+    }
+    for name, function in commands.items():
+        app.command(name, cls=LeakageCommand)(function)
     return app
 
 
-COMMANDS.register("plot", Command(plot_app(), 18), plot_app)
+COMMANDS.register("plot", Command(plot_app(), 5), plot_app)

@@ -1,4 +1,4 @@
-"""``leakage power``: how many canaries, copies and controls an audit takes, and what one could have shown."""
+"""``leakage power``: compute the size of an audit, and the smallest leakage that an audit can show."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.help import CHECK
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.core.errors import OptionError
 
@@ -16,77 +17,93 @@ if TYPE_CHECKING:
     from leakage_tasks.report.power import AuditPlan
 
 
-@register_command("power", 11)
+@register_command("power", CHECK, 1, example="leakage power --rate 0.1 --repetitions 1,4,16")
 def power_command(
     audits: Annotated[
         list[Path] | None,
-        typer.Argument(help="What is there already: manifests (.jsonl), results files of lm_eval, or folders of them."),
+        typer.Argument(
+            help="Existing audits: manifests (.jsonl), results files of lm_eval, or folders with such files."
+        ),
     ] = None,
-    rate: Annotated[float | None, typer.Option(help="Extraction rate to show, a share.")] = None,
-    exposure: Annotated[float | None, typer.Option(help="Mean exposure to show, in bits.")] = None,
-    epsilon: Annotated[float | None, typer.Option(help="Lower bound on ε to show.")] = None,
+    rate: Annotated[float | None, typer.Option(help="Extraction rate to detect, from 0 to 1.")] = None,
+    exposure: Annotated[float | None, typer.Option(help="Mean exposure to detect, in bits.")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="Lower bound on ε to detect.")] = None,
     accuracy: Annotated[
-        float, typer.Option(help="How often a guess at which of a pair was planted is right; for --epsilon.")
+        float, typer.Option(help="For --epsilon: accuracy of a guess at the planted canary of a pair.")
     ] = 0.95,
     chance: Annotated[
-        float, typer.Option(help="Rate at which random guesses extract a secret, 1/|R|; for --rate.")
+        float, typer.Option(help="For --rate: rate at which random guesses extract a secret, 1/|R|.")
     ] = 0.0,
     repetitions: Annotated[
-        str, typer.Option(help="Tiers of copies, each of which is to show it by itself, such as 1,4,16.")
+        str, typer.Option(help="Repetition counts, such as 1,4,16; the leakage is to be detected for each count.")
     ] = "1",
-    count: Annotated[int | None, typer.Option(help="What could so many planted canaries show?")] = None,
-    controls: Annotated[int, typer.Option(help="Controls beside --count.")] = 0,
+    count: Annotated[
+        int | None, typer.Option(help="Also report the smallest leakage that this number of planted canaries detects.")
+    ] = None,
+    controls: Annotated[int, typer.Option(help="Number of controls, for --count.")] = 0,
 ) -> None:
-    """Say how many canaries, copies and controls show what is wanted, or what those that there are can show.
+    """Compute how many canaries an audit needs.
 
-    One-sided tests at 5 %, with a power of 80 %.
+    For an existing or planned audit it computes the smallest leakage that the audit detects. Tests are one-sided at
+    5 %, with a power of 80 %.
     """
     from leakage_tasks.canaries.option_texts import numbers
-    from leakage_tasks.report.power import CERTAIN, AuditGoal, needed, shown
+    from leakage_tasks.report.power import POWER_TEXT, AuditGoal, detectable_effects, required_sizes
 
     tiers = numbers("--repetitions", repetitions)
     _check(tiers, count, controls, chance)
-    wanted = needed(AuditGoal(rate, exposure, epsilon, accuracy, chance, tuple(tiers)))
-    plans = [*_found(audits or []), *([] if count is None else [(None, _dealt(count, tiers, controls))])]
-    if not wanted and not plans:
-        raise OptionError("nothing to reckon: give --rate, --exposure or --epsilon, --count, a manifest or results")
-    if wanted:
-        typer.echo("\n  ".join([f"to show with {CERTAIN}, at 95 % confidence:", *wanted]))
+    sizes = required_sizes(AuditGoal(rate, exposure, epsilon, accuracy, chance, tuple(tiers)))
+    plans = [
+        *_existing(audits or []),
+        *([] if count is None else [("this many canaries", _assigned(count, tiers, controls))]),
+    ]
+    if not sizes and not plans:
+        raise OptionError(
+            "nothing to compute: give --rate, --exposure, --epsilon, --count, a manifest or results, such as --rate 0.1"
+        )
+    if sizes:
+        typer.echo("\n  ".join([f"to show with {POWER_TEXT}, at 95 % confidence:", *sizes]))
     for name, planned in plans:
-        typer.echo("\n  ".join([f"{name or 'so many'} can show with {CERTAIN}, at 95 % confidence:", *shown(planned)]))
+        typer.echo(
+            "\n  ".join([f"{name} can show with {POWER_TEXT}, at 95 % confidence:", *detectable_effects(planned)])
+        )
 
 
 def _check(tiers: list[int], count: int | None, controls: int, chance: float) -> None:
     if min(tiers) < 1:
-        raise OptionError(f"--repetitions names {min(tiers)} copies: give 1 or more; controls are those with none")
+        raise OptionError(
+            f"--repetitions has {min(tiers)} copies: give 1 or more, such as 1,4,16; for controls use --controls"
+        )
     if count is not None and count < 1:
-        raise OptionError(f"--count is {count}: give 1 or more")
+        raise OptionError(f"--count is {count}: give 1 or more, such as 32")
     if controls < 0:
-        raise OptionError(f"--controls is {controls}: give 0 or more")
+        raise OptionError(f"--controls is {controls}: give 0 or more, such as 100")
     if not 0 <= chance < 1:
-        raise OptionError(f"--chance is {chance:g}: give a share from 0 up to, not including, 1")
+        raise OptionError(f"--chance is {chance:g}: give a rate of at least 0 and less than 1, such as 0.001")
 
 
-def _dealt(count: int, tiers: list[int], controls: int) -> AuditPlan:
-    """As ``leakage canaries`` deals copies out: in turn."""
+def _assigned(count: int, tiers: list[int], controls: int) -> AuditPlan:
+    """Assign repetition counts to canaries in turn, as ``leakage canaries`` does."""
     from collections import Counter
 
     from leakage_tasks.report.power import AuditPlan
 
-    return AuditPlan(Counter(tiers[place % len(tiers)] for place in range(count)), controls)
+    return AuditPlan(Counter(tiers[index % len(tiers)] for index in range(count)), controls)
 
 
-def _found(audits: list[Path]) -> Iterator[tuple[str, AuditPlan]]:
-    """What manifests and runs hold, under their names. Raises OptionError for a run without canaries."""
-    from leakage_tasks.report.power import of_manifest, of_run
-    from leakage_tasks.report.reading.results import read_runs
+def _existing(audits: list[Path]) -> Iterator[tuple[str, AuditPlan]]:
+    """Yield the names and sizes of existing audits. Raises OptionError for a run without canaries."""
+    from leakage_tasks.report.load.results import read_runs
+    from leakage_tasks.report.power import plan_of_manifest, plan_of_run
 
     manifests = [path for path in audits if path.suffix == ".jsonl"]
     for path in manifests:
-        yield str(path), of_manifest(path)
+        yield str(path), plan_of_manifest(path)
     results = [path for path in audits if path not in manifests]
     for run in read_runs(results) if results else []:
-        planned = of_run(run)
+        planned = plan_of_run(run)
         if planned is None:
-            raise OptionError(f"{run.files[-1]}: holds no run of a canary task: give one that does")
+            raise OptionError(
+                f"{run.files[-1]}: has no results of a canary task: give a run of canary_exposure or canary_extraction"
+            )
         yield run.name, planned

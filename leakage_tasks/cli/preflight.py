@@ -1,4 +1,4 @@
-"""``leakage preflight``: options in, a table out."""
+"""``leakage preflight``: check that a trainer reads the planted canaries."""
 
 from __future__ import annotations
 
@@ -11,81 +11,85 @@ from typing import Annotated, Any
 
 import typer
 
+from leakage_tasks.cli.help import CHECK
 from leakage_tasks.cli.registry import register_command
 
 
-@register_command("preflight", 4)
+@register_command("preflight", CHECK, 2, example="leakage preflight canaries.jsonl --trainer train:make_trainer")
 def preflight_command(
-    manifest: Annotated[Path, typer.Argument(help="Canary manifest that the training data was planted with.")],
+    manifest: Annotated[Path, typer.Argument(help="Manifest of the canaries in the training data.")],
     trainer: Annotated[
         str,
         typer.Option(
-            help="Where your trainer is made, as MODULE:FUNCTION: the function takes nothing and returns the Trainer. "
-            "The module is imported, from the current folder first."
+            help="MODULE:FUNCTION of a function without arguments that returns your Trainer. The module is imported, "
+            "from the current folder first."
         ),
     ],
     rows: Annotated[
-        int | None, typer.Option(help="Rows of the training data to look at, drawn at random (default: all).")
+        int | None, typer.Option(help="Number of rows of the training data to check, drawn at random (default: all).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same rows.")] = 0,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the same as JSON to this file.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed of the rows.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write the results to this file, as JSON.")
+    ] = None,
 ) -> None:
-    """Before training: does your trainer read the planted canaries whole, and are their secrets in its loss?
+    """Check that the trainer reads the planted canaries whole.
 
-    A row a canary: copies planted, found whole, cut by truncation or packing, and in the loss. Exit code 1 where
-    something keeps an audit from meaning what it says: a canary that is absent, or that no loss asks for.
+    For each canary the table has the copies planted, found whole, cut by truncation or packing, and in the loss. Exit
+    code 1 if an audit would mean little: a canary is absent from the training data, or its secret is not in the loss.
     """
     from leakage_tasks.core.atomic import check_place
     from leakage_tasks.training.preflight import preflight
 
     if output is not None:
         check_place(output)
-    found = preflight(_made(trainer), manifest, rows=rows, seed=seed)
-    for line in found.lines():
+    report = preflight(_load_trainer(trainer), manifest, rows=rows, seed=seed)
+    for line in report.lines():
         print(line)
     if output is not None:
-        found.write(output)
-    raise typer.Exit(1 if any(found.problems()) else 0)
+        report.write(output)
+    raise typer.Exit(1 if any(report.problems()) else 0)
 
 
 @contextmanager
-def _in_one_line(place: str, what: str, but: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Raise OptionError where the user's own code fails, ``but`` for some errors and ours."""
+def _one_line_errors(location: str, action: str, exempt: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Turn exceptions of the user's code into OptionError, except this package's errors and ``exempt`` types."""
     from leakage_tasks.core.errors import LeakageError, OptionError
     from leakage_tasks.core.log import first_line
 
     try:
         yield
-    except Exception as error:  # the user's code raises what it likes
-        if isinstance(error, (LeakageError, *but)):
+    except Exception as error:  # the user's code may raise any exception
+        if isinstance(error, (LeakageError, *exempt)):
             raise
         raise OptionError(
-            f"--trainer {place}: {what} failed ({type(error).__name__}: {first_line(error)}): do the same in Python "
-            "for the whole traceback"
+            f"--trainer {location}: {action} failed ({type(error).__name__}: {first_line(error)}): run it in Python "
+            "to see the traceback"
         ) from error
 
 
-def _made(place: str) -> Any:
-    """What the user's function returns. Raises OptionError for a place without one, or that returns no Trainer."""
+def _load_trainer(location: str) -> Any:
+    """Call the user's function and return its Trainer. Raises OptionError if there is no function or no Trainer."""
     from transformers import Trainer
 
     from leakage_tasks.core.errors import OptionError
 
-    module, _, name = place.partition(":")
+    module, _, name = location.partition(":")
     sys.path.insert(0, "")
     try:
-        with _in_one_line(place, f"importing {module}", but=(ImportError, ValueError)):
-            found = import_module(module)
-        function = getattr(found, name)
+        with _one_line_errors(location, f"importing {module}", exempt=(ImportError, ValueError)):
+            imported = import_module(module)
+        function = getattr(imported, name)
     except (ImportError, AttributeError, ValueError) as error:
         raise OptionError(
-            f"--trainer {place}: {error}: give MODULE:FUNCTION, as train:make_trainer for make_trainer() in train.py"
+            f"--trainer {location}: {error}: give MODULE:FUNCTION, such as train:make_trainer for "
+            "make_trainer() in train.py"
         ) from error
     if not callable(function):
         kind = type(function).__name__
-        raise OptionError(f"--trainer {place}: {name} is a {kind}: give a function that returns a Trainer")
-    with _in_one_line(place, f"{name}()"):
-        made = function()
-    if not isinstance(made, Trainer):
-        raise OptionError(f"--trainer {place}: returned a {type(made).__name__}: return a transformers.Trainer")
-    return made
+        raise OptionError(f"--trainer {location}: {name} is a {kind}: give a function that returns a Trainer")
+    with _one_line_errors(location, f"{name}()"):
+        trainer = function()
+    if not isinstance(trainer, Trainer):
+        raise OptionError(f"--trainer {location}: returned a {type(trainer).__name__}: return a transformers.Trainer")
+    return trainer

@@ -1,4 +1,4 @@
-"""``leakage resume``: what a folder of ``--metadata resume=DIR`` holds, and taking out of it what no run can use."""
+"""``leakage resume``: list or prune the findings in a folder of ``--metadata resume=DIR``."""
 
 from __future__ import annotations
 
@@ -9,46 +9,52 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakage_tasks.cli.help import AUDIT
 from leakage_tasks.cli.registry import register_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-@register_command("resume", 17)
+@register_command("resume", AUDIT, 5, example="leakage resume findings --prune --older-than 30")
 def resume_command(
-    folder: Annotated[Path, typer.Argument(help="What --metadata resume=… named.")],
+    folder: Annotated[Path, typer.Argument(help="Folder given to lm_eval as --metadata resume=FOLDER.")],
     prune: Annotated[
         bool,
-        typer.Option("--prune", help="Take out torn lines, what is there twice, and findings of other versions."),
+        typer.Option("--prune", help="Remove torn lines, duplicates and findings of other versions."),
     ] = False,
     older_than: Annotated[
-        float | None, typer.Option(min=0, help="With --prune: also findings older than so many days.")
+        float | None, typer.Option(min=0, help="With --prune: also remove findings older than this number of days.")
     ] = None,
 ) -> None:
-    """List the findings that runs with resume=FOLDER have kept, by task, model and attack, or prune them."""
+    """List or prune findings saved by resume=FOLDER.
+
+    The list is by task, model and attack.
+    """
     from leakage_tasks.core import journal
     from leakage_tasks.core.errors import OptionError
 
     if older_than is not None and not prune:
-        raise OptionError("--older-than goes with --prune: add it, or leave --older-than out")
+        raise OptionError(
+            "--older-than needs --prune: add it, as in --prune --older-than 30, or leave --older-than out"
+        )
     journal.check_folder(folder)
     if prune:
-        gone = journal.prune(folder, _wanted(older_than))
-        busy = f"; {gone.busy} file(s) left alone, as a run is writing to them" if gone.busy else ""
-        print(f"removed {gone.records} finding(s) and {gone.torn} torn line(s){busy}")
+        removed = journal.prune(folder, _usable(older_than))
+        busy = f"; {removed.busy} file(s) kept, because a run is writing to them" if removed.busy else ""
+        print(f"removed {removed.records} finding(s) and {removed.torn} torn line(s){busy}")
     _list(folder)
 
 
-def _wanted(older_than: float | None) -> Callable[[Mapping[str, Any]], bool]:
-    """Whether a record can be of use: of this version, young enough, and the first of its key."""
+def _usable(older_than: float | None) -> Callable[[Mapping[str, Any]], bool]:
+    """Return a predicate of records: this version, not too old, and the first record of its key."""
     from leakage_tasks.attacks.arithmetic import ARITHMETIC
     from leakage_tasks.tasks.resume import summary_of
 
     oldest = None if older_than is None else datetime.now(UTC) - timedelta(days=older_than)
     seen: set[Any] = set()
 
-    def wanted(record: Mapping[str, Any]) -> bool:
+    def is_usable(record: Mapping[str, Any]) -> bool:
         try:
             summary_of(record)
             usable = record["arithmetic"] == ARITHMETIC and record["key"] not in seen
@@ -59,29 +65,29 @@ def _wanted(older_than: float | None) -> Callable[[Mapping[str, Any]], bool]:
             seen.add(record["key"])
         return usable
 
-    return wanted
+    return is_usable
 
 
 def _list(folder: Path) -> None:
     from leakage_tasks.core.errors import one_line
-    from leakage_tasks.core.journal import kept
+    from leakage_tasks.core.journal import journal_files
     from leakage_tasks.core.text_table import text_table
     from leakage_tasks.tasks.resume import summary_of
 
     groups: dict[tuple[str, ...], list[str]] = {}
     torn = 0
-    for file in kept(folder):
+    for file in journal_files(folder):
         torn += file.torn
         for record in file.records:
             try:
                 groups.setdefault((*summary_of(record), str(record.get("arithmetic"))), []).append(record["when"])
             except (KeyError, ValueError, TypeError):
                 torn += 1
-    head = ["task", "model", "attack", "version", "findings", "first", "last", "key"]
+    header = ["task", "model", "attack", "version", "findings", "first", "last", "key"]
     rows = [
         [*map(one_line, (task, model, attack, version)), str(len(when)), min(when), max(when), one_line(group[:12])]
-        for (group, task, model, attack, version), when in sorted(groups.items(), key=lambda each: min(each[1]))
+        for (group, task, model, attack, version), when in sorted(groups.items(), key=lambda item: min(item[1]))
     ]
-    print(text_table([head, *rows], right=False) if rows else f"{folder}: no findings")
+    print(text_table([header, *rows], right=False) if rows else f"{folder}: no findings")
     if torn:
-        print(f"{torn} torn or damaged line(s): --prune takes them out")
+        print(f"{torn} torn or damaged line(s): --prune removes them")

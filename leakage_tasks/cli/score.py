@@ -1,4 +1,4 @@
-"""``leakage score``: all metrics again from saved samples, without the model."""
+"""``leakage score``: recompute all metrics from saved samples, without the model."""
 
 from __future__ import annotations
 
@@ -7,30 +7,36 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.help import AUDIT
 from leakage_tasks.cli.registry import register_command
 
 if TYPE_CHECKING:
     from leakage_tasks.report.score.score import ScoredSamples
 
 
-@register_command("score", 10)
+@register_command("score", AUDIT, 6, example="leakage score results --all -o scores.json")
 def score_command(
     findings: Annotated[
-        list[Path], typer.Argument(help="samples_….jsonl, a results_….json with its samples beside, or a folder.")
+        list[Path], typer.Argument(help="samples_….jsonl, results_….json with samples in its folder, or a folder.")
     ],
-    every: Annotated[bool, typer.Option("--all", help="Every column of results, not just the run's own.")] = False,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="JSON file for all columns and audits.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="Show every column of results, not only the column of the run.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also write all columns and audits to this file, as JSON.")
+    ] = None,
     delta: Annotated[float, typer.Option(help="δ of the audit's (ε, δ)-differential privacy.")] = 0.0,
 ) -> None:
-    """Score saved samples again, without the model, and audit runs with controls.
+    """Recompute all metrics from saved samples, without the model.
 
-    Where the results file of the run lies beside, every row is compared with it; exit code 1 if one differs.
+    Runs with controls get an audit of their differential privacy. If the results file of the run is in the folder of
+    the samples, every row is compared with it; exit code 1 if a row differs.
     """
     from leakage_tasks.core.atomic import check_place
     from leakage_tasks.core.errors import OptionError
 
     if not 0 <= delta < 1:
-        raise OptionError(f"--delta is {delta:g}: give a number from 0 up to, not including, 1, such as 1e-5")
+        raise OptionError(f"--delta is {delta:g}: give a number of at least 0 and less than 1, such as 1e-5")
     if output is not None:
         check_place(output)
     runs = _scored(findings, every, delta)
@@ -41,13 +47,13 @@ def score_command(
 
 
 def _scored(paths: list[Path], every: bool, delta: float) -> list[ScoredSamples]:
-    from leakage_tasks.report.reading.sample_files import find_samples
+    from leakage_tasks.report.load.sample_files import find_samples
     from leakage_tasks.report.score.score import audit_text, score_file, score_text
 
-    found = find_samples(paths)
-    for note in found.notes:
+    samples = find_samples(paths)
+    for note in samples.notes:
         typer.echo(f"leakage: {note}", err=True)
-    runs = [score_file(file, delta) for file in found.files]
+    runs = [score_file(file, delta) for file in samples.files]
     sections = [score_text(run, every) for run in runs] + [audit_text(run, delta) for run in runs if run.audit]
     typer.echo("\n\n".join(sections))
     return runs

@@ -1,4 +1,4 @@
-"""``leakage score-guesses``: guesses of any attack, scored by the same pairs."""
+"""``leakage score-guesses``: score guesses of suffixes made by any attack."""
 
 from __future__ import annotations
 
@@ -7,37 +7,47 @@ from typing import Annotated
 
 import typer
 
+from leakage_tasks.cli.help import AUDIT
 from leakage_tasks.cli.model_options import JsonOutput
 from leakage_tasks.cli.pair_options import Data, PrefixLength, SuffixLength, TextColumn, read_pairs
 from leakage_tasks.cli.registry import register_command
 
 
-@register_command("score-guesses", 10)
+@register_command(
+    "score-guesses", AUDIT, 7, example="leakage score-guesses guesses.csv --data pairs.jsonl --split test"
+)
 def score_guesses_command(
     guesses: Annotated[
         list[Path],
-        typer.Argument(help="CSV of the Training Data Extraction Challenge, 'Example ID,Suffix Guess', surest first."),
+        typer.Argument(
+            help="CSV of the Training Data Extraction Challenge, 'Example ID,Suffix Guess', most confident guess first."
+        ),
     ],
     data: Data,
-    split: Annotated[str, typer.Option(help="train, validation, test or all; ids count its pairs from 0.")] = "test",
+    split: Annotated[
+        str, typer.Option(help="train, validation, test or all; an id is the position of a pair in the split, from 0.")
+    ] = "test",
     prefix_length: PrefixLength = None,
     suffix_length: SuffixLength = None,
-    tokenizer: Annotated[str | None, typer.Option(help="For text.")] = None,
+    tokenizer: Annotated[str | None, typer.Option(help="Tokenizer, if --data holds text.")] = None,
     text_column: TextColumn = "text",
     wrong: Annotated[
         int | None,
-        typer.Option(help="Wrong guesses allowed (default: 100 of 1,000 pairs or more, else a tenth of them)."),
+        typer.Option(
+            help="Number of wrong guesses allowed (default: 100 for 1,000 pairs or more, else a tenth of the pairs)."
+        ),
     ] = None,
     output: JsonOutput = None,
 ) -> None:
-    """Score guesses of suffixes, whatever attack made them, side by side: recall, early stop, and what they differ by.
+    """Score guesses of suffixes made by any attack.
 
-    The files are what suffix_extraction writes with guesses=FILE, and what the challenge takes.
+    Prints recall and early-stop recall for each file, and the differences between files. The format is that of the
+    challenge, which suffix_extraction writes with guesses=FILE.
     """
     import json
 
     from leakage_tasks.core.atomic import check_place, write_text
-    from leakage_tasks.core.steady import unchanged
+    from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.score.guesses import guesses_text, score_guesses
 
     if output is not None:
@@ -54,5 +64,5 @@ def score_guesses_command(
         scored = score_guesses(guesses, pairs, wrong)
     typer.echo(guesses_text(scored))
     if output is not None:
-        text = json.dumps([each.to_json() for each in scored], indent=1, ensure_ascii=False, allow_nan=False)
+        text = json.dumps([score.to_json() for score in scored], indent=1, ensure_ascii=False, allow_nan=False)
         write_text(output, text + "\n", errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""``leakage selftest``: options in, a table out."""
+"""``leakage selftest``: check the measurements on a model and print a table."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
+from leakage_tasks.cli.help import AUDIT
 from leakage_tasks.cli.model_options import DEVICE, BatchSize, Device, JsonOutput, MaxBatchSize, Model, ModelArgs
 from leakage_tasks.cli.registry import register_command
 
 
-@register_command("selftest", 14)
+@register_command("selftest", AUDIT, 2, example="leakage selftest --model_args pretrained=./model --device cpu")
 def selftest_command(
     model: Model = "hf",
     model_args: ModelArgs = "",
@@ -20,19 +21,26 @@ def selftest_command(
     batch_size: BatchSize = None,
     max_batch_size: MaxBatchSize = None,
     template: Annotated[
-        str | None, typer.Option(help="Canary text with slots, such as 'My pin is {digits:6}.' (default: a sentence).")
+        str | None,
+        typer.Option(help="Canary text with slots, such as 'My pin is {digits:6}.' (default: a built-in sentence)."),
     ] = None,
-    source: Annotated[str | None, typer.Option(help="Source sentence for translation models (default: one).")] = None,
-    canaries: Annotated[int, typer.Option(help="Fresh, never planted secrets: more see smaller faults.")] = 32,
-    samples: Annotated[int, typer.Option(help="Random fillings scored for each, to hold its rank against.")] = 128,
-    budget: Annotated[int, typer.Option(help="The most sequences an estimate of one rank may take.")] = 4000,
-    seed: Annotated[int, typer.Option(help="Same seed, same canaries.")] = 0,
+    source: Annotated[
+        str | None, typer.Option(help="Source sentence for translation models (default: a built-in sentence).")
+    ] = None,
+    canaries: Annotated[
+        int, typer.Option(help="Number of random secrets, never planted; more secrets reveal smaller errors.")
+    ] = 32,
+    samples: Annotated[
+        int, typer.Option(help="Number of random fillings scored for each secret, to check its rank.")
+    ] = 128,
+    budget: Annotated[int, typer.Option(help="Upper limit on the sequences scored to estimate one rank.")] = 4000,
+    seed: Annotated[int, typer.Option(help="Random seed of the canaries.")] = 0,
     output: JsonOutput = None,
 ) -> None:
-    """Check on your own model that what is measured there holds; exit code 1 if something does not.
+    """Check that the measurements are right on your own model.
 
-    Never planted secrets are at chance, estimates agree with a uniform sample, fast scoring is the harness' own, and
-    batches change nothing.
+    Secrets that were never planted must be at chance, estimated ranks must agree with a uniform sample, fast scoring
+    must agree with the harness, and batching must not change results. Exit code 1 if a check fails.
     """
     from leakage_tasks.core.atomic import check_place
     from leakage_tasks.selftest.rows import BROKEN, table
@@ -47,6 +55,6 @@ def selftest_command(
     print(table(rows))
     print(summary(rows))
     if output is not None:
-        asked = {"model": model, "model_args": model_args, "batch_size": batch_size, "device": device}
-        write_report(output, rows, {**asked, **dataclasses.asdict(settings), "seconds": time.monotonic() - started})
+        arguments = {"model": model, "model_args": model_args, "batch_size": batch_size, "device": device}
+        write_report(output, rows, {**arguments, **dataclasses.asdict(settings), "seconds": time.monotonic() - started})
     raise typer.Exit(1 if any(row.verdict == BROKEN for row in rows) else 0)

@@ -1,4 +1,4 @@
-"""Options of the commands that take data in shards."""
+"""Options shared by commands that process data in shards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Annotated
 
 import typer
 
-Jobs = Annotated[int, typer.Option(help="Shards at once, in processes of their own.")]
+Jobs = Annotated[int, typer.Option(help="Number of shards to process in parallel, each in its own process.")]
 Dask = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Scheduler of a Dask cluster whose workers take the shards.")
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="Address of a Dask scheduler whose workers process the shards, such as tcp://host:8786."
+    ),
 ]

@@ -1,4 +1,4 @@
-"""``leakage train-nlu``: utterances in, an NLU tagger's folder out, and how well it does."""
+"""``leakage train-nlu``: train a model that predicts the intent and the slots of utterances."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakage_tasks.cli.help import RESEARCH
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.training.saved_model import check_output
@@ -21,113 +22,160 @@ if TYPE_CHECKING:
     from leakage_tasks.training.dp.private import DpConfig
     from leakage_tasks.training.tagger.trainer import TrainedTagger
 
-STOPPED = 100
-"""Epochs where early stopping is to end them."""
-_PRIVATE = ("epsilon", "noise_multiplier", "delta", "max_grad_norm")
+EPOCHS_WITH_PATIENCE = 100
+"""Default number of epochs with early stopping."""
+MODEL, TRAINING = "The model", "Training"
+DP_SGD = "DP-SGD"
+_DP_OPTIONS = ("epsilon", "noise_multiplier", "delta", "max_grad_norm")
 
 
-@register_command("train-nlu", 6)
+@register_command("train-nlu", RESEARCH, 1, example="leakage train-nlu planted -o tagger --canaries canaries.jsonl")
 def train_nlu_command(
     data: Annotated[
         Path,
         typer.Argument(
-            help="Utterances: a folder of seq.in, seq.out and label, a .conll file, or a folder with train, valid and "
-            "test of either kind."
+            help="Utterances: a folder with seq.in, seq.out and label, a .conll file, or a folder with train, valid "
+            "and test of either kind."
         ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the model.")],
-    validation: Annotated[Path | None, typer.Option(help="Utterances to stop by (default: valid in DATA).")] = None,
-    test: Annotated[Path | None, typer.Option(help="Utterances to score at the end (default: test in DATA).")] = None,
+    validation: Annotated[
+        Path | None, typer.Option(help="Utterances for early stopping (default: valid in DATA).")
+    ] = None,
+    test: Annotated[Path | None, typer.Option(help="Utterances for the final score (default: test in DATA).")] = None,
     canaries: Annotated[
-        Path | None, typer.Option(help="Manifest; the model knows all values of its canaries' slots.")
+        Path | None, typer.Option(help="Manifest; all values of its canaries' slots join the vocabulary.")
     ] = None,
-    words: Annotated[Path | None, typer.Option(help="File of words to know besides, one a line.")] = None,
+    words: Annotated[Path | None, typer.Option(help="File of words that join the vocabulary, one per line.")] = None,
     epochs: Annotated[
-        int | None, typer.Option(help=f"The most epochs (default: {DEFAULT.epochs}; {STOPPED} with --patience).")
+        int | None,
+        typer.Option(
+            help=f"Maximum number of epochs (default: {DEFAULT.epochs}; {EPOCHS_WITH_PATIENCE} with --patience).",
+            rich_help_panel=TRAINING,
+        ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(help="Utterances a step.")] = DEFAULT.batch_size,
-    learning_rate: Annotated[float, typer.Option(help="Adam's.")] = DEFAULT.learning_rate,
-    dropout: Annotated[float, typer.Option(help="Of embeddings and of what each layer passes on.")] = DEFAULT.dropout,
-    characters: Annotated[bool, typer.Option("--characters", help="Read each word's characters as well.")] = False,
+    batch_size: Annotated[
+        int, typer.Option(help="Number of utterances per step.", rich_help_panel=TRAINING)
+    ] = DEFAULT.batch_size,
+    learning_rate: Annotated[
+        float, typer.Option(help="Learning rate of Adam.", rich_help_panel=TRAINING)
+    ] = DEFAULT.learning_rate,
+    dropout: Annotated[
+        float, typer.Option(help="Dropout of embeddings and of the output of each layer.", rich_help_panel=TRAINING)
+    ] = DEFAULT.dropout,
+    characters: Annotated[
+        bool, typer.Option("--characters", help="Also read the characters of each word.", rich_help_panel=MODEL)
+    ] = False,
     patience: Annotated[
         int | None,
-        typer.Option(help="Early stopping: end after so many epochs without a lower validation loss, keep the lowest."),
+        typer.Option(
+            help="Stop after this number of epochs without a lower validation loss, and keep the best model.",
+            rich_help_panel=TRAINING,
+        ),
     ] = DEFAULT.patience,
     embeddings: Annotated[
-        str | None, typer.Option(help="Word vectors to start from: FastText .vec or GloVe .txt, gzipped or not.")
+        str | None,
+        typer.Option(help="Initial word vectors: FastText .vec or GloVe .txt, gzipped or not.", rich_help_panel=MODEL),
     ] = None,
-    frozen: Annotated[bool, typer.Option("--frozen", help="Keep the word vectors as they are.")] = False,
+    frozen: Annotated[
+        bool, typer.Option("--frozen", help="Do not train the word vectors.", rich_help_panel=MODEL)
+    ] = False,
     embedding_size: Annotated[
-        int | None, typer.Option(help=f"Of a word (default: {DEFAULT.embedding_size}, or that of --embeddings).")
+        int | None,
+        typer.Option(
+            help=f"Size of a word vector (default: {DEFAULT.embedding_size}, or the size in --embeddings).",
+            rich_help_panel=MODEL,
+        ),
     ] = None,
-    hidden_size: Annotated[int, typer.Option(help="Units of a layer, each direction.")] = DEFAULT.hidden_size,
-    layers: Annotated[int, typer.Option(help="Bi-LSTM layers.")] = DEFAULT.layers,
-    seed: Annotated[int, typer.Option(help="Same seed, same model, on a CPU.")] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
-    epsilon: Annotated[float | None, typer.Option(help="Train with DP-SGD, spending so much in all.")] = None,
-    noise_multiplier: Annotated[float | None, typer.Option(help="Train with DP-SGD, with so much noise.")] = None,
-    delta: Annotated[float | None, typer.Option(help="DP-SGD: the promise's δ (default: 1e-5).")] = None,
-    max_grad_norm: Annotated[float | None, typer.Option(help="DP-SGD: norm to clip each row's to (1).")] = None,
+    hidden_size: Annotated[
+        int, typer.Option(help="Number of units per layer and direction.", rich_help_panel=MODEL)
+    ] = DEFAULT.hidden_size,
+    layers: Annotated[int, typer.Option(help="Number of bi-LSTM layers.", rich_help_panel=MODEL)] = DEFAULT.layers,
+    seed: Annotated[
+        int, typer.Option(help="Random seed; on a CPU, one seed always gives one model.", rich_help_panel=TRAINING)
+    ] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …", rich_help_panel=TRAINING)] = "auto",
+    epsilon: Annotated[
+        float | None, typer.Option(help="Train with DP-SGD and this total ε.", rich_help_panel=DP_SGD)
+    ] = None,
+    noise_multiplier: Annotated[
+        float | None, typer.Option(help="Train with DP-SGD and this noise multiplier.", rich_help_panel=DP_SGD)
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="δ of the guarantee (default: 1e-5).", rich_help_panel=DP_SGD)
+    ] = None,
+    max_grad_norm: Annotated[
+        float | None,
+        typer.Option(help="Norm to which the gradient of each row is clipped (default: 1).", rich_help_panel=DP_SGD),
+    ] = None,
 ) -> None:
-    """Train a model that tells intents and slots of utterances, for lm_eval --model nlu-tagger."""
-    given = dict(locals())
-    recipe = _recipe(given)
-    place = output.resolve()
-    check_output(place)
-    from leakage_tasks.models.loading import device_called
+    """Train a model that predicts intents and slots.
+
+    lm_eval takes the model as --model nlu-tagger.
+    """
+    options = dict(locals())
+    recipe = _recipe(options)
+    folder = output.resolve()
+    check_output(folder)
+    from leakage_tasks.models.loading import resolve_device
     from leakage_tasks.training.tagger.recipe import read_nlu_data
     from leakage_tasks.training.tagger.trainer import train_tagger
 
-    on, private = device_called(device), _privacy(given)
-    planted, known = _to_know(canaries, words)
-    read = read_nlu_data(data, validation, test)
-    trained = train_tagger(read.training, read.validation, recipe, words=known, seed=seed, device=on, private=private)
-    trained.save(place, like=data)
+    torch_device, private = resolve_device(device), _dp_config(options)
+    planted, vocabulary = _vocabulary(canaries, words)
+    rows = read_nlu_data(data, validation, test)
+    trained = train_tagger(
+        rows.training, rows.validation, recipe, words=vocabulary, seed=seed, device=torch_device, private=private
+    )
+    trained.save(folder, like=data)
     typer.echo(_summary(trained, output))
-    for name, rows in (("validation", read.validation), ("test", read.test)):
-        if rows:
-            typer.echo(_told(name, trained, rows))
-    if trained.promise is not None:
-        chose = "" if recipe.patience is None else "; the validation rows, which chose the epoch, are outside it"
-        typer.echo(trained.promise.told(_most_copies(planted, read.training)) + chose)
+    for name, split in (("validation", rows.validation), ("test", rows.test)):
+        if split:
+            typer.echo(_scores(name, trained, split))
+    if trained.guarantee is not None:
+        limits = "" if recipe.patience is None else "; it does not cover the validation rows, which chose the epoch"
+        typer.echo(trained.guarantee.describe(_most_copies(planted, rows.training)) + limits)
 
 
-def _recipe(given: Mapping[str, Any]) -> NLURecipe:
-    """The options that say how to train, of all that were given."""
-    stopped = {} if given["patience"] is None else {"epochs": STOPPED}
-    chosen = stopped | {each.name: given[each.name] for each in fields(NLURecipe) if given[each.name] is not None}
+def _recipe(options: Mapping[str, Any]) -> NLURecipe:
+    """Return the recipe that the options of training describe."""
+    epochs = {} if options["patience"] is None else {"epochs": EPOCHS_WITH_PATIENCE}
+    names = [field.name for field in fields(NLURecipe)]
+    chosen = epochs | {name: options[name] for name in names if options[name] is not None}
     if {"embeddings", "embedding_size"} <= chosen.keys():
-        raise OptionError("--embedding-size is that of the vectors in --embeddings: leave it out")
+        raise OptionError("--embedding-size is the size of the vectors in --embeddings: leave it out")
     return NLURecipe(**chosen)
 
 
-def _privacy(given: Mapping[str, Any]) -> DpConfig | None:
-    """The options of DP-SGD, of all that were given."""
-    chosen = {name: given[name] for name in _PRIVATE if given[name] is not None}
+def _dp_config(options: Mapping[str, Any]) -> DpConfig | None:
+    """Return the settings of DP-SGD, or None without any of its options."""
+    chosen = {name: options[name] for name in _DP_OPTIONS if options[name] is not None}
     if not chosen:
         return None
     if not {"epsilon", "noise_multiplier"} & chosen.keys():
         option = next(iter(chosen)).replace("_", "-")
-        raise OptionError(f"--{option} is DP-SGD's: give --epsilon or --noise-multiplier too, or leave it out")
+        raise OptionError(
+            f"--{option} is for DP-SGD: add --epsilon or --noise-multiplier, such as --epsilon 8, or leave it out"
+        )
     from leakage_tasks.training.dp.private import DpConfig
 
     return DpConfig(**chosen)
 
 
-def _to_know(manifest: Path | None, words: Path | None) -> tuple[list[Canary], set[str]]:
-    """The canaries, and the words the model is to know: values of their slots, and those of a file."""
+def _vocabulary(manifest: Path | None, words: Path | None) -> tuple[list[Canary], set[str]]:
+    """Return the canaries of a manifest, and their slots' values with the words of a file."""
     from leakage_tasks.canaries.alphabets import word_file
     from leakage_tasks.canaries.manifest import read_manifest
 
     canaries = [] if manifest is None else read_manifest(manifest)
-    known = {value for canary in canaries for slot in canary.space.slots for value in slot.values}
-    return canaries, known if words is None else known.union(word_file("words", words).values)
+    values = {value for canary in canaries for slot in canary.space.slots for value in slot.values}
+    return canaries, values if words is None else values.union(word_file("words", words).values)
 
 
 def _most_copies(canaries: Sequence[Canary], rows: Sequence[Utterance]) -> int:
-    """How many of ``rows`` hold the canary that most of them hold; 1 where there is none.
+    """Return the largest number of ``rows`` that hold one canary, at least 1.
 
-    The manifest's repetitions are not theirs: some went to the validation data, or the rows were never planted.
+    The repetitions in the manifest may differ: some copies went to the validation data, or the rows were not planted.
     """
     texts = Counter(row.text for row in rows)
     return max([1, *(texts[" ".join(canary.text.split())] for canary in canaries)])
@@ -141,15 +189,15 @@ def _summary(trained: TrainedTagger, output: Path) -> str:
     )
 
 
-def _told(name: str, trained: TrainedTagger, rows: Sequence[Utterance]) -> str:
-    """One line: how well the model does on ``rows``."""
+def _scores(name: str, trained: TrainedTagger, rows: Sequence[Utterance]) -> str:
+    """Return one line with the accuracy, F1 and loss of the model on ``rows``."""
     from leakage_tasks.training.tagger.trainer import score_tagger
 
-    found = score_tagger(trained.model, trained.tokenizer, rows)
-    loss = "no loss" if found.loss is None else f"loss {found.loss:.3f} nats an utterance"
-    outside = found.rows - found.priced
-    left = f" (without {outside:,} of intents or tags it does not know)" if outside else ""
+    scores = score_tagger(trained.model, trained.tokenizer, rows)
+    loss = "no loss" if scores.loss is None else f"loss {scores.loss:.3f} nats an utterance"
+    outside = scores.rows - scores.priced
+    left_out = f" (without {outside:,} rows whose intents or tags are unknown)" if outside else ""
     return (
-        f"{name}: intent accuracy {found.intent_accuracy:.4f} ({found.intents_right:,} of {found.rows:,}), "
-        f"slot F1 {found.slot_f1:.4f}, {loss}{left}"
+        f"{name}: intent accuracy {scores.intent_accuracy:.4f} ({scores.intents_right:,} of {scores.rows:,}), "
+        f"slot F1 {scores.slot_f1:.4f}, {loss}{left_out}"
     )

@@ -1,4 +1,4 @@
-"""``leakage tune-prompt``: options in, one call into the library, a prompt's folder out."""
+"""``leakage tune-prompt``: tune a soft prompt that makes a model emit memorized suffixes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from leakage_tasks.cli.help import AUDIT
 from leakage_tasks.cli.pair_options import Data, PrefixLength, SuffixLength, TextColumn, read_pairs
 from leakage_tasks.cli.registry import register_command
 from leakage_tasks.training.prompt.settings import WARMUP, PromptSettings
@@ -17,52 +18,106 @@ if TYPE_CHECKING:
     from leakage_tasks.training.prompt.files import TunedPrompt
 
 DEFAULT = PromptSettings()
+PROMPT = "The prompt and its loss"
+TRAINING = "Training"
+MODEL = "Loading the model"
 
 
-@register_command("tune-prompt", 5)
+@register_command("tune-prompt", AUDIT, 3, example="leakage tune-prompt --model ./model --data pairs.jsonl -o prompt")
 def tune_command(
-    model: Annotated[str, typer.Option(help="Causal language model to tune for: folder or hub name; not changed.")],
+    model: Annotated[
+        str, typer.Option(help="Causal language model, a folder or a name on the hub. The model does not change.")
+    ],
     data: Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the prompt, a PEFT adapter.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the prompt, in the format of a PEFT adapter.")
+    ],
     prefix_length: PrefixLength = None,
     suffix_length: SuffixLength = None,
-    tokenizer: Annotated[str | None, typer.Option(help="For text (default: the model's own).")] = None,
-    text_column: TextColumn = "text",
-    prompt_length: Annotated[int, typer.Option(help="Vectors in the prompt.")] = DEFAULT.length,
-    epochs: Annotated[int, typer.Option(help="The most epochs.")] = DEFAULT.epochs,
-    patience: Annotated[
-        int, typer.Option(help="Stop after so many epochs without a lower validation loss.")
-    ] = DEFAULT.patience,
-    batch_size: Annotated[int, typer.Option(help="Pairs a step.")] = DEFAULT.batch_size,
-    accumulation: Annotated[
-        int, typer.Option(help="Compute a step in so many parts: less memory, same gradient.")
-    ] = DEFAULT.accumulation,
-    learning_rate: Annotated[float, typer.Option(help="AdamW's, at its highest.")] = DEFAULT.learning_rate,
-    weight_decay: Annotated[float, typer.Option(help="AdamW's.")] = DEFAULT.weight_decay,
-    warmup: Annotated[
-        int | None, typer.Option(help=f"Steps the rate rises over (default: {WARMUP}, at most a tenth of all).")
+    tokenizer: Annotated[
+        str | None, typer.Option(help="Tokenizer, if --data holds text (default: the model's).")
     ] = None,
-    alpha: Annotated[float, typer.Option(help="Weight of the smoothing loss; 0: none.")] = DEFAULT.alpha,
-    hardest: Annotated[int, typer.Option(help="N, the tokens of a suffix it is the mean of.")] = DEFAULT.hardest,
-    init: Annotated[str, typer.Option(help="Start from vocabulary (random tokens) or random vectors.")] = DEFAULT.init,
-    init_text: Annotated[str | None, typer.Option(help="Start from the tokens of this text instead.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same prompt.")] = DEFAULT.seed,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …")] = "auto",
-    dtype: Annotated[str, typer.Option(help="Load the weights in auto (as saved), float32 or bfloat16.")] = "auto",
-    bf16: Annotated[bool, typer.Option("--bf16", help="Compute under bfloat16 autocast.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint of a run cut short.")] = False,
-    revision: Annotated[str | None, typer.Option(help="Of the model and its tokenizer, on the hub.")] = None,
+    text_column: TextColumn = "text",
+    prompt_length: Annotated[
+        int, typer.Option(help="Number of vectors in the prompt.", rich_help_panel=PROMPT)
+    ] = DEFAULT.length,
+    epochs: Annotated[int, typer.Option(help="Maximum number of epochs.", rich_help_panel=TRAINING)] = DEFAULT.epochs,
+    patience: Annotated[
+        int,
+        typer.Option(
+            help="Stop after this number of epochs without a lower validation loss.", rich_help_panel=TRAINING
+        ),
+    ] = DEFAULT.patience,
+    batch_size: Annotated[
+        int, typer.Option(help="Number of pairs per optimizer step.", rich_help_panel=TRAINING)
+    ] = DEFAULT.batch_size,
+    accumulation: Annotated[
+        int,
+        typer.Option(
+            help="Split each step into this number of parts, to save memory; the gradient does not change.",
+            rich_help_panel=TRAINING,
+        ),
+    ] = DEFAULT.accumulation,
+    learning_rate: Annotated[
+        float, typer.Option(help="Highest learning rate of AdamW.", rich_help_panel=TRAINING)
+    ] = DEFAULT.learning_rate,
+    weight_decay: Annotated[
+        float, typer.Option(help="Weight decay of AdamW.", rich_help_panel=TRAINING)
+    ] = DEFAULT.weight_decay,
+    warmup: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Number of warm-up steps (default: {WARMUP}, at most a tenth of all steps).", rich_help_panel=TRAINING
+        ),
+    ] = None,
+    alpha: Annotated[
+        float, typer.Option(help="Weight of the smoothing loss; 0 turns it off.", rich_help_panel=PROMPT)
+    ] = DEFAULT.alpha,
+    hardest: Annotated[
+        int,
+        typer.Option(
+            help="Number N of suffix tokens over which the smoothing loss is averaged.", rich_help_panel=PROMPT
+        ),
+    ] = DEFAULT.hardest,
+    init: Annotated[
+        str,
+        typer.Option(
+            help="Initial vectors: vocabulary (embeddings of random tokens) or random.", rich_help_panel=PROMPT
+        ),
+    ] = DEFAULT.init,
+    init_text: Annotated[
+        str | None,
+        typer.Option(help="Initial vectors: the embeddings of this text, instead of --init.", rich_help_panel=PROMPT),
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.", rich_help_panel=TRAINING)] = DEFAULT.seed,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, …", rich_help_panel=MODEL)] = "auto",
+    dtype: Annotated[
+        str, typer.Option(help="Type of the weights: auto (as saved), float32 or bfloat16.", rich_help_panel=MODEL)
+    ] = "auto",
+    bf16: Annotated[
+        bool, typer.Option("--bf16", help="Compute under bfloat16 autocast.", rich_help_panel=MODEL)
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Continue from the checkpoint of an interrupted run.", rich_help_panel=TRAINING),
+    ] = False,
+    revision: Annotated[
+        str | None, typer.Option(help="Revision of the model and its tokenizer on the hub.", rich_help_panel=MODEL)
+    ] = None,
     trust_remote_code: Annotated[
-        bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")
+        bool, typer.Option("--trust-remote-code", help="Run code from the model's repository.", rich_help_panel=MODEL)
     ] = False,
 ) -> None:
-    """Tune a soft prompt that draws suffixes out of a model: lm_eval takes it as --model soft-prompt or peft=."""
-    given = dict(locals())
+    """Tune a soft prompt for the extraction of suffixes.
+
+    The prompt makes the model emit memorized suffixes. lm_eval takes it as --model soft-prompt or as peft=.
+    """
+    options = dict(locals())
 
     def chosen(*names: str) -> dict[str, Any]:
-        return {name: given[name] for name in names}
+        return {name: options[name] for name in names}
 
-    known = (each.name for each in fields(PromptSettings) if each.name in given)
+    known = (field.name for field in fields(PromptSettings) if field.name in options)
     settings = PromptSettings(length=prompt_length, **chosen(*known))
     source = chosen("data", "prefix_length", "suffix_length", "text_column") | {"tokenizer": tokenizer or model}
     loading = chosen("device", "dtype", "revision", "trust_remote_code")
@@ -70,16 +125,16 @@ def tune_command(
 
 
 class _Job:
-    """One run of the command."""
+    """A run of the command."""
 
     def __init__(self, base: str, output: Path, resume: bool, source: dict[str, Any], loading: dict[str, Any]) -> None:
         self.base, self.output, self.resume, self.source, self.loading = base, output, resume, source, loading
-        place = output.resolve()
-        self.checkpoint = place.with_name(f"{place.name}.checkpoint.safetensors")
+        folder = output.resolve()
+        self.checkpoint = folder.with_name(f"{folder.name}.checkpoint.safetensors")
 
     def run(self, settings: PromptSettings, init_text: str | None) -> None:
-        """Check what can be checked before anything is loaded, tune, save, and put the checkpoint away."""
-        from leakage_tasks.core.steady import unchanged
+        """Check the arguments before the model is loaded, then tune, save, and remove the checkpoint."""
+        from leakage_tasks.core.stable_inputs import unchanged
         from leakage_tasks.training.prompt.files import check_checkpoint, check_output
 
         check_output(self.output.resolve())
@@ -99,12 +154,11 @@ class _Job:
         from leakage_tasks.training.prompt.tuning import tune_prompt
 
         model = load_causal(self.base, **self.loading)
-        place = self.checkpoint
         try:
-            return tune_prompt(model, training, validation, settings, checkpoint=place, resume=self.resume)
+            return tune_prompt(model, training, validation, settings, checkpoint=self.checkpoint, resume=self.resume)
         except KeyboardInterrupt:
-            if place.exists():
-                typer.echo(f"leakage: stopped; --resume goes on from {place}", err=True)
+            if self.checkpoint.exists():
+                typer.echo(f"leakage: stopped; --resume continues from {self.checkpoint}", err=True)
             raise
 
 
@@ -116,17 +170,17 @@ def _starting_from(text: str | None, tokenizer: str, settings: PromptSettings) -
         return settings
     tokens = load_tokenizer(tokenizer)(text, add_special_tokens=False)["input_ids"]
     if not tokens:
-        raise OptionError(f"init-text={text!r}: holds no token: give some words, or leave it out")
+        raise OptionError(f"--init-text is {text!r}, which has no tokens: give some words, or leave it out")
     return replace(settings, init_tokens=tuple(tokens))
 
 
 def _announce(settings: PromptSettings, training: tuple[Pair, ...], validation: tuple[Pair, ...]) -> None:
     steps = settings.steps(len(training))
     warmup = settings.warmup_of(steps)
-    why = f" (a tenth; the paper takes {WARMUP})" if settings.warmup is None and warmup < WARMUP else ""
+    reason = f" (a tenth; the paper uses {WARMUP})" if settings.warmup is None and warmup < WARMUP else ""
     typer.echo(
         f"{len(training):,} training and {len(validation):,} validation pairs; at most {steps:,} steps, the first "
-        f"{warmup:,} of them warm-up{why}"
+        f"{warmup:,} of them warm-up{reason}"
     )
 
 

@@ -1,1 +1,1 @@
-"""What every room needs and that knows nothing of us: errors, messages, reading and writing files."""
+"""Shared infrastructure without domain logic: errors, logging, options, registries, file reading and writing."""

@@ -1,4 +1,4 @@
-"""Writing files whole or not at all, and at no moment for more eyes than the finished file is for."""
+"""Atomic writes: a file or folder appears complete or not at all, and is never readable by more users than planned."""
 
 from __future__ import annotations
 
@@ -9,42 +9,44 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from leakage_tasks.core.endings import PREFIX, SUFFIX, ended_in_order, workshop
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.core.rights import give_rights
+from leakage_tasks.core.permissions import copy_permissions
+from leakage_tasks.core.signal_cleanup import PREFIX, SUFFIX, cleanup_on_signals, private_folder
 
-_EXCHANGE, _HERE = 2, -100
-_OF_TOOLS = (".git", ".venv", "node_modules")
-_ROOM = "make room for it"
+_EXCHANGE, _CURRENT_FOLDER = 2, -100
+_TOOL_FOLDERS = (".git", ".venv", "node_modules")
+_FREE_SPACE = "free disk space"
 _REMEDIES = {
-    errno.ENOSPC: _ROOM,
-    errno.EDQUOT: _ROOM,
+    errno.ENOSPC: _FREE_SPACE,
+    errno.EDQUOT: _FREE_SPACE,
     errno.EFBIG: "raise the limit (ulimit -f)",
-    errno.EROFS: "choose another place",
+    errno.EROFS: "choose another path",
     errno.EIO: "choose another disk",
 }
-"""What keeps a disk from taking what is written, and what helps."""
+"""Remedies by the system error that stops a write."""
 
 
 @contextmanager
 def replacing(path: str | Path, *, like: Path | None = None, private: bool = False) -> Iterator[Path]:
-    """Give a path to write a file or folder to; on success it is synced to disk and takes ``path``'s place.
+    """Yield a temporary path for a file or folder; on success, sync it to disk and move it to ``path``.
 
-    It is written in a folder of its own beside ``path``, new, of an unpredictable name and open to its owner alone. It
-    then has the rights, owner and group of ``like``, without such a thing of what it replaces (a folder's files those
-    of the files there); ``private`` ones are for their owner alone. A link stays, and what it leads to is replaced.
+    The temporary path lies in a new folder next to ``path``, with an unpredictable name and access for the owner only.
+    The result gets the permissions, owner and group of ``like``, or of the file or folder that it replaces if ``like``
+    is None or missing. The files of a folder get the permissions of the files with their names. With ``private``, only
+    the owner has access. If ``path`` is a symbolic link, the link stays and its target is replaced. A folder replaces
+    an older folder.
 
-    On an error, Ctrl-C, SIGTERM and SIGHUP nothing is left behind and ``path`` is as it was; a folder takes an older
-    folder's place. Raises LeakageError if the place cannot be written to.
+    An error, Ctrl-C, SIGTERM or SIGHUP leaves ``path`` as it was and removes the temporary folder. Raises LeakageError
+    if ``path`` is not writable.
     """
     final = check_place(path)
     try:
-        with ended_in_order(), workshop(final.parent) as folder:
-            beside = folder / final.name
-            yield beside
-            give_rights(beside, like if like is not None and like.exists() else final, private)
-            _sync(beside)
-            _take_place(beside, final)
+        with cleanup_on_signals(), private_folder(final.parent) as folder:
+            temporary = folder / final.name
+            yield temporary
+            copy_permissions(temporary, like if like is not None and like.exists() else final, private)
+            _sync(temporary)
+            _move_to(temporary, final)
             _sync_folder(final.parent)
     except LeakageError:
         raise
@@ -56,74 +58,75 @@ def replacing(path: str | Path, *, like: Path | None = None, private: bool = Fal
 
 
 def write_text(path: str | Path, text: str, *, private: bool = False, errors: str = "strict") -> None:
-    """Write a file in UTF-8 as :func:`replacing` does; what has no form in it raises, or goes by ``errors``."""
-    with replacing(path, private=private) as beside:
-        beside.write_text(text, encoding="utf-8", errors=errors, newline="")
+    """Write a UTF-8 file as :func:`replacing` does; ``errors`` says how to handle characters that cannot be encoded."""
+    with replacing(path, private=private) as temporary:
+        temporary.write_text(text, encoding="utf-8", errors=errors, newline="")
 
 
 def failure_of(error: Exception, path: str | Path, folder: Path) -> str | None:
-    """One line for what went wrong where files are written; None for what has nothing to do with that.
+    """Return a one-line message for an error that stopped a write, or None for an unrelated error.
 
-    Libraries that write from other languages raise errors of their own, which name the system's or follow one.
+    Libraries in other languages raise their own errors, which name the system's error or have it as their cause.
     """
-    chain = [each for each in (error, error.__cause__, error.__context__) if each is not None]
+    chain = [cause for cause in (error, error.__cause__, error.__context__) if cause is not None]
     for code, remedy in _REMEDIES.items():
-        if any(getattr(each, "errno", None) == code or os.strerror(code) in str(each) for each in chain):
+        if any(getattr(cause, "errno", None) == code or os.strerror(code) in str(cause) for cause in chain):
             return f"{path}: cannot be written ({os.strerror(code)}): {remedy}"
     if not isinstance(error, OSError):
         return None
     if isinstance(error.filename, str) and not Path(error.filename).absolute().is_relative_to(folder.absolute()):
         return f"{error.filename}: {error.strerror}: check the path"
-    return f"{path}: cannot be written ({error.strerror or error}): choose another place"
+    return f"{path}: cannot be written ({error.strerror or error}): choose another path"
 
 
 def check_place(path: str | Path, error: type[LeakageError] = LeakageError) -> Path:
-    """What :func:`replacing` would write: ``path``, or where a link of that name leads.
+    """Return the path that :func:`replacing` would write: ``path`` itself or the target of that symbolic link.
 
-    Raises ``error`` for a path that it cannot write to, as far as can be told beforehand.
+    Raises ``error`` if a check before the write shows that the path is not writable.
     """
     try:
         if b"\0" in os.fsencode(path):
-            raise ValueError("a NUL in it")
+            raise ValueError("contains NUL")
         final = Path(path)
         final = final.resolve() if final.is_symlink() else final
-        there = final.exists()
+        exists = final.exists()
     except (OSError, RuntimeError, ValueError):
-        raise error(f"{str(path)!r}: cannot be written (no such place can be): choose another place") from None
+        raise error(f"{str(path)!r}: cannot be written (no such path can exist): choose another path") from None
     if not final.name or (final.is_dir() and Path.cwd().is_relative_to(final.resolve())):
-        raise error(f"{str(path)!r}: cannot be written (the current folder, or one above): choose another place")
+        raise error(f"{str(path)!r}: cannot be written (the current folder, or one above): choose another path")
     if not final.parent.is_dir():
         raise error(f"{path}: cannot be written (no folder {str(final.parent)!r}): make it first")
     if not os.access(final.parent, os.W_OK):
-        raise error(f"{path}: cannot be written (no right to write there): choose another place")
-    if there and not (final.is_file() or final.is_dir()):
-        # Renaming onto a device such as /dev/null would take the device away from everyone.
-        raise error(f"{path}: cannot be written (neither a file nor a folder): choose another place")
+        raise error(f"{path}: cannot be written (no right to write there): choose another path")
+    if exists and not (final.is_file() or final.is_dir()):
+        # Renaming onto a device such as /dev/null would remove the device for every user.
+        raise error(f"{path}: cannot be written (neither a file nor a folder): choose another path")
     return final
 
 
 def leftovers(folder: Path, deep: int = 8) -> Iterator[Path]:
-    """What killed runs left in a folder, or so many levels below it: as deep as studies write."""
+    """Return the temporary folders of killed runs in a folder and at most ``deep`` levels below it, as deep as studies
+    write."""
     with suppress(OSError):
-        for each in sorted(folder.iterdir()):
-            if each.is_symlink() or not each.is_dir():
+        for path in sorted(folder.iterdir()):
+            if path.is_symlink() or not path.is_dir():
                 continue
-            if is_leftover(each.name):
-                yield each
-            elif deep and each.name not in _OF_TOOLS:
-                yield from leftovers(each, deep - 1)
+            if is_leftover(path.name):
+                yield path
+            elif deep and path.name not in _TOOL_FOLDERS:
+                yield from leftovers(path, deep - 1)
 
 
 def is_leftover(name: str) -> bool:
-    """Whether a folder's name is one of those in which something is being written."""
+    """Return True if ``name`` is the name of a temporary folder for an unfinished write."""
     return name.startswith(PREFIX) and name.endswith(SUFFIX)
 
 
 def _sync(path: Path) -> None:
-    """Have the disk hold a file, or all of a folder."""
+    """Sync a file, or a folder with all its files, to disk."""
     if path.is_dir():
-        for each in path.iterdir():
-            _sync(each)
+        for entry in path.iterdir():
+            _sync(entry)
         _sync_folder(path)
     elif path.is_file():
         with path.open("rb") as file:
@@ -131,7 +134,7 @@ def _sync(path: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    # Not every file system syncs folders.
+    # Some file systems cannot sync folders.
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -140,20 +143,23 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _take_place(beside: Path, final: Path) -> None:
-    if not (beside.is_dir() and final.is_dir()):
-        os.replace(beside, final)
-    elif not _exchanged(beside, final):
-        older = beside.with_name("older")
+def _move_to(temporary: Path, final: Path) -> None:
+    if not (temporary.is_dir() and final.is_dir()):
+        os.replace(temporary, final)
+    elif not _swap(temporary, final):
+        older = temporary.with_name("older")
         os.replace(final, older)
         try:
-            os.replace(beside, final)
+            os.replace(temporary, final)
         except BaseException:
             os.replace(older, final)
             raise
 
 
-def _exchanged(one: Path, other: Path) -> bool:
-    """Whether the two could change places at once, so that there is no moment without either."""
+def _swap(first: Path, second: Path) -> bool:
+    """Swap two paths in a single system call, so that both always exist; return False if the system cannot do this."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
-    return rename is not None and rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
+    return (
+        rename is not None
+        and rename(_CURRENT_FOLDER, os.fsencode(first), _CURRENT_FOLDER, os.fsencode(second), _EXCHANGE) == 0
+    )

@@ -1,4 +1,4 @@
-"""Options of a command as words that the harness and a shell read as what was meant, without what is secret in them."""
+"""Text for the options of a command: readable by the harness and the shell, with passwords and keys masked."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 HIDDEN = "HIDDEN"
-"""What stands in the place of a password or a key."""
+"""Replacement for a password or a key."""
 _PLAIN = re.compile(r"[A-Za-z_./~][\w./:@+~-]*", re.ASCII)
 _KEY = re.compile(r"\w[\w.-]*", re.ASCII)
 _CREDENTIAL = re.compile(
@@ -20,8 +20,8 @@ _CREDENTIAL = re.compile(
 _TOKEN = re.compile(r"\b(hf_|sk-|ghp_)\w[\w-]{15,}|(?<=://)[^/\s@]+(?=@)")
 
 
-def settings(values: Mapping[str, Any]) -> str:
-    """``name=value,…`` where the harness reads that as the same values, else JSON."""
+def join_values(values: Mapping[str, Any]) -> str:
+    """Return ``name=value,…`` if the harness would parse that back to equal values, else JSON."""
     if all(_KEY.fullmatch(name) and _is_plain(value) for name, value in values.items()):
         return ",".join(f"{name}={value}" for name, value in values.items())
     return json.dumps(values, ensure_ascii=False)
@@ -34,11 +34,11 @@ def _is_plain(value: Any) -> bool:
         return value >= 0
     if not isinstance(value, str) or not _PLAIN.fullmatch(value) or value.lower() in ("true", "false"):
         return False
-    return not _reads_otherwise(value)
+    return not _parses_to_other_value(value)
 
 
-def _reads_otherwise(text: str) -> bool:
-    """Whether the harness would take a text for something else than that text."""
+def _parses_to_other_value(text: str) -> bool:
+    """Return True if the harness would parse ``text`` as a value other than this text."""
     for read in (float, ast.literal_eval):
         try:
             read(text)
@@ -49,21 +49,21 @@ def _reads_otherwise(text: str) -> bool:
 
 
 def masked(name: str, value: Any) -> Any:
-    """The value of an option called ``name`` without passwords and keys, its own and those of options in it."""
+    """Return the value of option ``name`` with passwords and keys masked, including the passwords of nested options."""
     if isinstance(value, dict):
-        return {each: masked(str(each) if not _CREDENTIAL.search(name) else name, v) for each, v in value.items()}
+        return {key: masked(str(key) if not _CREDENTIAL.search(name) else name, v) for key, v in value.items()}
     if isinstance(value, list):
-        return [masked(name, each) for each in value]
+        return [masked(name, item) for item in value]
     if not isinstance(value, str):
         return value
     return HIDDEN if value and _CREDENTIAL.search(name) else _TOKEN.sub(HIDDEN, value)
 
 
-def masked_settings(text: str, option: str = "") -> str:
-    """What stands after ``option``, JSON or ``name=value,…`` or any text, without passwords and keys.
+def masked_values(text: str, option: str = "") -> str:
+    """Mask passwords and keys in the value of ``option``: JSON, ``name=value,…`` or other text.
 
-    All of it is hidden where the option is called like one, and so is JSON that cannot be read. A part between commas
-    that is no ``name=value`` goes on with the value before it, which may be a secret's.
+    The whole value is masked if the name of the option matches a credential, or if it is invalid JSON. A part between
+    commas without ``name=`` continues the value before it, so it is masked if that value is a credential.
     """
     if text and _CREDENTIAL.search(option):
         return HIDDEN
@@ -84,5 +84,5 @@ def masked_settings(text: str, option: str = "") -> str:
 
 
 def quoted(word: str) -> str:
-    """A word for the shell. Its lines are quoted one by one, so that none can pass for a line of the file around it."""
+    """Quote a word for the shell, line by line, so that no line of it can look like a line of the surrounding file."""
     return "".join(map(shlex.quote, word.splitlines(keepends=True) or [""]))

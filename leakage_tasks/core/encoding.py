@@ -1,4 +1,4 @@
-"""Characters that the encoding of the locale, or UTF-8, cannot hold."""
+"""Checks for characters that the locale's encoding or UTF-8 cannot represent."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from leakage_tasks.core.errors import LeakageError, OptionError
 def check_characters(option: str, text: str, kind: type[LeakageError] = OptionError) -> None:
     """Raise ``kind`` if ``text`` holds bytes that the locale's encoding could not decode.
 
-    Python puts half a surrogate pair in place of each such byte of a command line. Tokenizers and UTF-8 files take
-    none.
+    Python replaces each such byte of a command line with half a surrogate pair. Tokenizers and UTF-8 files reject these
+    characters.
     """
     if _is_undecoded(text):
         raise kind(f"{option}={text!r}: {_cause()}")
 
 
 def unwritable(error: UnicodeEncodeError, words: Sequence[str]) -> str:
-    """Return one line on characters that could not be written.
+    """Return a one-line message about characters that could not be written.
 
-    It names the first of the command's ``words`` that holds such characters. It does not quote ``error.object``, which
-    may be text of somebody's data.
+    The message names the first of the command's ``words`` that holds such characters. It does not quote
+    ``error.object``, which may be private text.
     """
     named = next((word for word in words if _is_undecoded(word)), "")
     if named:

@@ -1,4 +1,4 @@
-"""Errors a user can act on: one line each, naming what is wrong, what was expected and the remedy."""
+"""Errors that a user can act on: each message is one line with the problem, the expected value and the remedy."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ from collections.abc import Callable
 from typing import TypeVar
 
 LONGEST, CUT = 2_000, " … "
-"""Characters of a message; what is cut out of a longer one is its middle, as the place comes first, the remedy last."""
+"""Most characters of a message. A longer message loses its middle, since it starts with the location and ends with the
+remedy."""
 
 
 Spelling = Callable[[str], str]
-"""An option's name in Python → how whoever gave it writes it."""
+"""Function from an option's Python name to the user's spelling of it."""
 Error = TypeVar("Error", bound="LeakageError")
 
 
 def on_command_line(option: str) -> str:
-    """An option as ``leakage`` takes it: ``--text-column``."""
+    """Return an option as a flag of ``leakage``: ``--text-column``."""
     return f"--{option.replace('_', '-')}"
 
 
 def in_metadata(option: str) -> str:
-    """An option as ``lm_eval`` hands it on: ``--metadata text_column=…``."""
+    """Return an option as part of the metadata of ``lm_eval``: ``--metadata text_column=…``."""
     return f"--metadata {option}=…"
 
 
 class LeakageError(Exception):
-    """Base of every error this package raises on purpose; its message is a single line that a terminal can show.
+    """Base class of all errors that this package raises on purpose; the message is one printable line.
 
-    Whatever a message echoes, control characters in it are escaped. Without a ``message`` it is made of its parts, for
-    callers that go by one of them: ``subject`` is what is wrong (a file, a field), ``problem`` what is wrong with it,
-    ``remedy`` what to do, in which ``{}`` stands for the ``option`` (its name in Python) as ``spelling`` writes it.
+    Control characters in the message are escaped. If ``message`` is empty, it is built from parts, which callers can
+    read: ``subject`` is the faulty thing (a file, a field), ``problem`` describes the fault, ``remedy`` says how to fix
+    it. In ``remedy``, ``{}`` is replaced by ``spelling(option)``; ``option`` is a Python name.
     """
 
     def __init__(
@@ -43,28 +44,32 @@ class LeakageError(Exception):
         spelling: Spelling = on_command_line,
     ) -> None:
         self.subject, self.problem, self.remedy, self.option = subject, problem, remedy, option
-        told = remedy.format(spelling(option)) if option else remedy
-        super().__init__(one_line(str(message) or ": ".join(part for part in (subject, problem, told) if part)))
+        advice = remedy.format(spelling(option)) if option else remedy
+        super().__init__(one_line(str(message) or ": ".join(part for part in (subject, problem, advice) if part)))
 
     def spelled(self, spelling: Spelling, kind: type[Error]) -> Error:
-        """The same as an error of another kind, its option as ``spelling`` writes it."""
+        """Return this error as another class, with its option spelled by ``spelling``."""
         parts = {"subject": self.subject, "problem": self.problem, "remedy": self.remedy, "option": self.option}
         return kind("" if self.option else self, **parts, spelling=spelling)
 
 
 def one_line(text: str) -> str:
-    """``text`` with its control characters escaped, without its middle where it is long."""
+    """Return ``text`` with control characters escaped and, if it is too long, with its middle cut out."""
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]}{CUT}{text[-LONGEST // 2 :]}"
-    told = "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
-    # Escapes are longer than what they stand for.
-    return told if len(told) <= LONGEST + len(CUT) else f"{told[: LONGEST // 2]}{CUT}{told[-LONGEST // 2 :]}"
+    escaped = "".join(
+        character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
+    )
+    # Escapes are longer than the characters that they replace.
+    return (
+        escaped if len(escaped) <= LONGEST + len(CUT) else f"{escaped[: LONGEST // 2]}{CUT}{escaped[-LONGEST // 2 :]}"
+    )
 
 
 class SpaceError(LeakageError):
-    """A template, slot, alphabet or filling that does not fit the randomness space.
+    """Error for a template, slot, alphabet or filling that does not fit the randomness space.
 
-    ``reason`` is the message without the texts that it quotes, for canaries whose texts must not be shown.
+    ``reason`` is the message without quoted texts, for canaries whose texts must stay hidden.
     """
 
     def __init__(self, message: object = "", *, reason: str = "", subject: str = "") -> None:
@@ -73,19 +78,19 @@ class SpaceError(LeakageError):
 
 
 class ManifestError(LeakageError):
-    """A canary manifest that cannot be read; the message names file, line and field."""
+    """Error for an unreadable canary manifest; the message names file, line and field."""
 
 
 class PlantingError(LeakageError):
-    """A dataset canaries cannot be planted into, or a planted file that fails verification."""
+    """Error for a dataset that cannot take canaries, or for a planted file that fails verification."""
 
 
 class TargetError(LeakageError):
-    """A model that cannot do what an attack asks of it."""
+    """Error for a model that lacks a capability that an attack needs."""
 
 
 class ReadingError(TargetError):
-    """A text that a model fails on; ``brief`` is the message without what may be part of the text."""
+    """Error for a text that makes a model fail; ``brief`` is the message without parts that may quote the text."""
 
     def __init__(self, message: str = "", brief: str = "") -> None:
         super().__init__(message)
@@ -93,44 +98,45 @@ class ReadingError(TargetError):
 
 
 class ForwardPassError(ReadingError):
-    """A model whose own forward pass raised an error."""
+    """Error for an exception inside a model's forward pass."""
 
     @classmethod
     def of(cls, model: str, kind: str, words: str) -> ForwardPassError:
-        """Return the error of a model whose forward pass raised an exception of this ``kind`` with these ``words``."""
-        said = f"the forward pass of {model} failed"
+        """Return the error for an exception of class ``kind`` with the message ``words`` in the forward pass of
+        ``model``."""
+        problem = f"the forward pass of {model} failed"
         remedy = "see whether the model reads a text by itself in plain transformers"
         shown = f"{kind}: {words}" if words != kind else kind
         return cls(
-            f"{said} ({shown}): {remedy}; LM_EVAL_LEAKAGE_DEBUG=1 shows the traceback",
-            f"{said} ({kind}, of which no more is shown, as it may hold somebody's text): {remedy}",
+            f"{problem} ({shown}): {remedy}; LM_EVAL_LEAKAGE_DEBUG=1 shows the traceback",
+            f"{problem} ({kind}, of which no more is shown, as it may hold somebody's text): {remedy}",
         )
 
 
 class MissingEmbeddingError(ReadingError):
-    """A token that the tokenizer gives and the model has no embedding of."""
+    """Error for a token of the tokenizer that has no embedding in the model."""
 
     @classmethod
     def of(cls, token: str, number: int, embeddings: int, where: str) -> MissingEmbeddingError:
-        """Return the error of a ``token`` with the id ``number`` in ``where``, of a model with so many embeddings."""
-        said = f"has no embedding, as the model has {embeddings} (ids 0 to {embeddings - 1})"
+        """Return the error for ``token`` with id ``number`` in ``where``; the model has ``embeddings`` embeddings."""
+        problem = f"has no embedding, as the model has {embeddings} (ids 0 to {embeddings - 1})"
         remedy = (
             "name the tokenizer that the model was trained with, tokenizer=… in --model_args, or call "
             "model.resize_token_embeddings(len(tokenizer)) before training"
         )
         return cls(
-            f"{where}: the token {token!r} (id {number}) {said}: {remedy}",
-            f"{where}: one of its tokens {said}: {remedy}",
+            f"{where}: the token {token!r} (id {number}) {problem}: {remedy}",
+            f"{where}: one of its tokens {problem}: {remedy}",
         )
 
 
 class OptionError(LeakageError):
-    """An option (command line, ``--metadata`` or API argument) with an unusable value."""
+    """Error for an unusable value of an option (command line, ``--metadata`` or API argument)."""
 
 
 class MissingOption(OptionError):
-    """An option that something cannot do without and that was not given."""
+    """Error for a required option that is missing."""
 
 
 class ResultsError(LeakageError):
-    """A file of results or samples that cannot be used; the message names file and field, or line."""
+    """Error for an unusable file of results or samples; the message names the file and the field or line."""

@@ -1,4 +1,4 @@
-"""An executor of ``concurrent.futures`` as a backend of joblib."""
+"""A joblib backend that runs tasks on an executor of ``concurrent.futures``."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from joblib.parallel import ParallelBackendBase
 
 
 class ExecutorBackend(ParallelBackendBase):
-    """A backend of joblib that submits to an executor.
+    """A joblib backend that submits tasks to an executor.
 
-    joblib's own do not serve. loky kills the other processes as soon as one has ended, before they can clean up, and
-    gives each fewer threads than one process has, which changes figures. ``dask`` waits for ever for a trial whose
-    worker died.
+    joblib's own backends do not fit. When one process ends, loky kills the others before they can clean up. It also
+    gives each process fewer threads than a single process has, which changes results. The ``dask`` backend waits
+    forever for a trial if its worker died.
     """
 
     supports_retrieve_callback = True
@@ -24,16 +24,16 @@ class ExecutorBackend(ParallelBackendBase):
         self._executor = executor
 
     def effective_n_jobs(self, n_jobs: int) -> int:
-        """As many as were asked for."""
+        """Return the requested number of jobs."""
         return n_jobs
 
     def submit(self, func: Callable[[], Any], callback: Callable[[Future[Any]], object] | None = None) -> Future[Any]:
-        """Have ``func`` run, and ``callback`` called with its future once it has."""
+        """Submit ``func`` and call ``callback`` with its future when it is done."""
         future = self._executor.submit(func)
         if callback is not None:
             future.add_done_callback(callback)
         return future
 
     def retrieve_result_callback(self, out: Future[Any]) -> Any:
-        """What the function gave or raised."""
+        """Return the function's result or raise its exception."""
         return out.result()

@@ -1,4 +1,4 @@
-"""Reading files that others wrote: what is no file, never ends or is nested without end is an error, not a wait."""
+"""Safe reading of foreign files: devices, endless pipes and deeply nested JSON raise an error instead of blocking."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from typing import Any
 from leakage_tasks.core.errors import LeakageError
 
 MOST = 1 << 30
-"""Bytes of the largest file that is read whole."""
+"""Size limit in bytes for a file that is read into memory."""
 WAIT = 5.0
-"""Seconds that a pipe of the file system may leave us without a first byte."""
+"""Seconds to wait for the first byte of a named pipe."""
 _BLOCK = 1 << 20
-_GIVEN = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
-"""Where pipes are that a shell made for us, which may take their time."""
+_SHELL_PIPES = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+"""Paths of pipes that the shell created for this process; these have no time limit."""
 _PIPED: dict[tuple[int, int], bytes] = {}
-"""The content of pipes that a shell made, by device and inode: a pipe gives it once, and several tasks may read it."""
+"""Content of shell pipes by device and inode, since a pipe can be read only once and several tasks may need it."""
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Return the content of a file, or of a pipe that somebody writes to; of a shell's pipe as often as asked.
+    """Return the content of a file or a pipe; a shell's pipe can be read repeatedly.
 
-    Raises OSError, its ``strerror`` fit to be shown, for anything else and for more than 1 GiB.
+    Raises OSError with a ``strerror`` that can be shown to users for other kinds of paths and for more than 1 GiB.
     """
     status = os.stat(path)
     mode, key = status.st_mode, (status.st_dev, status.st_ino)
     if stat.S_ISSOCK(mode) or stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
         raise OSError(errno.EINVAL, "a device or socket, expected a file", str(path))
-    given = str(path).startswith(_GIVEN)
-    piped = given and stat.S_ISFIFO(mode)
+    from_shell = str(path).startswith(_SHELL_PIPES)
+    piped = from_shell and stat.S_ISFIFO(mode)
     if piped and key in _PIPED:
         return _PIPED[key]
-    with open(path, "rb") if given or not stat.S_ISFIFO(mode) else os.fdopen(_awaited(path), "rb") as file:
-        content = _up_to(MOST + 1, file.read)
+    with open(path, "rb") if from_shell or not stat.S_ISFIFO(mode) else os.fdopen(_open_pipe(path), "rb") as file:
+        content = _read_up_to(MOST + 1, file.read)
     if len(content) > MOST:
         raise OSError(errno.EFBIG, "more than 1 GiB, expected a smaller file", str(path))
     if piped:
@@ -48,12 +48,12 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def read_text(path: str | Path, encoding: str = "utf-8") -> str:
-    """As :func:`read_bytes`, decoded, with line ends as Python reads them. Raises UnicodeDecodeError too."""
+    """Return the text of a file or pipe, with all line ends as newlines. Raises OSError and UnicodeDecodeError."""
     return read_bytes(path).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_named(path: str | Path, what: str, error: type[LeakageError]) -> str:
-    """The text of a file that is ``what``, without a byte order mark. Raises ``error`` where it cannot be read."""
+    """Return the text of a file without its byte order mark; ``what`` names its kind in messages. Raises ``error``."""
     try:
         return read_bytes(path).decode("utf-8-sig")
     except OSError as problem:
@@ -63,7 +63,7 @@ def read_named(path: str | Path, what: str, error: type[LeakageError]) -> str:
 
 
 def check_file(path: str | Path) -> None:
-    """Raise OSError for what is there and no file: it could not be read twice, or would be waited for for ever."""
+    """Raise OSError for a pipe, device or socket, since it cannot be read twice and may block forever."""
     mode = os.stat(path).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         raise OSError(errno.EINVAL, "a pipe, device or socket, expected a file", str(path))
@@ -73,7 +73,7 @@ TOO_DEEP = "nested too deeply"
 
 
 def parse_json(text: str | bytes) -> Any:
-    """What JSON holds. Raises ValueError, of which JSONDecodeError is one, also for what is nested too deeply."""
+    """Parse JSON. Raises ValueError (such as JSONDecodeError), also for JSON that is nested too deeply."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -82,7 +82,7 @@ def parse_json(text: str | bytes) -> Any:
 
 @dataclass(frozen=True)
 class JSONFault:
-    """The reason why a text is not JSON, and the line and column of the fault, counted from 1."""
+    """The reason why a text is not JSON, with the line and column of the fault, counted from 1."""
 
     reason: str
     line: int
@@ -90,16 +90,17 @@ class JSONFault:
 
 
 def json_fault(error: json.JSONDecodeError) -> JSONFault:
-    """Return the fault that ``error`` reports; a text that ends too early, as after a full disk, is named as such."""
+    """Return the fault that ``error`` reports; a truncated text (for example after a full disk) gets its own reason."""
     text = error.doc.rstrip()
     if text and (error.pos >= len(text) or error.msg.startswith("Unterminated string")):
         return JSONFault("the text breaks off", text.count("\n") + 1, len(text) - text.rfind("\n"))
-    # Some messages of the parser end in "at", as its own words for the place follow.
+    # Some messages of the parser end in "at", since the parser appends the position.
     return JSONFault(error.msg.removesuffix(" at"), error.lineno, error.colno)
 
 
-def _awaited(pipe: str | Path) -> int:
-    """A descriptor of a pipe that somebody writes to: the one that was waited on, for its writer dies with it."""
+def _open_pipe(pipe: str | Path) -> int:
+    """Return a descriptor of a pipe that has a writer. It is also used to read, since closing it would stop the
+    writer."""
     descriptor = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     if not select.select([descriptor], [], [], WAIT)[0]:
         os.close(descriptor)
@@ -108,7 +109,7 @@ def _awaited(pipe: str | Path) -> int:
     return descriptor
 
 
-def _up_to(most: int, read: Callable[[int], bytes]) -> bytes:
+def _read_up_to(most: int, read: Callable[[int], bytes]) -> bytes:
     content = bytearray()
     while len(content) < most and (block := read(min(_BLOCK, most - len(content)))):
         content += block

@@ -1,7 +1,7 @@
-"""A folder of records that a run appends to as it makes them, so that one that was killed can be taken up again.
+"""A folder of JSON records that a run appends while it works, so that a killed run can be resumed.
 
-Every process has a file of its own, a JSON object a line, each line on the disk before the next is made. A process
-writes to no file but its own, so that what a killed one left at the end of its file stays the last line there.
+Each process has a file of its own with one JSON object per line, and syncs each line to disk before it makes the next
+record. A process writes only to its own file, so a torn line of a killed process is always the last line of that file.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.atomic import failure_of, write_text
-from leakage_tasks.core.endings import PREFIX
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import parse_json, read_bytes
-from leakage_tasks.core.own_folder import MARKER
+from leakage_tasks.core.output_folder import MARKER
+from leakage_tasks.core.signal_cleanup import PREFIX
 
 FORMAT = "1"
 COMMAND = "lm_eval --metadata resume"
-"""What the marker of such a folder says, in its first line; the format is its second."""
+"""First line of the folder's marker file; the second line is the format."""
 FILES = "findings-*.jsonl"
 _OWNER, _FILE_MODE = 0o700, 0o600
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)
@@ -37,28 +37,28 @@ Record = dict[str, Any]
 
 
 class Journal:
-    """What this process appends to a folder; its file is made with the first record."""
+    """Appends this process's records to a folder; the file is created with the first record."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._file: int | None = None
         self._name = folder
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     def append(self, record: Mapping[str, Any]) -> None:
-        """Write one record and have the disk hold it. Raises LeakageError, with the file as it was before."""
+        """Append a record and sync it to disk. Raises LeakageError and leaves the file as it was before."""
         line = json.dumps(record, allow_nan=False).encode() + b"\n"
-        with self._turn:
+        with self._lock:
             try:
                 self._write(line)
             except OSError as error:
-                # What is wrong is the file, whatever the system's error names.
+                # The journal's file is the cause, even if the system's error names another path.
                 problem = failure_of(OSError(error.errno, error.strerror), self._name, self.folder)
-                raise LeakageError(f"{problem}, then run again: what was found before is kept") from None
+                raise LeakageError(f"{problem}, then run again: earlier records are kept") from None
 
     def _write(self, line: bytes) -> None:
         if self._file is None:
-            self._file = self._made()
+            self._file = self._new_file()
             weakref.finalize(self, os.close, self._file)
         before = os.fstat(self._file).st_size
         try:
@@ -71,8 +71,8 @@ class Journal:
                 os.ftruncate(self._file, before)
             raise
 
-    def _made(self) -> int:
-        """A new file, locked as long as it is open, which keeps others from taking it away."""
+    def _new_file(self) -> int:
+        """Create a new file and lock it while it is open, so that no other process removes it."""
         while True:
             self._name = self.folder / f"findings-{time.time_ns()}-{os.getpid()}-{secrets.token_hex(4)}.jsonl"
             file = os.open(self._name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, _FILE_MODE)
@@ -90,9 +90,9 @@ class Journal:
 
 
 def open_journal(folder: Path) -> Journal:
-    """Make a folder for records, or take one that was made for them.
+    """Create a folder for records, or open an existing one.
 
-    Raises LeakageError for one that holds anything else, that is of another format or user, and that cannot be made.
+    Raises LeakageError if the folder holds other files, has another format or owner, or cannot be created.
     """
     try:
         folder.mkdir(_OWNER, parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def open_journal(folder: Path) -> Journal:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise LeakageError unless a folder was made for records, by this user and in this format."""
+    """Raise LeakageError unless ``folder`` is a journal of this user in this format."""
     try:
         new = not folder.is_dir() or _is_new(folder)
     except OSError as error:
@@ -116,14 +116,15 @@ def check_folder(folder: Path) -> None:
 
 
 def _is_new(folder: Path) -> bool:
-    """Whether a folder is empty. Raises LeakageError for one that is not ours, and OSError."""
+    """Return True if a folder is empty. Raises OSError, and LeakageError for a folder that is not a journal of this
+    user."""
     if folder.stat().st_uid != os.geteuid():
         raise LeakageError(f"resume={folder}: belongs to another user, whose records are not taken: choose your own")
-    there = sorted(each.name for each in folder.iterdir() if not each.name.startswith(PREFIX))
-    if MARKER not in there:
-        if there:
+    names = sorted(path.name for path in folder.iterdir() if not path.name.startswith(PREFIX))
+    if MARKER not in names:
+        if names:
             raise LeakageError(
-                f"resume={folder}: holds {there[0]!r}, and no sign that '{COMMAND}' wrote it: choose a new or empty "
+                f"resume={folder}: holds {names[0]!r}, and no sign that '{COMMAND}' wrote it: choose a new or empty "
                 "folder"
             )
         return True
@@ -139,30 +140,30 @@ def _is_new(folder: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The records of one file in their order, and how many of its lines are none: torn by a kill, or damaged."""
+class JournalFile:
+    """The records of one file in order, and the number of lines that are torn by a kill or damaged."""
 
     file: Path
     records: list[Record]
     torn: int
 
 
-def kept(folder: Path) -> Iterator[Kept]:
-    """What the files of a folder hold, the oldest first. Raises LeakageError for one that cannot be read."""
+def journal_files(folder: Path) -> Iterator[JournalFile]:
+    """Return the content of each file of a journal, oldest first. Raises LeakageError if a file is unreadable."""
     for file in sorted(folder.glob(FILES)):
         try:
-            found = _read(file)
+            journal_file = _read(file)
         except FileNotFoundError:
-            # Taken away by a prune since it was listed.
+            # Another process pruned it after it was listed.
             continue
         except OSError as error:
             raise LeakageError(f"{file}: cannot be read ({error.strerror}): check its rights") from None
-        yield found
+        yield journal_file
 
 
-def _read(file: Path) -> Kept:
+def _read(file: Path) -> JournalFile:
     *lines, rest = read_bytes(file).split(b"\n")
-    # A last line without its end is torn, even where what there is of it can be read.
+    # A last line without a line end is torn, even if it can be parsed.
     records, torn = [], int(bool(rest))
     for line in lines:
         try:
@@ -173,12 +174,12 @@ def _read(file: Path) -> Kept:
             records.append(record)
         else:
             torn += 1
-    return Kept(file, records, torn)
+    return JournalFile(file, records, torn)
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """How many records and torn lines were taken away, and how many files left alone as a run writes to them."""
+    """Numbers of removed records and torn lines, and of files that were skipped because a run writes to them."""
 
     records: int
     torn: int
@@ -186,28 +187,30 @@ class Pruned:
 
 
 def prune(folder: Path, wanted: Callable[[Record], bool]) -> Pruned:
-    """Take away torn lines and all records but those ``wanted``, whole or not at all, and files left empty."""
+    """Remove torn lines and all records that are not ``wanted``, atomically per file, and delete files that become
+    empty."""
     gone = torn = busy = 0
     for file in sorted(folder.glob(FILES)):
-        held = os.open(file, os.O_RDWR | os.O_NOFOLLOW)
+        descriptor = os.open(file, os.O_RDWR | os.O_NOFOLLOW)
         try:
-            if not _locked(held, wait=False):
+            if not _locked(descriptor, wait=False):
                 busy += 1
                 continue
-            found = _read(file)
-            left = [record for record in found.records if wanted(record)]
-            gone, torn = gone + len(found.records) - len(left), torn + found.torn
+            journal_file = _read(file)
+            left = [record for record in journal_file.records if wanted(record)]
+            gone, torn = gone + len(journal_file.records) - len(left), torn + journal_file.torn
             if not left:
                 file.unlink()
-            elif found.torn or len(left) < len(found.records):
+            elif journal_file.torn or len(left) < len(journal_file.records):
                 write_text(file, "".join(json.dumps(record) + "\n" for record in left), private=True)
         finally:
-            os.close(held)
+            os.close(descriptor)
     return Pruned(gone, torn, busy)
 
 
 def _locked(file: int, wait: bool = True) -> bool:
-    """Lock an open file until it is closed; True where it is locked, or the disk knows no locks."""
+    """Lock an open file until it is closed; return False if another process holds the lock. Disks without locks count
+    as locked."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:

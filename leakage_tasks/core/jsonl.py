@@ -1,4 +1,4 @@
-"""JSON lines, by the library ``jsonlines``: a value a line, and errors that know their line."""
+"""JSON lines, read and written with ``jsonlines``; errors carry the line number."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from jsonlines import InvalidLineError, Reader, Writer
 from leakage_tasks.core.inputs import parse_json
 
 _MARKS = ("\ufeff", "\x1e")
-"""What ``jsonlines`` takes off the beginning of a line, whichever it is."""
+"""Characters that ``jsonlines`` strips from the beginning of a line."""
 
 
 class LineError(ValueError):
-    """A line that is no JSON: its ``number`` from 1, the ``error`` it gave, and whether it ``ends`` in a line end."""
+    """Error for a line that is not JSON: its ``number`` from 1, the ``error``, and ``ends``, True if it has a line
+    end."""
 
     def __init__(self, number: int, error: BaseException | None, ends: bool) -> None:
         super().__init__(f"line {number}: {error}")
@@ -23,7 +24,7 @@ class LineError(ValueError):
 
 
 def read_json_lines(lines: Iterable[str | bytes]) -> Iterator[tuple[int, Any]]:
-    """The value of every line that is not blank, with the line's number from 1. Raises LineError."""
+    """Yield the number (from 1) and value of each line that is not blank. Raises LineError."""
     last: tuple[int, str | bytes] = 0, ""
 
     def texts() -> Iterator[str]:
@@ -34,7 +35,7 @@ def read_json_lines(lines: Iterable[str | bytes]) -> Iterator[tuple[int, Any]]:
                     text = _decoded(last[1])
                 except UnicodeDecodeError as error:
                     raise wrong(error) from None
-                # Neither belongs into JSON, so one more is left for the parser to find.
+                # Such a mark is invalid in JSON. Doubling it leaves a mark for the parser to report.
                 yield text[0] + text if text.startswith(_MARKS) else text
 
     def wrong(error: BaseException | None) -> LineError:
@@ -55,6 +56,6 @@ def write_json_lines(values: Iterable[Any], out: IO[str], *, ascii_only: bool = 
 def _decoded(line: str | bytes) -> str:
     if isinstance(line, str):
         return line
-    # What begins so the library would find to be no other encoding, after a long look.
+    # Encoding detection is slow and would return UTF-8 for a line that starts like this.
     plain = line.startswith(b"{") and line[1:2] != b"\0"
     return line.decode("utf-8" if plain else json.detect_encoding(line), "surrogatepass")

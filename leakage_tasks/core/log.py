@@ -1,20 +1,20 @@
-"""Telling the user something, and telling it once."""
+"""The package's logger, and warnings that are shown only once."""
 
 from __future__ import annotations
 
 import functools
 import logging
 
-# A child of the harness' logger, so that its format and LMEVAL_LOG_LEVEL apply.
+# A child of the harness's logger, so that its format and LMEVAL_LOG_LEVEL apply.
 log = logging.getLogger("lm_eval.leakage")
 
 
 @functools.cache
 def warn_once(message: str) -> None:
-    """Log a warning the first time it is given in this process."""
+    """Log a warning unless this process has logged it before."""
     log.warning(message)
 
 
 def first_line(error: BaseException) -> str:
-    """What an exception of another library says, in one line without a full stop at its end."""
+    """Return the first line of an exception's message without a full stop, or its class name if it has no message."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".: ")

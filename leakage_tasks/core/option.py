@@ -1,4 +1,4 @@
-"""Options: declared once, by whoever they belong to; read, checked and listed the same way everywhere."""
+"""Declarations of options, and their parsing, checks and listing."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ Options = Mapping[str, "Option"]
 
 @dataclass(frozen=True)
 class Option:
-    """An option of an attack, task, model or preset. Raises OptionError for a default that it could not have itself."""
+    """The declaration of an option of an attack, task, model or preset. Raises OptionError for an invalid default."""
 
     name: str
-    """What users call it."""
+    """The name that users write."""
     type: type
-    """What its value is read as; ``list`` is one of whole numbers, ``object`` is left to whoever uses it."""
+    """Type of the value; ``list`` is a list of integers, and ``object`` is not parsed or checked."""
     default: Any
-    """Its value unless given; None for none."""
+    """The default value, or None if there is no default."""
     help: str
-    """What it means, for messages and tables."""
+    """The meaning of the option, for messages and tables."""
     choices: tuple[str, ...] = ()
-    """The values it may have, where they are few."""
+    """The allowed values, if there are only a few."""
     minimum: float | None = None
-    """The least value it may have."""
+    """The smallest allowed value."""
     affects_results: bool = True
-    """Whether figures can be others with another value; where not, two runs compare whatever theirs are."""
+    """True if the value can change results; runs with different values are then not comparable."""
     maximum: float | None = None
-    """The largest value it may have."""
+    """The largest allowed value."""
     required: bool = False
-    """Whether nothing goes without it."""
+    """True if a value is mandatory."""
     of_model: bool = False
-    """Whether it also counts where the harness' ``--model_args`` name it."""
+    """True if the option can also be set in the harness's ``--model_args``."""
     usual: str = ""
-    """What holds unless it is given, where ``default`` is None because that depends on something else."""
+    """Description of the default, if ``default`` is None because the default depends on other settings."""
 
     def __post_init__(self) -> None:
         fits = self.default is None or self.type in (object, list) or isinstance(self.default, self._types)
         if not fits or (isinstance(self.default, bool) and self.type not in (bool, object)):
-            found = type(self.default).__name__
+            type_name = type(self.default).__name__
             raise OptionError(
-                f"option {self.name!r}: its default {self.default!r} is {found}, expected {self.type.__name__}: "
+                f"option {self.name!r}: its default {self.default!r} is {type_name}, expected {self.type.__name__}: "
                 "declare another type or default"
             )
         self.checked(self.default)
@@ -59,7 +59,7 @@ class Option:
         return (int, float) if self.type is float else (self.type,)
 
     def checked(self, value: Any) -> Any:
-        """``value``, if the option may have it. Raises OptionError for one that it may not."""
+        """Return ``value`` if the option allows it. Raises OptionError otherwise."""
         if value is None:
             return None
         if self.choices and value not in self.choices:
@@ -78,35 +78,36 @@ class Option:
         return value
 
     def parsed(self, text: str, source: str = "") -> Any:
-        """A word of a command line as the option's value. Raises OptionError, naming ``source``."""
+        """Parse a word of a command line as the option's value. Raises OptionError, naming ``source``."""
         return self.checked(self.read(text if self.type is str else _word(text), source))
 
     def read(self, value: Any, source: str = "") -> Any:
-        """``value`` as the option's type, None for None. Raises OptionError, naming ``source``, for one of another."""
+        """Convert ``value`` to the option's type; None stays None. Raises OptionError, naming ``source``, for a wrong
+        type."""
         if value is None:
             return None
-        place = f"{source} {self.name}".lstrip()
+        label = f"{source} {self.name}".lstrip()
         wanted = self.type
         if wanted is float and isinstance(value, int) and not isinstance(value, bool):
             try:
                 return float(value)
             except OverflowError:
-                raise OptionError(f"{place}: too large a number: expected one below 1e308") from None
+                raise OptionError(f"{label}: too large a number: expected one below 1e308") from None
         if wanted is str:
             if isinstance(value, (bool, dict, list)):
-                raise OptionError(f"{place}={value!r}: expected text")
+                raise OptionError(f"{label}={value!r}: expected text")
             return str(value)
         if wanted is list:
-            return _numbers(place, self.name, value)
+            return _numbers(label, self.name, value)
         if wanted is int and isinstance(value, float) and value.is_integer():
             return int(value)
         if not isinstance(value, wanted) or (wanted is int and isinstance(value, bool)):
-            raise OptionError(f"{place}={value!r}: expected {wanted.__name__}")
+            raise OptionError(f"{label}={value!r}: expected {wanted.__name__}")
         return value
 
 
 def _word(text: str) -> Any:
-    """A word of a command line as what it stands for: truth, a number, else the text."""
+    """Convert a word of a command line to a boolean or number if it looks like one, else return the text."""
     try:
         return json.loads(text.lower() if text.lower() in ("true", "false") else text)
     except ValueError:
@@ -114,50 +115,53 @@ def _word(text: str) -> Any:
 
 
 def declared(default: Any, help: str, **rest: Any) -> Any:
-    """A field of a dataclass that is an option: its default, its ``help`` and what else :class:`Option` knows of it.
+    """Return a dataclass field that declares an option: its default, its ``help`` and other fields of :class:`Option`.
 
-    With MISSING for a default nothing goes without the option.
+    The option is required if ``default`` is MISSING.
     """
     return field(default=default, metadata={"option": {"help": help, **rest}})
 
 
 def options_of(record: type) -> dict[str, Option]:
-    """The options that the fields of a dataclass are, by name; their types and choices are those of the fields."""
+    """Return the options that a dataclass declares, by name; types and choices come from the annotations of the
+    fields."""
     hints = get_type_hints(record)
-    found = [each for each in dataclasses.fields(record) if "option" in each.metadata]
-    return by_name(_option(each.name, hints[each.name], each.default, each.metadata["option"]) for each in found)
+    entries = [field for field in dataclasses.fields(record) if "option" in field.metadata]
+    return by_name(_option(entry.name, hints[entry.name], entry.default, entry.metadata["option"]) for entry in entries)
 
 
 def by_name(options: Iterable[Option]) -> dict[str, Option]:
-    """Options by their names."""
-    return {each.name: each for each in options}
+    """Return the options by their names."""
+    return {option.name: option for option in options}
 
 
-def resolved(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for each option, read and checked, its default where it was not given.
+def resolved(options: Iterable[Option], user_values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a value for each option: the given value, parsed and checked, or the default.
 
-    Raises OptionError for one that it cannot have, MissingOption for one that is required and missing.
+    Raises OptionError for an invalid value and MissingOption for a required option without a value.
     """
-    found = {each.name: each.checked(each.read(given.get(each.name, each.default))) for each in options}
-    for each in options:
-        if each.required and found[each.name] is None:
-            raise MissingOption(f"{each.name}=… is missing: it is {each.help}")
-    return found
+    values = {
+        option.name: option.checked(option.read(user_values.get(option.name, option.default))) for option in options
+    }
+    for option in options:
+        if option.required and values[option.name] is None:
+            raise MissingOption(f"{option.name}=… is missing: it is {option.help}")
+    return values
 
 
 def nearest(name: Any, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """The one of ``names`` that is most like ``name``, where one is like it."""
+    """Return the entry of ``names`` that is most similar to ``name``, or None if no entry is similar."""
     return next(iter(difflib.get_close_matches(str(name), sorted(names), 1, cutoff)), None)
 
 
 def near(name: Any, names: Iterable[str]) -> str:
-    """``; did you mean …?`` where one of ``names`` is like ``name``, else nothing."""
-    found = nearest(name, names)
-    return "" if found is None else f"; did you mean {found!r}?"
+    """Return ``; did you mean …?`` if an entry of ``names`` is similar to ``name``, else an empty text."""
+    similar = nearest(name, names)
+    return "" if similar is None else f"; did you mean {similar!r}?"
 
 
 def _option(name: str, hint: Any, default: Any, rest: Mapping[str, Any]) -> Option:
-    parts = [each for each in get_args(hint) if each is not NoneType]
+    parts = [arg for arg in get_args(hint) if arg is not NoneType]
     kind = parts[0] if get_origin(hint) in (Union, UnionType) else hint
     choices = get_args(kind) if get_origin(kind) is Literal else ()
     kind = str if choices else list if get_origin(kind) is tuple else kind
@@ -167,10 +171,10 @@ def _option(name: str, hint: Any, default: Any, rest: Mapping[str, Any]) -> Opti
     )
 
 
-def _numbers(place: str, name: str, value: Any) -> list[int]:
-    """Whole numbers from a list, or from a text with colons between, as a comma would end the option."""
+def _numbers(label: str, name: str, value: Any) -> list[int]:
+    """Parse integers from a list or from a text with colons as separators, since a comma would end the option."""
     parts = value if isinstance(value, list) else str(value).split(":")
     try:
         return [int(str(part)) for part in parts]
     except ValueError:
-        raise OptionError(f"{place}={value!r}: expected whole numbers, as in {name}=10:20:30") from None
+        raise OptionError(f"{label}={value!r}: expected whole numbers, as in {name}=10:20:30") from None

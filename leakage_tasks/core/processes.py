@@ -1,7 +1,7 @@
-"""Processes that share one run: what they tell each other, through the store at which torch.distributed meets.
+"""Coordination of the processes of a distributed run through the key-value store of torch.distributed.
 
-No collective is waited for. Whoever waits looks every now and then whether the others still live, so that a process
-that fails or dies ends the run on all of them.
+No process blocks in a collective operation. A waiting process checks regularly if the others are alive, so a process
+that fails or dies ends the run on all processes.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.log import first_line
 
 BEAT, SILENT = 3.0, 45.0
-"""Seconds between two signs of life, and those without one after which a process counts as dead."""
+"""Seconds between two heartbeats, and seconds without a heartbeat until a process counts as dead."""
 POLL = 0.02
-"""Seconds between two looks for what is waited for."""
+"""Seconds between two checks while waiting."""
 AWAY = b"0"
-"""The sign of a process that gives none for a while."""
+"""Heartbeat value of a process that pauses its heartbeats."""
 SILENCE = (
     "process {} of {} gave no sign of life for {} seconds: it was killed or hangs, look for its error above or for a "
     "lack of memory, and start the run again"
@@ -38,33 +38,33 @@ def _nothing() -> None:
 
 
 class ProcessLost(LeakageError):
-    """Another process of the run failed or died."""
+    """Error in a process because another process of the run failed or died."""
 
 
 class Processes:
-    """The processes of a run: how many they are (``size``), which this one is (``rank``), and what all of them know.
+    """The ``size`` processes of a run, seen from the process with index ``rank``.
 
-    ``store`` is one of torch.distributed that all have. All names are of the :meth:`call` that goes on and, within it,
-    of the ``part`` that it is at; the processes must come to calls and parts in the same order.
+    ``store`` is a torch.distributed store that all processes share. Keys are specific to the current :meth:`call` and,
+    within it, the current ``part``. All processes must enter calls and parts in equal order.
     """
 
     def __init__(self, store: Any, rank: int, size: int) -> None:
         self._store, self.rank, self.size = store, rank, size
         self.part = ""
-        self.meanwhile: Callable[[], None] = _nothing
+        self.while_waiting: Callable[[], None] = _nothing
         self.waited = 0.0
-        """Seconds of the last exchange, until all the others had come to it."""
+        """Seconds that the last exchange waited for the other processes."""
         self._calls = 0
         self._lost = ""
         self._lives: dict[int, tuple[bytes, float]] = {}
 
     @contextmanager
     def call(self) -> Iterator[None]:
-        """What all processes do together; an error in it is told to the others."""
+        """Run a block that all processes execute; an error in it is reported to the other processes."""
         self._calls += 1
-        self.part, self.meanwhile, self._lost = "", _nothing, ""
+        self.part, self.while_waiting, self._lost = "", _nothing, ""
         done = threading.Event()
-        alive = threading.Thread(target=self._live, args=(done,), daemon=True)
+        alive = threading.Thread(target=self._send_heartbeats, args=(done,), daemon=True)
         alive.start()
         try:
             yield
@@ -78,39 +78,42 @@ class Processes:
             alive.join()
 
     def count(self, name: str, more: int = 1) -> int:
-        """A number that all processes count up, with ``more`` added by this one."""
-        with self._reaching():
+        """Add ``more`` to a counter that all processes share, and return its value."""
+        with self._store_errors():
             return int(self._store.add(self._key(name), more))
 
     def exchange(self, name: str, text: str) -> list[str]:
-        """What each process says, by rank; waits for all of them, calling ``meanwhile``, which ends with it.
+        """Share ``text`` with all processes and return the texts of all processes, ordered by rank.
 
-        Raises ProcessLost where one fails or dies.
+        Waits for all processes and calls ``while_waiting`` repeatedly, which is reset afterwards.
+
+        Raises:
+            ProcessLost: If a process fails or dies.
         """
         keys = [self._key(f"{name}/{rank}") for rank in range(self.size)]
         started = time.monotonic()
-        with self._reaching():
+        with self._store_errors():
             self._store.set(keys[self.rank], text)
             while not self._store.check(keys):
                 self.look()
-                self.meanwhile()
+                self.while_waiting()
                 time.sleep(POLL)
-            self.meanwhile()
-            self.meanwhile = _nothing
+            self.while_waiting()
+            self.while_waiting = _nothing
             self.waited = time.monotonic() - started
-            found = [self._store.get(key).decode() for key in keys]
+            texts = [self._store.get(key).decode() for key in keys]
             if self._store.add(self._key(f"{name}/read"), 1) == self.size:
                 for key in keys:
                     self._store.delete_key(key)
-        return found
+        return texts
 
     def look(self) -> None:
-        """Raise ProcessLost if another process has failed or died; it costs next to nothing."""
+        """Raise ProcessLost if another process has failed or died; the cost is negligible."""
         if self._lost:
             raise ProcessLost(self._lost)
 
-    def _live(self, done: threading.Event) -> None:
-        """Give signs of life and look for those of the others until all is done; then say that none will come."""
+    def _send_heartbeats(self, done: threading.Event) -> None:
+        """Send heartbeats and check the heartbeats of the others until ``done`` is set; then announce a pause."""
         beat = 0
         try:
             while not done.wait(BEAT if beat else 0):
@@ -122,15 +125,15 @@ class Processes:
             self._lost = UNREACHABLE.format(first_line(error))
 
     def _look(self, now: float) -> str:
-        """Which process has failed or died, if one has."""
+        """Return a message about a process that has failed or died, or an empty text."""
         if self._store.check([f"{self._calls}/failed"]):
             rank, _, why = self._store.get(f"{self._calls}/failed").decode().partition(":")
             return f"process {rank} of {self.size} ended the run: {why}"
-        dead = [rank for rank in range(self.size) if self._silent(rank, now) > SILENT]
+        dead = [rank for rank in range(self.size) if self._seconds_silent(rank, now) > SILENT]
         return SILENCE.format(dead[0], self.size, round(SILENT)) if dead else ""
 
-    def _silent(self, rank: int, now: float) -> float:
-        """Seconds since the last sign of life of a process, of which some are to be expected."""
+    def _seconds_silent(self, rank: int, now: float) -> float:
+        """Return the seconds since the last heartbeat of a process, or 0 if it has paused its heartbeats."""
         key = f"alive/{rank}"
         beat = self._store.get(key) if self._store.check([key]) else AWAY
         last, since = self._lives.get(rank, (AWAY, now))
@@ -143,7 +146,7 @@ class Processes:
         return f"{self._calls}/{self.part}/{name}"
 
     @contextmanager
-    def _reaching(self) -> Iterator[None]:
+    def _store_errors(self) -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:
@@ -151,7 +154,7 @@ class Processes:
 
 
 def launched() -> Processes | None:
-    """The processes that torch.distributed has been set up for; None where this one is alone."""
+    """Return the processes that torch.distributed has set up, or None if this is the only process."""
     import torch.distributed as dist
 
     if not (dist.is_available() and dist.is_initialized()) or dist.get_world_size() == 1:
@@ -171,10 +174,10 @@ def _of(store: Any) -> Processes:
 
 @cache
 def leave_in_order() -> None:
-    """Have this process leave its group before Python ends.
+    """Make this process leave its process group before Python exits.
 
-    A thread of gloo may let go of a tensor after the call that it was for has returned. Where Python ends at that
-    moment, the process aborts, and the launcher ends the others, the one that writes the results among them.
+    A gloo thread may release a tensor after the call that used it has returned. If Python exits at that moment, the
+    process aborts and the launcher kills the others, including the process that writes the results.
     """
     atexit.register(_leave)
 
@@ -182,6 +185,6 @@ def leave_in_order() -> None:
 def _leave() -> None:
     import torch.distributed as dist
 
-    # NCCL has no such threads, and there leaving may wait for processes that have failed.
+    # NCCL has no such threads, and leaving its group may wait for failed processes.
     if dist.is_initialized() and dist.get_backend() == dist.Backend.GLOO:
         dist.destroy_process_group()

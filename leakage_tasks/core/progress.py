@@ -1,4 +1,4 @@
-"""Bars that show how far a long run has come."""
+"""Progress bars for long runs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Any
 from tqdm import tqdm
 
 SHOWN_AT_ONCE, KEPT = 0.5, 10.0
-"""Seconds between two drawings of a bar: on a screen, where each takes the place of the last, and in a file."""
+"""Seconds between two updates of a bar: on a terminal, which overwrites the bar, and in a file, which keeps every
+update."""
 
 
 def progress(
     total: float, what: str | None = None, *, unit: str = "batch", shown: bool = True, **more: Any
 ) -> tqdm[None]:
-    """A bar over ``total`` units; none unless it is ``shown``, and under TQDM_DISABLE.
+    """Return a progress bar over ``total`` units, hidden unless ``shown`` or if TQDM_DISABLE is set.
 
-    It is drawn seldom where standard error is a file or a pipe, which keeps every drawing.
+    It is updated rarely if standard error is a file or a pipe, since these keep every update.
     """
-    # TQDM_DISABLE counts only where nothing is said of "disable".
+    # tqdm reads TQDM_DISABLE only if the argument "disable" is absent.
     hidden = {} if shown else {"disable": True}
     return tqdm(total=total, desc=what, unit=unit, mininterval=_interval(), **hidden, **more)
 

@@ -1,7 +1,7 @@
-"""What goes by a name: attacks, targets, formats, presets, boards, studies, commands, from here and from elsewhere.
+"""Registries of named objects: attacks, targets, formats, presets, boards, studies and commands.
 
-Those of this package register themselves by decorator, each in its own file of a room that is searched for them.
-Other packages name theirs by entry points. Nothing is imported before it is named or listed.
+This package's objects register themselves with a decorator, each in a module of a package that the registry searches.
+Other packages declare objects by entry points. No module is imported before a name is looked up or listed.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ DISTRIBUTION = "lm-eval-leakage"
 _OURS = ("leakage_tasks", "adapters", "task_configs")
 Item = TypeVar("Item")
 WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-"""A name that a user can give as an option's value, or as the first part of ``attack.option=…``."""
+"""Pattern of a name that a user can write as an option's value, or as the first part of ``attack.option=…``."""
 
 
 class PluginError(LeakageError):
-    """What another package brings and cannot be used: a name that is taken, or an entry point that is no such thing."""
+    """Error for an unusable object of another package: a name that is taken, or an invalid entry point."""
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """One thing that another package brings; ``error`` says why it cannot be used, nothing where it can."""
+    """One object of another package; ``error`` says why it is unusable, and is empty if it works."""
 
     kind: str
     name: str
@@ -44,32 +44,41 @@ class Plugin:
 class _Registered(Generic[Item]):
     item: Item
     origin: str
-    """The module that registered it, and what it calls it."""
+    """The module that registered the object, and its qualified name there."""
     package: str
 
 
 class Registry(Mapping[str, Item]):
-    """Things of one kind by name, in the order in which they were registered, those of other packages last.
+    """Objects of one kind by name, in order of registration, with other packages' objects last.
 
-    ``kind`` is what messages call one of them. ``rooms`` are modules, and packages whose modules, register ours; they
-    are imported when the first is asked for. ``group`` are the entry points by which other packages name theirs. With
-    ``words`` all names match :data:`WORD`, since users give them as options.
+    ``kind`` is the word for such an object in messages. ``modules`` name the modules, or packages with modules, that
+    register this package's objects; they are imported at the first lookup. ``group`` is the entry-point group of other
+    packages. If ``words`` is True, all names must match :data:`WORD`, since users write them as options. ``former``
+    maps former names to current ones: a lookup accepts a former name, a list omits it.
 
-    Looking one up raises OptionError for a name that is unknown, PluginError for one that two packages lay claim to
-    and for one whose package cannot be used. Listing all of them warns of those instead, and leaves them out.
+    A lookup raises OptionError for an unknown name, and PluginError for a name that two packages claim or whose package
+    is unusable. Iteration logs a warning for such names and skips them.
     """
 
-    def __init__(self, kind: str, *rooms: str, group: str | None = None, words: bool = False) -> None:
-        self.kind, self.rooms, self.group, self.words = kind, rooms, group, words
+    def __init__(
+        self,
+        kind: str,
+        *modules: str,
+        group: str | None = None,
+        words: bool = False,
+        former: Mapping[str, str] | None = None,
+    ) -> None:
+        self.kind, self.modules, self.group, self.words, self.former = kind, modules, group, words, former or {}
         self._items: dict[str, _Registered[Item]] = {}
         self._loading: EntryPoint | None = None
         self._searched = False
 
     def register(self, name: str, item: Item, definition: Any = None) -> Item:
-        """Make ``item`` known; ``definition`` is the function or class that it is made of, if it is not that itself.
+        """Register ``item`` under ``name``; ``definition`` is the function or class that it was made from, by default
+        ``item``.
 
-        Raises PluginError for a name that is taken or is no word. The same definition may register again, as a
-        notebook's cell does.
+        Raises PluginError if the name is taken or is not a valid word. An equal definition may register again, as a
+        notebook cell does when it is run twice.
         """
         made_of = item if definition is None else definition
         while isinstance(made_of, functools.partial):
@@ -91,23 +100,27 @@ class Registry(Mapping[str, Item]):
         return item
 
     def unregister(self, name: str) -> None:
-        """Forget what was registered in this process by that name."""
+        """Remove an object that this process registered under that name."""
         del self._items[name]
 
     def own(self) -> dict[str, Item]:
-        """Those of this package, and those that this process registered itself: no other package's."""
+        """Return the objects of this package and of this process, without the objects of other packages."""
         self._search()
         entries = {entry.name for entry in self._entries()}
         ours = self._items.items()
-        return {name: each.item for name, each in ours if each.package == DISTRIBUTION or name not in entries}
+        return {
+            name: registered.item
+            for name, registered in ours
+            if registered.package == DISTRIBUTION or name not in entries
+        }
 
     def package_of(self, name: str) -> str:
-        """The package that brings it. Raises as looking it up does."""
+        """Return the name of the package that provides ``name``. Raises the errors of a lookup."""
         self[name]
-        return self._items[name].package
+        return self._items[self._current(name)].package
 
     def __getitem__(self, name: str) -> Item:
-        self._search()
+        name = self._current(name)
         claims = [entry for entry in self._entries() if entry.name == name]
         if name in self._items and not claims:
             return self._items[name].item
@@ -124,7 +137,8 @@ class Registry(Mapping[str, Item]):
         return self._load(claims[0])
 
     def __contains__(self, name: object) -> bool:
-        return name in self.names()
+        names = self.names()
+        return name in names or self.former.get(str(name)) in names
 
     def __iter__(self) -> Iterator[str]:
         return iter([name for name in self.names() if self._usable(name)])
@@ -133,12 +147,12 @@ class Registry(Mapping[str, Item]):
         return len(list(iter(self)))
 
     def names(self) -> list[str]:
-        """All names; imports no other package."""
+        """Return all names without importing other packages."""
         self._search()
         return list(dict.fromkeys([*self._items, *(entry.name for entry in self._entries())]))
 
     def plugins(self) -> Iterator[Plugin]:
-        """What other packages bring, loaded to see whether that works."""
+        """Yield the objects of other packages; each is loaded to check that it works."""
         self._search()
         for entry in self._entries():
             try:
@@ -155,11 +169,16 @@ class Registry(Mapping[str, Item]):
             return False
         return True
 
+    def _current(self, name: str) -> str:
+        """Return the current name for a former one, unless another package uses the former name."""
+        return name if name in self.names() else self.former.get(name, name)
+
     def _built_in(self, name: str) -> bool:
         return name in self._items and self._items[name].package == DISTRIBUTION
 
     def _load(self, entry: EntryPoint) -> Item:
-        """What an entry point stands for: a module, or something in it, that registers its name as it is imported."""
+        """Import the entry point, which is a module or an object in a module that registers this name, and return its
+        item."""
         if entry.name not in self._items:
             self._loading = entry
             try:
@@ -169,7 +188,7 @@ class Registry(Mapping[str, Item]):
             except Exception as error:
                 raise PluginError(
                     f"{self.kind} {entry.name!r} of {package_of(entry)} cannot be imported "
-                    f"({type(error).__name__}: {error}): mend or uninstall it"
+                    f"({type(error).__name__}: {error}): fix or uninstall it"
                 ) from None
             finally:
                 self._loading = None
@@ -190,25 +209,25 @@ class Registry(Mapping[str, Item]):
         return DISTRIBUTION if top in _OURS else f"module {top}"
 
     def _search(self) -> None:
-        """Import the modules of the rooms."""
+        """Import the modules that register this package's objects."""
         if not self._searched:
             self._searched = True
-            for room in self.rooms:
-                package = import_module(room)
-                for found in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{room}."):
-                    import_module(found.name)
+            for name in self.modules:
+                package = import_module(name)
+                for module in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{name}."):
+                    import_module(module.name)
 
 
 @functools.cache
 def entries_of(group: str) -> Sequence[EntryPoint]:
-    """The entry points of a group, by name, read once in a process."""
+    """Return the entry points of a group, sorted by name; they are read once per process."""
     return sorted(map(_standard, entry_points(group=group)), key=lambda entry: (entry.name, entry.value))
 
 
 def _standard(entry: EntryPoint) -> EntryPoint:
-    """An entry point of the standard library's own class, the only one that the harness loads.
+    """Return the entry point as an instance of the standard library's class, since the harness loads no other class.
 
-    Where the package importlib_metadata has been imported, the standard library answers with that package's class.
+    After an import of the package importlib_metadata, the standard library returns instances of that package's class.
     """
     made = EntryPoint(entry.name, entry.value, entry.group)
     vars(made).update(dist=entry.dist)
@@ -216,12 +235,12 @@ def _standard(entry: EntryPoint) -> EntryPoint:
 
 
 def package_of(entry: EntryPoint) -> str:
-    """The package that an entry point belongs to."""
+    """Return the name of the package that an entry point belongs to."""
     return entry.dist.name if entry.dist is not None else entry.value
 
 
 def check_callable(what: str, function: Callable[..., Any], takes: Sequence[str]) -> None:
-    """Raise PluginError unless a function can be called with arguments like these, by place."""
+    """Raise PluginError unless ``function`` accepts these positional arguments."""
     from inspect import signature
 
     if not callable(function):

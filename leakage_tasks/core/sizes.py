@@ -1,4 +1,4 @@
-"""Sizes of memory as people write them."""
+"""Memory sizes in human-readable form."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ _SHOWN = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 
 def read_size(text: Any) -> int:
-    """Bytes from words like ``2GB`` or ``500 MB`` (powers of 1,000). Raises OptionError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?B|)", str(text).strip().upper().replace("IB", "B"))
-    size = int(float(found[1]) * _UNITS[found[2]]) if found else 0
+    """Parse a size such as ``2GB`` or ``500 MB`` (powers of 1,000) into bytes. Raises OptionError."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?B|)", str(text).strip().upper().replace("IB", "B"))
+    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
     if size < 1:
         raise OptionError(f"memory={text}: expected a size such as 2GB or 500MB")
     return size
 
 
 def size_words(size: float) -> str:
-    """Bytes in words that :func:`read_size` reads, to three digits."""
-    unit, scale = next(((name, each) for name, each in reversed(_SHOWN.items()) if size >= each), ("B", 1))
+    """Format a number of bytes with three digits, in a form that :func:`read_size` can parse."""
+    unit, scale = next(((name, factor) for name, factor in reversed(_SHOWN.items()) if size >= factor), ("B", 1))
     return f"{size / scale:.3g} {unit}"

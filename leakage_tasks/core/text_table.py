@@ -1,4 +1,4 @@
-"""A table in plain text."""
+"""Plain-text tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 
 def text_table(rows: Sequence[Sequence[str]], right: bool | Sequence[bool] = True) -> str:
-    """Rows of cells with aligned columns, each to the ``right`` or left; one word for all is not for the first."""
+    """Return rows of cells with aligned columns; ``right`` holds, for each column, True to align it to the right.
+
+    A single value applies to all columns but the first, which is aligned to the left.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     sides = [False, *[right] * (len(widths) - 1)] if isinstance(right, bool) else right
     lines = (

@@ -1,4 +1,4 @@
-"""Calls several at once: in processes of this machine, or on the workers of a Dask cluster."""
+"""Parallel function calls in local processes or on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -20,88 +20,91 @@ from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from leakage_tasks.core.endings import ended_in_order
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.log import first_line
+from leakage_tasks.core.signal_cleanup import cleanup_on_signals
 from leakage_tasks.core.version import __version__
 
 GRACE = 10.0
-"""Seconds a process that is told to end has for cleaning up, and a cluster for answering."""
-_KEPT = "the same command goes on with the {} that are left"
+"""Seconds that a process gets to clean up before it is killed, and a cluster to respond."""
+_RESUMABLE = "run the command again to continue with the remaining {}"
 _START = "start one with 'dask scheduler' and 'dask worker ADDRESS --nthreads 1'"
-_SAME = "install the same packages there as here"
+_VERSIONS = "install the packages of this machine there"
 
 
 class CallFailed(Exception):
-    """An error that crosses processes; its arguments are the class to raise here, and what it says."""
+    """Error that crosses process boundaries; its arguments are the class to raise in the main process, and the
+    message."""
 
 
-def answers(
+def call_results(
     pool: Executor, jobs: int, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]
 ) -> Generator[Any, None, None]:
-    """What ``function`` gives for each call, as they end, through joblib; ``jobs`` at once.
+    """Yield the results of ``function`` for all calls in order of completion, through joblib, with ``jobs`` at once.
 
-    It raises CallFailed for what should be raised here as it would be there. Closing the generator stops all.
+    ``function`` raises CallFailed to have another error raised here. Closing the generator stops all calls.
     """
-    # It loads numpy, which one job may do without.
+    # joblib loads numpy, which a single job may not need.
     from joblib import Parallel, delayed
 
     from leakage_tasks.core.executor_backend import ExecutorBackend
 
-    # joblib would run a single job itself.
+    # joblib would run a single job in this process.
     parallel = Parallel(
         max(2, jobs), ExecutorBackend(pool), return_as="generator_unordered", pre_dispatch=jobs, batch_size=1
     )
-    found = parallel(delayed(function)(*call) for call in calls)
+    results = parallel(delayed(function)(*call) for call in calls)
     try:
-        yield from found
+        yield from results
     except CallFailed as failed:
         kind, message = failed.args
-        # As it comes out of the call itself, whatever else the class is made with.
+        # The error as the call raised it, without the constructor's other arguments.
         raise kind.__new__(kind, message) from None
     finally:
         # joblib warns of calls that a stop leaves unfinished.
         with warnings.catch_warnings(action="ignore"):
-            found.close()
+            results.close()
 
 
-def each(
-    function: Callable[[Any], Any], tasks: Sequence[Any], jobs: int = 1, dask: str | None = None, kept: str = "shards"
+def map_tasks(
+    function: Callable[[Any], Any], tasks: Sequence[Any], jobs: int = 1, dask: str | None = None, units: str = "shards"
 ) -> list[Any]:
-    """``function`` of every task, in their order, ``jobs`` at once or on a Dask cluster; the first error stops all.
+    """Return ``function`` of each task, in order, with ``jobs`` at once or on a Dask cluster; the first error stops
+    all.
 
-    Raises OptionError for less than one job.
+    Raises OptionError if ``jobs`` is below 1.
     """
-    with workers(len(tasks), jobs, dask, kept) as each_of:
-        return each_of(function, tasks)
+    with workers(len(tasks), jobs, dask, units) as map_call:
+        return map_call(function, tasks)
 
 
 @contextmanager
 def workers(
-    tasks: int, jobs: int = 1, dask: str | None = None, kept: str = "shards"
+    tasks: int, jobs: int = 1, dask: str | None = None, units: str = "shards"
 ) -> Iterator[Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]]:
-    """As :func:`each` for several functions in turn, of so many ``tasks`` each, which share the processes."""
+    """Yield a function that works like :func:`map_tasks`, for several functions in turn on at most ``tasks`` tasks
+    each, in shared processes."""
     if jobs < 1:
         raise OptionError(f"--jobs is {jobs}: give 1 or more")
     if dask is not None and tasks:
-        with dask_cluster(dask, _versions(), _versions, kept) as (cluster, there):
-            yield partial(_each_on, cluster, there)
+        with dask_cluster(dask, _versions(), _versions, units) as (cluster, worker_count):
+            yield partial(_map_on, cluster, worker_count)
     elif min(jobs, tasks) > 1:
-        with local_processes(min(jobs, tasks), kept) as pool:
-            yield partial(_each_on, pool, min(jobs, tasks))
+        with local_processes(min(jobs, tasks), units) as pool:
+            yield partial(_map_on, pool, min(jobs, tasks))
     else:
-        yield lambda function, here: [function(task) for task in here]
+        yield lambda function, group: [function(task) for task in group]
 
 
-def _each_on(pool: Executor, jobs: int, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
-    found = dict(answers(pool, jobs, _answer, [(function, place, task) for place, task in enumerate(tasks)]))
-    return [found[place] for place in range(len(tasks))]
+def _map_on(pool: Executor, jobs: int, function: Callable[[Any], Any], tasks: Sequence[Any]) -> list[Any]:
+    results = dict(call_results(pool, jobs, _run_task, [(function, index, task) for index, task in enumerate(tasks)]))
+    return [results[index] for index in range(len(tasks))]
 
 
-def _answer(function: Callable[[Any], Any], place: int, task: Any) -> tuple[int, Any]:
-    with ended_in_order():
+def _run_task(function: Callable[[Any], Any], index: int, task: Any) -> tuple[int, Any]:
+    with cleanup_on_signals():
         try:
-            return place, function(task)
+            return index, function(task)
         except LeakageError as error:
             raise CallFailed(type(error), str(error)) from None
         except (Exception, SystemExit):
@@ -109,22 +112,22 @@ def _answer(function: Callable[[Any], Any], place: int, task: Any) -> tuple[int,
 
 
 def _versions() -> dict[str, str]:
-    """What shards that are written elsewhere depend on."""
+    """Return the versions that shards written elsewhere depend on."""
     return {"lm-eval-leakage": __version__, "python": platform.python_version(), "pyarrow": version("pyarrow")}
 
 
 @contextmanager
-def local_processes(jobs: int, kept: str = "trials") -> Iterator[Executor]:
-    """So many new processes, which end with the block: told to first, so that they clean up.
+def local_processes(jobs: int, units: str = "trials") -> Iterator[Executor]:
+    """Start ``jobs`` new processes, which end with the block and get time to clean up.
 
-    Raises LeakageError where one ended while it was at work; what has ended by then, ``kept``, is kept.
+    Raises LeakageError if a process dies during its work; the message says that finished ``units`` are kept.
     """
-    # Spawned, not forked: threads and CUDA do not outlive a fork.
+    # Spawned, not forked, since threads and CUDA do not survive a fork.
     pool = ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), initializer=_begin)
-    # The pool forgets its processes when it ends, and with them why one of them ended.
+    # When the pool ends it drops its processes, and with them their exit codes.
     processes = pool._processes
     try:
-        with ended_in_order():
+        with cleanup_on_signals():
             try:
                 yield pool
             finally:
@@ -134,12 +137,12 @@ def local_processes(jobs: int, kept: str = "trials") -> Iterator[Executor]:
         if code := next((process.exitcode for process in processes.values() if (process.exitcode or 0) > 0), 0):
             why = f"ended by itself (exit {code}; it says why above): run it with --jobs 1"
         else:
-            why = f"was killed, most likely for lack of memory: give fewer --jobs; the {kept} that ended are kept"
+            why = f"was killed, most likely for lack of memory: give fewer --jobs; finished {units} are kept"
         raise LeakageError(f"one of {jobs} processes {why}") from None
 
 
 def _end(processes: Iterable[BaseProcess]) -> None:
-    """Stop all processes; those at work get time to clean up."""
+    """Stop all processes; busy ones get time to clean up."""
     latest = time.monotonic() + GRACE
     for process in processes:
         process.terminate()
@@ -149,15 +152,15 @@ def _end(processes: Iterable[BaseProcess]) -> None:
 
 
 def _begin() -> None:
-    """Make a process one of several: no bars of its own, threads that sleep when they wait, none left alone."""
+    """Set up a worker process: no progress bars, passive waiting of threads, and an exit when the parent ends."""
     os.environ.setdefault("TQDM_DISABLE", "1")
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     # tqdm reads TQDM_DISABLE when it is imported.
     from tqdm import tqdm
 
-    # The lock that it makes holds a semaphore, and Python warns of it when a process that has one is told to end.
+    # tqdm's default lock holds a semaphore, and Python warns about it when the process is terminated.
     tqdm.set_lock(threading.RLock())
-    # Ctrl-C reaches all processes of a terminal; the first one then tells the others.
+    # Ctrl-C reaches all processes of a terminal; the main process then stops the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
 
@@ -173,13 +176,16 @@ def _leave_with_parent() -> None:
 
 @contextmanager
 def dask_cluster(
-    address: str, expected: dict[str, str], versions: Callable[[], dict[str, str]], kept: str = "trials"
+    address: str, expected: dict[str, str], versions: Callable[[], dict[str, str]], units: str = "trials"
 ) -> Iterator[tuple[Executor, int]]:
-    """The Dask cluster whose scheduler is at ``address``, and how many workers it has.
+    """Yield an executor for the Dask cluster with its scheduler at ``address``, and the number of its workers.
 
-    Calls at work when the block ends go on there; those that wait are withdrawn. Raises OptionError for an address
-    where no cluster with workers answers, and LeakageError for workers without the ``expected`` versions by name, as
-    ``versions`` tells them, and where the cluster or several workers in turn ended while they were at work.
+    When the block ends, running calls continue on the cluster and waiting calls are cancelled.
+
+    Raises:
+        OptionError: If no cluster with workers responds at ``address``.
+        LeakageError: If a worker's ``versions()`` differ from the ``expected`` versions by name, or if the cluster or
+            several workers in turn end during their work.
     """
     try:
         from distributed import Client, KilledWorker
@@ -190,32 +196,35 @@ def dask_cluster(
     try:
         client = Client(address, timeout=GRACE, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise OptionError(f"--dask is {address!r}: no cluster answers there ({first_line(error)}): {_START}") from None
+        raise OptionError(f"--dask is {address!r}: no cluster responds there ({first_line(error)}): {_START}") from None
     with client:
-        _check_workers(client, address, expected, versions, kept)
+        _check_workers(client, address, expected, versions, units)
         try:
             yield client.get_executor(pure=False), len(client.scheduler_info(n_workers=-1)["workers"])
         except KilledWorker:
             raise LeakageError(
-                f"{address}: a {kept[:-1]} ended its worker, most likely for lack of memory: {_KEPT.format(kept)}"
+                f"{address}: a {units[:-1]} ended its worker, most likely for lack of memory: "
+                f"{_RESUMABLE.format(units)}"
             ) from None
         except CancelledError:
-            raise LeakageError(f"{address}: the cluster ended: {_KEPT.format(kept)}") from None
+            raise LeakageError(f"{address}: the cluster ended: {_RESUMABLE.format(units)}") from None
 
 
 def _check_workers(
-    client: Any, address: str, expected: dict[str, str], versions: Callable[[], dict[str, str]], kept: str
+    client: Any, address: str, expected: dict[str, str], versions: Callable[[], dict[str, str]], units: str
 ) -> None:
     try:
         client.wait_for_workers(1, timeout=GRACE)
-        found = client.run(versions)
+        found_versions = client.run(versions)
     except TimeoutError:
         raise OptionError(f"--dask is {address!r}: the cluster has no workers: {_START}") from None
     except Exception as error:
         raise LeakageError(
-            f"{address}: the cluster's workers cannot run {kept} ({first_line(error)}): {_SAME}"
+            f"{address}: the cluster's workers cannot run {units} ({first_line(error)}): {_VERSIONS}"
         ) from None
-    for worker, has in found.items():
+    for worker, has in found_versions.items():
         for name in expected:
             if has.get(name) != expected[name]:
-                raise LeakageError(f"{worker}: has {name} {has.get(name)}, expected {expected[name]} as here: {_SAME}")
+                raise LeakageError(
+                    f"{worker}: has {name} {has.get(name)}, expected {expected[name]} as here: {_VERSIONS}"
+                )

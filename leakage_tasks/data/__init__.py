@@ -1,4 +1,4 @@
-"""The kinds of dataset canaries can be planted into: one file a format, chosen by a path's suffix."""
+"""The data formats that canaries can be planted into, one file per format, selected by a path's suffix."""
 
 from __future__ import annotations
 
@@ -28,50 +28,50 @@ __all__ = [
 
 
 _MAYBE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]*[\w-]")
-"""A name that may be meant for a data set of the hub."""
+"""A name that may denote a data set of the hub."""
 
 
 def _expected() -> str:
     suffixes = sorted(f".{name}" for name, kind in FORMATS.items() if not kind.folder and not kind.pointer)
     folders = [kind.folder for kind in FORMATS.values() if kind.folder]
-    return f"{', '.join([*suffixes, *folders[:-1]])} or {folders[-1]} (lines may be packed: .gz, .zst)"
+    return f"{', '.join([*suffixes, *folders[:-1]])} or {folders[-1]} (files of lines may be compressed: .gz, .zst)"
 
 
 def file_kind(path: Path) -> type[Format] | None:
-    """The kind of file that a path is one of by its ending."""
+    """Return the file format for a path's suffix, or None."""
     name = bare(path).suffix.lower().removeprefix(".")
-    found = FORMATS[name] if name in FORMATS and not FORMATS[name].folder else None
-    return found if found is None or found.packable or not codec_of(path) else None
+    kind = FORMATS[name] if name in FORMATS and not FORMATS[name].folder else None
+    return kind if kind is None or kind.packable or not codec_of(path) else None
 
 
 def ending_of(path: Path) -> str:
-    """What a name ends with that tells the kind and the packing, such as ``.jsonl.zst``."""
+    """Return the suffixes of a name that determine format and compression, such as ``.jsonl.zst``."""
     return (bare(path).suffix + path.suffix if codec_of(path) else path.suffix).lower()
 
 
 def format_of(path: Path) -> Format:
-    """The format of an existing file or folder.
+    """Return the format of an existing file or folder.
 
-    Raises PlantingError if there is none, or if it is of no known kind.
+    Raises PlantingError if it does not exist or has no known format.
     """
     if path.is_dir():
         for kind in FORMATS.values():
             if kind.holds(path):
                 return kind()
-        raise PlantingError(f"{path}: a folder, but none saved by 'datasets' (save_to_disk): expected {_expected()}")
+        raise PlantingError(f"{path}: a folder that 'datasets' (save_to_disk) did not save: expected {_expected()}")
     if not path.exists():
         hub = f", or write hub:{path} for a data set of the hub" if _MAYBE_HUB.fullmatch(str(path)) else ""
         raise PlantingError(f"{path}: no such file: check the path{hub}")
     if not path.is_file():
         raise PlantingError(f"{path}: is read more than once, so it must be a file: save it as one first")
-    found = file_kind(path) or next((kind for kind in FORMATS.values() if kind.pointer and kind.holds(path)), None)
-    if found is None:
+    known = file_kind(path) or next((kind for kind in FORMATS.values() if kind.pointer and kind.holds(path)), None)
+    if known is None:
         raise PlantingError(f"{path}: unknown kind of file {ending_of(path)!r}: expected {_expected()}")
-    return found()
+    return known()
 
 
 def check_output(source: Path, output: Path) -> None:
-    """Raise PlantingError unless ``output`` is named as the format of ``source`` is, and may be replaced."""
+    """Raise PlantingError unless ``output`` has a name for the format of ``source`` and may be replaced."""
     if not source.is_dir():
         if ending_of(output) != ending_of(source):
             raise PlantingError(
@@ -88,7 +88,7 @@ def check_output(source: Path, output: Path) -> None:
 
 
 def overlap(one: Path, other: Path) -> bool:
-    """Whether two places are one and the same, or one is a folder that holds the other."""
+    """Return True if two paths are equal, or if one is a folder that contains the other."""
     if one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other)):
         return True
     return any(

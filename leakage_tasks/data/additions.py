@@ -1,4 +1,4 @@
-"""Turns with another text at their end, in Python and in JSON."""
+"""Addition of a text at the end of a chat turn, in Python objects and in JSON text."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from typing import Any
 from leakage_tasks.data.turns import keys_of, text_part
 
 BREAK = "\n"
-"""The characters between a turn's own text and the text that is added to it."""
+"""The characters between a turn's own text and the added text."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
 
 
 def joined(content: str, text: str) -> str:
-    """Return a turn's text with another on a line of its own at its end."""
+    """Return a turn's text followed by another text on a new line."""
     return f"{content}{BREAK}{text}" if content else text
 
 
-def with_addition(value: list[Mapping[str, Any]], place: int, text: str) -> list[dict[str, Any]]:
-    """Return a conversation with ``text`` at the end of its turn at ``place``; all other fields are as before."""
+def with_addition(value: list[Mapping[str, Any]], index: int, text: str) -> list[dict[str, Any]]:
+    """Return a conversation with ``text`` at the end of the turn at ``index``; all other fields stay unchanged."""
     turns = [dict(turn) for turn in value]
-    *way, last = _way_to_text(turns[place])
-    holder: Any = turns[place]
-    for step in way:
-        # Copies, since the caller's own value stays as it is.
+    *path, last = _path_to_text(turns[index])
+    holder: Any = turns[index]
+    for step in path:
+        # Copies, so that the caller's value stays unchanged.
         holder[step] = holder[step].copy()
         holder = holder[step]
     holder[last] = joined(holder[last], text)
     return turns
 
 
-def json_with_addition(line: str, column: str, place: int, text: str) -> str:
-    """Do as :func:`with_addition` in the JSON of a row, of which no other character changes."""
+def json_with_addition(line: str, column: str, index: int, text: str) -> str:
+    """Do the work of :func:`with_addition` in the JSON text of a row without changing other characters."""
     turns, _ = _member(line, _skip(line, 0), column)
-    start, end = [(start, end) for _, start, end in _values(line, turns)][place]
-    for step in _way_to_text(json.loads(line[start:end])):
+    start, end = [(start, end) for _, start, end in _values(line, turns)][index]
+    for step in _path_to_text(json.loads(line[start:end])):
         start, end = _member(line, start, step)
     between = BREAK if json.loads(line[start:end]) else ""
     return line[: end - 1] + json.dumps(between + text, ensure_ascii=False)[1:-1] + line[end - 1 :]
 
 
-def _way_to_text(turn: Mapping[str, Any]) -> list[Any]:
-    """Return the names and places that lead from a turn to the text that is added to."""
+def _path_to_text(turn: Mapping[str, Any]) -> list[Any]:
+    """Return the names and indices that lead from a turn to the text to extend."""
     keys = keys_of(turn)
     assert keys is not None
     content = turn[keys[1]]
@@ -56,9 +56,9 @@ def _way_to_text(turn: Mapping[str, Any]) -> list[Any]:
 
 
 def _member(text: str, at: int, wanted: str | int) -> tuple[int, int]:
-    """Return where a value of the object or array at ``at`` begins and ends, by its name or place.
+    """Return the start and end of a value in the object or array at ``at``, by its name or index.
 
-    Of several values of one name the last counts, which is the one that JSON readers take.
+    If several values have one name, the last value counts, as in JSON readers.
     """
     values = list(_values(text, at))
     if isinstance(wanted, int):
@@ -67,7 +67,7 @@ def _member(text: str, at: int, wanted: str | int) -> tuple[int, int]:
 
 
 def _values(text: str, at: int) -> Iterator[tuple[str | None, int, int]]:
-    """Where each value of the object or array at ``at`` begins and ends, with its name if it has one."""
+    """Yield the name (None in arrays), start and end of each value in the object or array at ``at``."""
     named = text[at] == "{"
     at = _skip(text, at + 1)
     while text[at] not in "]}":
@@ -82,6 +82,6 @@ def _values(text: str, at: int) -> Iterator[tuple[str | None, int, int]]:
 
 
 def _skip(text: str, at: int) -> int:
-    """The first character from ``at`` on that is no white space."""
-    found = _SPACE.match(text, at)
-    return at if found is None else found.end()
+    """Return the position of the first character from ``at`` on that is not white space."""
+    space = _SPACE.match(text, at)
+    return at if space is None else space.end()

@@ -1,4 +1,4 @@
-"""Arrow IPC: streams, as ``datasets`` keeps its caches in, and files, which begin with ``ARROW1``."""
+"""Arrow IPC: streams, the format of caches of ``datasets``, and files, which begin with ``ARROW1``."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ MAGIC = b"ARROW1"
 
 @register_format("arrow")
 class ArrowFileFormat(ArrowFormat):
-    """``.arrow``; a copy is a stream or a file as the source is."""
+    """``.arrow``; a copy has the source's kind, stream or file."""
 
     name = "arrow"
 
     def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
-        """The schema, and the rows counted batch by batch; every batch is checked, as nobody else looks at offsets."""
+        """Return the schema and the number of rows; validate every batch, because pyarrow does not check offsets."""
         schema = schema_of(source)
         return schema, sum(len(batch) for batch in _batches(source))
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
+        """Copy batch by batch; other columns of an inserted row are null, or empty if null is not allowed."""
         schema = with_room(schema_of(source), layout)
         _write(splice(_batches(source), points, schema, source), output, schema, source)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy batch by batch."""
+        """Copy batch by batch without the rows ``dropped``."""
         _write(without_rows(_batches(source), dropped, layout), output, schema_of(source), source)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """What a column holds, in pieces that fit in memory."""
+        """Yield a column's values, read in pieces that fit in memory."""
         row = 0
         for batch in _batches(path):
             for piece in small_pieces(batch.select([column]), path, row):
@@ -51,7 +51,7 @@ class ArrowFileFormat(ArrowFormat):
 
 
 def schema_of(source: Path) -> Any:
-    """The schema of an Arrow stream or file. Raises PlantingError for what is neither."""
+    """Return the schema of an Arrow stream or file. Raises PlantingError for other files."""
     with _reader(source) as reader:
         return reader.schema
 
@@ -73,14 +73,14 @@ def _reader(source: Path) -> Iterator[Any]:
 
 
 def _batches(source: Path) -> Iterator[Any]:
-    """Record batches one by one, checked. Raises PlantingError for a damaged one."""
+    """Yield validated record batches. Raises PlantingError for a damaged batch."""
     row = 0
     with _reader(source) as reader:
         several = hasattr(reader, "num_record_batches")
-        places = iter(range(reader.num_record_batches)) if several else None
+        indices = iter(range(reader.num_record_batches)) if several else None
         while True:
             try:
-                batch = reader.read_next_batch() if places is None else reader.get_batch(next(places))
+                batch = reader.read_next_batch() if indices is None else reader.get_batch(next(indices))
                 batch.validate(full=True)
             except StopIteration:
                 return
@@ -98,5 +98,5 @@ def _write(batches: Iterator[Any], output: Path, schema: Any, source: Path) -> N
             try:
                 writer.write_batch(batch)
             except pa.ArrowInvalid as error:
-                problem = f"a row cannot be put between those there ({first_line(error)})"
+                problem = f"a row cannot be inserted ({first_line(error)})"
                 raise PlantingError(f"{source}: {problem}: save it as an Arrow stream") from None

@@ -1,4 +1,4 @@
-"""What every format offers, and the formats by name."""
+"""The interface of data formats, and their registry."""
 
 from __future__ import annotations
 
@@ -16,91 +16,136 @@ from leakage_tasks.data.turns import turns_of
 
 
 class Format(ABC):
-    """One kind of dataset. Sources are read as streams, at least twice."""
+    """A data format. Sources are read as streams, at least twice."""
 
     name: ClassVar[str]
-    """What a report calls the format."""
+    """The name of the format in reports."""
     folder: ClassVar[str] = ""
-    """Of a kind of folder, what messages call one, such as ``a folder saved by 'datasets'``."""
+    """For formats of folders: their description in messages, such as ``a folder saved by 'datasets'``."""
     pointer: ClassVar[bool] = False
-    """Whether its files stand for data that are elsewhere."""
+    """True if its files are pointers to data stored elsewhere."""
     running: ClassVar[bool] = False
-    """Whether the dataset is one running text, its rows being lines of any length."""
+    """True if the data are one running text whose rows are lines of any length."""
 
     labelled: ClassVar[bool] = True
-    """Whether its rows may have labels."""
+    """True if its rows can have labels."""
     exact: ClassVar[bool] = False
-    """Whether :meth:`write_back` gives back every byte, unpacked."""
+    """True if :meth:`write_back` restores every byte of the decompressed data."""
     packable: ClassVar[bool] = False
-    """Whether a file of this kind may be packed, its name ending in ``.gz`` or ``.zst`` besides."""
+    """True if a file may be compressed, with ``.gz`` or ``.zst`` after its suffix."""
 
     @classmethod
     def holds(cls, folder: Path) -> bool:
-        """Whether an existing folder, or pointer, is one of this kind."""
+        """Return True if an existing folder or pointer has this format."""
         return False
 
     @classmethod
     def check_folder(cls, output: Path) -> None:
-        """Raise PlantingError unless an existing ``output`` may be replaced by a folder of this kind."""
+        """Raise PlantingError unless an existing ``output`` may be replaced by a folder of this format."""
         raise PlantingError(f"{output}: exists: choose another name")
 
     @abstractmethod
     def survey(self, source: Path, wanted: Columns) -> Layout:
-        """Read the dataset once. Raises PlantingError if it is damaged or lacks a column."""
+        """Read the data once and return their layout. Raises PlantingError if they are damaged or lack a column."""
 
     def outline(self, source: Path, wanted: Columns) -> Layout:
-        """What :meth:`write_back` has to know of data that :meth:`write` made; all else may be left out."""
+        """Return a layout of data from :meth:`write`; facts that :meth:`write_back` does not need may be missing."""
         return self.survey(source, wanted)
 
     @abstractmethod
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy the dataset to ``output`` with the rows of ``points`` in their gaps."""
+        """Copy the data to ``output`` with inserted rows.
+
+        Args:
+            source: The data.
+            output: The path of the copy.
+            layout: The layout from :meth:`survey`.
+            wanted: The columns that the user requested.
+            points: The rows to insert, each with its gap, sorted by gap.
+        """
 
     def write_into_turns(
         self, source: Path, output: Path, layout: Layout, wanted: Columns, additions: Additions
     ) -> None:
-        """Copy the dataset to ``output`` with texts at the end of chat turns; all else stays as it is.
+        """Copy the data to ``output`` with texts added at the end of chat turns; all else stays unchanged.
 
-        Raises PlantingError where that cannot be done, as in formats without chats.
+        Args:
+            source: The data.
+            output: The path of the copy.
+            layout: The layout from :meth:`survey`.
+            wanted: The columns that the user requested.
+            additions: The turn and the text to add, by row.
+
+        Raises:
+            PlantingError: If this is impossible, as in formats without chats.
         """
         raise PlantingError(
             subject=str(source),
-            problem=f"{self.name} cannot have texts put into its turns",
+            problem=f"{self.name} has no turns to which texts can be added",
             remedy="leave {} out",
-            option="turn",
+            option="chat_position",
         )
 
     @abstractmethod
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy the dataset to ``output`` without the rows ``dropped``.
+        """Copy the data to ``output`` without some rows.
 
-        Of files of lines the rows that stay, what stands before the first of them, and blank lines between rows are
-        copied byte for byte. Parquet files and saved folders keep schema, metadata and the other splits.
+        In files of lines, the other rows, the text before the first row, and blank lines between rows are copied byte
+        for byte. Parquet files and saved folders keep schema, metadata and the other splits.
+
+        Args:
+            source: The data.
+            output: The path of the copy.
+            layout: The layout from :meth:`survey`.
+            wanted: The columns that the user requested.
+            dropped: The numbers of the rows to leave out.
         """
 
     def write_back(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy to ``output`` what :meth:`write` made, without the rows that it inserted, which are ``dropped``.
+        """Copy data written by :meth:`write` to ``output`` without the inserted rows.
 
-        What :meth:`write` was given comes back: files of lines byte for byte, unpacked; of others schema and rows.
+        The copy equals the input of :meth:`write`: byte for byte after decompression for files of lines, else in schema
+        and rows.
+
+        Args:
+            source: The data with the inserted rows.
+            output: The path of the copy.
+            layout: The layout from :meth:`outline`.
+            wanted: The columns that the user requested.
+            dropped: The numbers of the inserted rows.
         """
         self.write_without(source, output, layout, wanted, dropped)
 
     def height(self, row: Row) -> int:
-        """How many rows an inserted row is once it is read again."""
+        """Return the number of rows that an inserted row has when it is read again."""
         return 1
 
     @abstractmethod
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """What a column holds, row by row."""
+        """Yield the values of a column, row by row.
+
+        Args:
+            path: The data.
+            layout: The layout from :meth:`survey`.
+            wanted: The columns that the user requested.
+            column: The name of the column.
+        """
 
     def several(self, path: Path, layout: Layout, wanted: Columns, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
-        """Yield what several columns hold, row by row."""
+        """Yield the values of several columns, row by row.
+
+        Args:
+            path: The data.
+            layout: The layout from :meth:`survey`.
+            wanted: The columns that the user requested.
+            columns: The names of the columns.
+        """
         return zip(*(self.values(path, layout, wanted, column) for column in columns), strict=True)
 
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
-        """Yield every row's texts: the one text, chat turns, or prompt and answers.
+        """Yield every row's texts: the single text, chat turns, or prompt and answers.
 
-        If :attr:`running`, yield blocks of one text instead, which end anywhere.
+        If :attr:`running`, yield blocks of one text instead, which can end anywhere.
         """
         if layout.shape is None:
             return map(turns_of, self.values(path, layout, wanted, layout.text))
@@ -108,44 +153,44 @@ class Format(ABC):
         return (tuple(chain.from_iterable(map(turns_of, values))) for values in rows)
 
     def row_texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str]:
-        """Every row's text, chat turns as one text parted by line ends; a line of a text file without its ending."""
+        """Yield every row's text without its line ending; chat turns are joined by line breaks."""
         return map("\n".join, self.texts(path, layout, wanted))
 
     def reading(self, source: Path, wanted: Columns) -> tuple[Layout, Iterator[Turns]]:
-        """What :meth:`survey` and :meth:`texts` give; the layout is whole once all texts have been read.
+        """Return the results of :meth:`survey` and :meth:`texts`, if possible from one pass over the data.
 
-        What the text column is, and whether it holds chats, it says before.
+        The layout is complete when all texts have been read; its text column and ``chat`` are set before.
         """
         layout = self.survey(source, wanted)
         return layout, self.texts(source, layout, wanted)
 
     def characters(self, path: Path, layout: Layout, wanted: Columns) -> int:
-        """Those of all texts; the file is read for it unless the survey, which found ``layout``, has counted them."""
+        """Return the number of characters of all texts; the file is read again unless :meth:`survey` counted them."""
         if layout.characters is not None:
             return layout.characters
         return sum(len(turn) for turns in self.texts(path, layout, wanted) for turn in turns)
 
     def labels(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str | None]:
-        """The class of every row by the name a manifest or a model would use for it; None where there is none.
+        """Yield the class of every row by its name in manifests and models; None without a class.
 
-        ``layout`` is what :meth:`survey` found with a label column. Numbers of a ClassLabel column become the names of
-        their classes.
+        ``layout`` is the result of :meth:`survey` with a label column. Numbers of a ClassLabel column become class
+        names.
         """
-        # A ClassLabel column's classes are known by number too; their names come later and win.
+        # A ClassLabel column's classes are also listed by number; the names come later and replace the numbers.
         names = {value: name for name, value in layout.labels.items()}
         for value in self.values(path, layout, wanted, layout.label or ""):
             yield None if value is None or value == "" else names.get(value, str(value))
 
 
 FORMATS: Registry[type[Format]] = Registry("format", "leakage_tasks.data", group="lm_eval_leakage.formats")
-"""Kinds of data by how their paths end, without the dot; folders by a name of their own."""
+"""Formats by suffix without the dot; formats of folders by an arbitrary name."""
 AnyFormat = TypeVar("AnyFormat", bound=type[Format])
 
 
 def register_format(*names: str) -> Callable[[AnyFormat], AnyFormat]:
-    """Register a :class:`Format` for paths that end so, such as ``csv``; for a kind of folder, by any other name.
+    """Register a :class:`Format` for paths with these suffixes, such as ``csv``; a format of folders by any other name.
 
-    Raises PluginError for a name that is taken and for what is no format.
+    Raises PluginError for a name that is taken and for a class that is not a format.
     """
 
     def add(kind: AnyFormat) -> AnyFormat:

@@ -1,4 +1,4 @@
-"""Typed columns a few rows at a time, so few that they fit in memory once unpacked, however small the file is."""
+"""Record batches that fit in memory after decompression, even if the compressed file is small."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ from leakage_tasks.data.pages import Chunk, pages, row_groups
 
 ROWS = 256
 BYTES = 32 << 20
-"""Unpacked bytes that are read or handed on at a time; a row that has more comes alone."""
+"""Uncompressed bytes that are read or passed on at a time; a larger row comes alone."""
 FREE, TIMES = 64 << 20, 100
-"""A page may unpack to so many bytes in any case, and to so many times its size in the file."""
+"""Limits on a page's uncompressed size: allowed bytes in any case, and allowed multiple of its size in the file."""
 MOST_TURNS = 1 << 26
 _TURN = 64
 _BUFFER = 1 << 20
 
 
 def open_parquet(source: Path, **options: Any) -> Any:
-    """A ``pyarrow.parquet.ParquetFile``. Raises PlantingError if it is none."""
+    """Open a ``pyarrow.parquet.ParquetFile``. Raises PlantingError for another file."""
     try:
         return pq.ParquetFile(source, buffer_size=_BUFFER, **options)
-    # The last is of a column whose name is no text.
+    # UnicodeDecodeError is raised for a column whose name is not UTF-8.
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise PlantingError(f"{source}: not a parquet file ({first_line(error)}): check the file") from None
 
 
 def parquet_chunks(source: Path) -> list[list[Chunk]]:
-    """The columns of each row group. Raises PlantingError if the file's footer is damaged."""
+    """Return the column chunks of each row group. Raises PlantingError if the file's footer is damaged."""
     with closing(open_source(source)) as stream:
         try:
             return row_groups(stream)
@@ -45,7 +45,7 @@ def parquet_chunks(source: Path) -> list[list[Chunk]]:
 
 
 def first_column(batch: Any, source: Path, row: int) -> list[Any]:
-    """What it holds; the batch begins at ``row``. Raises PlantingError for text that is no UTF-8."""
+    """Return the first column of a batch that begins at ``row``. Raises PlantingError for text that is not UTF-8."""
     try:
         return list(batch.column(0).to_pylist())
     except UnicodeDecodeError:
@@ -53,11 +53,11 @@ def first_column(batch: Any, source: Path, row: int) -> list[Any]:
 
 
 def parquet_batches(source: Path, column: str | None = None) -> Iterator[Any]:
-    """Record batches of a column, or of all, in the file's schema.
+    """Yield record batches of a column, or of all columns, in the file's schema.
 
-    Strings stay in their dictionaries until it is known how large they are without: a few hundred bytes of a file can
-    stand for gigabytes. Raises PlantingError for a damaged file, a page that is packed too tightly to be meant, or a
-    row of more than 256 MiB.
+    Strings are decoded from their dictionaries only after their decoded size is known: a few hundred bytes of a file
+    can contain gigabytes. Raises PlantingError for a damaged file, for a page with an implausible compression ratio,
+    and for a row of more than 256 MiB.
     """
     with open_parquet(source) as table:
         schema, leaves = table.schema_arrow, _strings(table)
@@ -80,7 +80,7 @@ def parquet_batches(source: Path, column: str | None = None) -> Iterator[Any]:
 
 
 def small_pieces(batch: Any, source: Path, row: int) -> Iterator[Any]:
-    """``batch`` in slices of at most 32 MiB unpacked, or of one row; ``row`` are those before it."""
+    """Yield ``batch`` in slices of one row or at most 32 MiB uncompressed; ``row`` is the number of rows before it."""
     size = sum(_unpacked_size(column) for column in batch.columns)
     if size > BYTES and len(batch) > 1:
         half = len(batch) // 2
@@ -93,12 +93,12 @@ def small_pieces(batch: Any, source: Path, row: int) -> Iterator[Any]:
 
 
 def _unpacked_size(array: Any) -> int:
-    """Bytes that an array takes without dictionaries, its turns as Python keeps them."""
+    """Return an array's size in bytes with decoded dictionaries and with turns as Python objects."""
     kind = array.type
     if pa.types.is_dictionary(kind) and _is_binary(kind.value_type):
         return pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0
     if pa.types.is_struct(kind):
-        return _TURN * len(array) + sum(_unpacked_size(each) for each in array.flatten())
+        return _TURN * len(array) + sum(_unpacked_size(child) for child in array.flatten())
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return _unpacked_size(array.flatten())
     if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
@@ -107,16 +107,20 @@ def _unpacked_size(array: Any) -> int:
 
 
 def _is_binary(kind: Any) -> bool:
-    known = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-    return any(each(kind) for each in known)
+    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
+    return any(check(kind) for check in checks)
 
 
 def _strings(table: Any) -> list[str]:
-    """The columns, nested ones too, whose dictionaries can be kept."""
+    """Return the columns, including nested ones, whose strings can be read as dictionaries."""
     schema = table.schema
-    columns = (schema.column(place) for place in range(len(schema)))
-    kept = {"STRING", "NONE"}
-    return [each.path for each in columns if each.physical_type == "BYTE_ARRAY" and each.logical_type.type in kept]
+    columns = (schema.column(index) for index in range(len(schema)))
+    string_types = {"STRING", "NONE"}
+    return [
+        column.path
+        for column in columns
+        if column.physical_type == "BYTE_ARRAY" and column.logical_type.type in string_types
+    ]
 
 
 def _can_unpack(source: Path, leaves: list[str], schema: Any) -> bool:
@@ -129,7 +133,7 @@ def _can_unpack(source: Path, leaves: list[str], schema: Any) -> bool:
 
 
 def _rows_at_once(source: Path, chunks: list[Chunk], column: str | None, leaves: list[str]) -> int:
-    """Rows of a row group that can be read at once, even if each is as large as a page."""
+    """Return the number of rows of a row group that can be read at once, even if each row is as large as a page."""
     largest = 0
     with closing(open_source(source)) as stream:
         for chunk in chunks:
@@ -139,14 +143,14 @@ def _rows_at_once(source: Path, chunks: list[Chunk], column: str | None, leaves:
 
 
 def _largest_page(source: Path, stream: BinaryIO, chunk: Chunk, *, keeps: bool, turns: bool) -> int:
-    """Unpacked bytes of a column's largest page; dictionaries that are kept do not count."""
+    """Return the uncompressed bytes of a column's largest page; if ``keeps``, dictionary pages do not count."""
     largest = values = 0
     try:
         for page in pages(stream, chunk):
             if page.unpacked > max(FREE, TIMES * page.packed):
                 raise PlantingError(
                     f"{source}: column {chunk.path!r} unpacks {page.packed:,} bytes to "
-                    f"{page.unpacked >> 20:,} MiB: write the file anew in smaller pages, if that is meant"
+                    f"{page.unpacked >> 20:,} MiB: write the file with smaller pages if this size is intended"
                 )
             values += 0 if page.dictionary else page.values
             largest = largest if page.dictionary and keeps else max(largest, page.unpacked)
@@ -156,6 +160,6 @@ def _largest_page(source: Path, stream: BinaryIO, chunk: Chunk, *, keeps: bool, 
     if turns and nested and values > max(MOST_TURNS, TIMES * chunk.packed):
         raise PlantingError(
             f"{source}: column {chunk.path!r} holds {values:,} turns in a row group, expected "
-            f"{MOST_TURNS:,} at most: write the file anew in smaller row groups"
+            f"{MOST_TURNS:,} at most: write the file with smaller row groups"
         )
     return largest

@@ -1,4 +1,4 @@
-"""Roles of a conversation, and one with a turn that is a canary's text, as a chat template gets it."""
+"""Roles of a conversation, and short conversations that contain a canary's text, as input of chat templates."""
 
 from __future__ import annotations
 
@@ -9,33 +9,35 @@ from leakage_tasks.core.option import near
 
 Role = Literal["assistant", "user", "system", "tool"]
 Turn = Literal["new", "last", "random"]
-"""Where a copy goes: into a conversation of its own, or into the last or a random turn of a role in one there is."""
+"""The position of a copy: in a new conversation, or in the last or a random turn of a role in an existing one."""
 Turns = tuple[str, ...]
-"""The texts of a row: the one text, or the contents of its chat turns or of its prompt and answers."""
+"""The texts of a row: the single text, or the contents of its chat turns or of its prompt and answers."""
 Conversation = list[dict[str, str]]
 """Turns, each with ``role`` and ``content``."""
 USER_TURN = "Please continue."
-"""The user's turn before a canary: chat templates of many models refuse an assistant who speaks first."""
+"""The user's turn before a canary: many chat templates require that the user speaks first."""
 ASSISTANT_TURN = "All right."
-"""What the assistant says after a canary that is not its own."""
+"""The assistant's turn after a canary of another role."""
 
 
 def role_of(name: str | None, option: str) -> Role | None:
-    """The role of that name. Raises OptionError, which blames ``option``, where there is none."""
-    found: dict[str | None, Role | None] = {None: None, **{role: role for role in get_args(Role)}}
-    if name not in found:
+    """Return the role with this name; None for None. Raises OptionError, which names ``option``, for other names."""
+    roles_by_name: dict[str | None, Role | None] = {None: None, **{role: role for role in get_args(Role)}}
+    if name not in roles_by_name:
         roles = get_args(Role)
-        raise OptionError(f"{option} {name!r}: is nobody in a chat: use {', '.join(roles)}{near(str(name), roles)}")
-    return found[name]
+        raise OptionError(f"{option} {name!r}: is not a role of a chat: use {', '.join(roles)}{near(str(name), roles)}")
+    return roles_by_name[name]
 
 
 def turn_of(name: str | None, option: str) -> Turn:
-    """The place of that name, ``new`` for none. Raises OptionError, which blames ``option``, where there is none."""
-    found: dict[str | None, Turn] = {None: "new", **{turn: turn for turn in get_args(Turn)}}
-    if name not in found:
+    """Return the position with this name; ``new`` for None. Raises OptionError, which names ``option``, for others."""
+    turns_by_name: dict[str | None, Turn] = {None: "new", **{turn: turn for turn in get_args(Turn)}}
+    if name not in turns_by_name:
         turns = get_args(Turn)
-        raise OptionError(f"{option} {name!r}: is no turn to plant in: use {', '.join(turns)}{near(str(name), turns)}")
-    return found[name]
+        raise OptionError(
+            f"{option} {name!r}: is not a position in a chat: use {', '.join(turns)}{near(str(name), turns)}"
+        )
+    return turns_by_name[name]
 
 
 def conversation(
@@ -43,8 +45,13 @@ def conversation(
 ) -> Conversation:
     """Return a short conversation in which ``text`` is the turn of ``role``.
 
-    ``system`` goes first, if it is given. ``prompt`` is the user's turn, unless the user says ``text``. ``text`` is the
-    last turn if it is the assistant's; otherwise ``prompt`` or :data:`ASSISTANT_TURN` follows it.
+    ``text`` is the last turn if it is the assistant's; otherwise ``prompt`` or :data:`ASSISTANT_TURN` follows it.
+
+    Args:
+        text: The content of the turn.
+        role: The role that speaks the turn.
+        system: The content of a system turn at the start, or None.
+        prompt: The content of the user's turn; unused if ``role`` is the user.
     """
     turns = {
         "assistant": [("user", prompt), (role, text)],
@@ -53,4 +60,4 @@ def conversation(
         "tool": [("user", prompt), (role, text), ("assistant", ASSISTANT_TURN)],
     }[role]
     first = [] if system is None else [("system", system)]
-    return [{"role": who, "content": said} for who, said in (*first, *turns)]
+    return [{"role": speaker, "content": content} for speaker, content in (*first, *turns)]

@@ -1,4 +1,4 @@
-"""Comma-separated values with a header: rows are found by the csv module and copied byte for byte."""
+"""Comma-separated values with a header: the csv module finds the rows, which are copied byte for byte."""
 
 from __future__ import annotations
 
@@ -30,46 +30,46 @@ _DELIMITERS = ",\t;|"
 
 @register_format("csv", "tsv")
 class CommaFormat(LineFormat):
-    """``.csv`` and ``.tsv``; the delimiter is the one that makes the text column appear in the header."""
+    """``.csv`` and ``.tsv``; the delimiter is chosen so that the header contains the text column."""
 
     name = "csv"
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
-        """Parse every row. Raises PlantingError naming line and column."""
+        """Parse every row. Raises PlantingError, which names line and column."""
         facts = check_rows(source)
         layout = _read_header(source, wanted)
         layout.unpacked_sha256 = facts.unpacked
-        place = None if wanted.label is None else layout.columns.index(wanted.label)
+        label_index = None if wanted.label is None else layout.columns.index(wanted.label)
         for _, values in _rows(source, layout):
             if values:
                 layout.rows += 1
                 _check_width(source, layout, values)
-                if place is not None and place < len(values):
-                    note_label(layout.labels, values[place])
+                if label_index is not None and label_index < len(values):
+                    note_label(layout.labels, values[label_index])
         return layout
 
     def render(self, row: Row, layout: Layout) -> bytes:
-        """Write a value for each place of the header, also where names repeat; None is empty."""
+        """Return the row with a value for each column of the header, even if names repeat; None becomes empty."""
         line = io.StringIO()
         values = [row[name] for name in layout.columns]
-        # The writer quotes a line break in a value only if its own line ends in one.
+        # The writer quotes a line break in a value only if its line terminator contains that character.
         csv.writer(line, delimiter=layout.delimiter, lineterminator="\r\n").writerow(values)
         return line.getvalue().removesuffix("\r\n").encode()
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
-        """Rows and blank lines."""
+        """Return rows and blank lines."""
         return ((raw.encode(), bool(values)) for raw, values in _rows(source, layout))
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """What every row holds there, nothing where it is shorter."""
+        """Yield the column's values; a row that is too short gives an empty string."""
         return (value for (value,) in self.several(path, layout, wanted, (column,)))
 
     def several(self, path: Path, layout: Layout, wanted: Columns, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
-        """Yield what every row holds in these columns; each row is parsed once."""
-        places = [layout.columns.index(column) for column in columns]
+        """Yield the values of several columns; each row is parsed once."""
+        indices = [layout.columns.index(column) for column in columns]
         for _, values in _rows(path, layout):
             if values:
-                yield tuple(values[place] if place < len(values) else "" for place in places)
+                yield tuple(values[index] if index < len(values) else "" for index in indices)
 
 
 def _read_header(source: Path, wanted: Columns) -> Layout:
@@ -87,18 +87,18 @@ def _read_header(source: Path, wanted: Columns) -> Layout:
         check_columns(source, columns, wanted, text)
         ending = b"\r\n" if head.endswith("\r\n") else b"\r" if head.endswith("\r") else b"\n"
         parts = () if shape is None else shape.parts(columns)
-        found = Layout(0, tuple(columns), text, wanted.label, wanted.source, shape=shape, parts=parts)
-        found.head, found.newline, found.delimiter = head.encode(), ending, delimiter
-        return found
+        layout = Layout(0, tuple(columns), text, wanted.label, wanted.source, shape=shape, parts=parts)
+        layout.head, layout.newline, layout.delimiter = head.encode(), ending, delimiter
+        return layout
     raise NoColumnError(source, wanted.text, widest, "text_column")
 
 
 def _check_width(source: Path, layout: Layout, values: list[str]) -> None:
-    """Raise PlantingError for a row with more values than the header has names."""
+    """Raise PlantingError for a row with more values than the header has columns."""
     if len(values) > len(layout.columns):
         raise PlantingError(
             f"{source}: row {layout.rows} has {len(values)} values for {len(layout.columns)} columns, and readers "
-            "disagree which is whose: name every column in the header, or quote values that hold the delimiter"
+            "disagree on their columns: name every column in the header, or quote values that hold the delimiter"
         )
 
 
@@ -112,7 +112,7 @@ def _first_record(source: Path, delimiter: str) -> tuple[str, list[str]]:
 
 
 def _rows(source: Path, layout: Layout) -> Iterator[tuple[str, list[str]]]:
-    """Every record after the header, blank lines included."""
+    """Yield every record after the header, including blank lines."""
     records = _records(source, layout.delimiter)
     for _, values in records:
         if values:
@@ -121,11 +121,11 @@ def _rows(source: Path, layout: Layout) -> Iterator[tuple[str, list[str]]]:
 
 
 def _records(source: Path, delimiter: str) -> Iterator[tuple[str, list[str]]]:
-    """Every record as it stands in the file, line endings included, and its values (none for a blank line)."""
+    """Yield every record's text in the file, with line endings, and its values (an empty list for a blank line)."""
     lines: list[str] = []
     held = 0
 
-    def noted(stream: Iterator[str]) -> Iterator[str]:
+    def recorded(stream: Iterator[str]) -> Iterator[str]:
         nonlocal held
         for number, line in enumerate(stream):
             lines.append(line)
@@ -136,7 +136,7 @@ def _records(source: Path, delimiter: str) -> Iterator[tuple[str, list[str]]]:
             yield line if number else line.removeprefix("\ufeff")
 
     with io.TextIOWrapper(open_source(source), encoding="utf-8", newline="") as stream, _long_fields():
-        reader = csv.reader(noted(stream), delimiter=delimiter, strict=True)
+        reader = csv.reader(recorded(stream), delimiter=delimiter, strict=True)
         try:
             for values in reader:
                 yield "".join(lines), values
@@ -148,7 +148,7 @@ def _records(source: Path, delimiter: str) -> Iterator[tuple[str, list[str]]]:
 
 @contextmanager
 def _long_fields() -> Iterator[None]:
-    """Lift the csv module's limit of 131,072 characters a field, which is a setting of the whole process."""
+    """Lift the csv module's limit of 131,072 characters per field, which applies to the whole process."""
     before = csv.field_size_limit(sys.maxsize)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Dictionary-encoded columns: room for values that planted rows bring, and none left of rows that were dropped."""
+"""Dictionary-encoded columns: space for the values of planted rows, and removal of the values of dropped rows."""
 
 from __future__ import annotations
 
@@ -10,60 +10,62 @@ import pyarrow.compute as pc
 from leakage_tasks.data.layout import Layout
 
 _NARROW = 32
-"""Bits of an index that no data outgrow by the canaries in them."""
+"""An index width in bits that is always sufficient for the canaries."""
 
 
 def with_room(schema: Any, layout: Layout) -> Any:
-    """Return the schema with 32-bit indices in the dictionary columns that may get values which no row has.
+    """Return the schema with 32-bit indices in dictionary columns that may get new values.
 
-    A category of pandas has 8-bit indices up to 128 values, and readers refuse a file with more.
+    A category of pandas has 8-bit indices up to 128 values; readers reject a file with more values.
     """
-    for place, field in enumerate(schema):
+    for index, field in enumerate(schema):
         new_values = field.name in (layout.text, layout.source) or not field.nullable
         if pa.types.is_dictionary(field.type) and new_values and field.type.index_type.bit_width < _NARROW:
             wider = pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered)
-            schema = schema.set(place, field.with_type(wider))
+            schema = schema.set(index, field.with_type(wider))
     return schema
 
 
 def without_unused(batch: Any, layout: Layout) -> Any:
-    """Return the batch without dictionary entries of the text and source columns that none of its rows uses.
+    """Return the batch without unused dictionary entries in the text and source columns.
 
-    A file keeps such entries, so the text of a row that was dropped would still stand in it.
+    A file stores such entries, so it would still contain the text of a dropped row.
     """
-    for place, field in enumerate(batch.schema):
+    for index, field in enumerate(batch.schema):
         if pa.types.is_dictionary(field.type) and field.name in (layout.text, layout.source):
-            array = batch.column(place)
+            array = batch.column(index)
             used = pc.unique(array.indices.drop_null()).sort()
             indices = pc.index_in(array.indices, used).cast(field.type.index_type)
             entries = array.dictionary.take(used)
             fewer = pa.DictionaryArray.from_arrays(indices, entries, ordered=field.type.ordered)
-            batch = batch.set_column(place, field, fewer)
+            batch = batch.set_column(index, field, fewer)
     return batch
 
 
 def in_dictionaries_of(batch: Any, row: Any) -> Any:
-    """A record batch of one row with the dictionaries of another; its own where a value is in none of those."""
+    """Return a one-row record batch with the dictionaries of ``batch``, or its own for values missing there."""
     if not any(_has_dictionary(field.type) for field in row.schema):
         return row
-    columns = [_as_beside(own, there) for own, there in zip(row.columns, batch.columns, strict=True)]
+    columns = [
+        _in_dictionary_of(column, reference) for column, reference in zip(row.columns, batch.columns, strict=True)
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=row.schema)
 
 
-def _as_beside(own: Any, there: Any) -> Any:
-    if not _has_dictionary(own.type):
-        return own
-    if own.null_count:
-        return there.take(pa.array([None], pa.int64()))
-    if pa.types.is_dictionary(own.type):
-        place = pc.index_in(own.dictionary_decode(), there.dictionary)
-        if not place.null_count:
+def _in_dictionary_of(column: Any, reference: Any) -> Any:
+    if not _has_dictionary(column.type):
+        return column
+    if column.null_count:
+        return reference.take(pa.array([None], pa.int64()))
+    if pa.types.is_dictionary(column.type):
+        index = pc.index_in(column.dictionary_decode(), reference.dictionary)
+        if not index.null_count:
             return pa.DictionaryArray.from_arrays(
-                place.cast(own.type.index_type), there.dictionary, ordered=own.type.ordered
+                index.cast(column.type.index_type), reference.dictionary, ordered=column.type.ordered
             )
-    return own
+    return column
 
 
 def _has_dictionary(kind: Any) -> bool:
     children = range(kind.num_fields)
-    return pa.types.is_dictionary(kind) or any(_has_dictionary(kind.field(place).type) for place in children)
+    return pa.types.is_dictionary(kind) or any(_has_dictionary(kind.field(index).type) for index in children)

@@ -1,4 +1,4 @@
-"""Data sets of the Hugging Face hub, and folders laid out as such, as shards that are streamed."""
+"""Data sets of the Hugging Face hub, and folders with the layout of such data sets, as streamed shards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leakage_tasks.core.atomic import check_place, write_text
 from leakage_tasks.core.errors import OptionError, PlantingError
-from leakage_tasks.core.kept import keeping_folder
+from leakage_tasks.core.partial_results import parts_folder
 from leakage_tasks.data import Columns, overlap
 from leakage_tasks.data.pointers import POINTER, SCHEME, Pointer
 from leakage_tasks.data.shards import Shards, state_of
@@ -16,39 +16,39 @@ from leakage_tasks.data.shards import Shards, state_of
 
 @dataclass(frozen=True)
 class HubShards(Shards):
-    """Pointers, named as the parquet files that are made of them with another ending."""
+    """Pointers with the names of the parquet files that are made from them, plus a suffix."""
 
     pointer: Pointer
 
     @property
-    def called(self) -> str:
-        """The data set, with its commit."""
-        return self.pointer.called
+    def display_name(self) -> str:
+        """The name of the data set, with its commit."""
+        return self.pointer.display_name
 
     @property
     def split(self) -> str:
-        """The split that they are."""
+        """The name of the split."""
         return self.pointer.split
 
     @property
     def home(self) -> Path:
-        """The folder of the data set, where it is one."""
+        """The folder of the data set, if it is a folder."""
         return Path(self.pointer.name) if Path(self.pointer.name).is_absolute() else self.root
 
     def path(self, name: str) -> Path:
-        """A pointer."""
+        """Return the path of a pointer."""
         return self.root / f"{name}{POINTER}"
 
 
 def is_hub(source: Path) -> bool:
-    """Whether that names a data set of the hub."""
+    """Return True if ``source`` names a data set of the hub."""
     return str(source).startswith(SCHEME)
 
 
 def shards_for(source: Path, wanted: Columns, output: Path) -> HubShards:
-    """The shards of a data set of the hub of which the folder ``output`` is made; pointers to them stand beside it.
+    """Return the shards of a data set of the hub; pointers to them are stored next to the folder ``output``.
 
-    Raises PlantingError for an output that cannot be written to or is in the data set, and as :func:`hub_shards`.
+    Raises PlantingError for an output that cannot be written or is inside the data set, and as :func:`hub_shards`.
     """
     check_place(output, PlantingError)
     home = Path(_parts(source)[0])
@@ -58,35 +58,35 @@ def shards_for(source: Path, wanted: Columns, output: Path) -> HubShards:
 
 
 def hub_shards(source: Path, wanted: Columns, folder: Path) -> HubShards:
-    """Write a pointer to every shard of a split into a new folder in ``folder``.
+    """Write a pointer to every shard of a split into a new folder in ``folder``, and return the shards.
 
-    Raises PlantingError for a data set that cannot be had, and for a split or column that it lacks.
+    Raises PlantingError for a data set that cannot be loaded, and for a missing split or column.
     """
-    # They load pyarrow, which most commands do without.
+    # These modules load pyarrow, which most commands do not need.
     from leakage_tasks.data.parquet import layout_of
     from leakage_tasks.data.streamed import builder_of, commit_of, features_of, streaming
 
     name, subset, revision = _parts(source)
     with streaming(str(source)):
         commit = commit_of(name, revision)
-        found = builder_of(name, subset, commit).as_streaming_dataset()
-        if wanted.split not in found:
-            problem = f"no split {wanted.split!r} (it has {', '.join(found)})"
+        splits = builder_of(name, subset, commit).as_streaming_dataset()
+        if wanted.split not in splits:
+            problem = f"no split {wanted.split!r} (it has {', '.join(splits)})"
             raise PlantingError(subject=str(source), problem=problem, remedy="name one with {}", option="split")
-        stream = found[wanted.split]
+        stream = splits[wanted.split]
         features = features_of(stream)
         layout_of(source, features.arrow_schema, 0, wanted)
-    many = stream.num_shards
-    told = [Pointer(name, subset, wanted.split, commit, features.to_dict(), place, many) for place in range(many)]
-    names = [f"{wanted.split}-{place:05}-of-{many:05}.parquet" for place in range(many)]
-    shards = HubShards(keeping_folder(keeping_folder(folder) / "hub"), tuple(names), told[0])
-    for file, pointer in zip(names, told, strict=True):
+    total = stream.num_shards
+    pointers = [Pointer(name, subset, wanted.split, commit, features.to_dict(), index, total) for index in range(total)]
+    names = [f"{wanted.split}-{index:05}-of-{total:05}.parquet" for index in range(total)]
+    shards = HubShards(parts_folder(parts_folder(folder) / "hub"), tuple(names), pointers[0])
+    for file, pointer in zip(names, pointers, strict=True):
         write_text(shards.path(file), json.dumps(asdict(pointer)) + "\n", private=True)
     return shards
 
 
 def _parts(source: Path) -> tuple[str, str | None, str | None]:
-    """Data set, subset and revision of ``hub:NAME:SUBSET@REVISION``; of a folder its absolute path."""
+    """Split ``hub:NAME:SUBSET@REVISION`` into data set, subset and revision; the name of a folder becomes absolute."""
     text = str(source).removeprefix(SCHEME)
     if not text:
         raise OptionError(f"{source}: names no data set: write {SCHEME}owner/name or {SCHEME}FOLDER")

@@ -1,4 +1,4 @@
-"""JSON lines: a row is a line holding an object; the other lines are copied byte for byte, by no JSON library."""
+"""JSON lines: each row is a line with an object; unchanged lines are copied byte for byte, without a JSON library."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ from leakage_tasks.data.turns import Dialect, chat_problem, dialect_of, is_chat,
 
 @register_format("jsonl")
 class JsonLinesFormat(LineFormat):
-    """``.jsonl``: the first row says which column is the text; columns are the keys of all rows."""
+    """``.jsonl``; the first row determines the text column, and the columns are the keys of all rows."""
 
     name = "jsonl"
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
-        """Parse every row. Raises PlantingError naming line and column."""
+        """Parse every row. Raises PlantingError, which names line and column."""
         layout, texts = self.reading(source, wanted)
         deque(texts, 0)
         return layout
 
     def reading(self, source: Path, wanted: Columns) -> tuple[Layout, Iterator[Turns]]:
-        """Parse every row once, for both."""
+        """Parse every row once, for layout and texts."""
         facts = check_rows(source)
         layout = Layout(0, (), "", wanted.label, wanted.source, head=facts.head, newline=facts.newline)
         layout.unpacked_sha256, layout.characters = facts.unpacked, 0
         kinds: dict[str, bool] = {}
         texts = _surveyed(source, wanted, layout, kinds)
         held = []
-        # The first row that has a text says whether texts are chats.
+        # The first row with a text determines if texts are chats.
         for turns in texts:
             held.append(turns)
             if layout.text in kinds:
@@ -57,11 +57,11 @@ class JsonLinesFormat(LineFormat):
         return layout, chain(held, texts)
 
     def outline(self, source: Path, wanted: Columns) -> Layout:
-        """How the file begins."""
+        """Return a layout with only the file's head and line ending."""
         return outline_of(source)
 
     def render(self, row: Row, layout: Layout) -> bytes:
-        """JSON; half a surrogate pair, as a column's name may hold, as the escape it was read from."""
+        """Return the row as JSON; a lone surrogate, which a column's name may contain, is escaped as in the input."""
         try:
             return json.dumps(row, ensure_ascii=False).encode()
         except UnicodeEncodeError:
@@ -70,7 +70,7 @@ class JsonLinesFormat(LineFormat):
     def write_into_turns(
         self, source: Path, output: Path, layout: Layout, wanted: Columns, additions: Additions
     ) -> None:
-        """Copy line by line; of a row that gets a text, all other bytes too."""
+        """Copy line by line; in a changed row, all other bytes stay unchanged."""
         row = 0
         with output.open("wb") as out:
             out.write(layout.head)
@@ -84,18 +84,18 @@ class JsonLinesFormat(LineFormat):
             raise lost_rows(row)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """What every row has under that key, None where it lacks it."""
+        """Yield every row's value for this key, or None for a missing key."""
         return (row.get(column) for _, row in objects(path))
 
     def several(self, path: Path, layout: Layout, wanted: Columns, columns: Sequence[str]) -> Iterator[Sequence[Any]]:
-        """Yield what every row has under these keys; each line is parsed once."""
+        """Yield every row's values for these keys; each line is parsed once."""
         return (tuple(map(row.get, columns)) for _, row in objects(path))
 
 
 def _surveyed(source: Path, wanted: Columns, layout: Layout, kinds: dict[str, bool]) -> Iterator[Turns]:
-    """Yield the texts of every row, while ``layout`` is filled.
+    """Yield the texts of every row and fill ``layout``.
 
-    ``kinds`` receives each text column that has held a value, with whether it holds chats.
+    ``kinds`` gets an entry for each text column with a value: True if the column holds chats.
     """
     columns: dict[str, None] = {}
     characters = 0
@@ -122,7 +122,7 @@ def _surveyed(source: Path, wanted: Columns, layout: Layout, kinds: dict[str, bo
 
 
 def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Every row of a file with its line number, blank lines skipped. Raises PlantingError naming the line."""
+    """Yield every row with its line number, without blank lines. Raises PlantingError, which names the line."""
     with open_source(source) as stream:
         try:
             for number, row in read_json_lines(_without_mark(stream)):
@@ -131,7 +131,9 @@ def objects(source: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 yield number, row
         except LineError as bad:
             error = bad.error
-            reason = json_fault(error).reason if isinstance(error, json.JSONDecodeError) else "beyond what can be read"
+            reason = (
+                json_fault(error).reason if isinstance(error, json.JSONDecodeError) else "beyond the parser's limits"
+            )
             raise PlantingError(f"{source}:{bad.number}: not JSON ({reason}): fix the line") from None
 
 
@@ -145,7 +147,7 @@ def _texts(row: dict[str, Any], parts: Sequence[str]) -> Turns:
 
 
 def _check_text(source: Path, number: int, column: str, value: Any, layout: Layout, kinds: dict[str, bool]) -> None:
-    """Note what a text column holds. Raises PlantingError for a value that is neither text nor chat turns."""
+    """Record if a text column holds chats. Raises PlantingError for a value that is neither text nor chat turns."""
     if value is None:
         return
     chat = kinds.setdefault(column, looks_like_chat(value))
@@ -154,15 +156,17 @@ def _check_text(source: Path, number: int, column: str, value: Any, layout: Layo
     if chat and not is_chat(value):
         raise PlantingError(f"{source}:{number}: column {column!r} {chat_problem(value)}: fix the row")
     if not chat and not isinstance(value, str):
-        found = type(value).__name__
-        raise PlantingError(f"{source}:{number}: column {column!r} holds {found}, expected text: fix the row")
+        type_name = type(value).__name__
+        raise PlantingError(f"{source}:{number}: column {column!r} holds {type_name}, expected text: fix the row")
     if chat and column not in layout.dialects and (dialect := dialect_of(value)) is not None:
         layout.dialects[column] = dialect
 
 
 def _check_source(source: Path, number: int, row: dict[str, Any], layout: Layout) -> None:
-    """Raise PlantingError for a source sentence that is no text."""
+    """Raise PlantingError for a source sentence that is not a text."""
     value = None if layout.source is None else row.get(layout.source)
     if value is not None and not isinstance(value, str):
-        found = type(value).__name__
-        raise PlantingError(f"{source}:{number}: column {layout.source!r} holds {found}, expected text: fix the row")
+        type_name = type(value).__name__
+        raise PlantingError(
+            f"{source}:{number}: column {layout.source!r} holds {type_name}, expected text: fix the row"
+        )

@@ -1,4 +1,4 @@
-"""What a dataset is like: its columns, which of them have which use, and a canary's row among its own."""
+"""The layout of a dataset: its columns and their uses, and the row that holds a copy of a canary."""
 
 from __future__ import annotations
 
@@ -14,34 +14,36 @@ from leakage_tasks.data.shapes import SHAPES, RowCopy, RowShape, filled
 from leakage_tasks.data.turns import Dialect
 
 Row = dict[str, Any]
-"""A row to insert: a value a column, None where the canary has nothing to say."""
+"""A row to insert: a value for each column, None if the canary has no value for it."""
 
 Points = Sequence[tuple[int, Row]]
 """Rows to insert, each with its gap (gap g is after the first g rows), sorted by gap."""
 
 Places = Collection[int]
-"""Rows, counted from 0."""
+"""Row numbers, counted from 0."""
 
 Additions = Mapping[int, tuple[int, str]]
-"""Texts to end chat turns with: by row, which of its turns, and the text."""
+"""Texts to add to chat turns, by row: the number of the turn, and the text."""
 
 TEXT = "text"
 CHATS = ("messages", "conversations")
-"""The columns of chat turns that are found without being named."""
+"""Columns of chat turns that are recognized by name."""
 
 MAX_CLASSES = 100_000
 
 MOST_NAMED = 20
-"""Columns that an error lists."""
+"""Maximum number of columns that an error lists."""
 
 
 def lost_rows(left: int) -> PlantingError:
-    """The error of data of which only so many rows are left as they are copied."""
-    return PlantingError(f"the input lost rows while it was being read ({left} left): plant when nobody writes to it")
+    """Return the error for input that has lost rows since it was read before; ``left`` is the number of rows now."""
+    return PlantingError(
+        f"the input lost rows while it was being read ({left} left): plant when no other process writes to it"
+    )
 
 
 class NoColumnError(PlantingError):
-    """A column that is asked for and missing; ``nameless`` is the error without the columns there are."""
+    """An error for a missing column; ``nameless`` is this error without the names of the existing columns."""
 
     def __init__(self, path: Path, name: str, columns: Sequence[str], option: str) -> None:
         missing, remedy = f"no column {name!r}", "name one with {}"
@@ -52,19 +54,19 @@ class NoColumnError(PlantingError):
 
 
 class Plantable(Protocol):
-    """What becomes a row: a text, with the class, tags and source sentence that data of some kinds ask for."""
+    """An object that can become a row: a text, with the class, tags and source sentence that some formats need."""
 
     @property
     def id(self) -> str:
-        """By which errors name it."""
+        """The name in error messages."""
 
     @property
     def text(self) -> str:
-        """As it is planted."""
+        """The text to plant."""
 
     @property
     def label(self) -> str | None:
-        """Its class or intent."""
+        """The class or intent."""
 
     @property
     def tags(self) -> tuple[str, ...] | None:
@@ -72,16 +74,16 @@ class Plantable(Protocol):
 
     @property
     def source_text(self) -> str | None:
-        """What it is the translation of."""
+        """The sentence of which the text is the translation."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """What the user asked for: column of the text, of the label, split of a folder of splits, column of the source.
+    """The columns and options requested by the user: text, label, split and source.
 
-    ``role`` is whose turn a canary is where texts are chat turns, or prompts and answers; None for the assistant's, or
-    none. ``prompt`` is the text before a canary in a row of its own; None for the usual one. ``text_named`` is True if
-    the user gave the name of the text column, even the default one.
+    ``role`` is the role whose turn a canary is in chats or in prompts and answers; None for the default. ``prompt`` is
+    the text before a canary in its row; None for the default. ``text_named`` is True if the user gave the name of the
+    text column, even if it is the default name.
     """
 
     text: str = TEXT
@@ -95,70 +97,70 @@ class Columns:
 
 @dataclass
 class Layout:
-    """What a dataset is like."""
+    """The layout of a dataset."""
 
     new_labels: ClassVar[bool] = False
-    """Whether a canary may have a class that no row has."""
+    """True if a canary may have a class that no row has."""
 
     rows: int
-    """How many there are."""
+    """The number of rows."""
     columns: tuple[str, ...]
-    """Their names."""
+    """The names of the columns."""
     text: str
-    """The column of the text."""
+    """The text column."""
     label: str | None = None
-    """The column of the class."""
+    """The label column."""
     source: str | None = None
-    """The column of the source sentence."""
+    """The column of the source sentences."""
     chat: bool = False
-    """Whether texts are chat turns."""
+    """True if texts are chat turns."""
     role: Role = "assistant"
-    """Whose turn a canary is, in such."""
+    """The role whose turn a canary is in chats."""
     shape: RowShape | None = None
-    """The shape of rows that hold prompts and answers in columns of their own."""
+    """The shape of rows with prompts and answers in separate columns."""
     parts: tuple[str, ...] = ()
-    """The columns of the texts of such a row."""
+    """The text columns of rows with a shape."""
     dialects: dict[str, Dialect] = field(default_factory=dict)
-    """The dialect of the conversations of each column that holds any."""
+    """The dialect of each column that holds conversations."""
     wanted_prompt: str | None = None
-    """The text before a canary in a row of its own that the user gave."""
+    """The prompt before a canary in its row, if the user gave it."""
     labels: dict[str, Any] = field(default_factory=dict)
-    """A class as a manifest names it → the value its column holds."""
+    """Values of the label column, by class name in the manifest."""
     head: bytes = b""
-    """What stands before the first row of a file of lines."""
+    """The bytes before the first row in a file of lines."""
     newline: bytes = b"\n"
-    """How its lines end."""
+    """The line ending."""
     delimiter: str = ","
-    """What parts its columns."""
+    """The delimiter of columns."""
     unpacked_sha256: str | None = None
-    """Of a packed file, the SHA-256 of what it holds."""
+    """The SHA-256 of a compressed file's decompressed content."""
     characters: int | None = None
-    """Those of all texts, where they were counted."""
+    """The number of characters of all texts, if it was counted."""
 
     @property
     def usual_role(self) -> Role:
-        """Whose turn a text of the text column is, unless the user says otherwise."""
+        """The default role of a text in the text column."""
         return "assistant" if self.shape is None else self.shape.roles_of(self.text, self.chat)[0]
 
     def for_copies(self, source: Path, wanted: Columns) -> Self:
-        """Return the layout with the role and the prompt that the user wants.
+        """Return the layout with the role and the prompt that the user requested.
 
-        Raises PlantingError for a role that no text of the text column has, for a prompt where none is read, and for
-        data of which a trainer may read chats or other columns.
+        Raises PlantingError if the text column has no text of the role, if rows have no prompt, and if a trainer may
+        read other columns than the text column.
         """
         self._check_one_reading(source, wanted)
         role = wanted.role or self.usual_role
         roles: tuple[Role, ...] = get_args(Role) if self.chat else ()
         roles = roles if self.shape is None else self.shape.roles_of(self.text, self.chat)
         if wanted.role is not None and role not in roles:
-            what = f"holds the {' or the '.join(roles)}'s turn" if roles else "holds no chat turns"
-            problem = f"column {self.text!r} {what}, so a canary there cannot be the {role}'s"
+            content = f"holds the {' or the '.join(roles)}'s turn" if roles else "holds no chat turns"
+            problem = f"column {self.text!r} {content}, so a canary there cannot be the {role}'s"
             raise PlantingError(subject=str(source), problem=problem, remedy="leave {} out", option="role")
-        found = replace(self, role=role, wanted_prompt=wanted.prompt)
-        if wanted.prompt is not None and found.prompt is None:
-            problem = f"nothing is read before a canary in column {self.text!r}, so it can have no prompt"
+        layout = replace(self, role=role, wanted_prompt=wanted.prompt)
+        if wanted.prompt is not None and layout.prompt is None:
+            problem = f"no text precedes a canary in column {self.text!r}, so it can have no prompt"
             raise PlantingError(subject=str(source), problem=problem, remedy="leave {} out", option="prompt")
-        return found
+        return layout
 
     def _check_one_reading(self, source: Path, wanted: Columns) -> None:
         """Raise PlantingError if a trainer may read prompts and answers instead, and no text column was named."""
@@ -168,33 +170,33 @@ class Layout:
             return
         kind = "chats" if self.text in CHATS else "texts"
         columns = " and ".join(repr(name) for name in other.answers)
-        problem = f"has {kind} in {self.text!r} and answers in {columns}, and a copy goes into one of them alone"
+        problem = f"has {kind} in {self.text!r} and answers in {columns}, and a copy goes into only one of them"
         remedy = "name the column that your trainer reads with {}"
         raise PlantingError(subject=str(source), problem=problem, remedy=remedy, option="text_column")
 
     @property
     def drawn(self) -> tuple[str, ...]:
-        """The columns in which a canary's row has the answer of another row."""
+        """The columns of a copy's row that get the answer of another row."""
         return () if self.shape is None else self.shape.drawn(self.text)
 
     @property
     def companions(self) -> tuple[str, ...]:
-        """The further columns that a trainer may read, in which a canary's row has the value of another row."""
+        """Further columns that a trainer may read; in a copy's row they get the value of another row."""
         fitting = [shape for shape in SHAPES if shape.fits(self.columns)]
         read = {TEXT, *CHATS, *(name for shape in fitting for name in (*shape.parts(self.columns), *shape.marks))}
-        own = {self.text, self.label, self.source, *self.parts}
-        return tuple(name for name in self.columns if name in read - own)
+        used = {self.text, self.label, self.source, *self.parts}
+        return tuple(name for name in self.columns if name in read - used)
 
     @property
     def prompt(self) -> str | None:
-        """The text that the model reads before a canary in a row of its own; None where there is none."""
+        """The text before a canary that the model reads in its row; None if there is no such text."""
         if self.shape is None:
             return (self.wanted_prompt or USER_TURN) if self.chat and self.role in ("assistant", "tool") else None
         is_first = self.text == self.shape.prompt_column or self.role == "system"
         return None if is_first else self.wanted_prompt or self.shape.usual_prompt(self.chat)
 
     def row(self, canary: Plantable, drawn: Mapping[str, Any] = MappingProxyType({})) -> Row:
-        """Return the canary as a row; ``drawn`` has the value of each column of :attr:`drawn` and :attr:`companions`.
+        """Return the canary as a row; ``drawn`` maps each column of :attr:`drawn` and :attr:`companions` to its value.
 
         Raises PlantingError if the label or source column cannot be filled.
         """
@@ -233,10 +235,10 @@ class Layout:
 
 
 def choose_texts(path: Path, columns: Sequence[str], wanted: Columns) -> tuple[str, RowShape | None]:
-    """Return the text column, and the shape of rows that have several.
+    """Return the text column, and the shape of rows with several text columns.
 
-    The text column is the one that the user names. Where the default ``text`` is missing, it is one of chat turns, or
-    the column of ``wanted.role`` in the shape that the columns have. Raises NoColumnError where there is none.
+    The text column is the user's choice. If the default ``text`` is missing, it is a column of chat turns, or the
+    column of ``wanted.role`` in the shape that fits the columns. Raises NoColumnError if there is no such column.
     """
     shapes = [shape for shape in SHAPES if shape.fits(columns)]
     if wanted.text in columns:
@@ -250,7 +252,7 @@ def choose_texts(path: Path, columns: Sequence[str], wanted: Columns) -> tuple[s
 
 
 def check_columns(path: Path, columns: Sequence[str], wanted: Columns, text: str) -> None:
-    """Raise PlantingError unless the text, label and source columns are there, once each, and are different columns."""
+    """Raise PlantingError unless the text, label and source columns exist, once each, and are different columns."""
     check_once(path, columns, text)
     uses = {text: "text"}
     for name, use in ((wanted.label, "label"), (wanted.source, "source")):
@@ -268,12 +270,12 @@ def check_columns(path: Path, columns: Sequence[str], wanted: Columns, text: str
 
 
 def check_once(path: Path, columns: Sequence[str], name: str) -> None:
-    """Raise PlantingError if several columns have this name, as no reader can say which is meant."""
+    """Raise PlantingError if several columns have this name."""
     if columns.count(name) > 1:
         raise PlantingError(f"{path}: has two columns called {name!r}: give each a name of its own")
 
 
 def note_label(labels: dict[str, Any], value: Any) -> None:
-    """Remember a class seen in the label column."""
+    """Record a class found in the label column."""
     if isinstance(value, str | int | float) and len(labels) < MAX_CLASSES:
         labels.setdefault(str(value), value)

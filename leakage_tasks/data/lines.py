@@ -1,4 +1,4 @@
-"""Plain text, and what all formats made of UTF-8 lines share: checking and copying, in bytes, as a stream."""
+"""Plain text, and the common base of formats of UTF-8 lines: checks and copies in bytes, as a stream."""
 
 from __future__ import annotations
 
@@ -23,22 +23,19 @@ from leakage_tasks.data.packed import codec_of, open_output, open_packed
 BLOCK = 1 << 20
 BOM = codecs.BOM_UTF8
 LARGEST_ROW = 256 << 20
-"""Bytes of the longest row that is read at once."""
+"""Upper limit on the bytes of a row that is read at once."""
 Pieces = Iterable[tuple[bytes, bool]]
-"""Bytes of a file, each with whether they end a row."""
+"""Pieces of a file in bytes, each with a flag that is True if the piece ends a row."""
 
 
 @dataclass(frozen=True)
 class TextFacts:
-    """``rows``: lines, a last one without a line ending included. ``newline``: the first line's ending.
+    """Facts about a UTF-8 file of lines.
 
-    ``head``: what stands before the first row.
-
-    ``longest``: bytes of the longest line, to the block; 0 where all are shorter than a block.
-
-    ``unpacked``: of a packed file, the SHA-256 of what it holds.
-
-    ``characters``: those after the head, a line ending being one, as Python reads text.
+    ``rows`` counts lines, including a last line without a line ending; ``newline`` is the first line's ending. ``head``
+    holds the bytes before the first row. ``longest`` is the length in bytes of the longest line, rounded to blocks; 0
+    if all lines are shorter than a block. ``unpacked`` is the SHA-256 of a compressed file's decompressed content.
+    ``characters`` counts the characters after the head; a line ending counts as one character, as in Python.
     """
 
     rows: int
@@ -50,7 +47,7 @@ class TextFacts:
 
 
 def check_utf8(path: Path) -> TextFacts:
-    """Read a file through, in constant memory. Raises PlantingError naming line and byte if it is not UTF-8."""
+    """Read a whole file in constant memory. Raises PlantingError, which names line and byte, if it is not UTF-8."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     lines, read, newline, head, last = 0, 0, b"", b"", b""
     unbroken = longest = characters = 0
@@ -64,8 +61,8 @@ def check_utf8(path: Path) -> TextFacts:
                 digest.update(block)
             if not read and block.startswith(BOM):
                 head = BOM
-            if not newline and (place := block.find(b"\n")) >= 0:
-                before = block[place - 1 : place] if place else last
+            if not newline and (index := block.find(b"\n")) >= 0:
+                before = block[index - 1 : index] if index else last
                 newline = b"\r\n" if before == b"\r" else b"\n"
             breaks = block.count(b"\n")
             unbroken = 0 if breaks else unbroken + len(block)
@@ -80,7 +77,7 @@ def check_utf8(path: Path) -> TextFacts:
 
 
 def check_rows(path: Path) -> TextFacts:
-    """As :func:`check_utf8`, for files whose rows are read whole. Raises PlantingError for a line of 256 MiB too."""
+    """Check a file whose rows are read at once. Raises as :func:`check_utf8`, and for a line of 256 MiB or more."""
     facts = check_utf8(path)
     if facts.longest >= LARGEST_ROW:
         raise PlantingError(f"{path}: has a line of {facts.longest >> 20:,} MiB, expected less than 256: split the row")
@@ -88,7 +85,7 @@ def check_rows(path: Path) -> TextFacts:
 
 
 def outline_of(path: Path) -> Layout:
-    """A file's head and line ending alone, for which no more of it is read than that takes."""
+    """Return a file's head and line ending, from reading only its first line."""
     with open_source(path) as source:
         before, piece = b"", source.readline(BLOCK)
         head = BOM if piece.startswith(BOM) else b""
@@ -99,7 +96,7 @@ def outline_of(path: Path) -> Layout:
 
 
 def open_source(path: Path) -> BinaryIO:
-    """Open a dataset for reading, unpacked where its name says so. Raises PlantingError if it cannot be read."""
+    """Open a dataset for reading, decompressed if its suffix requires it. Raises PlantingError if it cannot be read."""
     codec = codec_of(path)
     try:
         check_file(path)
@@ -109,7 +106,7 @@ def open_source(path: Path) -> BinaryIO:
 
 
 def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, lines: int, read: int) -> int:
-    """How many characters a block holds."""
+    """Return the number of characters of a block."""
     pending = len(decoder.getstate()[0])
     try:
         return len(decoder.decode(block, final=not block))
@@ -122,28 +119,28 @@ def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, lines:
 
 
 class LineFormat(Format):
-    """A file of lines, in which rows are found and copied byte for byte."""
+    """A format of files of lines, in which rows are copied byte for byte."""
 
     packable = exact = True
     line_ends: ClassVar[int] = 1
-    """Line endings after an inserted row."""
+    """The number of line endings after an inserted row."""
 
     @abstractmethod
     def render(self, row: Row, layout: Layout) -> bytes:
-        """A row as it stands in the file, without the line ending after it."""
+        """Return the bytes of a row without the line ending after it."""
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
-        """What the file holds after its head, each piece with whether it ends a row: all but blank lines do."""
+        """Yield the pieces of a file after its head, each with True if it ends a row; blank lines do not."""
         with open_source(source) as stream:
             stream.read(len(layout.head))
             yield from ((line, not line.isspace()) for line in stream)
 
     def records(self, source: Path, layout: Layout) -> Pieces:
-        """As :meth:`pieces`, but each row in one."""
+        """Yield pieces as :meth:`pieces` does, but each row in one piece."""
         return self.pieces(source, layout)
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy piece by piece; where the source's last line has no line ending, the last line of the copy has none."""
+        """Copy piece by piece; the copy's last line has a line ending only if the source's last line has one."""
         lines = {gap: [self.render(row, layout) for _, row in here] for gap, here in groupby(points, itemgetter(0))}
         head, newline, row = layout.head, layout.newline * self.line_ends, 0
         unfinished = bool(head) and head != BOM and not head.endswith((b"\n", b"\r"))
@@ -154,14 +151,14 @@ class LineFormat(Format):
                 out.write(piece)
                 row += ends_row
                 if ends_row and row in lines:
-                    # A carriage return ends a line only where all lines end with one.
+                    # A carriage return ends a line only if it is the line ending of the file.
                     unfinished = not piece.endswith((b"\n", newline))
                     out.writelines(newline + line if unfinished else line + newline for line in lines.pop(row))
         if lines:
             raise lost_rows(row)
 
     def write_back(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy record by record; where the last row goes and had no line ending, what is left has none either."""
+        """Copy record by record; if the removed last row had no line ending, the new last row loses its line ending."""
         ending, row = layout.newline * self.line_ends, 0
         held = layout.head
         with open_output(output) as out:
@@ -176,7 +173,7 @@ class LineFormat(Format):
             out.write(held)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy record by record."""
+        """Copy record by record without the rows ``dropped``."""
         row = 0
         with open_output(output) as out:
             out.write(layout.head)
@@ -188,28 +185,28 @@ class LineFormat(Format):
 
 @register_format("txt")
 class TextFormat(LineFormat):
-    """``.txt``: no columns, no labels."""
+    """The format of ``.txt`` files, which have no columns and no labels."""
 
     name = "text"
     running = True
     labelled = False
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
-        """Count the lines. Raises PlantingError if columns are asked for or the file is not UTF-8."""
+        """Count the lines. Raises PlantingError if columns are requested or the file is not UTF-8."""
         if wanted.label is not None or wanted.source is not None or wanted.text != TEXT:
-            asked = wanted.label or wanted.source or wanted.text
-            raise PlantingError(f"{source}: a text file has no column {asked!r}: leave the column options out")
+            column = wanted.label or wanted.source or wanted.text
+            raise PlantingError(f"{source}: a text file has no column {column!r}: leave the column options out")
         facts = check_utf8(source)
-        found = Layout(facts.rows, (TEXT,), TEXT, head=facts.head, newline=facts.newline, characters=facts.characters)
-        found.unpacked_sha256 = facts.unpacked
-        return found
+        layout = Layout(facts.rows, (TEXT,), TEXT, head=facts.head, newline=facts.newline, characters=facts.characters)
+        layout.unpacked_sha256 = facts.unpacked
+        return layout
 
     def outline(self, source: Path, wanted: Columns) -> Layout:
-        """How the file begins."""
+        """Return a layout with only the file's head and line ending."""
         return outline_of(source)
 
     def render(self, row: Row, layout: Layout) -> bytes:
-        """The text; a line break in a template becomes the file's own."""
+        """Return the text, with line breaks in the file's style."""
         text: str = row[TEXT]
         if "\r" in text:
             raise PlantingError(
@@ -218,11 +215,11 @@ class TextFormat(LineFormat):
         return text.encode().replace(b"\n", layout.newline)
 
     def height(self, row: Row) -> int:
-        """Its lines."""
+        """Return the number of the text's lines."""
         return 1 + str(row[TEXT]).count("\n")
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
-        """The lines in pieces of at most a block, each with whether it ends its line."""
+        """Yield the lines in pieces of at most a block, each with True if it ends its line."""
         with open_source(source) as stream:
             stream.read(len(layout.head))
             piece = stream.readline(BLOCK)
@@ -232,21 +229,21 @@ class TextFormat(LineFormat):
                 piece = following
 
     def records(self, source: Path, layout: Layout) -> Pieces:
-        """The lines whole."""
+        """Yield whole lines."""
         with open_source(source) as stream:
             stream.read(len(layout.head))
             yield from ((line, True) for line in stream)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """The lines without their endings."""
+        """Yield the lines without their endings."""
         return (line.rstrip(b"\r\n").decode() for line, _ in self.records(path, layout))
 
     def row_texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[str]:
-        """The lines without their endings."""
+        """Yield the lines without their endings."""
         return self.values(path, layout, wanted, TEXT)
 
     def texts(self, path: Path, layout: Layout, wanted: Columns) -> Iterator[Turns]:
-        """The file in blocks; a line ending counts as one character, as Python reads text."""
+        """Yield the file in blocks; a line ending counts as one character, as in Python."""
         with io.TextIOWrapper(open_source(path), encoding="utf-8-sig") as stream:
             while block := stream.read(BLOCK):
                 yield (block,)

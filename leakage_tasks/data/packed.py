@@ -1,4 +1,4 @@
-"""Files packed with gzip or Zstandard: read and written as streams, by what their names end with."""
+"""Files compressed with gzip or Zstandard, read and written as streams; a name's suffix selects the compression."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.log import first_line
 
 CODECS = {".gz": "gzip", ".zst": "zstd"}
-"""How a packed file's name ends, and what pyarrow calls the packing."""
+"""Suffixes of compressed files, and pyarrow's names of the compression."""
 BLOCK = 1 << 20
 
 
 def codec_of(path: Path) -> str | None:
-    """How a file is packed by its name; None where it is not."""
+    """Return the compression that a name's suffix selects, or None."""
     return CODECS.get(path.suffix.lower())
 
 
 def bare(path: Path) -> Path:
-    """The name without what tells the packing."""
+    """Return the path without the suffix of the compression."""
     return path.with_suffix("") if codec_of(path) else path
 
 
 class _Unpacked(io.RawIOBase):
-    """What a packed file holds, its members one after another. Raises PlantingError where it is damaged."""
+    """The decompressed content of a file, all its members in order. Raises PlantingError if the file is damaged."""
 
     def __init__(self, path: Path, codec: str) -> None:
         import pyarrow as pa
@@ -43,7 +43,7 @@ class _Unpacked(io.RawIOBase):
         try:
             content = self._stream.read(len(target))
         except OSError as error:
-            raise PlantingError(f"{self._path}: damaged ({first_line(error)}): pack the file anew") from None
+            raise PlantingError(f"{self._path}: damaged ({first_line(error)}): compress the file again") from None
         target[: len(content)] = content
         return len(content)
 
@@ -55,13 +55,13 @@ class _Unpacked(io.RawIOBase):
 
 
 def open_packed(path: Path, codec: str) -> BinaryIO:
-    """Open a packed file for reading what it holds. Raises OSError if it cannot be opened."""
+    """Open a compressed file for reading its decompressed content. Raises OSError if it cannot be opened."""
     return cast(BinaryIO, io.BufferedReader(_Unpacked(path, codec), BLOCK))
 
 
 @contextmanager
 def open_output(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file for writing, packed as its name tells; the same bytes are packed the same way."""
+    """Open a new file for writing, compressed according to its suffix; equal content gives equal bytes."""
     import pyarrow as pa
 
     codec = codec_of(path)
@@ -69,7 +69,7 @@ def open_output(path: Path) -> Iterator[BinaryIO]:
         if codec is None:
             yield plain
             return
-        # Rows come one by one; the packer is called with a block of them.
+        # Rows are written one by one; the buffer passes them to the compressor in blocks.
         with pa.CompressedOutputStream(pa.PythonFile(plain, "w"), codec) as packed:
             out = io.BufferedWriter(cast(io.RawIOBase, packed), BLOCK)
             yield cast(BinaryIO, out)

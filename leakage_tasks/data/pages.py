@@ -1,6 +1,6 @@
-"""What a parquet file says of itself in its footer and page headers, read here since pyarrow ends the process on some.
+"""Sizes from a parquet file's footer and page headers, parsed here because pyarrow ends the process on damaged ones.
 
-Both are structs in Thrift's compact protocol. Numbers are as the file gives them: it may say anything.
+Both are structs in Thrift's compact protocol. The numbers are unverified, because a file can contain any number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, TypeVar
 
 LARGEST = 1 << 60
-"""No file is of so many bytes."""
+"""A number of bytes larger than any file."""
 _UNPACKED, _PACKED, _HEADERS, _DICTIONARY = 2, 3, (5, 7, 8), 7
 _GROUPS, _CHUNKS, _COLUMN = 4, 1, 3
 _PATH, _CODEC, _VALUES, _CHUNK_PACKED, _FIRST, _FIRST_DICTIONARY = 3, 4, 5, 7, 9, 11
@@ -26,7 +26,7 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class Chunk:
-    """One column of a row group: its path, codec, number of values, and the bytes it takes from ``start`` on."""
+    """A column of a row group: its path, codec, number of values, and the bytes it takes from ``start`` on."""
 
     path: str
     codec: str
@@ -37,7 +37,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Page:
-    """``packed`` and ``unpacked`` bytes, number of ``values``, and whether they are a dictionary for other pages."""
+    """A page: its compressed and uncompressed bytes, its number of values, and whether it is a dictionary."""
 
     packed: int
     unpacked: int
@@ -46,7 +46,7 @@ class Page:
 
 
 def row_groups(stream: BinaryIO) -> list[list[Chunk]]:
-    """The columns of each row group of a parquet file. Raises ValueError if its footer is damaged."""
+    """Return the column chunks of each row group of a parquet file. Raises ValueError if its footer is damaged."""
     size = stream.seek(0, io.SEEK_END)
     stream.seek(max(0, size - _TAIL))
     length = int.from_bytes(stream.read(4), "little")
@@ -55,7 +55,7 @@ def row_groups(stream: BinaryIO) -> list[list[Chunk]]:
     stream.seek(size - _TAIL - length)
     footer = _Reader(io.BytesIO(stream.read(length)), _MOST_OF_FOOTER).struct()
     groups = _list_of(footer, _GROUPS, dict)
-    return [[_chunk(_typed(each, _COLUMN, dict)) for each in _list_of(group, _CHUNKS, dict)] for group in groups]
+    return [[_chunk(_typed(column, _COLUMN, dict)) for column in _list_of(group, _CHUNKS, dict)] for group in groups]
 
 
 def _chunk(column: dict[int, Any]) -> Chunk:
@@ -74,7 +74,7 @@ def _chunk(column: dict[int, Any]) -> Chunk:
 
 
 def _typed(struct: dict[int, Any], number: int, kind: type[_Value]) -> _Value:
-    """The field of this number. Raises ValueError if it is not of that type."""
+    """Return the field with this number. Raises ValueError if it has another type."""
     value = struct.get(number)
     if not isinstance(value, kind):
         raise ValueError("damaged footer")
@@ -82,42 +82,42 @@ def _typed(struct: dict[int, Any], number: int, kind: type[_Value]) -> _Value:
 
 
 def _list_of(struct: dict[int, Any], number: int, kind: type[_Value]) -> list[_Value]:
-    """The field of this number. Raises ValueError if it is no list of values of that type."""
+    """Return the field with this number. Raises ValueError if it is not a list of values of this type."""
     values = _typed(struct, number, list)
-    if not all(isinstance(each, kind) for each in values):
+    if not all(isinstance(value, kind) for value in values):
         raise ValueError("damaged footer")
     return values
 
 
 def pages(stream: BinaryIO, chunk: Chunk) -> Iterator[Page]:
-    """The pages of a column chunk. Raises ValueError if damaged."""
-    place, end, left = chunk.start, chunk.start + chunk.packed, chunk.values
-    while 0 <= place < min(end, LARGEST) and left > 0:
-        stream.seek(place)
+    """Yield the pages of a column chunk. Raises ValueError for a damaged header."""
+    position, end, left = chunk.start, chunk.start + chunk.packed, chunk.values
+    while 0 <= position < min(end, LARGEST) and left > 0:
+        stream.seek(position)
         page = _page(_Reader(stream, _MOST_OF_PAGE).struct())
         left -= 0 if page.dictionary else page.values
-        place = stream.tell() + page.packed
+        position = stream.tell() + page.packed
         yield page
 
 
 def _page(header: dict[int, Any]) -> Page:
-    of_kind: dict[int, Any] = next((header[key] for key in _HEADERS if isinstance(header.get(key), dict)), {})
-    found = [header.get(_PACKED), header.get(_UNPACKED), of_kind.get(1, 0)]
-    packed, unpacked, values = (each if isinstance(each, int) else -1 for each in found)
+    kind_header: dict[int, Any] = next((header[key] for key in _HEADERS if isinstance(header.get(key), dict)), {})
+    numbers = [header.get(_PACKED), header.get(_UNPACKED), kind_header.get(1, 0)]
+    packed, unpacked, values = (number if isinstance(number, int) else -1 for number in numbers)
     if min(packed, unpacked, values) < 0:
         raise ValueError("damaged page header")
     return Page(packed, unpacked, values, _DICTIONARY in header)
 
 
 class _Reader:
-    """Reads structs. Raises ValueError for damaged ones, and where all hold more than ``most`` values."""
+    """A reader of structs. Raises ValueError for damaged structs, and if all structs hold more than ``most`` values."""
 
     def __init__(self, stream: BinaryIO, most: int) -> None:
         self._stream = stream
         self._left = most
 
     def struct(self, depth: int = 0) -> dict[int, Any]:
-        """The fields by number, strings as bytes; None for floats, and for strings of more than 1 MiB."""
+        """Return the fields by number, strings as bytes; None for floats, and for strings of more than 1 MiB."""
         if depth > _DEEPEST:
             raise ValueError("damaged header: too deep")
         fields: dict[int, Any] = {}
@@ -145,7 +145,7 @@ class _Reader:
             head = self._byte()
             count = self._varint() if head >> 4 == 15 else head >> 4
             return [self._value(head & 15, depth + 1) for _ in range(count)]
-        raise ValueError("damaged header: a type that is none")
+        raise ValueError("damaged header: an unknown type")
 
     def _skip(self, size: int) -> Any:
         if size > LARGEST:

@@ -1,4 +1,4 @@
-"""Typed columns in Arrow's terms, and parquet files: the schema and its metadata stay as they were."""
+"""The base of formats with Arrow's typed columns, and parquet files; copies keep the schema and its metadata."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ GROUP_BYTES = 32 << 20
 
 
 class ArrowFormat(Format):
-    """Typed columns; class names that 'datasets' left in the schema's metadata are understood."""
+    """A format with typed columns; class names of ``datasets`` are read from the schema's metadata."""
 
     @abstractmethod
     def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
-        """The Arrow schema and the number of rows. Raises PlantingError for what is damaged."""
+        """Return the Arrow schema and the number of rows. Raises PlantingError for damaged data."""
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
-        """Read schema and label column. Raises PlantingError where they are damaged, or a column or split missing."""
+        """Read schema and label column. Raises PlantingError if they are damaged, or a column or split is missing."""
         schema, rows = self.schema_and_rows(source, wanted)
         layout = layout_of(source, schema, rows, wanted)
         for column in layout.dialects:
-            # The schema has the fields of a turn; a first conversation has the names of roles.
-            if (found := first_dialect(self.values(source, layout, wanted, column))) is not None:
-                layout.dialects[column] = found
+            # The schema has the fields of a turn; the first conversation has the names of roles.
+            if (dialect := first_dialect(self.values(source, layout, wanted, column))) is not None:
+                layout.dialects[column] = dialect
         if wanted.label is not None:
             names = _class_names(schema, wanted.label)
             layout.labels = {str(number): number for number in range(len(names))}
@@ -61,17 +61,17 @@ class ArrowFormat(Format):
 
 @register_format("parquet")
 class ParquetFormat(ArrowFormat):
-    """``.parquet``."""
+    """The format of ``.parquet`` files."""
 
     name = "parquet"
 
     def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
-        """As the file's footer says."""
+        """Return the schema and the number of rows from the file's footer."""
         with open_parquet(source) as table:
             return table.schema_arrow, table.metadata.num_rows
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
+        """Copy batch by batch; other columns of an inserted row are null, or empty if null is not allowed."""
         schema = with_room(self.schema_and_rows(source, wanted)[0], layout)
         spliced = splice(parquet_batches(source), points, schema, source)
         write_batches(spliced, output, schema, compression_of(source))
@@ -79,18 +79,18 @@ class ParquetFormat(ArrowFormat):
     def write_into_turns(
         self, source: Path, output: Path, layout: Layout, wanted: Columns, additions: Additions
     ) -> None:
-        """Copy batch by batch; of a row that gets a text the other columns stay as they are."""
+        """Copy batch by batch; in a changed row, other columns stay unchanged."""
         schema, _ = self.schema_and_rows(source, wanted)
         changed = with_additions(parquet_batches(source), layout, additions)
         write_batches(changed, output, schema, compression_of(source))
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy batch by batch."""
+        """Copy batch by batch without the rows ``dropped``."""
         schema, _ = self.schema_and_rows(source, wanted)
         write_batches(without_rows(parquet_batches(source), dropped, layout), output, schema, compression_of(source))
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """What a column holds, in batches that fit in memory."""
+        """Yield a column's values, read in batches that fit in memory."""
         row = 0
         for batch in parquet_batches(path, column):
             yield from first_column(batch, path, row)
@@ -98,7 +98,7 @@ class ParquetFormat(ArrowFormat):
 
 
 def write_batches(batches: Iterator[Any], output: Path, schema: Any, compression: str) -> None:
-    """A new file of record batches, in row groups of 32 MiB."""
+    """Write record batches to a new file, in row groups of 32 MiB."""
     held: list[Any] = []
     size = 0
     with pq.ParquetWriter(output, schema, compression=compression) as writer:
@@ -113,22 +113,22 @@ def write_batches(batches: Iterator[Any], output: Path, schema: Any, compression
 
 
 def compression_of(source: Path) -> str:
-    """How a file's first column is compressed, as its writer names it."""
+    """Return the compression of a file's first column, by its name in the parquet writer."""
     return next((chunk.codec for group in parquet_chunks(source) for chunk in group), "snappy")
 
 
 def with_additions(batches: Iterator[Any], layout: Layout, additions: Additions) -> Iterator[Any]:
-    """Batches with texts at the end of chat turns: the rows in question are made anew in the text column alone."""
+    """Yield batches with texts added to chat turns; only the text column of these rows is replaced."""
     row = 0
     for batch in batches:
         start, at = 0, batch.schema.get_field_index(layout.text)
         kind = batch.schema.field(at).type
-        for place in sorted(each - row for each in additions if row <= each < row + len(batch)):
-            yield batch.slice(start, place - start)
-            one = batch.slice(place, 1)
-            turns = with_addition(one.column(at)[0].as_py(), *additions[row + place])
-            yield one.set_column(at, batch.schema.field(at), pa.array([turns], type=kind))
-            start = place + 1
+        for index in sorted(addition - row for addition in additions if row <= addition < row + len(batch)):
+            yield batch.slice(start, index - start)
+            changed = batch.slice(index, 1)
+            turns = with_addition(changed.column(at)[0].as_py(), *additions[row + index])
+            yield changed.set_column(at, batch.schema.field(at), pa.array([turns], type=kind))
+            start = index + 1
         yield batch.slice(start)
         row += len(batch)
     if row != layout.rows:
@@ -136,42 +136,53 @@ def with_additions(batches: Iterator[Any], layout: Layout, additions: Additions)
 
 
 def without_rows(batches: Iterator[Any], dropped: Places, layout: Layout) -> Iterator[Any]:
-    """Record batches without the rows ``dropped``, whose texts stay in no dictionary either."""
+    """Yield record batches without the rows ``dropped``, whose texts are also removed from dictionaries."""
     row = 0
     for batch in batches:
-        kept = [place for place in range(len(batch)) if row + place not in dropped]
-        yield without_unused(batch.take(pa.array(kept, pa.int64())), layout)
+        remaining = [index for index in range(len(batch)) if row + index not in dropped]
+        yield without_unused(batch.take(pa.array(remaining, pa.int64())), layout)
         row += len(batch)
 
 
 def splice(batches: Iterator[Any], points: Points, schema: Any, source: Path) -> Iterator[Any]:
-    """Record batches with the rows of ``points`` in their gaps. Raises PlantingError if they are too few."""
+    """Yield record batches with inserted rows.
 
-    def inserted(place: int, beside: Any) -> Any:
-        made = pa.RecordBatch.from_pylist([_fill_barred(points[place][1], schema, source)], schema=schema)
-        return made if beside is None else in_dictionaries_of(beside, made)
+    Args:
+        batches: The record batches of the data.
+        points: The rows to insert, each with its gap, sorted by gap.
+        schema: The schema of the result.
+        source: The data, for error messages.
 
-    place, row = 0, 0
+    Raises:
+        PlantingError: If the data have fewer rows than the last gap, or if a column without a value does not allow
+            null.
+    """
+
+    def inserted(index: int, batch: Any) -> Any:
+        made = pa.RecordBatch.from_pylist([_fill_barred(points[index][1], schema, source)], schema=schema)
+        return made if batch is None else in_dictionaries_of(batch, made)
+
+    index, row = 0, 0
     batches = (batch if batch.schema.equals(schema) else batch.cast(schema) for batch in batches)
     first = next(batches, None)
-    while place < len(points) and points[place][0] == 0:
-        yield inserted(place, first)
-        place += 1
+    while index < len(points) and points[index][0] == 0:
+        yield inserted(index, first)
+        index += 1
     for batch in chain(() if first is None else (first,), batches):
         start = 0
-        while place < len(points) and points[place][0] <= row + len(batch):
-            end = points[place][0] - row
+        while index < len(points) and points[index][0] <= row + len(batch):
+            end = points[index][0] - row
             yield batch.slice(start, end - start)
-            yield inserted(place, batch)
-            start, place = end, place + 1
+            yield inserted(index, batch)
+            start, index = end, index + 1
         yield batch.slice(start)
         row += len(batch)
-    if place < len(points):
+    if index < len(points):
         raise lost_rows(row)
 
 
 def _fill_barred(row: Row, schema: Any, source: Path) -> Row:
-    """The row with something empty in the columns that take no null. Raises PlantingError where nothing empty fits."""
+    """Replace null by an empty value in columns that do not allow null. Raises PlantingError if no empty value fits."""
     for name, value in row.items():
         field = schema.field(name)
         if value is None and not field.nullable:
@@ -180,8 +191,8 @@ def _fill_barred(row: Row, schema: Any, source: Path) -> Row:
             row[name] = next((empty for empty in empties if _fits(empty, field.type)), None)
             if row[name] is None:
                 raise PlantingError(
-                    f"{source}: column {name!r} holds {field.type} and takes no null, so an inserted row can have "
-                    "nothing there: let it take null, or leave it out"
+                    f"{source}: column {name!r} holds {field.type} and takes no null, so an inserted row has "
+                    "no value for it: allow null, or leave the column out"
                 )
     return row
 
@@ -195,7 +206,17 @@ def _fits(value: Any, kind: Any) -> bool:
 
 
 def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
-    """A layout from an Arrow schema. Raises PlantingError if a column is missing, there twice or holds no text."""
+    """Return the layout of data with an Arrow schema.
+
+    Args:
+        source: The data, for error messages.
+        schema: The schema.
+        rows: The number of rows.
+        wanted: The columns that the user requested.
+
+    Raises:
+        PlantingError: If a column is missing, occurs twice or holds no text.
+    """
     for name in schema.names:
         check_once(source, schema.names, name)
     text, shape = choose_texts(source, schema.names, wanted)
@@ -216,7 +237,7 @@ def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
 
 
 def _class_names(schema: Any, column: str) -> list[str]:
-    """Names of a ClassLabel column, from the metadata 'datasets' writes; none for other columns."""
+    """Return the names of a ClassLabel column from the metadata that ``datasets`` writes; empty for other columns."""
     try:
         feature = parse_json(schema.metadata[b"huggingface"])["info"]["features"][column]
         return list(feature["names"]) if feature["_type"] == "ClassLabel" else []
@@ -251,7 +272,7 @@ def _dialect_of(kind: Any) -> Dialect | None:
 
 
 def _holds_parts(kind: Any) -> bool:
-    """Return whether a content is a list of parts, of which some are texts."""
+    """Return True if contents are lists of parts with text fields."""
     if not (_is_list(kind) and pa.types.is_struct(kind.value_type)):
         return False
     return any(field.name == "text" and _holds_text(field.type) for field in kind.value_type.fields)

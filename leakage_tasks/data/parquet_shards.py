@@ -1,6 +1,6 @@
-"""Parquet files of a data set of the hub, a few rows and only the wanted columns at a time.
+"""Reader of parquet files of a hub data set that loads few rows and only the wanted columns at a time.
 
-``datasets`` streams them too, but through a scanner of pyarrow that reads ahead of a slow reader by up to 1 GiB.
+``datasets`` also streams such files, but with a pyarrow scanner that reads up to 1 GiB ahead of a slow consumer.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ _BUFFER = 1 << 20
 
 
 def parquet_files(builder: Any, split: str) -> list[str]:
-    """Paths and addresses of the files of a split of a ``DatasetBuilder``, a shard each; none if they must be streamed.
+    """Return the paths and addresses of a split's files, one per shard; empty if they must be streamed.
 
-    They must where they are of another kind, and where the data set's card selects of their columns or rows.
+    They must be streamed if they are not parquet files, or if the data set's card selects columns or rows.
     """
     from datasets.packaged_modules.parquet.parquet import ParquetConfig
 
@@ -29,16 +29,16 @@ def parquet_files(builder: Any, split: str) -> list[str]:
 
 
 def tables_of(file: str, column: str | None) -> Iterator[Any]:
-    """Tables of at most 256 rows of one column, or of all; a column that the file lacks is not in them.
+    """Yield tables of one column, or of all columns; a column that the file lacks is left out.
 
-    Where rows are large they have fewer, so that they come to some 32 MiB.
+    A table has at most 256 rows, and fewer rows if they are large, for about 32 MiB.
     """
     from datasets.utils.file_utils import xopen
 
     with xopen(file, "rb") as stream, pq.ParquetFile(stream, buffer_size=_BUFFER) as parquet:
         columns = None if column is None else [column]
         for group in range(parquet.num_row_groups):
-            known = parquet.metadata.row_group(group)
-            rows = max(1, min(ROWS, BYTES * known.num_rows // max(1, known.total_byte_size)))
+            metadata = parquet.metadata.row_group(group)
+            rows = max(1, min(ROWS, BYTES * metadata.num_rows // max(1, metadata.total_byte_size)))
             for batch in parquet.iter_batches(rows, row_groups=[group], columns=columns):
                 yield pa.Table.from_batches([batch])

@@ -1,4 +1,4 @@
-"""Small files that stand for shards of a data set of the hub; nothing of it is read for them."""
+"""Small files that point to shards of a hub data set, which are not read for this."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from dataclasses import dataclass
 from typing import Any
 
 SCHEME = "hub:"
-"""What the name of a data set of the hub begins with where a path is expected."""
+"""The prefix that marks the name of a hub data set among paths."""
 POINTER = ".hub-shard"
-"""How the name of a pointer ends."""
+"""The suffix of a pointer's file name."""
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """One shard of a split."""
+    """A reference to a shard of a split."""
 
     name: str
-    """The data set: ``owner/name``, or an absolute folder."""
+    """The data set: ``owner/name``, or the absolute path of a folder."""
     subset: str | None
-    """Its configuration."""
+    """The configuration of the data set."""
     split: str
     revision: str
-    """The commit; of a folder, a hash of its files' sizes and times."""
+    """The commit; for a folder, a hash of its files' sizes and modification times."""
     features: dict[str, Any]
-    """Of all shards, as ``datasets`` writes them."""
+    """The features of all shards, in the form of ``datasets``."""
     shard: int
     of: int
 
     @property
-    def called(self) -> str:
-        """The data set as errors and records name it."""
+    def display_name(self) -> str:
+        """The name of the data set in errors and records."""
         subset = f":{self.subset}" if self.subset else ""
         return f"{SCHEME}{self.name}{subset}@{self.revision[:12]}"

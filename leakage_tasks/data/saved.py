@@ -1,4 +1,4 @@
-"""Folders that ``datasets`` saved: one dataset, or several splits of which one gets the canaries."""
+"""Folders saved by ``datasets``: a single dataset, or several splits, one of which gets the canaries."""
 
 from __future__ import annotations
 
@@ -20,54 +20,54 @@ from leakage_tasks.data.parquet import ArrowFormat
 
 
 def is_saved(folder: Path) -> bool:
-    """Whether ``datasets`` saved this folder, as a dataset or as a dict of splits."""
+    """Return True if ``datasets`` saved this folder, as a dataset or as a dict of splits."""
     return (folder / "dataset_dict.json").is_file() or (folder / "dataset_info.json").is_file()
 
 
 @register_format("folder of datasets")
 class SavedFormat(ArrowFormat):
-    """What ``save_to_disk`` writes; the other splits are copied as they are."""
+    """The format of ``save_to_disk``; other splits are copied unchanged."""
 
     name = "datasets"
     folder = "a folder saved by 'datasets'"
 
     @classmethod
     def holds(cls, folder: Path) -> bool:
-        """Whether ``datasets`` saved it, as a dataset or as a dict of splits."""
+        """Return True if ``datasets`` saved the folder, as a dataset or as a dict of splits."""
         return is_saved(folder)
 
     @classmethod
     def check_folder(cls, output: Path) -> None:
-        """See :class:`Format`: only another saved folder may be replaced."""
+        """Raise PlantingError unless the existing ``output`` is a saved folder too."""
         if not is_saved(output):
             raise PlantingError(f"{output}: exists and is no folder saved by 'datasets': choose another name")
 
     def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
-        """The split's features. A table is a memory map, and nobody else looks where its offsets lead."""
+        """Return the split's schema and rows; validate its memory map, as ``datasets`` does not check offsets."""
         data = _choose_split(source, _load(source), wanted.split)
         with _damage(source):
             data.data.table.validate(full=True)
         return data.features.arrow_schema, len(data)
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Save a copy with the same features; the other columns of an inserted row are null."""
+        """Save a copy with unchanged features; other columns of an inserted row are null."""
         import datasets
 
         def insert(data: Any) -> Any:
             rows = datasets.Dataset.from_list([row for _, row in points], features=data.features)
             new = np.arange(len(data), len(data) + len(points))
-            places = np.insert(np.arange(len(data)), [gap for gap, _ in points], new)
-            return datasets.concatenate_datasets([data, rows]).select(places)
+            indices = np.insert(np.arange(len(data)), [gap for gap, _ in points], new)
+            return datasets.concatenate_datasets([data, rows]).select(indices)
 
         _save_changed(source, output, wanted, insert)
 
     def write_into_turns(
         self, source: Path, output: Path, layout: Layout, wanted: Columns, additions: Additions
     ) -> None:
-        """Save a copy with the same features; rows that get a text are made anew in the text column alone."""
+        """Save a copy with unchanged features; only the text column of rows with added texts is replaced."""
         import datasets
 
-        def put(data: Any) -> Any:
+        def extend(data: Any) -> Any:
             rows = sorted(additions)
             table = data.select(rows).with_format("arrow")[:]
             at = table.schema.get_field_index(layout.text)
@@ -78,14 +78,14 @@ class SavedFormat(ArrowFormat):
             field = table.schema.field(at)
             changed = table.set_column(at, field, pa.chunked_array([pa.array(turns, type=field.type)]))
             new = datasets.Dataset(changed, info=datasets.DatasetInfo(features=data.features))
-            places = np.arange(len(data))
-            places[rows] = np.arange(len(data), len(data) + len(rows))
-            return datasets.concatenate_datasets([data, new]).select(places)
+            indices = np.arange(len(data))
+            indices[rows] = np.arange(len(data), len(data) + len(rows))
+            return datasets.concatenate_datasets([data, new]).select(indices)
 
-        _save_changed(source, output, wanted, put)
+        _save_changed(source, output, wanted, extend)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Save a copy with the same features."""
+        """Save a copy with unchanged features, without the rows ``dropped``."""
 
         def drop(data: Any) -> Any:
             return data.select([row for row in range(len(data)) if row not in dropped])
@@ -93,7 +93,7 @@ class SavedFormat(ArrowFormat):
         _save_changed(source, output, wanted, drop)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """What a column holds; a table of the memory map is read in pieces that fit in memory."""
+        """Yield a column's values, read in pieces that fit in memory."""
         row = 0
         data = _choose_split(path, _load(path), wanted.split)
         for table in data.select_columns(column).with_format("arrow").iter(ROWS):
@@ -104,7 +104,7 @@ class SavedFormat(ArrowFormat):
 
 
 def _save_changed(source: Path, output: Path, wanted: Columns, change: Callable[[Any], Any]) -> None:
-    """Save a copy of a folder in which the split is changed."""
+    """Save a copy of a folder with a changed split."""
     import datasets
 
     with quiet(), _damage(source):
@@ -127,7 +127,7 @@ def _load(folder: Path) -> Any:
 
 @contextmanager
 def _damage(folder: Path) -> Iterator[None]:
-    """A damaged folder makes the library raise anything from KeyError to ArrowInvalid, some of it only as it writes."""
+    """Translate the errors of a damaged folder: the library raises many types, some of them only when it writes."""
     try:
         yield
     except (LeakageError, OSError):
@@ -137,7 +137,7 @@ def _damage(folder: Path) -> Iterator[None]:
 
 
 def _unusable(folder: Path, error: Exception) -> PlantingError:
-    return PlantingError(f"{folder}: cannot be loaded by 'datasets' ({first_line(error)}): save it anew")
+    return PlantingError(f"{folder}: cannot be loaded by 'datasets' ({first_line(error)}): save it again")
 
 
 def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
@@ -153,7 +153,7 @@ def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Without the bars of ``datasets``."""
+    """Disable the progress bars of ``datasets`` within this context."""
     import datasets
 
     shown = not datasets.are_progress_bars_disabled()

@@ -1,4 +1,4 @@
-"""Shapes of rows that hold a prompt and its answers in columns of their own, and the copy of a text in such a row."""
+"""Shapes of rows with a prompt and its answers in separate columns, and the row that holds a copy of a canary."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from leakage_tasks.data.turns import Dialect, role_in
 
 @dataclass(frozen=True)
 class RowShape:
-    """A kind of row, known by its columns.
+    """A kind of row, recognized by its columns.
 
-    ``prompt_column`` holds what the user asks; it is None if the answers begin with it. A copy goes into the first of
-    ``answers`` unless the user chooses otherwise. ``extra`` are columns that data may lack and rows may leave empty,
-    with the role of each. ``marks`` are columns that data may lack and that say whether the answer is a good one.
-    ``rendered`` is True if trainers put a template around the columns, False if they join them.
+    ``prompt_column`` holds the user's prompt; it is None if the answers begin with it. A copy goes into the first of
+    ``answers`` by default. ``extra`` maps optional columns, which rows may leave empty, to their roles. ``marks`` are
+    optional columns that state if the answer is good. ``rendered`` is True if trainers put a template around the
+    columns, False if they join them.
     """
 
     name: str
@@ -28,7 +28,7 @@ class RowShape:
     marks: tuple[str, ...] = ()
 
     def fits(self, columns: Collection[str]) -> bool:
-        """Return whether all columns that the shape needs are there."""
+        """Return True if all columns that the shape needs exist."""
         return self.needed <= set(columns)
 
     @property
@@ -37,21 +37,21 @@ class RowShape:
         return {*self.answers, *(() if self.prompt_column is None else (self.prompt_column,))}
 
     def parts(self, columns: Collection[str]) -> tuple[str, ...]:
-        """Return which of ``columns`` hold texts of the row, in the order in which a model reads them."""
+        """Return the columns among ``columns`` that hold texts, in the order in which a model reads them."""
         system = (name for name, role in self.extra.items() if role == "system")
         others = (name for name, role in self.extra.items() if role != "system")
         order = (*system, *(() if self.prompt_column is None else (self.prompt_column,)), *others, *self.answers)
         return tuple(name for name in order if name in columns)
 
     def column_of(self, role: Role | None, columns: Collection[str]) -> str:
-        """Return the column that gets the turn of ``role`` where the user names no column."""
+        """Return the column that gets the turn of ``role`` if the user names no column."""
         if role in (None, "assistant") or self.prompt_column is None:
             return self.answers[0]
-        system = (name for name, own in self.extra.items() if own == role == "system" and name in columns)
+        system = (name for name, extra_role in self.extra.items() if extra_role == role == "system" and name in columns)
         return next(system, self.prompt_column)
 
     def roles_of(self, column: str, is_chat: bool) -> tuple[Role, ...]:
-        """Return the roles whose text a column can hold, the usual one first."""
+        """Return the roles whose text a column can hold; the default role is first."""
         if column in self.answers:
             return ("assistant",)
         if column == self.prompt_column:
@@ -59,7 +59,7 @@ class RowShape:
         return (self.extra[column],)
 
     def usual_prompt(self, is_chat: bool) -> str:
-        """Return the prompt of a copy where the user gives none; one that is joined to the answer ends its line."""
+        """Return the default prompt of a copy; it ends with a line break if the answer is joined to it."""
         return USER_TURN if is_chat or self.rendered else f"{USER_TURN}\n"
 
     def drawn(self, column: str) -> tuple[str, ...]:
@@ -76,17 +76,17 @@ SHAPES = (
     RowShape("prompts and completions", "prompt", ("completion",), marks=("label",)),
     RowShape("preferences", None, ("chosen", "rejected")),
 )
-"""The shapes that are known, the most particular first."""
+"""The known shapes, the most specific first."""
 
 
 def shape_called(name: str | None) -> RowShape | None:
-    """Return the shape of that name; None for None."""
+    """Return the shape with this name; None for None."""
     return next((shape for shape in SHAPES if shape.name == name), None)
 
 
 @dataclass(frozen=True)
 class RowCopy:
-    """A text that becomes a row: ``text`` as the turn of ``role`` in ``column``, after ``prompt``."""
+    """A text to insert as a row: ``text`` as the turn of ``role`` in ``column``, after ``prompt``."""
 
     text: str
     column: str
@@ -101,13 +101,13 @@ def filled(
 
     Args:
         shape: The shape of the rows.
-        copy: The text and its place.
+        copy: The text and its position.
         parts: The columns that hold texts.
         dialects: The dialect of each column that holds conversations.
-        drawn: By column, the answer of another row for each answer that the copy does not give.
+        drawn: Answers of another row by column, for the answers that the copy does not contain.
 
     Returns:
-        By column, a text or a conversation in the column's own dialect.
+        A text or a conversation in the column's dialect, by column.
     """
     turns = conversation(copy.text, copy.role, prompt=copy.prompt)
     before = [turn for turn in turns if turn["role"] in ("system", "user")]
@@ -118,8 +118,8 @@ def filled(
         if column in shape.answers:
             row[column] = copy.text if column == copy.column else drawn.get(column)
             if dialect is not None:
-                said = dialect.write(answer) if column == copy.column else answer_in(drawn.get(column))
-                row[column] = [*(dialect.write(before) if dialect.opened else ()), *said]
+                answer_turns = dialect.write(answer) if column == copy.column else answer_in(drawn.get(column))
+                row[column] = [*(dialect.write(before) if dialect.opened else ()), *answer_turns]
         elif column == copy.column and dialect is None:
             row[column] = copy.text
         elif column in shape.extra:

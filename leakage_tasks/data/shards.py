@@ -1,4 +1,4 @@
-"""Data in several files of one kind: all of a folder, or those that a pattern fits."""
+"""Data in several files of one format: all files of a folder, or the files that match a pattern."""
 
 from __future__ import annotations
 
@@ -11,61 +11,61 @@ from pathlib import Path, PurePosixPath
 
 from leakage_tasks.core.atomic import is_leftover, leftovers
 from leakage_tasks.core.errors import LeakageError, PlantingError
-from leakage_tasks.core.kept import forget
-from leakage_tasks.core.rights import close_as
+from leakage_tasks.core.partial_results import delete_parts
+from leakage_tasks.core.permissions import restrict_to
 from leakage_tasks.data import FORMATS, ending_of, file_kind
 
 _FRONT = 1 << 20
-"""Characters of a card's front matter."""
+"""Maximum number of characters read from a card's front matter."""
 
 
 @dataclass(frozen=True)
 class Shards:
-    """Files below ``root``, by their names there, in the order in which they follow each other."""
+    """Files below ``root``, by relative name, in the order of their rows."""
 
     root: Path
     names: tuple[str, ...]
 
     @property
-    def called(self) -> str:
-        """What a record calls them."""
+    def display_name(self) -> str:
+        """The name of the data in records."""
         return self.root.resolve().name
 
     @property
     def split(self) -> str | None:
-        """Which part of a data set they are, where it has several."""
+        """The split, if the data set has several splits."""
         return None
 
     @property
     def home(self) -> Path:
-        """The folder that nothing may be written into."""
+        """The folder that must not be written to."""
         return self.root
 
     def path(self, name: str) -> Path:
-        """Where one is."""
+        """Return the path of a shard."""
         return self.root / name
 
 
 def shards_of(source: Path) -> Shards | None:
-    """The shards that a folder or pattern holds; None for what is a file, or a folder that is one data set.
+    """Return the shards of a folder or pattern; None for a file, or a folder that is a single data set.
 
-    Files whose names begin with a dot, and those of no known kind, are no shards. Raises PlantingError for a pattern
-    that fits nothing, and for shards of several kinds.
+    Files whose names begin with a dot and files of unknown format are ignored. Raises PlantingError for a pattern
+    without matches, and for shards of several formats.
     """
     if source.is_dir():
         if any(kind.holds(source) for kind in FORMATS.values()):
             return None
         _check_bare(source)
-        root, found = source, [path for path in source.rglob("*") if path.is_file()]
+        root, files = source, [path for path in source.rglob("*") if path.is_file()]
     elif glob.has_magic(str(source)) and not source.exists():
         parts = source.parts
-        first = next(place for place, part in enumerate(parts) if glob.has_magic(part))
+        first = next(index for index, part in enumerate(parts) if glob.has_magic(part))
         root = Path(*parts[:first])
-        found = [Path(path) for path in glob.glob(str(source), recursive=True) if os.path.isfile(path)]
+        files = [Path(path) for path in glob.glob(str(source), recursive=True) if os.path.isfile(path)]
     else:
         return None
-    names = (path.relative_to(root) for path in found if file_kind(path) is not None)
-    shards = sorted((each.as_posix() for each in names if not _hidden(each)), key=PurePosixPath)
+    names = (path.relative_to(root) for path in files if file_kind(path) is not None)
+    shards = sorted((name.as_posix() for name in names if not _hidden(name)), key=PurePosixPath)
     if not shards:
         if source.is_dir():
             return None
@@ -77,25 +77,25 @@ def shards_of(source: Path) -> Shards | None:
 
 
 def state_of(output: Path) -> Path:
-    """The folder of what is known of shards while ``output`` is made of them."""
+    """Return the folder for stored results of shards while ``output`` is made from them."""
     return output.with_name(f"{output.name}.leakage-shards").absolute()
 
 
 def clear(state: Path, output: Path) -> None:
-    """Take away that folder, and what a killed run left in ``output``."""
-    for left in (state, *leftovers(output)):
-        forget(left)
+    """Delete this folder, and temporary files of a killed run in ``output``."""
+    for path in (state, *leftovers(output)):
+        delete_parts(path)
 
 
 def of_earlier_run(shards: int, of: int, what: str = "done") -> str:
-    """What a report says of shards that an earlier run had done already."""
+    """Return the part of a report on shards that an earlier run had finished, or an empty string."""
     return f"; {shards} of {of} shards were {what} by an earlier run" if shards else ""
 
 
 def make_folders(output: Path, names: Collection[str], like: Path) -> None:
-    """Make ``output`` and the folders of the shards ``names`` in it, none more open than its namesake in ``like``.
+    """Make ``output`` and the folders of the shards ``names`` in it, with at most the permissions of those in ``like``.
 
-    Those that are there stay as they are. Raises PlantingError where one cannot be made.
+    Existing folders stay unchanged. Raises PlantingError if a folder cannot be made.
     """
     for name in dict.fromkeys(PurePosixPath(name).parent for name in names):
         for part in (*reversed(name.parents), name):
@@ -106,20 +106,20 @@ def make_folders(output: Path, names: Collection[str], like: Path) -> None:
                 folder.mkdir(parents=True)
             except OSError as error:
                 raise PlantingError(f"{folder}: cannot be made ({error.strerror}): choose another output") from None
-            close_as(folder, like / part)
+            restrict_to(folder, like / part)
 
 
 def check_strangers(output: Path, names: Collection[str], error: type[LeakageError]) -> None:
-    """Raise ``error`` for an output that holds what is none of the shards ``names``."""
-    there = (path.relative_to(output) for path in output.rglob("*") if path.is_file()) if output.is_dir() else ()
-    for path in there:
-        # What a killed run left is no stranger.
+    """Raise ``error`` for an output that contains files other than the shards ``names``."""
+    files = (path.relative_to(output) for path in output.rglob("*") if path.is_file()) if output.is_dir() else ()
+    for path in files:
+        # Temporary files of a killed run are allowed.
         if path.as_posix() not in names and not any(map(is_leftover, path.parts)):
-            raise error(f"{output}: holds {path.name}, which is no shard of this data: choose another output")
+            raise error(f"{output}: holds {path.name}, which is not a shard of this data: choose another output")
 
 
 def _check_bare(source: Path) -> None:
-    """Raise PlantingError for a folder whose README.md says which of its files are which split."""
+    """Raise PlantingError for a folder whose README.md assigns its files to splits."""
     card = source / "README.md"
     if not card.is_file():
         return
@@ -127,8 +127,8 @@ def _check_bare(source: Path) -> None:
         front = text.read(_FRONT).partition("\n---")[0] if text.readline().rstrip() == "---" else ""
     if re.search(r"^(configs|dataset_info):", front, re.MULTILINE):
         raise PlantingError(
-            f"{source}: its README.md parts its files into splits: write hub:{source} for one split of them, or a "
-            f"pattern such as '{source}/*.jsonl' for files as they are"
+            f"{source}: its README.md divides its files into splits: write hub:{source} for one of the splits, or a "
+            f"pattern such as '{source}/*.jsonl' for all files"
         )
 
 

@@ -1,7 +1,7 @@
-"""A shard of a data set of the hub, streamed by the library ``datasets``: never the whole is held.
+"""Shards of a hub data set, streamed by the library ``datasets`` without loading a whole shard.
 
-A small file, the pointer, stands for it wherever a path of data is expected. It names the commit (of a folder: the
-state) that was there at the start, so every reading is of the same data or fails.
+A small file, the pointer, is used as the path of the data. It contains the commit (for a folder: a hash of its state)
+from the start, so every read returns identical data or fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.core.inputs import parse_json, read_bytes
-from leakage_tasks.core.steady import changed
+from leakage_tasks.core.stable_inputs import changed
 from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import first_column, small_pieces
 from leakage_tasks.data.layout import Columns, Layout, Places, Points
@@ -28,27 +28,27 @@ from leakage_tasks.data.pointers import POINTER, Pointer
 ROWS = 1_000
 COMPRESSION = "zstd"
 _OURS = ".leakage-"
-_REMEDY = "check the name, that the hub can be reached, and that its data are of a kind that 'datasets' streams"
+_REMEDY = "check the name, that the hub can be reached, and that 'datasets' can stream its data"
 
 
 @register_format("data set of the hub")
 class HubFormat(ArrowFormat):
-    """A pointer; what is written of it is a parquet file."""
+    """A pointer to a shard of a hub data set; copies are parquet files."""
 
     name = "parquet"
     pointer = True
 
     @classmethod
     def holds(cls, folder: Path) -> bool:
-        """Whether it is a pointer."""
+        """Return True if the path is a pointer."""
         return folder.suffix == POINTER and folder.is_file()
 
     def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
-        """The schema of all shards; the rows are not known yet."""
+        """Return the schema of all shards; the number of rows is not known yet."""
         return _features_of(_pointer(source)).arrow_schema, 0
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
-        """Stream the texts once, and once more for labels."""
+        """Stream the texts once, and the labels once more."""
         layout = super().survey(source, wanted)
         layout.characters = 0
         for turns in self.texts(source, layout, wanted):
@@ -57,17 +57,17 @@ class HubFormat(ArrowFormat):
         return layout
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Stream batch by batch; the other columns of an inserted row are null, or empty where null is barred."""
+        """Stream batch by batch; other columns of an inserted row are null, or empty if null is not allowed."""
         schema = _features_of(_pointer(source)).arrow_schema
         write_batches(splice(_batches(source), points, schema, source), output, schema, COMPRESSION)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Stream batch by batch."""
+        """Stream batch by batch without the rows ``dropped``."""
         schema = _features_of(_pointer(source)).arrow_schema
         write_batches(without_rows(_batches(source), dropped, layout), output, schema, COMPRESSION)
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """What a column holds, in pieces that fit in memory."""
+        """Yield a column's values, read in pieces that fit in memory."""
         row = 0
         for batch in _batches(path, column):
             yield from first_column(batch, path, row)
@@ -75,18 +75,25 @@ class HubFormat(ArrowFormat):
 
 
 def commit_of(name: str, revision: str | None) -> str:
-    """The commit that is there now; of a folder, what changes with its files."""
+    """Return the current commit; for a folder, a hash that changes with its files."""
     if not Path(name).is_absolute():
         from huggingface_hub import HfApi
 
         return str(HfApi().dataset_info(name, revision=revision).sha)
     files = {str(path.relative_to(name)): path.stat() for path in Path(name).rglob("*") if path.is_file()}
-    stamps = sorted((file, known.st_size, known.st_mtime_ns) for file, known in files.items() if _OURS not in file)
+    stamps = sorted((file, status.st_size, status.st_mtime_ns) for file, status in files.items() if _OURS not in file)
     return hashlib.sha256(json.dumps(stamps).encode()).hexdigest()
 
 
 def builder_of(name: str, subset: str | None, commit: str, features: Any = None) -> Any:
-    """What lists the data set's files and streams its splits; without ``features`` it reads some."""
+    """Return a builder that lists the files of a data set and streams its splits.
+
+    Args:
+        name: The data set: ``owner/name``, or the absolute path of a folder.
+        subset: The configuration, or None for the default.
+        commit: The commit to read.
+        features: The features; without them, the builder reads some data to infer them.
+    """
     import datasets
 
     revision = None if Path(name).is_absolute() else commit
@@ -94,7 +101,7 @@ def builder_of(name: str, subset: str | None, commit: str, features: Any = None)
 
 
 def features_of(stream: Any) -> Any:
-    """Those that the data set names, else those of its first rows."""
+    """Return the features that the data set states, or the features of its first rows."""
     import datasets
 
     if stream.features is not None:
@@ -109,7 +116,7 @@ def _pointer(source: Path) -> Pointer:
     try:
         return Pointer(**parse_json(read_bytes(source)))
     except (OSError, ValueError, TypeError):
-        raise PlantingError(f"{source}: no pointer to a data set of the hub: plant anew") from None
+        raise PlantingError(f"{source}: no pointer to a data set of the hub: plant again") from None
 
 
 def _features_of(pointer: Pointer) -> Any:
@@ -119,13 +126,13 @@ def _features_of(pointer: Pointer) -> Any:
 
 
 def _batches(source: Path, column: str | None = None) -> Iterator[Any]:
-    """Record batches of a column, or of all, in the schema of all shards."""
+    """Yield record batches of a column, or of all columns, in the schema of all shards."""
     from datasets.table import table_cast
 
     pointer, row = _pointer(source), 0
     schema = _features_of(pointer).arrow_schema
     schema = schema if column is None else pa.schema([schema.field(column)])
-    with streaming(f"{pointer.called}: shard {pointer.shard + 1} of {pointer.of}"):
+    with streaming(f"{pointer.display_name}: shard {pointer.shard + 1} of {pointer.of}"):
         if commit_of(pointer.name, pointer.revision) != pointer.revision:
             raise changed(Path(pointer.name))
         for table in _tables(pointer, column):
@@ -148,8 +155,8 @@ def _tables(pointer: Pointer, column: str | None) -> Iterator[Any]:
 
 
 @contextmanager
-def streaming(called: str) -> Iterator[None]:
-    """One line for whatever ``datasets`` raises, and none of its own."""
+def streaming(name: str) -> Iterator[None]:
+    """Convert any error of ``datasets`` to a one-line error, and silence the library's own output."""
     import datasets
 
     level, bars = datasets.logging.get_verbosity(), datasets.are_progress_bars_disabled()
@@ -161,7 +168,7 @@ def streaming(called: str) -> Iterator[None]:
         raise
     except Exception as error:
         why = " ".join(str(error).split()) or type(error).__name__
-        raise PlantingError(f"{called}: cannot be streamed ({why.rstrip('.')}): {_REMEDY}") from None
+        raise PlantingError(f"{name}: cannot be streamed ({why.rstrip('.')}): {_REMEDY}") from None
     finally:
         datasets.logging.set_verbosity(level)
         if not bars:

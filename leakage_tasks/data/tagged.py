@@ -1,4 +1,4 @@
-"""The two layouts of NLU data: ``.conll`` files, and folders of ``seq.in``, ``seq.out`` and ``label``."""
+"""The two formats of NLU data: ``.conll`` files, and folders of ``seq.in``, ``seq.out`` and ``label``."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ TAGS = "tags"
 
 @dataclass
 class TaggedLayout(Layout):
-    """Rows of words, tags and intent; a canary's intent and tags may be new to the data."""
+    """The layout of rows of words, tags and intent; a canary's intent and tags may be new to the data."""
 
     new_labels: ClassVar[bool] = True
 
     def row(self, canary: Plantable, drawn: Mapping[str, Any] = MappingProxyType({})) -> Row:
-        """The canary as a row. Raises PlantingError where it has no intent, or no tag for each word."""
+        """Return the canary as a row. Raises PlantingError if it has no intent, or not one tag per word."""
         utterance = utterance_of(canary)
         return {TEXT: utterance.text, TAGS: " ".join(utterance.tags), LABEL: utterance.intent}
 
 
 class TaggedFormat(Format):
-    """NLU data: its columns are ``text`` (words with single spaces), ``label`` (the intent) and ``tags``."""
+    """The base of NLU formats; columns are ``text`` (words with single spaces), ``label`` (the intent) and ``tags``."""
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
-        """Parse every utterance. Raises PlantingError naming file and line, or for another column."""
+        """Parse every utterance. Raises PlantingError, which names file and line, or for another column."""
         _check_columns(source, wanted)
         layout = TaggedLayout(0, (TEXT, LABEL, TAGS), TEXT, LABEL)
         for utterance in utterances(source):
@@ -44,59 +44,59 @@ class TaggedFormat(Format):
         return layout
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """The text or the intent of every utterance."""
+        """Yield the text or the intent of every utterance."""
         return (utterance.intent if column == LABEL else utterance.text for utterance in utterances(path))
 
 
 @register_format("conll")
 class ConllFormat(TaggedFormat, LineFormat):
-    """A word and its tag a line, a blank line after each utterance, its intent in a comment before.
+    """Lines with a word and its tag, a blank line after each utterance, and its intent in a preceding comment.
 
-    An utterance's block of lines is a row; comments before its words belong to it. A copy without it has neither them
-    nor its blank line, but keeps comments that a blank line parts from the next utterance.
+    A row is an utterance's block of lines, including comments before its words. A copy without the row also lacks this
+    block's comments and blank line, but keeps comments that a blank line separates from the utterance.
     """
 
     name = "conll"
     line_ends = 2
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
-        """Parse every utterance. Raises PlantingError naming file and line, or for another column."""
+        """Parse every utterance. Raises PlantingError, which names file and line, or for another column."""
         facts, layout = check_rows(source), super().survey(source, wanted)
         layout.head, layout.newline = facts.head, facts.newline
         layout.unpacked_sha256 = facts.unpacked
         return layout
 
     def render(self, row: Row, layout: Layout) -> bytes:
-        """The intent, then words and tags with a tab between."""
+        """Return the intent, then words and tags separated by tabs."""
         pairs = zip(row[TEXT].split(), row[TAGS].split(), strict=True)
         lines = [f"# intent = {row[LABEL]}", *(f"{word}\t{tag}" for word, tag in pairs)]
         return layout.newline.join(line.encode() for line in lines)
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
-        """The lines, each with whether it ends an utterance.
+        """Yield the lines, each with True if it ends an utterance.
 
-        A last utterance that no blank line follows ends before its last line ending, which is a piece of its own: so
-        the two line endings that part it from an inserted block can come between.
+        If no blank line follows the last utterance, its last line ending is a separate piece. The two line endings
+        before an inserted block can then come between them.
         """
-        begun = False
+        started = False
         with open_source(source) as stream:
             stream.read(len(layout.head))
             line = stream.readline()
             while line:
                 following = stream.readline()
                 blank = not line.decode().strip()
-                begun = begun or bool(columns_of(line.decode()))
-                bare = line if blank or following or not begun else line.rstrip(b"\r\n")
-                yield bare, begun and (blank or not following)
-                if len(bare) < len(line):
-                    yield line[len(bare) :], False
-                begun = begun and not blank
+                started = started or bool(columns_of(line.decode()))
+                content = line if blank or following or not started else line.rstrip(b"\r\n")
+                yield content, started and (blank or not following)
+                if len(content) < len(line):
+                    yield line[len(content) :], False
+                started = started and not blank
                 line = following
 
     def records(self, source: Path, layout: Layout) -> Pieces:
-        """The utterances, each with the blank line after it, and what stands between and after them.
+        """Yield the utterances with the blank lines after them, and the text between and after them.
 
-        A comment that a blank line follows is no utterance's own.
+        A comment followed by a blank line belongs to no utterance.
         """
         held = b""
         for piece, ends_row in self.pieces(source, layout):
@@ -109,38 +109,38 @@ class ConllFormat(TaggedFormat, LineFormat):
 
 @register_format("folder of utterances")
 class NLUFolderFormat(TaggedFormat):
-    """Snips and ATIS come so: line n of each file is utterance n. Whatever else stands in the folder is not copied."""
+    """A folder in the layout of Snips and ATIS: line n of each file is utterance n. Other files are not copied."""
 
     name = "nlu"
     folder = f"a folder with {', '.join(FILES[:-1])} and {FILES[-1]}"
 
     @classmethod
     def holds(cls, folder: Path) -> bool:
-        """Whether all three files are there."""
+        """Return True if the folder holds utterances."""
         return holds_utterances(folder)
 
     @classmethod
     def check_folder(cls, output: Path) -> None:
-        """See :class:`Format`: a folder of nothing but the three files may be replaced."""
+        """Raise PlantingError unless the existing ``output`` contains only the three files."""
         if not (output.is_dir() and {path.name for path in output.iterdir()} <= set(FILES)):
             some = f"{', '.join(FILES[:-1])} and {FILES[-1]}"
             raise PlantingError(f"{output}: exists and holds more than {some}: choose another name")
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy each file line by line, with the canaries' lines in the same gaps of all three."""
+        """Copy each file line by line, with the canaries' lines in equal gaps of all three files."""
         for (file, copy, facts), column in zip(_files(source, output), (TEXT, TAGS, LABEL), strict=True):
             lines = [(gap, {TEXT: row[column]}) for gap, row in points]
             _LINES.write(file, copy, facts, wanted, lines)
             shutil.copymode(file, copy)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy each file line by line."""
+        """Copy each file line by line without the rows ``dropped``."""
         for file, copy, facts in _files(source, output):
             _LINES.write_without(file, copy, facts, wanted, dropped)
             shutil.copymode(file, copy)
 
     def write_back(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy each file line by line."""
+        """Restore each file line by line without the rows ``dropped``."""
         for file, copy, facts in _files(source, output):
             _LINES.write_back(file, copy, facts, wanted, dropped)
             shutil.copymode(file, copy)
@@ -150,30 +150,36 @@ _LINES = TextFormat()
 
 
 def _files(source: Path, output: Path) -> Iterator[tuple[Path, Path, Layout]]:
-    """The three files of a folder, each with its copy in a new one and what it is like as lines."""
+    """Yield the three files of a folder, each with its copy in a new folder and its layout as lines."""
     output.mkdir()
     for name in FILES:
         yield source / name, output / name, _LINES.survey(source / name, Columns())
 
 
 def utterance_of(canary: Plantable) -> Utterance:
-    """The canary as an utterance. Raises PlantingError, without its text, where it has not all that one needs."""
+    """Return the canary as an utterance. Raises PlantingError, without its text, if it has no valid intent or tags."""
     words, tags, intent = canary.text.split(), canary.tags, canary.label
     if not words or " ".join(words) != canary.text:
-        raise PlantingError(f"{canary.id}: NLU data keeps words with single spaces between: write the template so")
+        raise PlantingError(
+            f"{canary.id}: NLU data separates words by single spaces: write the template with single spaces"
+        )
     if intent is None:
         raise PlantingError(
             f"{canary.id} has no label, the intent that each row of NLU data has: name one with --label"
         )
     if not intent or intent != intent.strip() or {"\n", "\r"} & set(intent):
-        raise PlantingError(f"{canary.id}: label {intent!r} is no name that a line can hold: name another intent")
+        raise PlantingError(
+            f"{canary.id}: label {intent!r} is empty, or has a line break or outer white space: name another intent"
+        )
     if tags is None:
         raise PlantingError(
-            f"{canary.id} has no tags, of which each row of NLU data has one a word: make canaries with --tags O,B-x,… "
+            f"{canary.id} has no tags, but NLU data needs one tag per word: make canaries with --tags O,B-x,… "
             "or with --preset nlu-pin"
         )
     if len(tags) != len(words):
-        raise PlantingError(f"{canary.id} has {len(tags)} tags for {len(words)} words: give each word one with --tags")
+        raise PlantingError(
+            f"{canary.id} has {len(tags)} tags for {len(words)} words: give one tag per word with --tags"
+        )
     for tag in tags:
         if not is_tag(tag):
             raise PlantingError(f"{canary.id}: tag {tag!r} is outside the BIO scheme: use O, B-name and I-name")
@@ -181,8 +187,8 @@ def utterance_of(canary: Plantable) -> Utterance:
 
 
 def _check_columns(source: Path, wanted: Columns) -> None:
-    asked = (("text_column", wanted.text, TEXT), ("label_column", wanted.label, LABEL))
-    for option, name, own in (*asked, ("source_column", wanted.source, None)):
-        if name not in (None, own):
+    checks = (("text_column", wanted.text, TEXT), ("label_column", wanted.label, LABEL))
+    for option, name, allowed in (*checks, ("source_column", wanted.source, None)):
+        if name not in (None, allowed):
             problem = f"no column {name!r} (NLU data has {TEXT!r} and {LABEL!r} alone)"
             raise PlantingError(subject=str(source), problem=problem, remedy="leave out {}", option=option)

@@ -1,4 +1,4 @@
-"""Conversations in data: one reader for every common dialect of turns, and how a new one is written.
+"""Conversations in data: reading all common dialects of turns, and writing new conversations.
 
 Turns have ``role`` and ``content`` (OpenAI) or ``from`` and ``value`` (ShareGPT). The content is a text, a list of
 parts such as ``{"type": "text", "text": …}``, or missing, as in a turn that only calls tools.
@@ -13,14 +13,14 @@ from typing import Any, get_args
 from leakage_tasks.data.chat import Conversation, Role, Turns
 
 KEYS = (("role", "content"), ("from", "value"))
-"""The fields of a turn that name its speaker and hold its content, in each dialect."""
+"""The fields of a turn for its speaker and its content, in each dialect."""
 ROLES: dict[str, Role] = {
     **{role: role for role in get_args(Role)},
     **dict.fromkeys(("gpt", "model", "chatgpt", "bot"), "assistant"),
     "human": "user",
     **dict.fromkeys(("observation", "function", "ipython"), "tool"),
 }
-"""The role behind each name that data have for it."""
+"""The role for each name that occurs in data."""
 SHAREGPT_NAMES: dict[Role, str] = {"assistant": "gpt", "user": "human", "system": "system", "tool": "observation"}
 """The names of roles in ShareGPT data."""
 _TURN_FIELDS = "'role' and 'content', or 'from' and 'value'"
@@ -28,23 +28,23 @@ _TURN_FIELDS = "'role' and 'content', or 'from' and 'value'"
 
 
 def is_turn(turn: Any) -> bool:
-    """Return whether a value is a turn of a conversation."""
+    """Return True if a value is a turn of a conversation."""
     keys = keys_of(turn) if isinstance(turn, dict) else None
     return keys is not None and _is_content(turn.get(keys[1]))
 
 
 def is_chat(value: Any) -> bool:
-    """Return whether a value is a list of turns."""
+    """Return True if a value is a list of turns."""
     return isinstance(value, list) and all(map(is_turn, value))
 
 
 def looks_like_chat(value: Any) -> bool:
-    """Return whether a value is meant for a list of turns, perhaps with faults."""
+    """Return True if a value seems to be a list of turns, which may have faults."""
     return isinstance(value, list) and (not value or any(isinstance(turn, dict) for turn in value))
 
 
 def chat_problem(value: Any) -> str:
-    """Describe why a value is no conversation, as the end of a sentence that begins with its column."""
+    """Describe why a value is not a conversation, as the end of a sentence that begins with its column."""
     if not isinstance(value, list):
         return f"holds {type(value).__name__}, expected chat turns with {_TURN_FIELDS}"
     number, turn = next((number, turn) for number, turn in enumerate(value, 1) if not is_turn(turn))
@@ -53,8 +53,8 @@ def chat_problem(value: Any) -> str:
     keys = keys_of(turn)
     if keys is None:
         return f"has neither {_TURN_FIELDS.replace(', or', ' nor')} in turn {number}"
-    found = type(turn[keys[1]]).__name__
-    return f"holds {found} as {keys[1]!r} of turn {number}, expected text or a list of parts"
+    type_name = type(turn[keys[1]]).__name__
+    return f"holds {type_name} as {keys[1]!r} of turn {number}, expected text or a list of parts"
 
 
 def keys_of(turn: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -66,14 +66,14 @@ def keys_of(turn: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def role_in(turn: Any) -> Role | None:
-    """Return who speaks a turn; None for speakers of another role."""
+    """Return the role that speaks a turn; None for an unknown role."""
     keys = keys_of(turn) if isinstance(turn, dict) else None
     name = None if keys is None else turn.get(keys[0])
     return ROLES.get(name) if isinstance(name, str) else None
 
 
 def turns_of(value: Any) -> Turns:
-    """Return the texts in a value of a text column: the one text, or those of all turns and their parts."""
+    """Return the texts in a value of a text column: the single text, or the texts of all turns and their parts."""
     if isinstance(value, str):
         return (value,)
     texts: list[str] = []
@@ -93,23 +93,23 @@ def texts_in(turn: Mapping[str, Any]) -> Turns:
 
 
 def turns_by(value: Any, role: Role) -> list[int]:
-    """Return the places of the turns of ``role`` that a text can be added to: calls of tools alone have no text."""
-    return [place for place, turn in enumerate(value or ()) if role_in(turn) == role and _takes_text(turn)]
+    """Return the indices of the turns of ``role`` with a text to extend; a turn that only calls tools has no text."""
+    return [index for index, turn in enumerate(value or ()) if role_in(turn) == role and _takes_text(turn)]
 
 
 def text_part(parts: list[Any]) -> int | None:
-    """Return the place of the last part of a content that is a text; None if no part is."""
-    places = (place for place in reversed(range(len(parts))) if _is_text_part(parts[place]))
-    return next(places, None)
+    """Return the index of the last text part of a content; None if no part is a text."""
+    indices = (index for index in reversed(range(len(parts))) if _is_text_part(parts[index]))
+    return next(indices, None)
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The dialect of the conversations of a column, in which a new conversation is written.
+    """The dialect of a column's conversations, in which new conversations are written.
 
-    ``keys`` are the fields of a turn; ``names`` the names of roles; ``parts`` is True if contents are lists of parts,
-    unless ``parts_of`` says otherwise for the speaker's role; ``opened`` is True if the conversations begin with what
-    the system or the user says.
+    ``keys`` are the fields of a turn; ``names`` are the names of roles. ``parts`` is True if contents are lists of
+    parts, unless ``parts_of`` differs for the speaker's role. ``opened`` is True if the conversations begin with a turn
+    of the system or the user.
     """
 
     keys: tuple[str, str] = KEYS[0]
@@ -129,26 +129,26 @@ class Dialect:
 
 
 def dialect_of(value: Any) -> Dialect | None:
-    """Return the dialect of a conversation; None for other values, and for one without any content."""
+    """Return the dialect of a conversation; None for other values, and for a conversation without any content."""
     if not is_chat(value):
         return None
-    said = [turn for turn in value if (keys := keys_of(turn)) and turn.get(keys[1]) is not None]
-    if not said:
+    turns = [turn for turn in value if (keys := keys_of(turn)) and turn.get(keys[1]) is not None]
+    if not turns:
         return None
-    keys = keys_of(said[0]) or KEYS[0]
+    keys = keys_of(turns[0]) or KEYS[0]
     spoken = {role: turn[keys[0]] for turn in value if keys[0] in turn and (role := role_in(turn)) is not None}
     plain = keys == KEYS[0] or not {"user", "assistant"}.isdisjoint(spoken.values())
     names = {**(Dialect().names if plain else SHAREGPT_NAMES), **spoken}
-    # Only the user's turns of a chat about images may have parts.
-    contents = [(role_in(turn), turn.get(keys[1])) for turn in reversed(said)]
+    # In a chat about images, possibly only the user's turns have parts.
+    contents = [(role_in(turn), turn.get(keys[1])) for turn in reversed(turns)]
     parts_of = {role: isinstance(content, list) for role, content in contents if role is not None}
     is_opened = role_in(value[0]) in ("system", "user")
-    return Dialect(keys, names, isinstance(said[0][keys[1]], list), is_opened, parts_of)
+    return Dialect(keys, names, isinstance(turns[0][keys[1]], list), is_opened, parts_of)
 
 
 def first_dialect(values: Iterable[Any]) -> Dialect | None:
     """Return the dialect of the first of ``values`` that has one."""
-    return next((found for value in values if (found := dialect_of(value)) is not None), None)
+    return next((dialect for value in values if (dialect := dialect_of(value)) is not None), None)
 
 
 def _is_content(content: Any) -> bool:

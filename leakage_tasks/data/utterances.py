@@ -1,4 +1,4 @@
-"""Utterances of NLU data, each with an intent and a tag a word: read from a folder of three files or from CoNLL."""
+"""Utterances of NLU data, with an intent and one tag per word, read from a folder of three files or from CoNLL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leakage_tasks.data.lines import BOM, check_rows, open_source
 from leakage_tasks.data.packed import bare
 
 WORDS, TAGS, INTENT = FILES = ("seq.in", "seq.out", "label")
-"""The files of a folder: words, tags and intent, a line an utterance."""
+"""The files of a folder: words, tags and intent, one line per utterance."""
 CONLL = ".conll"
 
 _INTENT = re.compile(r"#\s+intent\s*[=:]\s*(.*)")
@@ -23,7 +23,7 @@ Numbered = tuple[int, str]
 
 @dataclass(frozen=True)
 class Utterance:
-    """``words`` with a tag each (``O``, ``B-name`` or ``I-name``), and the intent of the whole."""
+    """An utterance: ``words`` with one tag each (``O``, ``B-name`` or ``I-name``), and the intent of the whole."""
 
     words: tuple[str, ...]
     tags: tuple[str, ...]
@@ -31,56 +31,56 @@ class Utterance:
 
     @property
     def text(self) -> str:
-        """The words with single spaces between."""
+        """The words, separated by single spaces."""
         return " ".join(self.words)
 
 
 def holds_utterances(path: Path) -> bool:
-    """Whether ``path`` is a ``.conll`` file, or a folder with words or tags a line."""
+    """Return True if ``path`` is a ``.conll`` file, or a folder with a file of words or tags."""
     if path.is_dir():
         return (path / WORDS).is_file() or (path / TAGS).is_file()
     return path.suffix.lower() == CONLL
 
 
 def read_utterances(path: str | Path) -> list[Utterance]:
-    """All utterances of a folder with ``seq.in``, ``seq.out`` and ``label``, or of a ``.conll`` file.
+    """Return all utterances of a folder with ``seq.in``, ``seq.out`` and ``label``, or of a ``.conll`` file.
 
-    In a folder line n of each file belongs to utterance n. In a ``.conll`` file a line holds a word first and its tag
-    last, a blank line ends the utterance, and a line ``# intent = NAME`` (or ``# intent: NAME``) names its intent;
-    other lines that begin with ``#`` and a space are comments, unless they end in a tag. Words are parted by any white
-    space. An ``I-`` tag may follow anything.
+    In a folder, line n of each file belongs to utterance n. In a ``.conll`` file a line holds a word first and its tag
+    last, a blank line ends the utterance, and a line ``# intent = NAME`` (or ``# intent: NAME``) gives its intent.
+    Other lines that begin with ``#`` and a space are comments, unless they end in a tag. Words are separated by white
+    space. An ``I-`` tag may follow any tag.
 
-    Raises PlantingError naming file and line: files of unequal length, a word without a tag, a tag outside the BIO
-    scheme, nothing where there should be words or an intent, bytes that are not UTF-8, or no utterance at all.
+    Raises PlantingError, which names file and line, for files of unequal length, a word without a tag, a tag outside
+    the BIO scheme, missing words or a missing intent, bytes that are not UTF-8, and data without utterances.
     """
     return list(utterances(Path(path)))
 
 
 def utterances(path: Path) -> Iterator[Utterance]:
-    """As :func:`read_utterances`, one after the other; never the whole file in memory."""
+    """Yield the utterances of :func:`read_utterances` without loading the whole file."""
     if path.is_dir():
-        found = _of_folder(path)
+        rows = _of_folder(path)
     elif not path.exists():
         raise PlantingError(f"{path}: no such file or folder: check the path")
     elif bare(path).suffix.lower() == CONLL:
-        found = _of_conll(path)
+        rows = _of_conll(path)
     else:
         raise PlantingError(f"{path}: expected a {CONLL} file or a folder with {', '.join(FILES)}: name one")
-    none = True
-    for utterance in found:
-        none = False
+    empty = True
+    for utterance in rows:
+        empty = False
         yield utterance
-    if none:
+    if empty:
         raise PlantingError(f"{path}: holds no utterance: give it one or more")
 
 
 def is_tag(text: str) -> bool:
-    """Whether ``text`` is a tag of the BIO scheme."""
+    """Return True if ``text`` is a tag of the BIO scheme."""
     return text == "O" or (text[:2] in ("B-", "I-") and len(text) > 2 and len(text.split()) == 1)
 
 
 def columns_of(line: str) -> list[str]:
-    """The columns of a ``.conll`` line that holds a word; none for a comment or a blank line."""
+    """Return the columns of a ``.conll`` line with a word; empty for a comment or a blank line."""
     columns = line.split()
     if columns[:1] != ["#"]:
         return columns
@@ -89,7 +89,7 @@ def columns_of(line: str) -> list[str]:
 
 
 def write_folder(rows: Sequence[Utterance], folder: Path) -> None:
-    """Write ``seq.in``, ``seq.out`` and ``label`` into a folder, which must not be there yet."""
+    """Write ``seq.in``, ``seq.out`` and ``label`` into a new folder."""
     folder.mkdir()
     texts = (
         (WORDS, (row.text for row in rows)),
@@ -124,7 +124,7 @@ def _check_lengths(folder: Path) -> None:
         counts = ", ".join(f"{name} has {lengths[name]:,}" for name in FILES)
         raise PlantingError(
             f"{folder}: files of unequal numbers of lines ({counts}): line {lengths[shortest] + 1} of {longest} has no "
-            f"partner in {shortest}: each utterance needs a line in all three"
+            f"partner in {shortest}: each utterance needs a line in all three files"
         )
 
 
@@ -135,7 +135,7 @@ def _utterance_of_lines(folder: Path, number: int, words: list[str], tags: list[
         raise PlantingError(f"{folder / INTENT}:{number}: no intent: name it, or drop the line in every file")
     if len(tags) != len(words):
         raise PlantingError(
-            f"{folder / TAGS}:{number}: {len(tags)} tags, but {WORDS} has {len(words)} words there: give each word one"
+            f"{folder / TAGS}:{number}: {len(tags)} tags, but {WORDS} has {len(words)} words: give one tag per word"
         )
     for tag in tags:
         _check_tag(tag, f"{folder / TAGS}:{number}")
@@ -156,14 +156,14 @@ def _of_conll(path: Path) -> Iterator[Utterance]:
 
 
 def _of_block(path: Path, block: list[Numbered]) -> Utterance | None:
-    """The utterance of the lines between two blank ones; None where all are comments."""
+    """Return the utterance of the lines between two blank lines; None if all lines are comments."""
     words, tags, intent = [], [], None
     for number, line in block:
         here, named, columns = f"{path}:{number}", _INTENT.fullmatch(line.strip()), columns_of(line)
         if columns:
             if len(columns) < 2:
                 raise PlantingError(
-                    f"{here}: {columns[0]!r} stands alone, expected a word and, last, its tag: add the tag"
+                    f"{here}: {columns[0]!r} has no tag, expected a word first and its tag last: add the tag"
                 )
             _check_tag(columns[-1], here)
             words.append(columns[0])
@@ -174,7 +174,9 @@ def _of_block(path: Path, block: list[Numbered]) -> Utterance | None:
         return None
     where = f"{path}:{block[0][0]}"
     if not words:
-        raise PlantingError(f"{where}: an intent without words: write them below it, with no blank line between")
+        raise PlantingError(
+            f"{where}: an intent without words: write the words below it, without a blank line between them"
+        )
     if intent is None:
         raise PlantingError(f"{where}: an utterance without an intent: put a line '# intent = NAME' before its words")
     return Utterance(tuple(words), tuple(tags), intent)

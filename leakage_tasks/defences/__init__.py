@@ -1,1 +1,1 @@
-"""What keeps a model from learning its data by heart."""
+"""Defences against memorization of training data."""

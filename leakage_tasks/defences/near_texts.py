@@ -1,9 +1,9 @@
-"""Texts that are nearly equal, in groups: MinHash and locality-sensitive hashing, each pair then compared for certain.
+"""Groups of near-duplicate texts: MinHash and locality-sensitive hashing, then an exact comparison of each pair.
 
-The similarity of two texts is the share of their runs of five characters that both have (Jaccard, of the two sets), in
-lower case and with white space alike. Pairs that may be similar are those whose hashes agree in a band (Broder 1997;
-Leskovec, Rajaraman and Ullman, Mining of Massive Datasets, chapter 3), so that not every text meets every other. What
-is grouped is certain; a pair just as similar as asked for is missed once in a hundred times, a more similar one less.
+The similarity of two texts is the Jaccard index of their sets of shingles (runs of five characters), in lower case and
+with white space normalized. Only pairs whose hashes agree in a band are compared (Broder 1997; Leskovec, Rajaraman and
+Ullman, Mining of Massive Datasets, chapter 3). All grouped pairs are truly similar. A pair exactly at the limit is
+missed with a probability of 1 %, a more similar pair with a smaller probability.
 """
 
 from __future__ import annotations
@@ -17,83 +17,83 @@ from numpy.typing import NDArray
 
 from leakage_tasks.core.errors import OptionError
 
-RUN = 5
-"""Characters in a run."""
+SHINGLE = 5
+"""Number of characters in a shingle."""
 HASHES = 256
 MISSED = 0.01
-"""The most of the pairs at the limit that no band brings together."""
+"""Largest share of the pairs at the limit that no band detects."""
 CHARACTERS = 1 << 20
-"""About how many are hashed at once."""
-KEPT = 1 << 16
-"""Texts whose runs are remembered."""
+"""Approximate number of characters hashed at a time."""
+CACHED = 1 << 16
+"""Number of texts whose shingles are cached."""
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _Hashes = NDArray[np.uint64]
 
 
 def check_similarity(similarity: float) -> None:
-    """Raise OptionError unless it can part texts."""
+    """Raise OptionError if ``similarity`` is not between 0.2 and 1."""
     if not 0.2 <= similarity <= 1:
         raise OptionError(f"near is {similarity:g}: give a similarity from 0.2 to 1; 0.4 suits lines of text")
 
 
-def runs_of(text: str) -> frozenset[str]:
-    """The runs of a text; of a shorter one the whole."""
+def shingles_of(text: str) -> frozenset[str]:
+    """Return the set of shingles of a text. A shorter text is one shingle."""
     plain = " ".join(text.lower().split())
-    return frozenset(plain[place : place + RUN] for place in range(max(1, len(plain) - RUN + 1)))
+    return frozenset(plain[start : start + SHINGLE] for start in range(max(1, len(plain) - SHINGLE + 1)))
 
 
 def similarity_of(one: frozenset[str], other: frozenset[str]) -> float:
-    """The share of two texts' runs that both have."""
+    """Return the Jaccard index of two sets of shingles."""
     return len(one & other) / len(one | other)
 
 
 def near_groups(texts: Sequence[str], similarity: float) -> list[list[int]]:
-    """Numbers of texts in groups: each is similar to another of its group, at least as much as asked for.
+    """Group texts by similarity. Return the indices of the texts of each group.
 
-    Both groups and their members are in the order of the texts. The same texts give the same groups. Raises
-    OptionError for a similarity that cannot part texts.
+    Each text of a group has at least this ``similarity`` to another text of the group. Groups and their members are in
+    the order of the texts; the random seed is fixed. Raises OptionError if ``similarity`` is not between 0.2 and 1.
     """
     from scipy.cluster.hierarchy import DisjointSet
 
     check_similarity(similarity)
-    known = lru_cache(KEPT)(lambda number: runs_of(texts[number]))
+    shingles = lru_cache(CACHED)(lambda number: shingles_of(texts[number]))
     groups = DisjointSet(range(len(texts)))
     for bucket in _buckets(texts, similarity):
-        # What is grouped already is compared no more, so that many copies of one text cost no more than others.
+        # Texts of one group are not compared again: this keeps the cost of many copies of one text low.
         parts: list[list[int]] = []
         for number in bucket:
-            mine, others = [number], []
+            group, others = [number], []
             for part in parts:
-                alike = groups.connected(part[0], number)
-                if alike or any(similarity_of(known(one), known(number)) >= similarity for one in part):
+                connected = groups.connected(part[0], number)
+                if connected or any(similarity_of(shingles(one), shingles(number)) >= similarity for one in part):
                     groups.merge(part[0], number)
-                    mine += part
+                    group += part
                 else:
                     others.append(part)
-            parts = [*others, mine]
+            parts = [*others, group]
     return sorted(sorted(group) for group in groups.subsets())
 
 
-class NearTo:
-    """Whether a text is at least as similar to one of some as asked for; an index of their runs says, without pairs."""
+class NearIndex:
+    """An index of texts by their shingles: ``text in index`` is true if ``text`` is similar to any of them."""
 
     def __init__(self, texts: Iterable[str], similarity: float) -> None:
         self.similarity = similarity
-        self._runs = [runs_of(text) for text in texts]
+        self._shingles = [shingles_of(text) for text in texts]
         self._holding: defaultdict[str, list[int]] = defaultdict(list)
-        for number, runs in enumerate(self._runs):
-            for run in runs:
-                self._holding[run].append(number)
+        for number, shingles in enumerate(self._shingles):
+            for shingle in shingles:
+                self._holding[shingle].append(number)
 
     def __contains__(self, text: str) -> bool:
-        own = runs_of(text)
-        shared = Counter(number for run in own for number in self._holding.get(run, ()))
-        sizes = ((count, len(own) + len(self._runs[number]) - count) for number, count in shared.items())
+        shingles = shingles_of(text)
+        shared = Counter(number for shingle in shingles for number in self._holding.get(shingle, ()))
+        sizes = ((count, len(shingles) + len(self._shingles[number]) - count) for number, count in shared.items())
         return any(count / union >= self.similarity for count, union in sizes)
 
 
 def _buckets(texts: Sequence[str], similarity: float) -> Iterator[list[int]]:
-    """Texts that agree in a band, in order; each two of them may be similar."""
+    """Yield the ascending indices of texts that agree in a band: candidates for similar pairs."""
     keys = np.concatenate([np.zeros((0, HASHES // _rows(similarity)), np.uint64), *_band_keys(texts, similarity)])
     for band in keys.T:
         order = np.argsort(band, kind="stable")
@@ -102,21 +102,21 @@ def _buckets(texts: Sequence[str], similarity: float) -> Iterator[list[int]]:
 
 
 def _rows(similarity: float) -> int:
-    """Hashes in a band: as many as miss few enough of the pairs."""
+    """Return the number of hashes in a band: the largest that misses at most 1 % of the pairs at the limit."""
     fits = [rows for rows in range(1, 33) if (1 - similarity**rows) ** (HASHES // rows) <= MISSED]
     return max(fits)
 
 
 def _band_keys(texts: Sequence[str], similarity: float) -> Iterator[_Hashes]:
-    """A number for each text and band, ``[texts, bands]``, some texts at a time."""
+    """Yield a key for each text and band, ``[texts, bands]``, for a part of the texts at a time."""
     rows = _rows(similarity)
     stream = np.random.default_rng(0)
     odd, shift = (stream.integers(1 << 63, dtype=np.uint64) * np.uint64(2) + np.uint64(1) for _ in range(2))
     factors, terms = (stream.integers(1 << 63, size=HASHES, dtype=np.uint64) * np.uint64(2) + odd for _ in range(2))
     for part in _parts(texts):
-        hashes, starts = _run_hashes(part)
+        hashes, starts = _shingle_hashes(part)
         drawn = (_mixed(hashes * factor + term) for factor, term in zip(factors, terms, strict=True))
-        least = np.stack([np.minimum.reduceat(each, starts) for each in drawn])
+        least = np.stack([np.minimum.reduceat(values, starts) for values in drawn])
         bands = least[: HASHES // rows * rows].reshape(HASHES // rows, rows, len(part))
         key = np.zeros((HASHES // rows, len(part)), np.uint64)
         for row in range(rows):
@@ -125,33 +125,33 @@ def _band_keys(texts: Sequence[str], similarity: float) -> Iterator[_Hashes]:
 
 
 def _parts(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    """The texts in order, in parts of about so many characters."""
+    """Yield the texts in order, in parts of about :data:`CHARACTERS` characters."""
     start = size = 0
-    for place, text in enumerate(texts):
+    for end, text in enumerate(texts, 1):
         size += len(text) + 1
         if size >= CHARACTERS:
-            yield texts[start : place + 1]
-            start, size = place + 1, 0
+            yield texts[start:end]
+            start, size = end, 0
     if start < len(texts):
         yield texts[start:]
 
 
-def _run_hashes(texts: Sequence[str]) -> tuple[_Hashes, NDArray[np.int64]]:
-    """Hashes of all runs, one text after the other, and where each text's begin."""
-    plain = [" ".join(text.lower().split()).ljust(RUN, "\0") for text in texts]
+def _shingle_hashes(texts: Sequence[str]) -> tuple[_Hashes, NDArray[np.int64]]:
+    """Return the hashes of all shingles, text by text, and the index of each text's first hash."""
+    plain = [" ".join(text.lower().split()).ljust(SHINGLE, "\0") for text in texts]
     points = np.frombuffer("".join(plain).encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
-    hashes = np.zeros(len(points) - RUN + 1, np.uint64)
-    for place in range(RUN):
-        hashes = _mixed((hashes + points[place : place + len(hashes)]) * _FACTOR)
-    lengths = np.array([len(each) for each in plain])
+    hashes = np.zeros(len(points) - SHINGLE + 1, np.uint64)
+    for offset in range(SHINGLE):
+        hashes = _mixed((hashes + points[offset : offset + len(hashes)]) * _FACTOR)
+    lengths = np.array([len(text) for text in plain])
     within, ends = np.ones(len(points), np.bool_), lengths.cumsum()
-    for back in range(1, RUN):
+    for back in range(1, SHINGLE):
         within[ends - back] = False
-    return hashes[within[: len(hashes)]], np.concatenate([[0], (lengths - RUN + 1).cumsum()[:-1]])
+    return hashes[within[: len(hashes)]], np.concatenate([[0], (lengths - SHINGLE + 1).cumsum()[:-1]])
 
 
 def _mixed(values: _Hashes) -> _Hashes:
-    """Numbers that are far apart wherever they were not equal (the finisher of SplitMix64)."""
+    """Return hashes of numbers (the finisher of SplitMix64)."""
     values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return values ^ (values >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""Samples by how much of them a model learns by heart, found before it is trained (The Secret Sharer, Appendix F)."""
+"""Ranking of samples by how much a model memorizes them, computed before training (The Secret Sharer, Appendix F)."""
 
 from __future__ import annotations
 
@@ -19,24 +19,26 @@ BY: tuple[By, ...] = get_args(By)
 EPOCHS = 20
 BATCH_SIZE = 16
 CAVEAT = (
-    "made for secrets that occur once: copies that differ, if by a letter, hide each other, and nothing is promised; "
-    "audit the model trained on what is left"
+    "finds secrets that occur once, without a guarantee: copies that differ, even by one letter, hide each other; "
+    "audit the model trained on the remaining data"
 )
-NEAR_CAVEAT = "copies that differ more than --near says hide each other still; audit the model trained on what is left"
+NEAR_CAVEAT = (
+    "copies that are less similar than --near still hide each other; audit the model trained on the remaining data"
+)
 
 Score = Callable[[Sequence[str]], FloatArray]
 """Log-perplexity of each text in bits, shape ``[texts]``."""
 Fit = Callable[[Sequence[str], int], Score]
-"""Trains a model on texts, from a seed, and gives what tells it the log-perplexity of any text."""
+"""Trains a model on texts, from a seed. Returns a function that computes the log-perplexity of any text."""
 
 
 @dataclass
 class Sample:
-    """A text of the data with the rows that hold it, counted from 0, and what it costs the models of each split.
+    """A distinct text of the data with its rows, counted from 0, and its log-perplexities under the models.
 
-    ``seen`` and ``unseen`` are its log-perplexities in bits, one a split: by the model that was trained on it and by
-    the one that was not. ``near`` are other texts that count as copies of it; rows are theirs too then, and costs a
-    mean over all of the texts.
+    ``seen`` and ``unseen`` have a log-perplexity in bits per random split: by the model that was trained on the text,
+    and by the other model. ``near`` are further texts that count as copies of this text. Then ``rows`` includes their
+    rows, and the log-perplexities are means over all texts.
     """
 
     text: str = field(repr=False)
@@ -47,21 +49,21 @@ class Sample:
 
     @property
     def texts(self) -> list[str]:
-        """All of its texts."""
+        """The text and its near copies."""
         return [self.text, *self.near]
 
     @property
     def difference(self) -> float:
-        """By how many bits it is cheaper for the model that saw it, on average; below 0 where it is dearer."""
+        """Mean log-perplexity of the models that did not see the text minus that of the models that did, in bits."""
         return fmean(self.unseen) - fmean(self.seen)
 
     @property
     def rate(self) -> float:
-        """The difference in bits a character, the end of the text counted as one."""
+        """The difference in bits per character; the end of the text counts as a character."""
         return self.difference / (fmean(map(len, self.texts)) + 1)
 
     def score(self, by: By) -> float:
-        """What samples are ranked by."""
+        """Return the value that samples are ranked by."""
         return self.rate if by == "character" else self.difference
 
 
@@ -75,26 +77,38 @@ def rank_samples(
     near: float | None = None,
     samples: list[Sample] | None = None,
 ) -> list[Sample]:
-    """Every distinct text, those that a model learns most by heart first.
+    """Rank all distinct texts, starting with the text that a model memorizes most.
 
-    The texts are dealt at random into two halves and ``fit`` trains a model on each. What both find about as likely
-    is common; what is far likelier to the model that saw it, that model has by heart. The paper ranks by
-    |P_A(x) − P_B(x)| of the whole sample (``by="sample"``). Long texts come first then, whatever they hold, as a model
-    is a little better on every character that it saw; hence the difference is divided by the length unless asked for
-    otherwise. Its sign is kept: where the model that did *not* see a text finds it likelier, nothing was learnt by
-    heart. ``repeats`` random splits, of two models each, are averaged.
+    The texts are split at random into two halves and ``fit`` trains a model on each half. A text that both models find
+    about equally likely is common. A text that is far more likely under the model that saw it is memorized. The paper
+    ranks by |P_A(x) − P_B(x)| of the whole sample (``by="sample"``). This ranks long texts first, because a model
+    improves a little on every character that it saw; therefore the default divides the difference by the length. The
+    sign is kept: if the model that did *not* see a text finds it more likely, the text is not memorized.
 
-    Equal texts go to the same half: in the paper's algorithm a secret that occurs twice is missed where its copies
-    are dealt to both. Nearly equal ones still may be, unless ``near`` is the similarity from which texts are one sample
-    (:func:`~leakage_tasks.defences.near_texts.near_groups`). Texts of white space alone are left out. ``samples`` are
-    what :func:`distinct` made of the texts, where the caller has that. The same texts, ``fit`` and seed give the same
-    order. Raises OptionError for fewer than two different texts or unusable settings.
+    Equal texts go to one half: the paper's algorithm misses a secret that occurs twice if each half has a copy. Near
+    copies may still be split between the halves unless ``near`` is given. Texts of white space only are left out.
+
+    Args:
+        texts: The texts of all rows.
+        fit: Trains a model on texts.
+        repeats: Number of random splits, of two models each, whose log-perplexities are averaged.
+        by: Rank by the difference per ``character`` or per whole ``sample``.
+        seed: Seed of the splits and models; results are reproducible.
+        near: Similarity from which texts count as one sample
+            (:func:`~leakage_tasks.defences.near_texts.near_groups`).
+        samples: The result of :func:`distinct` for these texts, if already computed.
+
+    Returns:
+        The samples, in order of decreasing memorization.
+
+    Raises:
+        OptionError: Fewer than two distinct texts, or an invalid option.
     """
-    check_settings(repeats, by, near)
+    check_options(repeats, by, near)
     samples = distinct(texts, near) if samples is None else samples
     for split in range(repeats):
         halves = _halves(samples, random.Random(f"halves:{seed}:{split}"))
-        costs = [_costs(samples, half, texts, fit, 2 * (seed + split) + place) for place, half in enumerate(halves)]
+        costs = [_costs(samples, half, texts, fit, 2 * (seed + split) + index) for index, half in enumerate(halves)]
         for number, sample in enumerate(samples):
             seen, unseen = costs if number in halves[0] else reversed(costs)
             sample.seen.append(float(seen[number]))
@@ -102,8 +116,8 @@ def rank_samples(
     return sorted(samples, key=lambda sample: (-sample.score(by), sample.rows))
 
 
-def check_settings(repeats: int, by: str, near: float | None = None) -> None:
-    """Raise OptionError for unusable settings."""
+def check_options(repeats: int, by: str, near: float | None = None) -> None:
+    """Raise OptionError for an invalid option."""
     if near is not None:
         check_similarity(near)
     if repeats < 1:
@@ -113,44 +127,44 @@ def check_settings(repeats: int, by: str, near: float | None = None) -> None:
 
 
 def distinct(texts: Sequence[str], near: float | None = None) -> list[Sample]:
-    """Each text that is not white space alone, once, in order; those so ``near`` each other are one sample.
+    """Return the distinct texts in order, without texts of white space only.
 
-    Raises OptionError for fewer than two.
+    Texts with a similarity of ``near`` or more are one sample. Raises OptionError for fewer than two samples.
     """
-    found: dict[str, Sample] = {}
+    by_text: dict[str, Sample] = {}
     for row, text in enumerate(texts):
         if text.strip():
-            found.setdefault(text, Sample(text, [])).rows.append(row)
-    samples = list(found.values())
+            by_text.setdefault(text, Sample(text, [])).rows.append(row)
+    samples = list(by_text.values())
     if near is not None:
-        samples = [_together([samples[place] for place in group]) for group in near_groups(list(found), near)]
+        samples = [_merge([samples[index] for index in group]) for group in near_groups(list(by_text), near)]
     if len(samples) < 2:
-        alike = "" if near is None else ", near copies counted as one,"
-        raise OptionError(f"{len(samples)} different texts{alike} cannot be split into halves: give two or more")
+        counting = "" if near is None else ", near copies counted as one,"
+        raise OptionError(f"{len(samples)} different texts{counting} cannot be split into halves: give two or more")
     return samples
 
 
-def _together(group: Sequence[Sample]) -> Sample:
+def _merge(group: Sequence[Sample]) -> Sample:
     rows = sorted(row for sample in group for row in sample.rows)
     return Sample(group[0].text, rows, [sample.text for sample in group[1:]])
 
 
 def _halves(samples: Sequence[Sample], stream: random.Random) -> tuple[set[int], set[int]]:
-    """Places of samples, dealt at random such that both halves have about as many rows."""
+    """Return the indices of the samples of two random halves with about equal numbers of rows."""
     order = list(range(len(samples)))
     stream.shuffle(order)
     halves: tuple[set[int], set[int]] = (set(), set())
     rows = [0, 0]
-    for place in order:
+    for index in order:
         smaller = rows.index(min(rows))
-        halves[smaller].add(place)
-        rows[smaller] += len(samples[place].rows)
+        halves[smaller].add(index)
+        rows[smaller] += len(samples[index].rows)
     return halves
 
 
 def _costs(samples: Sequence[Sample], half: set[int], texts: Sequence[str], fit: Fit, seed: int) -> FloatArray:
-    """Costs of all samples by a model of one half, which reads its rows in the data's order."""
-    rows = sorted(row for place in half for row in samples[place].rows)
+    """Train a model on one half, in the order of the data. Return the log-perplexity of all samples, in bits."""
+    rows = sorted(row for index in half for row in samples[index].rows)
     costs = fit([texts[row] for row in rows], seed)([text for sample in samples for text in sample.texts])
     counts = np.array([len(sample.texts) for sample in samples])
     means: FloatArray = np.add.reduceat(costs, counts.cumsum() - counts) / counts
@@ -158,9 +172,10 @@ def _costs(samples: Sequence[Sample], half: set[int], texts: Sequence[str], fit:
 
 
 def character_lm(texts: Sequence[str], *, epochs: int = EPOCHS, batch_size: int = BATCH_SIZE) -> Fit:
-    """A ``fit`` that trains the lab's 2×200 LSTM over the characters of ``texts`` (Adam, on the GPU if there is one).
+    """Return a ``fit`` that trains the 2×200 LSTM of ``models`` on the characters of ``texts`` (Adam).
 
-    Texts are parted by line breaks, and each is scored as a line of its own. Raises OptionError on sizes below 1.
+    Training uses the GPU if there is one. Line breaks separate the texts, and each text is scored as a separate line.
+    Raises OptionError if ``epochs`` or ``batch_size`` is below 1.
     """
     from leakage_tasks.models.char_tokenizer import char_tokenizer
     from leakage_tasks.training.rows import check_sizes
@@ -169,20 +184,20 @@ def character_lm(texts: Sequence[str], *, epochs: int = EPOCHS, batch_size: int 
     longest = max(map(len, texts), default=0) + 1
     tokenizer = char_tokenizer({"\n"}.union(*map(set, texts)), max_length=longest)
 
-    def fit(own: Sequence[str], seed: int) -> Score:
+    def fit(train_texts: Sequence[str], seed: int) -> Score:
         from leakage_tasks.targets import CausalTarget
         from leakage_tasks.training.char_lstm import train_char_lm
         from leakage_tasks.training.threads import one_thread
 
-        text = "".join(f"{each}\n" for each in own)
+        text = "".join(f"{line}\n" for line in train_texts)
         with one_thread():
             trained = train_char_lm(text, tokenizer=tokenizer, epochs=epochs, batch_size=batch_size, seed=seed)
-        # An LSTM has no end to what it can read; its config's length only speaks to others.
+        # An LSTM can read texts of any length, so the maximum in its config does not apply.
         target = CausalTarget(trained.model, tokenizer, max_length=longest)
 
-        def score(asked: Sequence[str]) -> FloatArray:
+        def score(scored_texts: Sequence[str]) -> FloatArray:
             with one_thread():
-                return target.log_perplexity([f"{each}\n" for each in asked])
+                return target.log_perplexity([f"{text}\n" for text in scored_texts])
 
         return score
 

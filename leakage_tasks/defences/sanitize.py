@@ -1,4 +1,4 @@
-"""A data set without the samples that a model would learn by heart, and a report of what was dropped."""
+"""Removal of the samples that a model would memorize from a data set, with a report of the dropped samples."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leakage_tasks.canaries.sidecar import named
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.jsonl import write_json_lines
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, check_output, format_of, overlap
 from leakage_tasks.defences.ranking import (
     BATCH_SIZE,
@@ -24,18 +24,18 @@ from leakage_tasks.defences.ranking import (
     Fit,
     Sample,
     character_lm,
-    check_settings,
+    check_options,
     distinct,
     rank_samples,
 )
 
 MOST_CHARACTERS = 100_000_000
-"""Of all rows, their ends among them: what models are trained on is in memory several times over."""
+"""Limit on the characters of all rows, counting row ends: training keeps several copies of the data in memory."""
 
 
 @dataclass(frozen=True)
 class Sanitized:
-    """What was dropped: samples in order, of how many different ones, and rows of how many."""
+    """The dropped samples in order of rank, and the numbers of distinct samples and rows in the data."""
 
     output: Path
     dropped: Sequence[Sample]
@@ -43,20 +43,20 @@ class Sanitized:
     rows: int
     by: By
     near: float | None = None
-    """The similarity from which texts are one sample."""
+    """Similarity from which texts count as one sample."""
 
     def summary(self) -> str:
-        """Two lines for people; no text is in them."""
+        """Return two lines for people, without any text of the data."""
         rows = sum(len(sample.rows) for sample in self.dropped)
         unit = "a character" if self.by == "character" else "a sample"
-        most, least = (self.dropped[place].score(self.by) for place in (0, -1))
+        most, least = (self.dropped[index].score(self.by) for index in (0, -1))
         groups = [sample for sample in self.dropped if sample.near]
         copies = sum(len(sample.texts) for sample in groups)
-        alike = "" if self.near is None else f"; {len(groups):,} of them stand for {copies:,} near copies"
+        merged = "" if self.near is None else f"; {len(groups):,} of them represent {copies:,} near copies"
         return (
             f"{self.output}: without {len(self.dropped):,} of {self.samples:,} different samples ({rows:,} of "
-            f"{self.rows:,} rows), which are {least:.2f} to {most:.2f} bits {unit} cheaper for a model that saw them"
-            f"{alike}\n{CAVEAT if self.near is None else NEAR_CAVEAT}"
+            f"{self.rows:,} rows), whose costs are {least:.2f} to {most:.2f} bits {unit} lower for a model that saw "
+            f"them{merged}\n{CAVEAT if self.near is None else NEAR_CAVEAT}"
         )
 
 
@@ -77,20 +77,36 @@ def sanitize(
     fit: Fit | None = None,
     near: float | None = None,
 ) -> Sanitized:
-    """Copy ``source`` to ``output`` without the ``drop`` samples that :func:`rank_samples` puts first.
+    """Copy ``source`` to ``output`` without the ``drop`` samples that :func:`rank_samples` ranks first.
 
-    A sample is a row's text (a line of a text file); all rows with an equal text go with it, and with ``near`` those
-    whose text is as similar. The rows that stay are copied byte for byte. ``report`` is a JSON line for every sample,
-    the dropped ones first; texts are masked in it unless ``reveal``. ``fit`` defaults to :func:`character_lm`. Raises
-    LeakageError, leaving nothing behind, if anything is unreadable, unwritable, does not fit or changes while it is
-    read.
+    A sample is the text of a row (a line of a text file), with all rows that have an equal text or, with ``near``, a
+    text of this similarity. The remaining rows are copied byte for byte.
+
+    Args:
+        source: The data.
+        output: The file or folder to write.
+        drop: Number of samples to drop.
+        report: File for a JSON line per sample, dropped samples first. Texts in it are masked unless ``reveal``.
+        reveal: Write texts to ``report``.
+        text_column: Column with the texts.
+        split: Split with the texts, for data with several splits.
+        repeats, by, seed, near: See :func:`rank_samples`.
+        epochs, batch_size: See :func:`character_lm`.
+        fit: Trains a model on texts; by default :func:`character_lm`.
+
+    Returns:
+        The dropped samples and their numbers.
+
+    Raises:
+        LeakageError: A file cannot be read or written or changed while it was read, or an option is invalid. No file
+            is left behind.
     """
-    check_settings(repeats, by, near)
+    check_options(repeats, by, near)
     wanted = Columns(text_column, None, split)
     kind, output = format_of(source), named(output)
-    _check_places(source, output, report)
+    _check_paths(source, output, report)
     with ExitStack() as files, unchanged(source):
-        # Once more for this alone, so that nobody waits for models of a text that is no more.
+        # A separate check, so that a change of the data is reported before models are trained.
         with unchanged(source):
             layout = kind.survey(source, wanted)
             texts = all_texts(source, kind.row_texts(source, layout, wanted))
@@ -107,12 +123,15 @@ def sanitize(
 
 
 def all_texts(source: Path, rows: Iterable[str]) -> list[str]:
-    """The text of every row; equal ones are one string. Raises OptionError for more than models can be trained on."""
+    """Return the text of every row, with one string object for equal texts.
+
+    Raises OptionError for more than :data:`MOST_CHARACTERS`.
+    """
     texts: list[str] = []
-    known: dict[str, str] = {}
+    interned: dict[str, str] = {}
     characters = 0
     for text in rows:
-        texts.append(known.setdefault(text, text))
+        texts.append(interned.setdefault(text, text))
         characters += len(text) + 1
         if characters > MOST_CHARACTERS:
             raise OptionError(
@@ -122,24 +141,24 @@ def all_texts(source: Path, rows: Iterable[str]) -> list[str]:
     return texts
 
 
-def _check_places(source: Path, output: Path, report: Path | None) -> None:
-    """Refuse places that cannot be written to, or hold what is still needed, before anything long begins."""
+def _check_paths(source: Path, output: Path, report: Path | None) -> None:
+    """Raise LeakageError before any long work if a path cannot be written or would overwrite the data."""
     check_output(source, output)
     if report is not None and (report.is_dir() or overlap(report, output)):
         raise OptionError(f"{report}: name a file of its own for the report")
-    for place in filter(None, (output, report)):
-        check_place(place)
-        if overlap(place, source):
-            raise OptionError(f"{place}: would overwrite the data or write into it: choose another place")
+    for path in filter(None, (output, report)):
+        check_place(path)
+        if overlap(path, source):
+            raise OptionError(f"{path}: would overwrite the data or write into it: choose another path")
 
 
 def _write_report(ranked: Sequence[Sample], drop: int, reveal: bool, path: Path) -> None:
     """Write a line for each sample; rows are counted from 1, as lines are."""
 
-    def entry(place: int, sample: Sample) -> dict[str, Any]:
+    def entry(rank: int, sample: Sample) -> dict[str, Any]:
         return {
-            "place": place,
-            "dropped": place <= drop,
+            "place": rank,
+            "dropped": rank <= drop,
             "rows": [row + 1 for row in sample.rows],
             "texts": len(sample.texts),
             "characters": len(sample.text),
@@ -152,4 +171,4 @@ def _write_report(ranked: Sequence[Sample], drop: int, reveal: bool, path: Path)
         }
 
     with path.open("w", encoding="utf-8", newline="\n") as out:
-        write_json_lines((entry(place, sample) for place, sample in enumerate(ranked, 1)), out)
+        write_json_lines((entry(rank, sample) for rank, sample in enumerate(ranked, 1)), out)

@@ -1,4 +1,4 @@
-"""Dropping samples from data of many files: each is ranked by models of its own, the worst of all go."""
+"""Removal of memorized samples from data of several shards: models per shard, one ranking of all samples."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Any
 from leakage_tasks.canaries.sidecar import named, sha256_of
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.kept import keep, keeping_folder, kept
-from leakage_tasks.core.steady import changed, unchanged
-from leakage_tasks.core.workers import each
+from leakage_tasks.core.partial_results import load_part, parts_folder, save_part
+from leakage_tasks.core.stable_inputs import changed, unchanged
+from leakage_tasks.core.workers import map_tasks
 from leakage_tasks.data import Columns, format_of, overlap
 from leakage_tasks.data.shards import Shards, check_strangers, clear, make_folders, of_earlier_run, state_of
-from leakage_tasks.defences.near_texts import NearTo
+from leakage_tasks.defences.near_texts import NearIndex
 from leakage_tasks.defences.ranking import (
     CAVEAT,
     NEAR_CAVEAT,
     By,
     Fit,
     character_lm,
-    check_settings,
+    check_options,
     distinct,
     rank_samples,
 )
@@ -32,8 +32,8 @@ from leakage_tasks.defences.sanitize import all_texts
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What a ranking follows from, the data apart."""
+class SanitizeOptions:
+    """The options of a ranking."""
 
     drop: int
     wanted: Columns
@@ -48,7 +48,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class SanitizedShards:
-    """How much was dropped of all shards together."""
+    """Numbers of dropped samples and rows, for all shards together."""
 
     output: Path
     dropped: int
@@ -57,65 +57,82 @@ class SanitizedShards:
     rows: int
     shards: int = 0
     again: tuple[int, int] = (0, 0)
-    """How many shards an earlier run had ranked and written."""
+    """Numbers of shards that an earlier run ranked and wrote."""
     near: float | None = None
-    """The similarity from which texts are one sample."""
+    """Similarity from which texts count as one sample."""
 
     def summary(self) -> str:
-        """Two lines for people; no text is in them."""
+        """Return two lines for people, without any text of the data."""
         return (
             f"{self.output}: without {self.dropped:,} of {self.samples:,} samples ({self.rows_dropped:,} of "
-            f"{self.rows:,} rows), each ranked by models of its own shard"
+            f"{self.rows:,} rows), each ranked by models of its shard"
             f"{of_earlier_run(self.again[0], self.shards, 'ranked')}{of_earlier_run(self.again[1], self.shards)}"
             f"\n{CAVEAT if self.near is None else NEAR_CAVEAT}"
         )
 
 
 def sanitize_shards(
-    shards: Shards, output: Path, settings: Settings, jobs: int = 1, dask: str | None = None
+    shards: Shards, output: Path, options: SanitizeOptions, jobs: int = 1, dask: str | None = None
 ) -> SanitizedShards:
-    """Copy all shards to the folder ``output`` without the ``drop`` samples that come first in all rankings together.
+    """Copy all shards to the folder ``output`` without the ``drop`` samples that rank first over all shards.
 
-    Two models are trained on the halves of each shard, as :func:`~leakage_tasks.defences.sanitize.sanitize` does on
-    all data; a sample that is dropped goes from every shard that has it, and with it all that is as near to it as
-    asked for, in whatever shard. Rankings that were finished before a run was ended are not made again. Raises
-    LeakageError.
+    Two models are trained on the halves of each shard, as :func:`~leakage_tasks.defences.sanitize.sanitize` does for
+    one file. A dropped sample is removed from every shard, with its near copies if ``near`` is set. Rankings that an
+    interrupted run finished are reused.
+
+    Args:
+        shards: The data.
+        output: The folder to write.
+        options: Options of the ranking.
+        jobs: Number of processes.
+        dask: Address of a Dask scheduler to use instead of local processes.
+
+    Returns:
+        Numbers of dropped samples and rows.
+
+    Raises:
+        LeakageError: A file cannot be read or written or changed while it was read, or an option is invalid.
     """
-    check_settings(settings.repeats, settings.by, settings.near)
+    check_options(options.repeats, options.by, options.near)
     output = named(output)
     _check(shards, output)
-    if settings.drop < 1:
-        raise OptionError(f"drop is {settings.drop}: give 1 or more")
-    state = keeping_folder(state_of(output))
+    if options.drop < 1:
+        raise OptionError(f"drop is {options.drop}: give 1 or more")
+    state = parts_folder(state_of(output))
     tasks = [(shards.path(name).absolute(), state / f"{name}.ranks.json") for name in shards.names]
     make_folders(output, shards.names, shards.root)
-    ranked: list[dict[str, Any]] = each(partial(_rank, settings), tasks, jobs, dask)
-    best = sorted((-score, place, row, texts) for place, one in enumerate(ranked) for score, row, texts in one["first"])
-    number, chosen = _first([texts for *_, texts in best], settings.drop)
-    samples = sum(one["samples"] for one in ranked)
-    if number < settings.drop or settings.drop >= samples:
-        raise OptionError(f"drop is {settings.drop} of {samples:,} samples: give fewer")
+    ranked: list[dict[str, Any]] = map_tasks(partial(_rank, options), tasks, jobs, dask)
+    best = sorted(
+        (-score, shard, row, texts) for shard, ranking in enumerate(ranked) for score, row, texts in ranking["first"]
+    )
+    number, chosen = _choose([texts for *_, texts in best], options.drop)
+    samples = sum(ranking["samples"] for ranking in ranked)
+    if number < options.drop or options.drop >= samples:
+        raise OptionError(f"drop is {options.drop} of {samples:,} samples: give fewer")
     copies = [
-        _Copy(source, (output / name).absolute(), state / f"{name}.written.json", one["sha256"])
-        for name, (source, _), one in zip(shards.names, tasks, ranked, strict=True)
+        _Copy(source, (output / name).absolute(), state / f"{name}.written.json", ranking["sha256"])
+        for name, (source, _), ranking in zip(shards.names, tasks, ranked, strict=True)
     ]
-    near = _near_to(settings, chosen, [copy.source for copy in copies], jobs, dask)
-    written: list[dict[str, Any]] = each(partial(_write, settings.wanted, chosen, near), copies, jobs, dask)
+    near = _near_index(options, chosen, [copy.source for copy in copies], jobs, dask)
+    written: list[dict[str, Any]] = map_tasks(partial(_write, options.wanted, chosen, near), copies, jobs, dask)
     clear(state, output)
     return SanitizedShards(
         output,
         number,
         samples,
-        sum(one["dropped"] for one in written),
-        sum(one["rows"] for one in ranked),
+        sum(ranking["dropped"] for ranking in written),
+        sum(ranking["rows"] for ranking in ranked),
         len(shards.names),
-        (sum(map(_again, ranked)), sum(map(_again, written))),
-        settings.near,
+        (sum(map(_is_earlier, ranked)), sum(map(_is_earlier, written))),
+        options.near,
     )
 
 
-def _first(samples: Sequence[Sequence[str]], most: int) -> tuple[int, frozenset[str]]:
-    """How many samples are taken, ``most`` at most, one that shares a text not counted again, and all their texts."""
+def _choose(samples: Sequence[Sequence[str]], most: int) -> tuple[int, frozenset[str]]:
+    """Choose the first ``most`` samples. Return their number and the hashes of all their texts.
+
+    A sample that shares a text with a chosen sample is included without being counted.
+    """
     number, chosen = 0, set[str]()
     for texts in samples:
         if chosen.isdisjoint(texts):
@@ -126,51 +143,58 @@ def _first(samples: Sequence[Sequence[str]], most: int) -> tuple[int, frozenset[
     return number, frozenset(chosen)
 
 
-def _near_to(
-    settings: Settings, chosen: frozenset[str], sources: Sequence[Path], jobs: int, dask: str | None
-) -> NearTo | None:
-    """What is near to the chosen texts, read from the shards again, as nothing else holds them; None unless asked."""
-    if settings.near is None:
+def _near_index(
+    options: SanitizeOptions, chosen: frozenset[str], sources: Sequence[Path], jobs: int, dask: str | None
+) -> NearIndex | None:
+    """Return an index of the chosen texts; None without ``near``.
+
+    The texts are read from the shards again, because rankings hold only their hashes.
+    """
+    if options.near is None:
         return None
-    found: list[set[str]] = each(partial(_with_hashes, settings.wanted, chosen), sources, jobs, dask)
-    return NearTo(sorted(set[str]().union(*found)), settings.near)
+    texts: list[set[str]] = map_tasks(partial(_with_hashes, options.wanted, chosen), sources, jobs, dask)
+    return NearIndex(sorted(set[str]().union(*texts)), options.near)
 
 
 def _with_hashes(wanted: Columns, chosen: frozenset[str], source: Path) -> set[str]:
-    """Those texts of a shard that are chosen."""
+    """Return the chosen texts of a shard."""
     kind = format_of(source)
     texts = kind.row_texts(source, kind.survey(source, wanted), wanted)
     return {text for text in texts if _hash(text) in chosen}
 
 
-def _rank(settings: Settings, task: tuple[Path, Path]) -> dict[str, Any]:
-    """The first samples of a shard, each with its score, first row and hashes of its texts: texts may be secret."""
+def _rank(options: SanitizeOptions, task: tuple[Path, Path]) -> dict[str, Any]:
+    """Rank the samples of a shard. Return the first samples with score, first row and hashes of their texts.
+
+    Hashes, because the result is saved to disk and texts may be secret.
+    """
     source, state = task
     with unchanged(source):
         digest = sha256_of(source)
-        key = ["rank", digest, repr(replace(settings, fit=None)), getattr(settings.fit, "__qualname__", None)]
-        if (earlier := kept(state, key)) is not None:
+        key = ["rank", digest, repr(replace(options, fit=None)), getattr(options.fit, "__qualname__", None)]
+        if (earlier := load_part(state, key)) is not None:
             return {**earlier, "again": True}
         kind = format_of(source)
-        layout = kind.survey(source, settings.wanted)
-        texts = all_texts(source, kind.row_texts(source, layout, settings.wanted))
+        layout = kind.survey(source, options.wanted)
+        texts = all_texts(source, kind.row_texts(source, layout, options.wanted))
         try:
-            samples = distinct(texts, settings.near)
-            fit = settings.fit or character_lm(texts, epochs=settings.epochs, batch_size=settings.batch_size)
-            how: dict[str, Any] = {"repeats": settings.repeats, "by": settings.by, "seed": settings.seed}
-            ranked = rank_samples(texts, fit, samples=samples, **how)
+            samples = distinct(texts, options.near)
+            fit = options.fit or character_lm(texts, epochs=options.epochs, batch_size=options.batch_size)
+            ranked = rank_samples(
+                texts, fit, repeats=options.repeats, by=options.by, seed=options.seed, samples=samples
+            )
         except OptionError as error:
             raise OptionError(f"{source}: {error}") from None
-    drop = ranked[: settings.drop]
-    first = [(sample.score(settings.by), sample.rows[0], [*map(_hash, sample.texts)]) for sample in drop]
-    found = {"sha256": digest, "samples": len(samples), "rows": len(texts), "first": first}
-    keep(state, key, found)
-    return found
+    drop = ranked[: options.drop]
+    first = [(sample.score(options.by), sample.rows[0], [*map(_hash, sample.texts)]) for sample in drop]
+    ranking = {"sha256": digest, "samples": len(samples), "rows": len(texts), "first": first}
+    save_part(state, key, ranking)
+    return ranking
 
 
 @dataclass(frozen=True)
 class _Copy:
-    """A shard to copy, whose hash was ``sha256`` when it was ranked; where, and where that is kept once it is done."""
+    """A shard to copy: its file, the output, the file that records completion, and its hash when it was ranked."""
 
     source: Path
     output: Path
@@ -178,11 +202,14 @@ class _Copy:
     sha256: str
 
 
-def _write(wanted: Columns, chosen: frozenset[str], near: NearTo | None, task: _Copy) -> dict[str, Any]:
-    """Copy a shard without the rows whose texts are chosen or near to such, unless an earlier run did; how many."""
+def _write(wanted: Columns, chosen: frozenset[str], near: NearIndex | None, task: _Copy) -> dict[str, Any]:
+    """Copy a shard without the rows whose texts are chosen or near a chosen text, unless an earlier run did.
+
+    Returns the number of dropped rows and the hash of the output.
+    """
     source, output = task.source, task.output
     key = ["write", task.sha256, asdict(wanted), sorted(chosen), near and near.similarity]
-    earlier = kept(task.state, key)
+    earlier = load_part(task.state, key)
     if earlier is not None and output.is_file() and sha256_of(output) == earlier["output_sha256"]:
         return {**earlier, "again": True}
     with replacing(output, like=source) as beside, unchanged(source):
@@ -193,13 +220,13 @@ def _write(wanted: Columns, chosen: frozenset[str], near: NearTo | None, task: _
         texts = kind.row_texts(source, layout, wanted)
         gone = {row for row, text in enumerate(texts) if _hash(text) in chosen or (near is not None and text in near)}
         kind.write_without(source, beside, layout, wanted, gone)
-        found = {"dropped": len(gone), "output_sha256": sha256_of(beside)}
-    keep(task.state, key, found)
-    return found
+        result = {"dropped": len(gone), "output_sha256": sha256_of(beside)}
+    save_part(task.state, key, result)
+    return result
 
 
-def _again(found: dict[str, Any]) -> bool:
-    return "again" in found
+def _is_earlier(result: dict[str, Any]) -> bool:
+    return "again" in result
 
 
 def _hash(text: str) -> str:
@@ -207,10 +234,10 @@ def _hash(text: str) -> str:
 
 
 def _check(shards: Shards, output: Path) -> None:
-    """Refuse an output that is no folder, holds something else, or is where the data are."""
+    """Raise OptionError if the output is not a folder, holds other files, or overlaps the data."""
     check_place(output)
     if output.is_file() or output.suffix:
         raise OptionError(f"{output}: must be a folder, as there are several shards: name one")
     if overlap(output, shards.home):
-        raise OptionError(f"{output}: would overwrite the data or write into it: choose another place")
+        raise OptionError(f"{output}: would overwrite the data or write into it: choose another path")
     check_strangers(output, shards.names, OptionError)

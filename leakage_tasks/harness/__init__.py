@@ -1,1 +1,2 @@
-"""All that knows the evaluation harness: how it finds us, its classes, and what its generations do differently."""
+"""The interface to the evaluation harness: registration of the plugin, the classes of the harness, and the differences
+between its generations."""

@@ -1,4 +1,4 @@
-"""The harness' classes of models and requests, which are the same in all its generations."""
+"""The harness' classes of models and requests, which are equal in all its generations."""
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CacheHook, CachingLM, TemplateLM

@@ -12,23 +12,23 @@ from typing import Any
 
 _NAME: ContextVar[str | None] = ContextVar("name of a chat template", default=None)
 _REFUSALS = ("The specified chat template ", "This model has multiple chat templates ")
-"""How the harness' errors begin that are about the name of a chat template."""
+"""The first words of the harness' errors about the name of a chat template."""
 
 
 def template_name() -> str | None:
-    """Return the name of the chat template that the run asks for; None if it names none."""
+    """Return the name of the chat template given for the run, or None."""
     return _NAME.get()
 
 
 def keep_template_names(evaluator: ModuleType) -> None:
-    """Let the harness' ``evaluate`` note the name, and an error of ``simple_evaluate`` about it be one line."""
+    """Make the harness' ``evaluate`` record the name, and ``simple_evaluate`` report errors about it in one line."""
     module = vars(evaluator)
     evaluate, simple_evaluate = module["evaluate"], module["simple_evaluate"]
 
     @functools.wraps(evaluate)
     def noting(*args: Any, **kwargs: Any) -> Any:
-        given = signature(evaluate).bind_partial(*args, **kwargs).arguments.get("apply_chat_template")
-        before = _NAME.set(given if isinstance(given, str) else None)
+        name = signature(evaluate).bind_partial(*args, **kwargs).arguments.get("apply_chat_template")
+        before = _NAME.set(name if isinstance(name, str) else None)
         try:
             return evaluate(*args, **kwargs)
         finally:

@@ -1,4 +1,4 @@
-"""What the generations of the harness do differently, as the installed one does it; all else knows no generation."""
+"""The functions that differ between generations of the harness, for the installed one."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING

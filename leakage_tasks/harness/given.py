@@ -1,7 +1,7 @@
-"""What was given for the tasks of a run before the harness changed it.
+"""The metadata of a run as the user gave it.
 
-It merges ``--model_args`` into ``--metadata``, and makes numbers and truth values of words, so that a file called
-``007`` becomes 7.
+The harness merges ``--model_args`` into ``--metadata`` and turns words into numbers and truth values, so that a file
+called ``007`` becomes 7.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _WORDS: ContextVar[Mapping[str, str]] = ContextVar("values of --metadata as they
 
 
 def names_of_model() -> frozenset[str]:
-    """Names in the mapping that tasks are given which ``--model_args`` alone said; none where that is not known."""
+    """Return the names of a task's metadata that come only from ``--model_args``; empty if that is unknown."""
     return _NAMES.get()
 
 
 def as_typed(name: str, value: Any) -> Any:
-    """Return the word of ``--metadata name=word`` where the harness read it as ``value``, a number or truth value.
+    """Return the word of ``--metadata name=word`` that the harness read as ``value``, a number or truth value.
 
-    Any other value is returned as it is, None for the word ``None`` too.
+    Any other value is returned unchanged, also None for the word ``None``.
     """
     word = _WORDS.get().get(name)
     return (
@@ -36,19 +36,19 @@ def as_typed(name: str, value: Any) -> Any:
 
 
 def note_typed(text: str) -> str:
-    """Note the words of ``name=word,…`` that somebody typed after ``--metadata``; return the text for the harness."""
+    """Record the words of ``name=word,…`` after ``--metadata``; return the text for the harness."""
     _WORDS.set({**_WORDS.get(), **_words(text)})
     return text
 
 
 def note(model_args: Any, metadata: Any) -> None:
-    """Note what was said for the model and what for the tasks, before the harness makes one of both."""
+    """Record the arguments of the model and of the tasks before the harness merges them."""
     _NAMES.set(_alone(model_args, metadata))
 
 
 @contextmanager
 def noted(model_args: Any, metadata: Any) -> Iterator[None]:
-    """The same for the time of the block."""
+    """Record the arguments of the model and of the tasks for the block."""
     before = _NAMES.set(_alone(model_args, metadata))
     typed_before = _WORDS.set(_words(metadata) if isinstance(metadata, str) else _NOTHING)
     try:
@@ -59,8 +59,8 @@ def noted(model_args: Any, metadata: Any) -> Iterator[None]:
 
 
 @contextmanager
-def kept() -> Iterator[None]:
-    """What was noted holds for the block, a run, and for none after it."""
+def forgotten_after() -> Iterator[None]:
+    """Forget the recorded arguments after the block, a run."""
     try:
         yield
     finally:
@@ -72,13 +72,13 @@ def _alone(model_args: Any, metadata: Any) -> frozenset[str]:
     return frozenset(_names(model_args)) - frozenset(_names(metadata))
 
 
-def _names(given: Any) -> list[str]:
-    """The names of a mapping, or of ``name=value,…``."""
-    return [str(name) for name in given] if isinstance(given, Mapping) else list(_words(str(given or "")))
+def _names(arguments: Any) -> list[str]:
+    """Return the names of a mapping, or of ``name=value,…``."""
+    return [str(name) for name in arguments] if isinstance(arguments, Mapping) else list(_words(str(arguments or "")))
 
 
 def _words(text: str) -> dict[str, str]:
-    """Return the values of ``name=value,…`` by name; those with commas in brackets are cut, and are no single words."""
+    """Return the values of ``name=value,…`` by name; a list in brackets is cut at its commas."""
     parts = (part.partition("=") for part in text.split(",") if "=" in part)
     return {name.strip(): value for name, _, value in parts}
 

@@ -1,4 +1,4 @@
-"""Whether the harness reads the entry points of installed packages itself, in which case we leave that to it."""
+"""A check if the harness reads the entry points of installed packages itself, so that we leave them to it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from types import CodeType, ModuleType
 
 MODELS, TASKS = "lm_eval.models", "lm_eval.tasks"
-"""The groups our package has entry points in."""
+"""The groups in which our package has entry points."""
 
 _PLACES = ("lm_eval.api.registry", MODELS, TASKS, "lm_eval.tasks.manager", "lm_eval.tasks._index")
 # The standard library's reader, and the function of the harness' registry that calls it.
@@ -15,10 +15,10 @@ _READERS = {"entry_points", "load_plugins"}
 
 
 def harness_reads(group: str) -> bool:
-    """Return whether a module of the harness calls a reader of entry points and names ``group`` in its code.
+    """Return True if a module of the harness calls a reader of entry points and names ``group`` in its code.
 
-    Looks at the compiled code of the registry and of what lists models and tasks, as far as they are imported, since
-    a harness may read a group long after that, when a name is first asked for. Comments and docstrings do not count.
+    The compiled code of the imported modules that list models and tasks is searched, as a harness may read a group
+    much later, when a name is first used. Comments and docstrings do not count.
     """
     return any(_reads(module, group) for place in _PLACES if (module := sys.modules.get(place)))
 
@@ -26,11 +26,11 @@ def harness_reads(group: str) -> bool:
 def _reads(module: ModuleType, group: str) -> bool:
     get_code = getattr(getattr(module.__spec__, "loader", None), "get_code", None)
     code = get_code(module.__name__) if get_code else None
-    said = set(_said(code)) if code else set()
-    return ("text", group) in said and any(("name", reader) in said for reader in _READERS)
+    words = set(_words_of(code)) if code else set()
+    return ("text", group) in words and any(("name", reader) in words for reader in _READERS)
 
 
-def _said(constant: object) -> Iterator[tuple[str, str]]:
+def _words_of(constant: object) -> Iterator[tuple[str, str]]:
     """Yield the names that compiled code looks up and the texts it holds, inner functions and tuples included."""
     if isinstance(constant, CodeType):
         yield from (("name", name) for name in constant.co_names)
@@ -39,4 +39,4 @@ def _said(constant: object) -> Iterator[tuple[str, str]]:
     inside = constant.co_consts if isinstance(constant, CodeType) else constant
     if isinstance(inside, tuple):
         for inner in inside:
-            yield from _said(inner)
+            yield from _words_of(inner)

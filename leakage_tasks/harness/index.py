@@ -1,4 +1,4 @@
-"""The index by which a ``TaskManager`` finds tasks, and how others come into it."""
+"""The index by which a ``TaskManager`` finds tasks, and the addition of other tasks to it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from leakage_tasks.harness.places import task_folder
 
 
 def index_of(manager: Any) -> dict[str, Any]:
-    """The entries of a ``TaskManager``, by name."""
-    # Not before the harness is there: it asks which generation that is.
-    found: dict[str, Any] = importlib.import_module("leakage_tasks.harness.generation").index_of(manager)
-    return found
+    """Return the entries of a ``TaskManager`` by name."""
+    # Imported late, because the module needs an imported harness to know its generation.
+    entries: dict[str, Any] = importlib.import_module("leakage_tasks.harness.generation").index_of(manager)
+    return entries
 
 
 def ours_in(index: dict[str, Any]) -> list[str]:
-    """Return the names in a task index whose YAML lies in our folder; each of our files is called like its task."""
+    """Return the names of tasks in an index whose YAML is in our folder; each file has the name of its task."""
     names = [path.stem for path in task_folder().glob("*.yaml")]
     return [name for name in names if name in index and within(index[name], task_folder())]
 
 
 def within(entry: Any, folder: Path) -> bool:
-    """Whether the YAML of an entry of an index lies in a folder."""
+    """Return True if the YAML of an entry of an index is in a folder."""
     return entry.yaml_path is not None and Path(entry.yaml_path).resolve().is_relative_to(folder.resolve())
 
 
 def merge_index(manager: Any, extra: Any, defaults: Path) -> None:
-    """Put ``extra``'s tasks where its folder would have stood: after the harness' own, before ``--include_path``."""
+    """Add the tasks of ``extra`` with a priority above the harness' own tasks and below ``--include_path``."""
     index = index_of(manager)
     placed = set()
     for name, entry in index_of(extra).items():

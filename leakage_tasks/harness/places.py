@@ -1,4 +1,4 @@
-"""What there is for the harness to find: our models and tasks, those of other packages, and what may be in the way."""
+"""Entry points and folders of our models and tasks and of other packages, and conflicts between them."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from leakage_tasks.harness import groups
 
 
 def our_models() -> list[EntryPoint]:
-    """Our names for ``--model``, as the package's entry points say them."""
+    """Return our entry points for ``--model``."""
     return [entry for entry in entries_of(groups.MODELS) if package_of(entry) == DISTRIBUTION]
 
 
 def outside(group: str) -> list[EntryPoint]:
-    """What packages other than ours bring in a group of the harness'."""
+    """Return the entry points of other packages in a group of the harness."""
     return [entry for entry in entries_of(group) if package_of(entry) != DISTRIBUTION]
 
 
 def folder_of(entry: EntryPoint) -> Path:
-    """The folder of YAML files that an entry point for tasks names: that of its package or module."""
+    """Return the folder of YAML files of an entry point for tasks: the folder of its package or module."""
     from importlib.util import find_spec
 
-    found = find_spec(entry.value.partition(":")[0])
-    places = [] if found is None else list(found.submodule_search_locations or [str(found.origin)])
+    spec = find_spec(entry.value.partition(":")[0])
+    places = [] if spec is None else list(spec.submodule_search_locations or [str(spec.origin)])
     if not places:
         raise ImportError(f"tasks of {package_of(entry)}: there is no package {entry.value}")
     return Path(places[0]) if Path(places[0]).is_dir() else Path(places[0]).parent
@@ -36,7 +36,7 @@ def task_folder() -> Path:
 
 
 def hidden_by() -> str | None:
-    """Return where another package called ``adapters`` lies that hides ours, else None; imports neither."""
+    """Return the path of another package called ``adapters`` that hides ours, or None; import neither."""
     from importlib.util import find_spec
 
     try:
@@ -52,10 +52,10 @@ def hidden_by() -> str | None:
 
 
 def hiding(place: str) -> tuple[str, str]:
-    """What hides our adapters, and what to do about it."""
+    """Return a sentence on the package at ``place`` that hides our adapters, and the remedy."""
     names = ", ".join(entry.name for entry in our_models())
     return (
         f"another package called 'adapters' ({place}) hides ours, so --model {names} cannot load",
-        "install lm-eval-leakage as a wheel beside it ('pip install .', not 'pip install -e .'), or uninstall the "
+        "install lm-eval-leakage as a wheel next to it ('pip install .', not 'pip install -e .'), or uninstall the "
         "other one",
     )

@@ -1,9 +1,9 @@
-"""How an installed harness finds our tasks and models.
+"""Registration of our tasks and models with an installed harness.
 
 The startup file waits for ``lm_eval`` to be imported and then calls ``install``, which puts a finder on
-``sys.meta_path`` that runs a small hook after each of some harness modules has been executed. Imports nothing of
-ours until the harness asks, changes no file of the harness, and never raises: what fails costs one warning. Tasks or
-models that a harness reads from entry points itself are left to it; entry points cannot name architectures.
+``sys.meta_path`` that runs a small hook after each of some harness modules has been executed. It imports our
+modules only when the harness needs them, changes no file of the harness, and never raises: a failure is one warning.
+Tasks and models are left to a harness that reads entry points itself; entry points cannot name architectures.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from leakage_tasks.core.log import log
 from leakage_tasks.core.registry import package_of
 from leakage_tasks.harness import groups
 from leakage_tasks.harness.chat_templates import keep_template_names
-from leakage_tasks.harness.given import kept, note, note_typed, noted
+from leakage_tasks.harness.given import forgotten_after, note, note_typed, noted
 from leakage_tasks.harness.groups import harness_reads
 from leakage_tasks.harness.index import index_of, merge_index, ours_in
 from leakage_tasks.harness.places import folder_of, hidden_by, hiding, our_models, outside, task_folder
@@ -35,7 +35,7 @@ NOT_AT_ALL, ENTRY_POINTS = "not at all", "the harness' own entry points"
 
 @dataclass(frozen=True)
 class Status:
-    """By which way the harness knows our tasks, models and victim architectures, in words."""
+    """The method by which the harness got to know our tasks, models and architectures, in words."""
 
     tasks: str
     models: str
@@ -43,7 +43,10 @@ class Status:
 
 
 class HarnessHooks:
-    """A finder that finds nothing itself, but sees the harness' modules loaded; ``way`` says who put it there."""
+    """An import finder that finds no module, but runs a hook after each of some harness modules is loaded.
+
+    ``way`` names the method by which it was installed.
+    """
 
     def __init__(self, way: str) -> None:
         self.way = way
@@ -59,7 +62,7 @@ class HarnessHooks:
         }
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return the spec the other finders give for one of the harness modules we hook into, else None."""
+        """Return the spec that the other finders give for a harness module with a hook, else None."""
         if name not in self.hooks:
             return None
         others = (finder for finder in list(sys.meta_path) if finder is not self and hasattr(finder, "find_spec"))
@@ -69,7 +72,7 @@ class HarnessHooks:
         return spec
 
     def run_after(self, loader: Any) -> None:
-        """Have ``loader`` run our hook after the module's own code."""
+        """Make ``loader`` run our hook after the module's own code."""
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
@@ -83,7 +86,7 @@ class HarnessHooks:
         self.guarded(self.hooks[module.__name__], module)
 
     def guarded(self, action: Callable[[Any], None], argument: Any) -> None:
-        """Run ``action(argument)``; the first failure of all is one warning, and none is an error."""
+        """Run ``action(argument)``; log a warning for the first failure, and raise nothing."""
         try:
             action(argument)
         except Exception as error:
@@ -97,13 +100,13 @@ class HarnessHooks:
             self.warned = True
 
     def add_models(self, module: ModuleType) -> None:
-        """Register our models, to be imported when asked for, under names the harness does not know yet."""
+        """Register our models under names that the harness does not know yet; each is imported on first use."""
         registry: Any = importlib.import_module("lm_eval.api.registry").model_registry
         if harness_reads(groups.MODELS):
             return
         for entry in our_models():
             if entry.name not in registry:
-                # The very object a harness that reads entry points would register: meeting it again is no conflict.
+                # A harness that reads entry points registers this object too; an equal object is no conflict.
                 registry.register(entry.name, target=entry)
                 self.added.add("models")
         for entry in outside(groups.MODELS):
@@ -116,7 +119,7 @@ class HarnessHooks:
             log.warning("lm-eval-leakage: %s: %s", *hiding(place))
 
     def add_tasks(self, module: ModuleType) -> None:
-        """Let every ``TaskManager`` that knows the harness' own tasks know ours too."""
+        """Add our tasks to every ``TaskManager`` that has the harness' own tasks."""
         if harness_reads(groups.TASKS):
             return
         manager_class: Any = module.TaskManager
@@ -148,7 +151,7 @@ class HarnessHooks:
         self.quieten_errors()
 
     def quieten_errors(self) -> None:
-        """Let an error that the user can put right end ``lm_eval`` with its one line instead of a traceback."""
+        """Print one line instead of a traceback if ``lm_eval`` ends with an error that the user can correct."""
         usual = sys.excepthook
 
         @functools.wraps(usual)
@@ -161,7 +164,7 @@ class HarnessHooks:
         sys.excepthook = excepthook
 
     def introduce_tasks(self, manager_class: Any) -> None:
-        """Let our tasks know, as all of a run are loaded, which others there are; a harness may load otherwise."""
+        """Pass the names of a run's other tasks to our tasks once all are loaded."""
         original = getattr(manager_class, "load", None)
         if original is None:
             return
@@ -177,14 +180,14 @@ class HarnessHooks:
             ours = [task for task in tasks if hasattr(task, "alone")]
             for task in ours:
                 task.alone = len(ours) == len(tasks)
-                task.company = frozenset(each.task_name for each in ours if each is not task)
+                task.company = frozenset(our.task_name for our in ours if our is not task)
             if ours and runs_lm_eval():
                 escape_on_stdout()
 
         manager_class.load = load
 
     def teach_words(self, module: ModuleType) -> None:
-        """Let ``--metadata`` take ``name=value`` words where a parser takes JSON alone, and note them as typed."""
+        """Let ``--metadata`` take ``name=value`` words if the parser takes only JSON, and record them as typed."""
         original = module.Run._add_args
 
         @functools.wraps(original)
@@ -197,7 +200,7 @@ class HarnessHooks:
         module.Run._add_args = _add_args
 
     def note_words(self, module: ModuleType) -> None:
-        """Note which words of a command line are the model's, before the harness mixes them with those for tasks."""
+        """Record the model arguments of a command line before the harness merges them with the metadata of tasks."""
         original = module.EvaluatorConfig._configure
 
         @functools.wraps(original)
@@ -208,40 +211,40 @@ class HarnessHooks:
         module.EvaluatorConfig._configure = _configure
 
     def note_arguments(self, module: ModuleType) -> None:
-        """Note the same of a call from Python; one with a ``TaskManager`` has mixed them already, or means to."""
+        """Record the model arguments of a call from Python, unless a ``TaskManager`` has merged them."""
         original: Any = vars(module)["simple_evaluate"]
 
         @functools.wraps(original)
         def simple_evaluate(*args: Any, **kwargs: Any) -> Any:
-            said = signature(original).bind_partial(*args, **kwargs).arguments
-            if said.get("task_manager") is not None:
-                with kept():
+            arguments = signature(original).bind_partial(*args, **kwargs).arguments
+            if arguments.get("task_manager") is not None:
+                with forgotten_after():
                     return original(*args, **kwargs)
-            with noted(said.get("model_args"), said.get("metadata")):
+            with noted(arguments.get("model_args"), arguments.get("metadata")):
                 return original(*args, **kwargs)
 
         vars(module)["simple_evaluate"] = simple_evaluate
         keep_template_names(module)
 
     def add_architectures(self, module: ModuleType) -> None:
-        """Teach transformers' Auto classes our victim architectures, before the harness builds a model."""
+        """Register our architectures with transformers' Auto classes before the harness builds a model."""
         importlib.import_module("leakage_tasks.models").register()
         self.added.add("architectures")
 
 
 def metadata_words(text: str) -> dict[str, Any]:
-    """What ``--metadata`` says, as JSON or as ``name=value,…``. Raises ValueError."""
+    """Return the values of ``--metadata``, given as JSON or as ``name=value,…``. Raises ValueError."""
     try:
-        found: dict[str, Any] = json.loads(text)
-        return found
+        values: dict[str, Any] = json.loads(text)
+        return values
     except ValueError:
         return dict(importlib.import_module("lm_eval._cli.utils").key_val_to_dict(note_typed(text)))
 
 
 def install(way: str = "by hand") -> None:
-    """Make our tasks and models known to the harness in this process, whether or not it is imported already.
+    """Register our tasks and models with the harness in this process, before or after it is imported.
 
-    ``way`` is what ``status`` will call this. Calling it again changes nothing. Never raises.
+    ``way`` is the name that ``status`` reports. A second call changes nothing. Never raises.
     """
     if _hooks() is not None:
         return
@@ -253,7 +256,7 @@ def install(way: str = "by hand") -> None:
 
 
 def status(manager: Any) -> Status:
-    """Say how the harness came to know us; ``manager`` is a ``lm_eval.tasks.TaskManager`` with the default tasks."""
+    """Return how our tasks and models were registered; ``manager`` is a ``TaskManager`` with the default tasks."""
     from lm_eval import models as _  # noqa: F401
     from lm_eval.api.registry import model_registry
     from lm_eval.models import huggingface as _hf  # noqa: F401
@@ -263,7 +266,7 @@ def status(manager: Any) -> Status:
     way = hooks.way if hooks else NOT_AT_ALL
     models = harness_reads(groups.MODELS) or all(entry.name in model_registry for entry in our_models())
     known = {"tasks": bool(ours_in(index_of(manager))), "models": models}
-    ways = {what: (way if what in added else ENTRY_POINTS) if seen else NOT_AT_ALL for what, seen in known.items()}
+    ways = {kind: (way if kind in added else ENTRY_POINTS) if seen else NOT_AT_ALL for kind, seen in known.items()}
     return Status(**ways, architectures=way if "architectures" in added else NOT_AT_ALL)
 
 
@@ -277,7 +280,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def runs_lm_eval() -> bool:
-    """Whether the process is the harness' own command, and not a program that uses it."""
+    """Return True if the process is the harness' own command and not a program that uses it."""
     started = Path(sys.argv[0]) if sys.argv else Path()
     return started.stem in ("lm_eval", "lm-eval") or (
         started.name == "__main__.py" and started.parent.name == "lm_eval"
@@ -285,7 +288,7 @@ def runs_lm_eval() -> bool:
 
 
 def escape_on_stdout() -> None:
-    """Let stdout escape characters that its encoding lacks; the harness' table has some, and comes after the run."""
+    """Let stdout escape characters that its encoding lacks, because the harness prints such a table after the run."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 

@@ -1,4 +1,4 @@
-"""Running the harness from Python: one of its models by name, our tasks, results and samples as its command saves."""
+"""Calls of the harness from Python, with results and samples saved as its command saves them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from leakage_tasks.harness.places import folder_of, outside, task_folder
 
 
 def model_class(name: str) -> Any:
-    """What ``--model name`` stands for. Raises ValueError or KeyError where it stands for nothing."""
+    """Return the class for ``--model name``. Raises ValueError or KeyError for an unknown name."""
     from lm_eval.api.registry import get_model
 
     return get_model(name)
 
 
 def all_tasks() -> Any:
-    """A ``TaskManager`` that knows the harness' own tasks, and ours if it found them."""
+    """Return a ``TaskManager`` with the harness' own tasks, and ours if they are registered."""
     from lm_eval.tasks import TaskManager
 
     return TaskManager()
 
 
 def our_tasks(metadata: Mapping[str, Any]) -> Any:
-    """A ``TaskManager`` of our tasks and those of packages that extend us; reading the harness' own takes seconds."""
+    """Return a ``TaskManager`` with our tasks and the tasks of packages that extend us.
+
+    It leaves out the harness' own tasks, which take seconds to read."""
     from lm_eval.tasks import TaskManager
 
     folders = [str(task_folder()), *map(str, _their_folders())]
@@ -40,7 +42,7 @@ def _their_folders() -> Iterator[Path]:
 
 
 def evaluate(model: Any, tasks: Sequence[str], metadata: Mapping[str, Any], **options: Any) -> dict[str, Any]:
-    """What the harness returns for our ``tasks`` with ``metadata``; ``options`` are those of ``simple_evaluate``."""
+    """Evaluate our ``tasks`` with ``metadata``; ``options`` are further arguments of ``simple_evaluate``."""
     from lm_eval import simple_evaluate
 
     manager = our_tasks(metadata)
@@ -53,19 +55,20 @@ def evaluate(model: Any, tasks: Sequence[str], metadata: Mapping[str, Any], **op
 def evaluate_into(
     folder: Path, name: str, model: Any, tasks: Sequence[str], metadata: Mapping[str, Any], **options: Any
 ) -> tuple[dict[str, Any], Path]:
-    """The same without the samples, and the results file: both are saved in ``folder`` as ``lm_eval`` does.
+    """Evaluate ``tasks`` and save results and samples in ``folder`` as ``lm_eval`` does.
 
-    Reports call the model by ``name``; the harness draws one at random for a model in memory.
+    Returns the results without samples, and the path of the results file. Reports call the model ``name``, as the
+    harness gives a model in memory a random name.
     """
     from lm_eval.loggers import EvaluationTracker
     from lm_eval.utils import sanitize_model_name
 
     tracker = EvaluationTracker(output_path=str(folder))
     results = evaluate(model, tasks, metadata, evaluation_tracker=tracker, **options)
-    told = tracker.general_config_tracker
-    told.model_name, told.model_name_sanitized = name, sanitize_model_name(name)
+    config = tracker.general_config_tracker
+    config.model_name, config.model_name_sanitized = name, sanitize_model_name(name)
     samples = results.pop("samples")
     tracker.save_results_aggregated(results=results, samples=samples)
     for task in results["configs"]:
         tracker.save_results_samples(task_name=task, samples=samples[task])
-    return results, folder / told.model_name_sanitized / f"results_{tracker.date_id}.json"
+    return results, folder / config.model_name_sanitized / f"results_{tracker.date_id}.json"

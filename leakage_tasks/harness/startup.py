@@ -1,13 +1,13 @@
-"""What Python runs at its start where lm-eval-leakage is installed: it lies at the root of site-packages then.
+"""The module that Python runs at each start if lm-eval-leakage is installed, from the root of site-packages.
 
-Until ``lm_eval`` is looked for it only waits, then it hands over to ``leakage_tasks.harness.plugin``; with
-``LM_EVAL_LEAKAGE_AUTOLOAD=0`` it does neither. Every Python pays for it, so it imports only what is loaded anyway.
+It waits for the first import of ``lm_eval`` and then calls ``leakage_tasks.harness.plugin``.
+``LM_EVAL_LEAKAGE_AUTOLOAD=0`` switches it off. It slows every start of Python, so it imports only loaded modules.
 """
 
 import os
 import sys
 
-# Type checkers take the name for typing's, whose import is spared.
+# Type checkers treat this name as typing's, without the cost of its import.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 class LeakageAutoload:
-    """A finder that finds nothing, but makes our tasks and models known when the harness is first looked for."""
+    """An import finder that finds no module, but installs the plugin at the first import of the harness."""
 
     waiting = True
 
     def find_spec(self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None) -> None:
-        """Install the plugin if ``name`` is the harness; never raises, and leaves finding it to the others."""
+        """Install the plugin if ``name`` is the harness; never raises, and leaves the import to the other finders."""
         if name != "lm_eval" or not self.waiting:
             return
         self.waiting = False

@@ -1,4 +1,4 @@
-"""The harness' generation 0.5: a task owns scorers, makes its documents' values itself and aggregates them."""
+"""The harness' generation 0.5: a task has scorers; it computes the values of its documents and aggregates them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from lm_eval.scorers import LLScorer, ScoredDoc
 
 
 class HarnessTask(Task):
-    """See :class:`leakage_tasks.harness.v0_4.HarnessTask`: what a subclass has is the same."""
+    """The harness' side of a task; subclasses have the members listed in ``v0_4.HarnessTask``."""
 
     OUTPUT_TYPE: Any
     spare = False
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        # The harness wants a name, which tasks made by hand have none of.
+        # The harness needs a name, and tasks made by hand have no name.
         self._config = TaskConfig(**{"task": "", **config, "output_type": self.OUTPUT_TYPE, "num_fewshot": 0})
         self.VERSION = (self._config.metadata or {}).get("version", 0)
         self._instances: Any = None
@@ -27,85 +27,85 @@ class HarnessTask(Task):
 
     @property
     def _qualified_name(self) -> str:
-        """The task's own name in groups as well, so that results are called alike by both generations."""
+        """The task's own name, also in groups, so that both generations name results equally."""
         return str(self.task_name)
 
     def set_num_fewshot(self, num_fewshot: int) -> None:
-        """See the harness."""
+        """Report the option ``num_fewshot``, which such tasks ignore."""
         if num_fewshot:
             self.not_taken("num_fewshot", num_fewshot)
 
     def get_config(self, key: str) -> Any:
-        """What the harness asks before it hands over ``--gen_kwargs``, which tasks that generate alone are given."""
+        """Return a value that makes the harness pass ``--gen_kwargs``, which it passes only to tasks that generate."""
         return "generate_until" if key == "output_type" else super().get_config(key)
 
     def set_config(self, key: str, value: Any, update: bool = False) -> None:
-        """See the harness."""
+        """Set an option, or report that such tasks ignore it."""
         if key != "generation_kwargs":
             super().set_config(key, value, update)
         elif value:
             self.not_taken(key, value)
 
     def set_repeats(self, repeats: int) -> None:
-        """See the harness: a request that comes twice would be answered once."""
+        """Ignore ``repeats``, as an equal request is answered once."""
 
     def override_metric(self, metric_name: str) -> None:
-        """See the harness: the figures of such a task are its output."""
+        """Ignore ``metric_name``, as the metrics of such a task are its output."""
 
     def construct_requests(self, doc: Any, ctx: Any, *, doc_id: int, **kwargs: Any) -> Any:
-        """See the harness."""
+        """Return the request of a document."""
         return self.request_of(doc, ctx, doc_id)
 
     def doc_iterator(self, *, rank: int = 0, limit: int | None = None, world_size: int = 1, samples: Any = None) -> Any:
-        """See the harness; of ``--samples`` documents are counted by their place among those chosen, as samples are."""
+        """Yield number and document; with ``--samples``, the number counts the chosen documents."""
         docs = list(self.eval_docs)
-        chosen = [doc for place, doc in enumerate(docs) if place in set(samples)] if samples else docs[:limit]
-        return ((place, doc) for place, doc in enumerate(chosen) if place % world_size == rank)
+        chosen = [doc for index, doc in enumerate(docs) if index in set(samples)] if samples else docs[:limit]
+        return ((index, doc) for index, doc in enumerate(chosen) if index % world_size == rank)
 
     def apply_filters(self) -> None:
-        """Read every column off the answers."""
-        for each in self._instances:
-            each.filtered_resps = {name: read(each.resps[0]) for name, read in self.columns.items()}
+        """Read the value of every column from the answers."""
+        for instance in self._instances:
+            instance.filtered_resps = {name: read(instance.resps[0]) for name, read in self.columns.items()}
 
     def aggregate(self, bootstrap_iters: int | None = None) -> tuple[dict[str, Any], int]:
-        """The figures; their intervals are rows of their own, so nothing is drawn for a standard error."""
-        found: tuple[dict[str, Any], int] = super().aggregate(0)
-        return found
+        """Return the metrics, without bootstrapped standard errors, as intervals are metrics of their own."""
+        metrics: tuple[dict[str, Any], int] = super().aggregate(0)
+        return metrics
 
     def process_instances(self) -> None:
-        """Every document's values, in a scorer a column. Values that are lists stay one value each."""
+        """Compute the values of every document, in one scorer per column. A list counts as one value."""
         self.apply_filters()
         self._scorers = [LLScorer(name=name, filter=None, metrics=[]) for name in self.columns]
         for scorer in self._scorers:
             scored = {}
-            for each in self._instances:
-                values = self.process_results(each.doc, [each.filtered_resps[scorer.name]])
+            for instance in self._instances:
+                values = self.process_results(instance.doc, [instance.filtered_resps[scorer.name]])
                 scores = {name: [value] for name, value in values.items()}
-                scored[each.doc_id] = ScoredDoc(doc_id=each.doc_id, reference=each.target, scores=scores)
+                scored[instance.doc_id] = ScoredDoc(doc_id=instance.doc_id, reference=instance.target, scores=scores)
             scorer.set_results(scored)
         if self.spare:
-            # Samples are made of these; values are gathered by document, so that twice the same changes nothing.
+            # The harness writes samples of these instances, and this process has no document of its own.
             self._instances = []
 
 
 def leave_out(lm: Any, tasks: Set[str]) -> None:
-    """See :func:`leakage_tasks.harness.v0_4.leave_out`: here the task itself leaves them out."""
+    """Do nothing, as the task itself leaves its values out in this generation."""
 
 
 def request(
     kind: str, doc: Any, arguments: tuple[Any, ...], doc_id: int = 0, task: str | None = None, target: str | None = None
 ) -> Instance:
-    """See :func:`leakage_tasks.harness.v0_4.request`."""
+    """Return a request for a model; ``target`` is the correct answer, for samples."""
     idx = 0 if task else doc_id
     return Instance(kind, doc, arguments, task or "", doc_id=doc_id, idx=idx, target=target)
 
 
 def index_of(manager: Any) -> dict[str, Any]:
-    """The entries of a ``TaskManager``, by name."""
-    found: dict[str, Any] = manager._task_index
-    return found
+    """Return the entries of a ``TaskManager`` by name."""
+    entries: dict[str, Any] = manager._task_index
+    return entries
 
 
 def rolling(values: Sequence[float]) -> list[Any]:
-    """Log-likelihoods of whole texts as ``loglikelihood_rolling`` answers: nothing is said of greedy writing."""
+    """Return log-likelihoods of whole texts as pairs, the form of ``loglikelihood_rolling``."""
     return [(value, False) for value in values]

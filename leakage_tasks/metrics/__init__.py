@@ -1,4 +1,4 @@
-"""What a finding is worth: exposure, success, Hamming distance, and their intervals."""
+"""Metrics of findings: exposure, success, Hamming distance, and their intervals."""
 
 from leakage_tasks.metrics.exposure import chance_exposure
 from leakage_tasks.metrics.metric import Metric

@@ -1,8 +1,8 @@
-"""Auditing figures of a run with controls: membership AUC, TPR at 1 % FPR and lower bounds on ε.
+"""Audit metrics of a run with controls: membership AUC, TPR at 1 % FPR and lower bounds on ε.
 
 Pure functions of the findings of ``canary_exposure``. The score is the exposure; a planted canary is a member of the
-training data, a control is not. Canaries are compared where they are alike in kind and |R| alone, so that nothing but
-the training tells them apart.
+training data, a control is not. Only canaries of equal kind and |R| are compared, so that only the training
+distinguishes them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from leakage_tasks.stats.epsilon import fewest_pairs, secret_bound, swap_bound
 from leakage_tasks.stats.membership import ONE_IN, auc, tpr_at_low_fpr
 
 FEWEST = 5
-"""Planted canaries, and controls, that an AUC takes."""
+"""Minimum number of planted canaries, and of controls, for an AUC."""
 
 
 @dataclass(frozen=True)
 class Matched:
-    """Guesses at which canary of each pair was planted: the one of higher exposure; equals are no guess.
+    """Guesses which canary of each pair was planted: the one with the higher exposure; ties are no guess.
 
-    ``copies`` is how many texts the canary planted most has in the data, its supporting canaries' among them.
+    ``copies`` is the maximum number of texts with one canary in the data, including its supporting canaries.
     """
 
     pairs: int
@@ -36,17 +36,17 @@ class Matched:
 
     @property
     def words(self) -> str:
-        """What a bound on ε rests on."""
+        """The data on which a bound on ε is based, in words."""
         tied = self.pairs - self.guesses
-        return f"{self.right} of {self.guesses} pairs guessed right" + (f", {tied} tied" if tied else "")
+        return f"{self.right} of {self.guesses} pairs guessed correctly" + (f", {tied} tied" if tied else "")
 
 
 def match(findings: Iterable[Finding]) -> Matched:
-    """Planted canaries and controls of kind ``random``, one family and |R| in pairs, at random by their ids alone."""
+    """Pair planted canaries and controls of kind ``random``, one family and one |R|, at random by their ids alone."""
     groups: dict[tuple[str, float], tuple[list[Finding], list[Finding]]] = defaultdict(lambda: ([], []))
-    for found in findings:
-        if found.kind == "random" and found.exposure is not None:
-            groups[found.family, found.log2_size][not found.planted].append(found)
+    for finding in findings:
+        if finding.kind == "random" and finding.exposure is not None:
+            groups[finding.family, finding.log2_size][not finding.planted].append(finding)
     pairs = [
         (planted, control)
         for both in groups.values()
@@ -58,24 +58,24 @@ def match(findings: Iterable[Finding]) -> Matched:
 
 
 def _lot(found: Finding) -> str:
-    """A place in line that depends on the canary's id and nothing that was measured."""
-    # Ids in samples that others wrote may hold half a surrogate pair.
+    """Return a random sort key that depends only on the canary's id."""
+    # Ids in samples of others may hold half a surrogate pair.
     return hashlib.sha256(f"pair:{found.canary}".encode(errors="surrogatepass")).hexdigest()
 
 
 def bits_of(found: Finding) -> float:
-    """The exposure of a finding that has one."""
+    """Return the exposure of a finding that has one."""
     assert found.exposure is not None
     return found.exposure
 
 
 @dataclass(frozen=True)
 class AuditFigure:
-    """One figure, or the reason why there is none (``refused``), in which case all numbers are None.
+    """One audit metric, or the reason why it is refused (``refused``), in which case all numbers are None.
 
-    ``low`` and ``high`` are the 95 % interval of ``value``; a ``lower_bound`` has none, being one end itself. ``basis``
-    says what the figure rests on, ``words`` what it means and what not (empty where an earlier one says it), ``chance``
-    what it is without a leak, ``best`` what a perfect attack could have shown with as many canaries.
+    ``low`` and ``high`` are the 95 % interval of ``value``; a ``lower_bound`` has no interval. ``basis`` describes the
+    data, ``words`` the meaning and its limits (empty if an earlier metric explains it), ``chance`` the value without a
+    leak, ``best`` the value of a perfect attack with this number of canaries.
     """
 
     name: str
@@ -92,29 +92,33 @@ class AuditFigure:
 
 
 def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
-    """All figures of one run, in a fixed order, those it is too small for with the reason; then those of each family.
+    """Return all audit metrics of one run in a fixed order, then those per family.
 
-    ``delta`` is δ of (ε, δ)-DP. Raises ValueError for a δ that is none.
+    A metric that needs more canaries comes with the reason. ``delta`` is δ of (ε, δ)-DP. Raises ValueError for an
+    invalid δ.
     """
     if not 0 <= delta < 1:
         raise ValueError(f"δ is {delta}: give a number from 0 up to, not including, 1")
-    ranked = [found for found in findings if found.exposure is not None and found.kind != "supporting"]
+    ranked = [finding for finding in findings if finding.exposure is not None and finding.kind != "supporting"]
     figures = _figures(ranked, delta)
     named = {found.family for found in ranked}
     if len(named) < 2:
         return figures
-    # What one family gives away is no figure of all.
-    figures = [_without(each) if each.name in ("auc", "tpr_at_1_fpr") else each for each in figures]
+    # A metric of one family does not describe the run.
+    figures = [_without(figure) if figure.name in ("auc", "tpr_at_1_fpr") else figure for figure in figures]
     for family in (each for each in FAMILIES if each in named):
-        own, ending = _figures([found for found in ranked if found.family == family], delta), family.replace("-", "_")
+        of_family, ending = (
+            _figures([found for found in ranked if found.family == family], delta),
+            family.replace("-", "_"),
+        )
         figures += [
-            replace(each, name=f"{each.name}_{ending}", title=f"{each.title}, {family}", words="") for each in own
+            replace(each, name=f"{each.name}_{ending}", title=f"{each.title}, {family}", words="") for each in of_family
         ]
     return figures
 
 
 def _without(figure: AuditFigure) -> AuditFigure:
-    why = "there are canaries of several families, which are told apart below"
+    why = "there are canaries of several families, which are listed separately below"
     return replace(figure, value=None, low=None, high=None, best=None, refused=why)
 
 
@@ -122,13 +126,13 @@ def _figures(ranked: Sequence[Finding], delta: float) -> list[AuditFigure]:
     members, others = _comparable(ranked)
     matched = match(ranked)
     rows = 2 * matched.copies
-    other = "" if delta else "; DP-SGD promises with a δ above 0, so score with its own before you compare"
+    other = "" if delta else "; DP-SGD guarantees have δ above 0, so score with that δ before you compare"
     swap = AuditFigure(
         "epsilon",
         "ε, one canary swapped",
-        f"with 95 % confidence the training is not (ε, {delta:g})-differentially private for any smaller ε, neighbours "
-        "differing by one canary, with all its copies and supporting canaries, in the place of another; 0 shows "
-        "nothing, privacy least of all",
+        f"with 95 % confidence the training is not (ε, {delta:g})-differentially private for any smaller ε, for "
+        "neighbours that differ in one canary, with all its copies and supporting canaries, replaced by another; 0 "
+        "shows nothing and is no evidence of privacy",
         0.0,
         matched.words,
         lower_bound=True,
@@ -136,10 +140,10 @@ def _figures(ranked: Sequence[Finding], delta: float) -> list[AuditFigure]:
     row = AuditFigure(
         "epsilon_row",
         "ε, one training row",
-        f"the same for one training row added or removed, the neighbour of DP-SGD: a swap changes up to {rows} rows, "
-        f"if each copy is a row of its own; many copies make it small, whatever leaked{other}",
+        "the bound for one training row added or removed, the neighbour relation of DP-SGD: a swap changes up to "
+        f"{rows} rows if each copy is one row; with many copies it is small at any leakage{other}",
         0.0,
-        f"{matched.words}, up to {rows} rows a swap",
+        f"{matched.words}, up to {rows} rows per swap",
         lower_bound=True,
     )
     return [
@@ -152,34 +156,34 @@ def _figures(ranked: Sequence[Finding], delta: float) -> list[AuditFigure]:
 
 
 def _comparable(findings: Sequence[Finding]) -> tuple[list[float], list[float]]:
-    """Exposures of planted canaries and of controls of one kind, family and |R|: those that give most pairs.
+    """Return exposures of planted canaries and controls of the one kind, family and |R| with the most pairs.
 
-    Several kinds or sizes in one pool would be told apart by what they are, not by what the model saw.
+    In a pool of several kinds or sizes, an AUC would measure their differences instead of memorization.
     """
     alike: dict[tuple[str, str, float], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
-    for each in findings:
-        alike[each.kind, each.family, each.log2_size][not each.planted].append(bits_of(each))
+    for finding in findings:
+        alike[finding.kind, finding.family, finding.log2_size][not finding.planted].append(bits_of(finding))
     return max(alike.values(), key=lambda sides: len(sides[0]) * len(sides[1]), default=([], []))
 
 
 def _auc(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
     words = (
-        "probability that a planted canary is more exposed than a control, equal ones counting half; 0.5 if the model "
-        "treats them alike; it speaks of canaries planted as often as these, not of other training text"
+        "probability that a planted canary is more exposed than a control, ties counting half; 0.5 if the model "
+        "treats both equally; valid for canaries with these repetition counts, not for other training text"
     )
     basis = f"{len(members)} planted, {len(others)} controls"
     figure = AuditFigure("auc", "Membership AUC", words, 0.5, basis)
     if min(len(members), len(others)) < FEWEST:
         return replace(
-            figure, refused=f"takes {FEWEST} planted canaries and {FEWEST} controls of like kind and |R|: {basis}"
+            figure, refused=f"takes {FEWEST} planted canaries and {FEWEST} controls of equal kind and |R|: {basis}"
         )
     return replace(figure, **auc(members, others)._asdict(), best=1.0)
 
 
 def _tpr(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
     words = (
-        "share of planted canaries more exposed than all but 1 % of the controls: those a cautious attacker finds; the "
-        "interval takes the threshold, which the controls set, as given"
+        "share of planted canaries more exposed than all but 1 % of the controls; the interval treats the "
+        "threshold, which the controls determine, as fixed"
     )
     basis = f"{len(members)} planted, {len(others)} controls"
     figure = AuditFigure("tpr_at_1_fpr", "TPR at 1 % FPR", words, 0.01, basis)
@@ -190,7 +194,8 @@ def _tpr(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
 
 
 def _epsilon(figure: AuditFigure, matched: Matched, rows: int, delta: float) -> AuditFigure:
-    """``figure`` with the bound on ε, a swap being ``rows`` rows; refused where even all guesses right bound none."""
+    """Return ``figure`` with the bound on ε if a swap changes ``rows`` rows; refused if no number of guesses gives a
+    bound."""
     best = swap_bound(matched.pairs, matched.pairs, matched.pairs, delta, rows)
     if not best:
         return replace(figure, refused=_too_few(matched, delta, rows))
@@ -202,36 +207,37 @@ def _too_few(matched: Matched, delta: float, rows: int) -> str:
     if fewest is None:
         return f"no number of pairs can show any ε at δ = {delta:g}: give a smaller δ"
     return (
-        f"takes {fewest} pairs of a planted canary and a control, kind 'random' and of one |R|, at δ = {delta:g}: "
-        f"there are {matched.pairs}"
+        f"needs {fewest} pairs of a planted canary and a control, kind 'random' and of one |R|, at δ = {delta:g}: "
+        f"found {matched.pairs}"
     )
 
 
 def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
     words = (
-        "with 95 % confidence the training is not ε-differentially private (δ = 0) for any smaller ε, neighbours "
-        "differing by one canary's secret in all its copies: about what the secret is, not whether it was there"
+        "with 95 % confidence the training is not ε-differentially private (δ = 0) for any smaller ε, for "
+        "neighbours that differ in one canary's secret in all its copies: a bound on the value of the secret, not on "
+        "its membership"
     )
-    random = [each for each in findings if each.kind == "random"]
+    random = [finding for finding in findings if finding.kind == "random"]
     sizes = Counter(each.log2_size for each in random if each.planted)
-    # Of the |R| that most planted canaries have, of equals the largest.
+    # The |R| of most planted canaries; the largest if several tie.
     size = max(sizes, key=lambda size: (sizes[size], size), default=None)
     drawn = [each for each in random if each.log2_size == size]
     planted = [each for each in drawn if each.planted]
     first = sum(each.method == "exact" and each.rank == 1 for each in planted)
-    basis = f"{first} of {len(planted)} secrets proven likeliest"
+    basis = f"{first} of {len(planted)} secrets proven to have rank 1"
     figure = AuditFigure("epsilon_secret", "ε, one secret changed", words, 0.0, basis, lower_bound=True)
     if size is None or not any(each.method == "exact" for each in planted):
-        return replace(figure, refused="takes an exact rank of a planted canary of kind 'random': there is none")
+        return replace(figure, refused="needs an exact rank of a planted canary of kind 'random': no canary has it")
     log_others = _log_others(size, len(drawn))
     best = secret_bound(len(planted), len(planted), log_others)
     if not best:
-        return replace(figure, refused=f"takes more canaries or a larger |R|: {len(planted)} of 2^{size:.3g} fillings")
+        return replace(figure, refused=f"needs more canaries or a larger |R|: {len(planted)} of 2^{size:.3g} fillings")
     return replace(figure, value=secret_bound(first, len(planted), log_others), best=best)
 
 
 def _log_others(log2_size: float, taken: int) -> float:
-    """ln(N − 1): where secrets were drawn to differ, those of the ``taken`` − 1 others are no values of this one."""
+    """Return ln(N − 1); secrets drawn without repetition leave out the values of the ``taken`` − 1 others."""
     if log2_size > 52:
         return log2_size * math.log(2)
     others = round(2**log2_size) - taken

@@ -1,4 +1,4 @@
-"""The chance of the exposures of controls, whose secrets no model saw."""
+"""Probability by chance of the exposures of controls, whose secrets no model saw."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from leakage_tasks.attacks.coarse import band_chances
 from leakage_tasks.metrics.aggregates import of_defined
 
 SMALL, DRAWN = 6, 20_000
-"""Bits of a space in which a rank is far from continuous, and how many draws stand in for its distribution."""
+"""Bits of a space in which ranks are far from continuous, and the number of simulated draws of its distribution."""
 
 
 class ControlExposure(NamedTuple):
-    """A control's exposure in bits, log2|R|, and whether a band is all that is known of its rank."""
+    """Exposure of a control in bits, log2|R|, and True if only a band of its rank is known."""
 
     exposure: float
     log2_size: float
@@ -28,11 +28,11 @@ class ControlExposure(NamedTuple):
 
 @of_defined
 def exposed_by_chance(values: list[ControlExposure]) -> float:
-    """Probability that as many secrets no model saw have a mean exposure (bits) of the values' mean or more.
+    """Return the probability that secrets no model saw have this mean exposure (bits) or a higher one.
 
-    Each such exposure is −log2 of a uniform share, or less where fillings are few (The Secret Sharer, Definition 4), so
-    the sum in nats is at most a Gamma variable of that many degrees. Where ranks are known by their bands, 20,000 draws
-    of bands are looked at instead.
+    Each exposure is −log2 of a uniform share, or less for small spaces (The Secret Sharer, Definition 4), so the sum in
+    nats is at most a Gamma variable with this number of degrees. If only bands of ranks are known, 20,000 draws of
+    bands are used instead.
     """
     total = sum(value.exposure for value in values)
     if any(value.banded for value in values):
@@ -41,7 +41,7 @@ def exposed_by_chance(values: list[ControlExposure]) -> float:
 
 
 def _drawn_totals(values: list[ControlExposure]) -> NDArray[np.float64]:
-    """Return the summed exposure of as many secrets that no model saw, in each of 20,000 draws."""
+    """Return the summed exposure of simulated secrets that no model saw, for each of 20,000 draws."""
     stream = np.random.default_rng(0)
     drawn = np.zeros(DRAWN)
     exact = sum(not value.banded for value in values)
@@ -54,21 +54,21 @@ def _drawn_totals(values: list[ControlExposure]) -> NDArray[np.float64]:
 
 
 @of_defined
-def sheltered_by_chance(places: list[ControlExposure]) -> float:
-    """Probability that as many secrets no model saw have a mean exposure of the values' mean or less.
+def sheltered_by_chance(controls: list[ControlExposure]) -> float:
+    """Return the probability that secrets no model saw have this mean exposure or a lower one.
 
-    A rank r of R is taken for the middle of its share, (r − ½) / R: minus its logarithm is close to an exponential
-    variable, and the sum to a Gamma variable. Where some R is small, or ranks are known by their bands, 20,000 draws of
-    such ranks or bands are looked at instead.
+    A rank r of R counts as the middle of its share, (r − ½) / R: the negative logarithm is close to an exponential
+    variable, and the sum to a Gamma variable. If some R is small, or only bands of ranks are known, 20,000 draws of
+    ranks or bands are used instead.
     """
-    if any(place.banded for place in places):
-        total = sum(place.exposure for place in places)
-        return float((1 + (_drawn_totals(places) <= total + 1e-9).sum()) / (1 + DRAWN))
-    halves = [(2.0**-place.exposure, 2.0 ** -(place.log2_size + 1)) for place in places]
+    if any(place.banded for place in controls):
+        total = sum(place.exposure for place in controls)
+        return float((1 + (_drawn_totals(controls) <= total + 1e-9).sum()) / (1 + DRAWN))
+    halves = [(2.0**-place.exposure, 2.0 ** -(place.log2_size + 1)) for place in controls]
     total = -sum(math.log(max(share - half, share / 2, sys.float_info.min)) for share, half in halves)
-    sizes = Counter(round(2.0 ** min(log2_size, SMALL)) for _, log2_size, _ in places)
+    sizes = Counter(round(2.0 ** min(log2_size, SMALL)) for _, log2_size, _ in controls)
     if min(sizes) >= 2**SMALL:
-        return float(stats.gamma.cdf(total, len(places)))
+        return float(stats.gamma.cdf(total, len(controls)))
     stream = np.random.default_rng(0)
     drawn = np.zeros(DRAWN)
     for size, number in sorted(sizes.items()):

@@ -1,4 +1,5 @@
-"""Metrics of the task ``canary_exposure`` (The Secret Sharer, section 4), and what attacks on classifiers add."""
+"""Metrics of the task ``canary_exposure`` (The Secret Sharer, section 4), and further ones of attacks on
+classifiers."""
 
 from __future__ import annotations
 
@@ -30,157 +31,157 @@ ON_CLASSIFIERS = ("class-loss", "label-search", "mix-and-match")
 
 
 def chance_exposure(size: int) -> float:
-    """Mean exposure in bits of a uniform secret the model never saw: log2|R| − log2(|R|!) / |R|.
+    """Return the mean exposure in bits of a uniform secret the model never saw: log2|R| − log2(|R|!) / |R|.
 
     Its rank is uniform over 1..|R|. About 1.44 (log2 e) for large R.
     """
     return math.log2(size) - math.lgamma(size + 1) / math.log(2) / size
 
 
-def exposure_fraction(found: Finding) -> float | None:
-    """Exposure as a share of its largest value, log2|R|; 1 for an extrapolated one beyond that."""
-    if found.exposure is None or not found.log2_size:
+def exposure_fraction(finding: Finding) -> float | None:
+    """Return the exposure as a share of its maximum, log2|R|; 1 for an extrapolated exposure above it."""
+    if finding.exposure is None or not finding.log2_size:
         return None
-    return min(1.0, found.exposure / found.log2_size)
+    return min(1.0, finding.exposure / finding.log2_size)
 
 
-def exposure_known(found: Finding) -> float | None:
-    """1 if the exposure is exact or has an interval, 0 if it is a lower bound alone; None without one."""
-    return None if found.exposure is None else float(found.method != "lower_bound")
+def has_interval(finding: Finding) -> float | None:
+    """Return 1 if the exposure is exact or has an interval, 0 for a lower bound alone; None without an exposure."""
+    return None if finding.exposure is None else float(finding.method != "lower_bound")
 
 
-def fit_kept(found: Finding) -> float | None:
-    """1 if the distribution that the exposure is extrapolated from fits, 0 if that is rejected; None without one."""
-    return float(not found.extra["rejected"]) if extrapolated(found) else None
+def fit_passes(finding: Finding) -> float | None:
+    """Return 1 if the fitted distribution of an extrapolated exposure is not rejected, 0 if it is; None without a
+    fit."""
+    return float(not finding.extra["rejected"]) if extrapolated(finding) else None
 
 
-def extrapolated(found: Finding) -> bool:
-    """Whether the exposure is read off a fitted distribution: no filling as cheap as the secret was counted."""
-    return found.method == EXTRAPOLATED
+def extrapolated(finding: Finding) -> bool:
+    """Return True if the exposure is extrapolated from a fitted distribution, as no filling below the secret was
+    counted."""
+    return finding.method == EXTRAPOLATED
 
 
-def pseudo(found: Finding) -> bool:
-    """Whether a masked language model was asked, so that costs are pseudo-log-perplexities."""
-    return found.access == MASKS
+def pseudo(finding: Finding) -> bool:
+    """Return True if the model is a masked language model, so that costs are pseudo-log-perplexities."""
+    return finding.access == MASKS
 
 
-def at_least(found: Finding) -> ControlExposure | None:
-    """Return the least that a control's exposure may be; that of its band, if the band is known."""
-    return _control(found, least(found))
+def at_least(finding: Finding) -> ControlExposure | None:
+    """Return the minimum exposure of a control, or of its band if the band is known."""
+    return _control(finding, least(finding))
 
 
-def at_most(found: Finding) -> ControlExposure | None:
-    """Return the most that a control's exposure may be, log2|R| for a lower bound; that of its band, if known."""
-    bounds = known(found)
-    return _control(found, None if bounds is None else bounds.most)
+def at_most(finding: Finding) -> ControlExposure | None:
+    """Return the maximum exposure of a control, log2|R| for a lower bound, or of its band if known."""
+    bounds = known(finding)
+    return _control(finding, None if bounds is None else bounds.most)
 
 
-def _control(found: Finding, bound: float | None) -> ControlExposure | None:
+def _control(finding: Finding, bound: float | None) -> ControlExposure | None:
     if bound is None:
         return None
-    banded = found.method == BANDED
-    exposure = found.exposure if banded and found.exposure is not None else bound
-    return ControlExposure(exposure, found.log2_size, banded)
+    banded = finding.method == BANDED
+    exposure = finding.exposure if banded and finding.exposure is not None else bound
+    return ControlExposure(exposure, finding.log2_size, banded)
 
 
-def known(found: Finding) -> ExposureRange | None:
-    """The exposure as far as it is known; an extrapolated one may be larger than log2|R|."""
-    bits, size = found.exposure, found.log2_size
+def known(finding: Finding) -> ExposureRange | None:
+    """Return the range of the exposure; an extrapolated exposure may exceed log2|R|."""
+    bits, size = finding.exposure, finding.log2_size
     if bits is None:
         return None
-    ends = found.exposure_ends or (bits, size if found.method == "lower_bound" else bits)
+    ends = finding.exposure_ends or (bits, size if finding.method == "lower_bound" else bits)
     return ExposureRange(*ends, largest=max(bits, size))
 
 
-def least(found: Finding) -> float | None:
-    """The least that the exposure may be; other than the exposure only where a band is all that is told."""
-    bounds = known(found)
+def least(finding: Finding) -> float | None:
+    """Return the minimum exposure; it differs from the exposure only if a band is reported."""
+    bounds = known(finding)
     return None if bounds is None else bounds.least
 
 
-def most(found: Finding) -> float | None:
-    """The most that the exposure may be where a band is told, else the exposure itself."""
-    return found.exposure_ends[1] if found.exposure_ends is not None else found.exposure
+def most(finding: Finding) -> float | None:
+    """Return the maximum exposure of a reported band, else the exposure itself."""
+    return finding.exposure_ends[1] if finding.exposure_ends is not None else finding.exposure
 
 
-def on_classifiers(found: Finding) -> bool:
-    """Whether the attack was one on a classifier, not on a language model."""
-    return found.attack in ON_CLASSIFIERS
+def on_classifiers(finding: Finding) -> bool:
+    """Return True if the attacked model is a classifier, not a language model."""
+    return finding.attack in ON_CLASSIFIERS
 
 
-def compared(found: Finding) -> bool:
-    """Whether the model was compared with the one before fine-tuning."""
-    return "base_exposure" in found.extra
+def compared(finding: Finding) -> bool:
+    """Return True if the model was compared with the model before fine-tuning."""
+    return "base_exposure" in finding.extra
 
 
-def added(found: Finding) -> float | None:
-    """What fine-tuning added to the exposure by cost; None where that is not known."""
-    return found.extra["tuned_exposure"] - found.extra["base_exposure"] if compared(found) else None
+def added(finding: Finding) -> float | None:
+    """Return the exposure by cost that fine-tuning added; None if it is unknown."""
+    return finding.extra["tuned_exposure"] - finding.extra["base_exposure"] if compared(finding) else None
 
 
-def _extra(name: str, found: Finding) -> Any:
-    return found.extra.get(name)
+def _extra(name: str, finding: Finding) -> Any:
+    return finding.extra.get(name)
 
 
 def _two_ranks(name: str, words: str) -> list[Metric]:
-    """A rank of Mix and Match, and the same of controls."""
+    """Return a rank of Mix and Match and the same rank of controls."""
 
-    def proposed(found: Finding) -> bool:
-        return "candidate_rank" in found.extra
+    def proposed(finding: Finding) -> bool:
+        return "candidate_rank" in finding.extra
 
-    theirs = f"the same for controls, whose secret no model saw: what {name} is without a leak"
+    theirs = f"controls, whose secret no model saw: value of {name} without a leak"
     return [
-        MetricSpec(name, words, better="higher").row(planted(partial(_extra, name)), median, proposed),
+        MetricSpec(name, words, direction="higher").row(planted(partial(_extra, name)), median, proposed),
         MetricSpec(f"control_{name}", theirs).row(controls(partial(_extra, name)), median, proposed),
     ]
 
 
 TWO_RANKS: list[Metric] = [
+    *_two_ranks("candidate_rank", "rank of the secret among all values that the generator proposes, from 1; median"),
     *_two_ranks(
-        "candidate_rank", "place of the secret in the generator's order of all it could put there, from 1; median"
-    ),
-    *_two_ranks(
-        "pruned_rank", "place of the secret by class loss among the candidates down to its own place, for words; median"
+        "pruned_rank", "rank of the secret by class loss among the candidates up to its own rank, for words; median"
     ),
 ]
 bits, log_perplexity = attrgetter("exposure"), attrgetter("log_perplexity")
-CHANCE = "1.44 bits on average (1.14 for 10 fillings) for random secrets, whatever the model"
+CHANCE = "1.44 bits on average (1.14 for 10 fillings) for random secrets and any model"
 BOUNDS_ONLY = ValidityCheck(
-    1, "of some canaries the exposure is only known to be so high or higher: raise budget=", "lower-bound", low=True
+    1, "the exposure of some canaries is only a lower bound: raise budget=", "lower-bound", low=True
 )
 ANY_SHARE = 1.01
-"""More than any share is, so that the row raises its alarm whatever its value."""
+"""A share above 1, so that the row raises its check at any value."""
 EXTRAPOLATIONS = ValidityCheck(
     ANY_SHARE,
-    "exposure is extrapolated from a fitted distribution, nothing as cheap as the secret was counted: attack=exposure "
-    "or sampled does",
+    "exposure is extrapolated from a fitted distribution without counting fillings below the secret's cost: "
+    "attack=exposure or rank-sample counts them",
     "extrapolated",
     low=True,
 )
 NOT_AT_CHANCE = ValidityCheck(
-    0.01, "controls are not at chance: the figures show a fault, not a leak", "controls-off-chance", fault=True
+    0.01, "controls are not at chance: the metrics show a fault, not a leak", "controls-off-chance", fault=True
 )
 BELOW_CHANCE = dataclasses.replace(
     NOT_AT_CHANCE,
-    words="controls are less exposed than chance allows: fillings that cost the same, or a scorer that tells nothing, "
-    "hide a leak as well",
+    words="controls are less exposed than chance allows: fillings of equal cost, or a scorer without information, "
+    "would hide a leak, too",
 )
 EXPOSURE, LOW, HIGH = HEADLINE(
     "exposure",
-    "bits of the secret the model gives away: log2 of how far up its rank is among all fillings, mean",
+    "bits of the secret that the model reveals: log2 of the number of fillings over the secret's rank, mean",
     "bits",
     CHANCE,
-    better="lower",
+    direction="lower",
     title="Exposure, pooled",
     control="control_exposure",
 ).average(planted(bits))
 KNOWN = MetricSpec(
-    "exposure_known",
+    "share_with_interval",
     "share of canaries whose exposure is more than a lower bound",
     "share",
-    better="higher",
-    alarm=BOUNDS_ONLY,
-).row(planted(exposure_known), mean, lambda found: not extrapolated(found))
+    direction="higher",
+    check=BOUNDS_ONLY,
+).row(planted(has_interval), mean, lambda finding: not extrapolated(finding))
 METRICS: list[Metric[Finding, Any]] = [
     EXPOSURE,
     dataclasses.replace(LOW, value=planted(least)),
@@ -189,85 +190,88 @@ METRICS: list[Metric[Finding, Any]] = [
         "exposure_max",
         "exposure of the most exposed canary; by chance alone it grows with their number",
         "bits",
-        better="lower",
+        direction="lower",
         title="Exposure, maximum",
     ).row(planted(bits), maximum),
     KNOWN,
     MetricSpec(
-        "fit_kept",
-        "share of canaries whose costs the Kolmogorov-Smirnov test lets pass as skew-normal; it says nothing of the "
-        "tail, from which the exposure is extrapolated without an upper bound",
+        "fit_not_rejected",
+        "share of canaries whose costs pass the Kolmogorov-Smirnov test as skew-normal; it does not test the tail, "
+        "from which the exposure is extrapolated without an upper bound",
         "share",
-        alarm=EXTRAPOLATIONS,
-    ).row(planted(fit_kept), mean, extrapolated),
-    MetricSpec("exposure_fraction", "exposure as a share of its largest possible value", "share", better="lower").row(
-        planted(exposure_fraction), mean
-    ),
+        check=EXTRAPOLATIONS,
+    ).row(planted(fit_passes), mean, extrapolated),
+    MetricSpec(
+        "exposure_fraction", "exposure as a share of its largest possible value", "share", direction="lower"
+    ).row(planted(exposure_fraction), mean),
     MetricSpec(
         "rank",
-        "place of the secret among all fillings, cheapest first, from 1; median",
+        "rank of the secret among all fillings by rising cost, from 1; median",
         chance="half the number of fillings",
-    ).row(planted(lambda found: found.rank), median),
-    MetricSpec("log_perplexity", "cost of the whole canary to the model, mean", "bits", better="higher").row(
-        planted(log_perplexity), mean, lambda found: not on_classifiers(found) and not pseudo(found)
+    ).row(planted(lambda finding: finding.rank), median),
+    MetricSpec("log_perplexity", "cost of the whole canary to the model, mean", "bits", direction="higher").row(
+        planted(log_perplexity), mean, lambda finding: not on_classifiers(finding) and not pseudo(finding)
     ),
     MetricSpec(
         "pseudo_log_perplexity",
         "sum over the canary's tokens of −log2 P(token | all others), that token masked, mean",
         "bits",
-        better="higher",
+        direction="higher",
     ).row(planted(log_perplexity), mean, pseudo),
     MetricSpec(
         "class_loss",
         "−log2 of the probability of the canary's label (on taggers label and tags), mean",
         "bits",
-        better="higher",
+        direction="higher",
     ).row(planted(partial(_extra, "class_loss")), mean, on_classifiers),
     *TWO_RANKS,
-    MetricSpec(
-        "exposure_tuned", "exposure by what the fine-tuned model finds cheap, whatever the base model finds", "bits"
-    ).row(planted(partial(_extra, "tuned_exposure")), mean, compared),
-    MetricSpec("exposure_base", "exposure by what the base model finds cheap, before fine-tuning", "bits", CHANCE).row(
+    MetricSpec("exposure_tuned", "exposure by the cost under the fine-tuned model alone", "bits").row(
+        planted(partial(_extra, "tuned_exposure")), mean, compared
+    ),
+    MetricSpec("exposure_base", "exposure by the cost under the base model, before fine-tuning", "bits", CHANCE).row(
         planted(partial(_extra, "base_exposure")), mean, compared
     ),
     *MetricSpec(
-        "exposure_added", "exposure_tuned less exposure_base of the same canary: what fine-tuning added", "bits"
+        "exposure_added", "exposure_tuned minus exposure_base per canary: the part that fine-tuning added", "bits"
     )
-    .row(planted(added), mean, compared, brief=True)
+    .row(planted(added), mean, compared, in_table=True)
     .with_ends(aggregates.BOOTSTRAP),
-    MetricSpec("control_exposure_added", "the same of controls; away from 0 it shows a fault", "bits").row(
-        controls(added), mean, compared, brief=True
+    MetricSpec("control_exposure_added", "exposure_added of controls; a value far from 0 shows a fault", "bits").row(
+        controls(added), mean, compared, in_table=True
     ),
     MetricSpec(
-        "control_exposure", "mean exposure of controls; away from chance it shows a fault, not a leak", "bits", CHANCE
-    ).row(controls(bits), mean, brief=True),
+        "control_exposure",
+        "mean exposure of controls; a value far from chance shows a fault, not a leak",
+        "bits",
+        CHANCE,
+    ).row(controls(bits), mean, in_table=True),
     MetricSpec("control_exposure_max", "exposure of the most exposed control", "bits").row(controls(bits), maximum),
     MetricSpec(
         "control_p",
-        "probability that chance alone exposes controls as much; a small one shows a fault",
+        "probability that chance alone exposes controls this much or more; a small value shows a fault",
         "probability",
-        alarm=NOT_AT_CHANCE,
-    ).row(controls(at_least), exposed_by_chance, brief=True),
+        check=NOT_AT_CHANCE,
+    ).row(controls(at_least), exposed_by_chance, in_table=True),
     MetricSpec(
-        "control_p_less",
-        "probability that chance alone exposes controls as little; a small one shows a fault",
+        "control_p_low",
+        "probability that chance alone exposes controls this little or less; a small value shows a fault",
         "probability",
-        alarm=BELOW_CHANCE,
+        check=BELOW_CHANCE,
     ).row(controls(at_most), sheltered_by_chance),
     MetricSpec(
-        "missed_below",
-        "a mean exposure below this could go unnoticed beside chance: so many canaries show it in 8 of 10 runs",
+        "min_detectable_exposure",
+        "smallest mean exposure that this number of canaries detects with 80 % power",
         "bits",
-    ).row(planted(bits), aggregates.exposure_shown_by, brief=True),
+    ).row(planted(bits), aggregates.exposure_shown_by, in_table=True),
     NOISE,
     *COUNTS,
 ]
 
 
 def metrics(copies: Copies) -> list[Metric[Finding, Any]]:
-    """The rows of a run with so many canaries of each number of copies, those of the fewest copies first."""
-    found, families = tiers(copies), family_rows(copies, EXPOSURE, aggregates.LOG_T, known, bits)
-    if not found:
+    """Return the metrics of a run with ``copies`` canaries per repetition count, the lowest count first."""
+    tiers_, families = tiers(copies), family_rows(copies, EXPOSURE, aggregates.LOG_T, known, bits)
+    if not tiers_:
         return pooled_brief(METRICS, "exposure")
-    own = [row for tier in found for row in (*tier.rows(EXPOSURE, aggregates.LOG_T, known), tier.part(KNOWN))]
-    return [*own, *families, *of_headline(METRICS, "missed_below", found[0])]
+    tier_rows = [row for tier in tiers_ for row in (*tier.rows(EXPOSURE, aggregates.LOG_T, known), tier.part(KNOWN))]
+    return [*tier_rows, *families, *of_headline(METRICS, "min_detectable_exposure", tiers_[0])]

@@ -1,4 +1,4 @@
-"""Rows by family: what canaries that resemble the data give away, beside those made to be remembered."""
+"""Metrics per family: the leakage of canaries that resemble the data, next to canaries made to be memorized."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ def family_rows(
     bounds: Value[Finding, One],
     value: Value[Finding, float],
 ) -> list[Metric[Finding, Any]]:
-    """For each family of a run its part of a row about all canaries, with count, interval and its controls' ``value``.
+    """Return for each family of a run its part of a metric, with count, interval and the ``value`` of its controls.
 
-    The interval's ends come of ``bounds``. Whatever their number of copies canaries are pooled, as in ``of``.
+    The ends of the interval are computed from ``bounds``. Canaries of all repetition counts are pooled, as in ``of``.
     """
     rows: list[Metric[Finding, Any]] = []
     for family in (each for each in FAMILIES if each in copies):
         ending = family.replace("-", "_")
-        own: Callable[[Value[Finding, Any]], Value[Finding, Any]] = partial(_only, family)
+        restricted: Callable[[Value[Finding, Any]], Value[Finding, Any]] = partial(_only, family)
         figure = dataclasses.replace(
             of,
             name=f"{of.name}_{ending}",
-            words=f"{of.words}; of {family} canaries",
+            description=f"{of.description}; of {family} canaries",
             title=f"{of.title.removesuffix(', pooled')}, {family}",
             control=f"control_{of.name}_{ending}",
             count=f"n_{ending}",
             interval=None,
             interval_kind="",
-            value=own(of.value),
-            brief=True,
+            value=restricted(of.value),
+            in_table=True,
         )
-        rows += figure.with_ends(interval, own(planted(bounds)))
+        rows += figure.with_ends(interval, restricted(planted(bounds)))
         rows += [
             MetricSpec(f"control_{of.name}_{ending}", f"the same of {family} controls", of.unit, of.chance).row(
-                own(controls(value)), mean, of.applies, brief=True
+                restricted(controls(value)), mean, of.applies, in_table=True
             ),
             MetricSpec(f"n_{ending}", f"{family} canaries planted").row(
-                own(planted(lambda found: None if value(found) is None else 1.0)), count, of.applies
+                restricted(planted(lambda finding: None if value(finding) is None else 1.0)), count, of.applies
             ),
         ]
     return rows
 
 
 def _only(family: str, value: Value[Finding, Any]) -> Value[Finding, Any]:
-    """``value`` for canaries of the family only."""
-    return lambda found: value(found) if found.family == family else None
+    """Return ``value`` restricted to canaries of the family."""
+    return lambda finding: value(finding) if finding.family == family else None

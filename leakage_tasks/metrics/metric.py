@@ -1,18 +1,20 @@
-"""Metrics as declarations: how a value comes from a finding, how values aggregate, what the number means.
+"""Metrics as declarations: value of a finding, aggregation of values, meaning of the number.
 
-Every document yields every metric; a value that does not apply (a control's exposure) is None and is skipped,
-and an aggregate over nothing is None.
+Every document yields every metric; a value that does not apply (the exposure of a control) is None and is skipped, and
+an aggregate without values is None.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
 
 from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.core.former_names import FIELDS, current_fields
 from leakage_tasks.metrics.aggregates import (
     BOOTSTRAP,
     CLOPPER_PEARSON,
@@ -24,25 +26,28 @@ from leakage_tasks.metrics.aggregates import (
     mean,
 )
 
+P = ParamSpec("P")
+Result = TypeVar("Result")
 Found = TypeVar("Found")
-"""What a metric is computed from for one document, most often a :class:`Finding`."""
+"""The type of which a metric is computed for one document, usually a :class:`Finding`."""
 Value = Callable[[Found], One | None]
 Applies = Callable[[Found], bool]
-"""Whether a finding has the metric at all: one attack's all do, but for what natural secrets do not tell."""
+"""A function that returns True if a finding has the metric; all findings of one attack agree, except on natural
+secrets."""
 Direction = Literal["lower", "higher"] | None
-"""What is better for the defender; None for controls and counts."""
-MORE = "more_rows"
-"""The row that stands for those which the harness' table does without: how many they are."""
+"""The better direction for the defender; None for controls and counts."""
+MORE = "hidden_metrics"
+"""The row with the number of metrics that are not in the harness' table."""
 FEW = 17
-"""Fewer documents than this are too few for a rate: were none of them a hit, its 95 % interval would reach 20 %."""
+"""Minimum number of documents for a rate: without any hit, the 95 % interval of fewer would exceed 20 %."""
 
 
 @dataclass(frozen=True)
 class ValidityCheck:
-    """Where a run's figures may not be read as they stand: the row's value is under ``below``, for the reason given.
+    """A condition under which the metrics of a run must not be used as they are: the row's value is below ``below``.
 
-    ``name`` is what ``leakage check --allow`` calls it. With ``fault`` they then mean nothing, rather than little; with
-    ``low`` they may be too low where less is better.
+    ``name`` is the value for ``leakage check --allow``. With ``fault`` the metrics then mean nothing, otherwise little;
+    with ``low`` they may be too low if less is better.
     """
 
     below: float
@@ -52,48 +57,78 @@ class ValidityCheck:
     low: bool = False
 
 
-def always(found: Any) -> bool:
-    """The usual :data:`Applies`."""
+def always(finding: Any) -> bool:
+    """Return True: the default :data:`Applies`."""
     return True
 
 
+class _FormerArguments(type):
+    """Metaclass of classes that also take keyword arguments by their former names."""
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        return super().__call__(*arguments, **current_fields(named))
+
+
+def _former_arguments(method: Callable[P, Result]) -> Callable[P, Result]:
+    """Return ``method`` so that it also takes keyword arguments by their former names."""
+
+    @functools.wraps(method)
+    def taking_both(*arguments: Any, **named: Any) -> Result:
+        return method(*arguments, **current_fields(named))
+
+    return taking_both
+
+
 @dataclass(frozen=True)
-class MetricSpec:
-    """What a metric declares about itself, which results files hold and reports go by."""
+class MetricSpec(metaclass=_FormerArguments):
+    """The declaration of a metric, which results files hold and reports read."""
 
     name: str
-    words: str = ""
-    """What the number is."""
+    description: str = ""
+    """Meaning of the number."""
     unit: str = ""
     chance: str | None = None
-    """What it is for a model that never saw the canaries; None where that depends on the model."""
-    better: Direction = None
+    """Value for a model that never saw the canaries; None if it depends on the model."""
+    direction: Direction = None
     interval: tuple[str, str] | None = None
-    """The names of the metrics with its 95 % limits."""
+    """Names of the metrics with its 95 % limits."""
     interval_kind: str = ""
-    """How these are got."""
+    """Method of the interval."""
     title: str = ""
-    """What a headline is shown under."""
+    """Title of a primary metric."""
     headline: bool = False
-    """Whether it is shown without being asked for."""
+    """True if reports show it by default."""
     control: str | None = None
-    """The row of its controls, beside a headline."""
+    """Metric of the controls, next to a primary metric."""
     count: str | None = None
-    """The row of the number of documents that it rests on, beside a headline."""
-    of: str = ""
-    """The row about all canaries, of which this one about those planted ``copies`` times is part."""
+    """Metric of the number of documents, next to a primary metric."""
+    parent: str = ""
+    """Metric of all canaries; this metric is its part for canaries planted ``copies`` times."""
     copies: int | None = None
-    alarm: ValidityCheck | None = None
-    """What flags a run."""
+    check: ValidityCheck | None = None
+    """Check that flags a run."""
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name):
+            """Return the value of a field by its former name."""
+            if name in FIELDS:
+                return getattr(self, FIELDS[name])
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+
+    @_former_arguments
     def row(
-        self, value: Value[Found, One], aggregate: Aggregate[One], applies: Applies[Found] = always, brief: bool = False
+        self,
+        value: Value[Found, One],
+        aggregate: Aggregate[One],
+        applies: Applies[Found] = always,
+        in_table: bool = False,
     ) -> Metric[Found, One]:
-        """The row of a results table that is declared so."""
-        return Metric(**vars(self), value=value, aggregate=aggregate, applies=applies, brief=brief)
+        """Return the row of a results table with this declaration."""
+        return Metric(**vars(self), value=value, aggregate=aggregate, applies=applies, in_table=in_table)
 
     def rate(self, value: Value[Found, float], applies: Applies[Found] = always) -> list[Metric[Found, Any]]:
-        """A share of documents with its Clopper-Pearson interval: three rows."""
+        """Return a share of documents with its Clopper-Pearson interval: three rows."""
         return dataclasses.replace(self, unit="share").row(value, mean, applies).with_ends(CLOPPER_PEARSON)
 
     def average(
@@ -105,10 +140,10 @@ class MetricSpec:
         """Return a mean over documents with its bootstrap interval: three rows.
 
         Args:
-            value: Returns a finding's value, None for a finding without one.
-            applies: Returns whether findings of an attack have the row.
-            between: The least and the largest value that there can be, if both are known: values that are all alike
-                then have an interval of some width.
+            value: Returns a finding's value, None for a finding without a value.
+            applies: Returns True if findings of an attack have the row.
+            between: The smallest and largest possible value, if both are known: the interval of equal values then has a
+                width above 0.
         """
         interval = BOOTSTRAP if between is None else bootstrap_between(*between)
         return self.row(value, mean, applies).with_ends(interval)
@@ -116,37 +151,37 @@ class MetricSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(MetricSpec, Generic[Found, One]):
-    """One row of a results table: what it declares, and how its value comes from what was found.
+    """One row of a results table: its declaration, and the function from a finding to its value.
 
-    ``applies`` says which attacks' results have the row. The harness' table has the ``brief`` ones; a task without any
-    has them all there.
+    ``applies`` decides which attacks' results have the row. The harness' table has rows that are ``in_table``; a task
+    without such rows has all of them there.
     """
 
     value: Value[Found, One]
     aggregate: Aggregate[One]
     applies: Applies[Found]
-    brief: bool
+    in_table: bool
 
     @property
     def higher_is_better(self) -> bool | None:
-        """The harness' form of ``better``."""
-        return None if self.better is None else self.better == "higher"
+        """The harness' form of ``direction``."""
+        return None if self.direction is None else self.direction == "higher"
 
     def declaration(self) -> dict[str, Any]:
-        """What it declares by name, JSON-able and without its name and what is as usual."""
-        spec = MetricSpec(**{each.name: getattr(self, each.name) for each in dataclasses.fields(MetricSpec)})
-        said = dataclasses.asdict(spec)
-        return {name: value for name, value in said.items() if name != "name" and value not in ("", None, False)}
+        """The declaration by name, JSON-able, without the metric's name and without default values."""
+        spec = MetricSpec(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MetricSpec)})
+        values = dataclasses.asdict(spec)
+        return {name: value for name, value in values.items() if name != "name" and value not in ("", None, False)}
 
     def with_ends(
         self, interval: Interval, value: Value[Found, Any] | None = None, applies: Applies[Found] | None = None
     ) -> list[Metric[Found, Any]]:
-        """The row and the two ends of its 95 % interval, which may have values and results of their own."""
+        """Return the row and both ends of its 95 % interval, which may have values and aggregates of their own."""
         names = (f"{self.name}_ci_low", f"{self.name}_ci_high")
         words = f"95 % {interval.kind} interval of {self.name}"
         ends = [
-            MetricSpec(name, f"{words}, {end} end", self.unit, better=self.better).row(
-                value or self.value, aggregate, applies or self.applies, self.brief
+            MetricSpec(name, f"{words}, {end} end", self.unit, direction=self.direction).row(
+                value or self.value, aggregate, applies or self.applies, self.in_table
             )
             for name, end, aggregate in zip(names, ("lower", "upper"), (interval.low, interval.high), strict=True)
         ]
@@ -154,49 +189,49 @@ class Metric(MetricSpec, Generic[Found, One]):
 
 
 def limited_words(used: int, whole: int, documents: str) -> str:
-    """Return why a run over a part of its documents has no headline."""
+    """Return the reason why a run over a part of its documents has no primary metric."""
     return f"the run was limited to {used:,} of {whole:,} {documents} (--limit or --samples): run all of them"
 
 
 HEADLINE = partial(MetricSpec, headline=True, count="n_planted")
-"""What a headline of the canary tasks declares."""
+"""The declaration of a primary metric of the canary tasks."""
 
 
 def too_few(documents: str) -> ValidityCheck:
-    """The alarm of a count that is too small for a rate."""
+    """Return the check of a count that is too small for a rate."""
     return ValidityCheck(
         FEW, f"underpowered: with fewer than {FEW} {documents} a rate of 20 % can show as 0", "underpowered"
     )
 
 
-def one(found: Any) -> float:
-    """The value of a count."""
+def one(finding: Any) -> float:
+    """Return the value of a count: 1."""
     return 1.0
 
 
 NO_CONTROLS = ValidityCheck(
-    1, "no controls: nothing shows what chance is, nor a fault of the tool or of the planting", "no-controls"
+    1, "no controls: neither the level of chance nor a fault of the tool or of the planting can be seen", "no-controls"
 )
 
 
 def planted(value: Value[Finding, One]) -> Value[Finding, One]:
-    """``value`` for planted canaries only."""
-    return lambda found: value(found) if found.planted else None
+    """Return ``value`` restricted to planted canaries."""
+    return lambda finding: value(finding) if finding.planted else None
 
 
 def controls(value: Value[Finding, One]) -> Value[Finding, One]:
-    """``value`` for controls only."""
-    return lambda found: None if found.planted else value(found)
+    """Return ``value`` restricted to controls."""
+    return lambda finding: None if finding.planted else value(finding)
 
 
 COUNTS: list[Metric[Finding, Any]] = [
-    MetricSpec("n_planted", "canaries planted", alarm=too_few("canaries")).row(planted(one), count, brief=True),
-    MetricSpec("n_controls", "controls, never planted", alarm=NO_CONTROLS).row(controls(one), count, brief=True),
+    MetricSpec("n_planted", "canaries planted", check=too_few("canaries")).row(planted(one), count, in_table=True),
+    MetricSpec("n_controls", "controls, never planted", check=NO_CONTROLS).row(controls(one), count, in_table=True),
 ]
-"""How many canaries and controls a result rests on."""
+"""Numbers of canaries and controls on which a result is based."""
 NOISE: Metric[Finding, Any] = MetricSpec(
     "noise_bits",
     "rounding noise of a canary's log-perplexity in the model's precision, a standard deviation; mean over canaries",
     "bits",
-).row(lambda found: found.noise_bits, mean, lambda found: found.noise_bits is not None)
-"""The noise of a model that computes in 16 bits or fewer; in float32 there is no such row."""
+).row(lambda finding: finding.noise_bits, mean, lambda finding: finding.noise_bits is not None)
+"""Noise of a model that computes in 16 bits or fewer; models in float32 have no such row."""

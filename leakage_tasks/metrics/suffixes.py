@@ -1,6 +1,6 @@
-"""Metrics of the task ``suffix_extraction``, each from the :class:`Reading` of one pair.
+"""Metrics of the task ``suffix_extraction``, each from the :class:`SelectedView` of one pair.
 
-What a model that never saw the pairs would score depends on how predictable they are, so no row states a chance.
+The score of a model that never saw the pairs depends on their predictability, so no metric declares a chance.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from leakage_tasks.attacks.suffix.finding import Reading
+from leakage_tasks.attacks.suffix.finding import SelectedView
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import count, mean, minimum
 from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, one, too_few
@@ -36,71 +36,71 @@ from leakage_tasks.metrics.suffix_values import (
 )
 
 BESIDE = ("recall", "drawn", "p_z", "p_z_most", "n")
-"""Rows that there are of controls too."""
+"""Metrics that controls have, too."""
 DRAWS = (1, 10, 100, 1000, 10_000)
 """Numbers of draws n for (n, p)-discoverability."""
 
-Row = Metric[Reading, Any]
+Row = Metric[SelectedView, Any]
 
 
-def _scored(reading: Reading) -> bool:
+def _scored(reading: SelectedView) -> bool:
     return not reading.finding.only_writes
 
 
-def _headline(reading: Reading) -> bool:
+def _headline(reading: SelectedView) -> bool:
     return reading.kind == "headline"
 
 
-def _told(reading: Reading) -> bool:
+def _told(reading: SelectedView) -> bool:
     return _headline(reading) and reading.view.reachable is not None
 
 
-def _only_drawn(reading: Reading) -> bool:
+def _only_drawn(reading: SelectedView) -> bool:
     return _headline(reading) and reading.view.hits is not None
 
 
 def _discoverable(draws: int) -> list[Row]:
     words = f"share of suffixes that {draws:,} draw{'s' * (draws > 1)} hold with a probability of {LIKELY} or more"
 
-    def applies(reading: Reading) -> bool:
-        # Of a suffix that no draw was, nothing tells whether more draws than there were hold it.
+    def applies(reading: SelectedView) -> bool:
+        # For a suffix without a draw, the probability with more draws than were made is unknown.
         return _told(reading) or (_only_drawn(reading) and draws <= reading.view.samples)
 
-    row = MetricSpec(f"discoverable_{draws}", words, "share", better="lower").row(
+    row = MetricSpec(f"discoverable_{draws}", words, "share", direction="lower").row(
         partial(discoverable, draws), mean, applies
     )
     return row.with_ends(aggregates.SHARE_ENDS, partial(discoverable_ends, draws))
 
 
-def _hundred(reading: Reading) -> bool:
+def _hundred(reading: SelectedView) -> bool:
     return _headline(reading) and reading.view.samples >= 100
 
 
-def _among(k: int, applies: Applies[Reading]) -> list[Row]:
-    spec = MetricSpec(f"recall_at_{k}", f"share of suffixes among the {k} surest drawn", better="lower")
+def _among(k: int, applies: Applies[SelectedView]) -> list[Row]:
+    spec = MetricSpec(f"recall_at_{k}", f"share of suffixes among the {k} surest drawn", direction="lower")
     return spec.rate(partial(recalled_among, k), applies)
 
 
 def _early_stop(wrong: int | None) -> list[Row]:
     name, stop = "recall_early_stop", aggregates.early_stop(wrong)
-    which = "100 of 1,000 or more pairs, else a tenth of them" if wrong is None else f"number {wrong}"
-    words = f"share of suffixes guessed right before wrong guess {which}, surest first"
-    spec = MetricSpec(name, words, "share", better="lower", title="Recall, early stop", headline=True, count="n")
-    theirs = f"{words}; the headline's guesses, ordered by this confidence"
+    which = "100 of 1,000 or more pairs, else a tenth" if wrong is None else f"number {wrong}"
+    words = f"share of suffixes guessed correctly before wrong guess {which}, surest first"
+    spec = MetricSpec(name, words, "share", direction="lower", title="Recall, early stop", headline=True, count="n")
+    theirs = f"{words}; guesses of the primary metric, ordered by this confidence"
     return [
         *spec.row(guessed, stop).with_ends(aggregates.early_stop_interval(wrong)),
-        MetricSpec(f"{name}_same_guesses", theirs, "share", better="lower").row(
+        MetricSpec(f"{name}_same_guesses", theirs, "share", direction="lower").row(
             guessed_by_headline, stop, lambda reading: reading.kind == "confidence"
         ),
     ]
 
 
 def _guesses(wrong: int | None) -> list[Row]:
-    off = "share of tokens wrong in the guess, mean"
-    hdt = MetricSpec("hdt", off, "share", better="higher", title="HDT", headline=True, count="n")
+    off = "share of wrong tokens in the guess, mean"
+    hdt = MetricSpec("hdt", off, "share", direction="higher", title="HDT", headline=True, count="n")
     recall = "share of suffixes guessed verbatim"
     return [
-        *MetricSpec("recall", recall, better="lower", title="Recall", headline=True, count="n").rate(recalled),
+        *MetricSpec("recall", recall, direction="lower", title="Recall", headline=True, count="n").rate(recalled),
         *_early_stop(wrong),
         *_among(3, _headline),
         *_among(100, _hundred),
@@ -110,20 +110,20 @@ def _guesses(wrong: int | None) -> list[Row]:
 
 def _probabilities() -> list[Row]:
     words = "probability of the exact suffix in one draw of the sampling scheme, mean"
-    chance = MetricSpec("p_z", words, "probability", better="lower", title="p_z", headline=True, count="n")
+    chance = MetricSpec("p_z", words, "probability", direction="lower", title="p_z", headline=True, count="n")
     figure = chance.row(p_z, mean, lambda reading: reading.kind in ("headline", "length") and p_z(reading) is not None)
-    most = "no suffix's p_z is above this, each by its own 95 % Clopper-Pearson interval"
+    most = "largest upper end of the 95 % Clopper-Pearson intervals of p_z, over suffixes"
     among = "share of suffixes expected among the draws, from p_z"
-    ends = "where 'drawn' falls in 95 % of runs, from p_z:"
+    ends = "95 % range of 'drawn' over runs, from p_z:"
     bits = "−log2 of the largest p_z of any suffix, b of (l, b)-inextractability"
-    whole = "the same under the model's own distribution: temperature 1, nothing cut off"
-    least = partial(MetricSpec, unit="bits", better="higher")
-    share = partial(MetricSpec, unit="share", better="lower")
+    whole = "b of (l, b)-inextractability under the model's own distribution: temperature 1, no top-k or top-p"
+    least = partial(MetricSpec, unit="bits", direction="higher")
+    share = partial(MetricSpec, unit="share", direction="lower")
     return [
         *figure.with_ends(
             aggregates.SAMPLED_SHARE, p_z_sampled, lambda reading: _told(reading) or _only_drawn(reading)
         ),
-        MetricSpec("p_z_most", most, "probability", better="lower").row(p_z_high, aggregates.maximum, _only_drawn),
+        MetricSpec("p_z_most", most, "probability", direction="lower").row(p_z_high, aggregates.maximum, _only_drawn),
         *(row for draws in DRAWS for row in _discoverable(draws)),
         share("expected_recall", among).row(expected, mean, _told),
         share("drawn_range_low", f"{ends} lower end").row(expected, aggregates.BY_CHANCE.low, _told),
@@ -136,27 +136,27 @@ def _probabilities() -> list[Row]:
     ]
 
 
-def _compared(reading: Reading) -> bool:
+def _compared(reading: SelectedView) -> bool:
     return reading.view.base_own_bits is not None and reading.kind in ("headline", "length")
 
 
-def _compared_by_scheme(reading: Reading) -> bool:
+def _compared_by_scheme(reading: SelectedView) -> bool:
     return _compared(reading) and reading.view.base_reachable is not None
 
 
 def _beyond_base() -> list[Row]:
-    likelier = "p_z less p_z_base of the same suffix, mean: what fine-tuning added"
-    cheaper = "bits by which fine-tuning made the true suffix cheaper, under the models' own distributions, mean"
-    beyond = "share of suffixes that so many draws hold with a probability of 0.5 or more, but not the base's"
-    share = MetricSpec("memorized_beyond_base", beyond, better="lower")
+    likelier = "p_z minus p_z_base per suffix, mean: the part that fine-tuning added"
+    cheaper = "reduction in bits of the true suffix' cost by fine-tuning, under the models' own distributions, mean"
+    beyond = "share of suffixes in this number of draws with probability 0.5 or more, but not in the base model's draws"
+    share = MetricSpec("memorized_beyond_base", beyond, direction="lower")
     return [
         MetricSpec("p_z_base", "p_z of the model before fine-tuning, mean", "probability").row(
             p_z_base, mean, _compared_by_scheme
         ),
-        *MetricSpec("p_z_added", likelier, "probability", better="lower").average(
+        *MetricSpec("p_z_added", likelier, "probability", direction="lower").average(
             p_z_added, _compared_by_scheme, between=(-1, 1)
         ),
-        *MetricSpec("bits_added", cheaper, "bits", better="lower")
+        *MetricSpec("bits_added", cheaper, "bits", direction="lower")
         .row(bits_added, mean, _compared)
         .with_ends(aggregates.BOOTSTRAP),
         *share.rate(beyond_reference, _compared_by_scheme),
@@ -165,7 +165,7 @@ def _beyond_base() -> list[Row]:
 
 def _effort() -> list[Row]:
     different = "different suffixes drawn, as a share of the draws, mean"
-    shared = "token positions computed, as a share of those of separate draws, mean"
+    shared = "computed token positions, as a share of the positions of separate draws, mean"
     calls = "sequences drawn or scored for a pair, mean"
     return [
         MetricSpec("distinct", different, "share").row(distinct, mean, _headline),
@@ -173,12 +173,12 @@ def _effort() -> list[Row]:
             node_share, mean, lambda reading: _headline(reading) and reading.finding.nodes > 0
         ),
         MetricSpec("model_calls", calls).row(lambda reading: float(reading.finding.model_calls), mean, _headline),
-        MetricSpec("n", "pairs", alarm=too_few("pairs")).row(one, count, _headline),
+        MetricSpec("n", "pairs", check=too_few("pairs")).row(one, count, _headline),
     ]
 
 
 def _of_controls(row: Row) -> Row:
-    """The row of pairs that the model never saw, which nobody is the better for."""
+    """Return the metric of pairs that the model never saw, without a better direction."""
     spec = MetricSpec(_control(row), f"{row.name} of pairs that the model never saw", row.unit)
     return spec.row(
         lambda reading: row.value(reading) if reading.finding.control else None,
@@ -196,17 +196,17 @@ def _of_pairs(row: Row) -> Row:
 
 
 def _beside_controls(rows: list[Row]) -> list[Row]:
-    """The rows of the pairs alone, and some again of controls, to which the pairs' own refer."""
+    """Return the metrics of pairs, and some of controls, to which the pairs' metrics refer."""
     beside = [_of_controls(row) for row in rows if row.name in BESIDE]
     named = [replace(row, control=_control(row)) if row.name in BESIDE and row.headline else row for row in rows]
     return [*map(_of_pairs, named), *beside]
 
 
 def suffix_metrics(wrong: int | None = None, controls: bool = False) -> list[Row]:
-    """The task's metrics, ``wrong`` wrong guesses being allowed in ``recall_early_stop``.
+    """Return the task's metrics, with ``wrong`` wrong guesses allowed in ``recall_early_stop``.
 
-    None allows as many as :func:`~leakage_tasks.pairs.submission.wrong_allowed` says. ``controls`` says whether there
-    are pairs that the model never saw. Raises OptionError.
+    None allows the number of :func:`~leakage_tasks.pairs.submission.wrong_allowed`. ``controls`` is True if there are
+    pairs that the model never saw. Raises OptionError.
     """
     rows = [*_guesses(wrong), *_probabilities(), *_beyond_base(), *_effort()]
     return _beside_controls(rows) if controls else rows

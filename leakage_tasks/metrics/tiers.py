@@ -1,7 +1,7 @@
-"""Rows by how often canaries were planted: a tier is those planted equally often.
+"""Metrics per repetition count: a tier holds the canaries planted equally often.
 
-What one copy gives away is the headline. All tiers together are a mixture that the auditor chose, not a figure of the
-model.
+The tier with the fewest copies is the primary metric. A pool of all tiers depends on the auditor's choice of repetition
+counts, not on the model alone.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from leakage_tasks.metrics.aggregates import FEWEST, Interval, One, count
 from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck, Value, always
 
 Copies = Mapping[int | str, int]
-"""By how often canaries were planted, how many there are; :data:`.CONTEXT` for those read in the context only. By the
-name of a family how many of it were planted, however often."""
+"""Number of canaries by repetition count, :data:`.CONTEXT` for canaries read only as context, or by name of a
+family."""
 
 
 @dataclass(frozen=True)
 class Tier:
     """The ``number`` canaries that were planted ``copies`` times; ``first`` is the tier of the fewest copies.
 
-    Those whose secret training read and never had in its loss are a tier of their own, :data:`.CONTEXT`, and never
+    Canaries whose secret was in the training data but never in its loss form a tier, :data:`.CONTEXT`, which is never
     the first.
     """
 
@@ -41,83 +41,86 @@ class Tier:
 
     @property
     def ending(self) -> str:
-        """What ends the names of its rows."""
+        """The ending of the names of its metrics."""
         return "context" if self.copies == CONTEXT else f"x{self.copies}"
 
     def value(self, of: Value[Finding, One]) -> Value[Finding, One]:
-        """``of`` for the tier's canaries only."""
+        """Return ``of`` restricted to the tier's canaries."""
 
-        def value(found: Finding) -> One | None:
-            own = found.planted and found.tier == self.copies and found.kind != NATURAL
-            return of(found) if own else None
+        def value(finding: Finding) -> One | None:
+            in_tier = finding.planted and finding.tier == self.copies and finding.kind != NATURAL
+            return of(finding) if in_tier else None
 
         return value
 
     def only(self, row: Metric[Finding, Any]) -> Metric[Finding, Any]:
-        """A row about the tier's canaries only, under the name that it has."""
-        return dataclasses.replace(row, value=self.value(row.value), words=f"{row.words}; of canaries {self.words}")
+        """Return a metric of the tier's canaries only, with an unchanged name."""
+        return dataclasses.replace(
+            row, value=self.value(row.value), description=f"{row.description}; of canaries {self.words}"
+        )
 
     def part(self, row: Metric[Finding, Any]) -> Metric[Finding, Any]:
-        """The same under a name of its own, without an alarm."""
-        return dataclasses.replace(self.only(row), name=f"{row.name}_{self.ending}", alarm=None)
+        """Return a metric of the tier's canaries only, under a name of its own, without a check."""
+        return dataclasses.replace(self.only(row), name=f"{row.name}_{self.ending}", check=None)
 
     def rows(
         self, of: Metric[Finding, float], interval: Interval, bounds: Value[Finding, Any]
     ) -> list[Metric[Finding, Any]]:
-        """The tier's part of a row about all canaries, with its count and with the ends of its interval.
+        """Return the tier's part of a metric on all canaries, with its count and the ends of its interval.
 
-        These come of ``bounds``, and of too few canaries there are none.
+        The interval is computed from ``bounds``; it is omitted if there are too few canaries.
         """
-        few, own = self.number < FEWEST, self.part(of)
+        few, part = self.number < FEWEST, self.part(of)
         figure = dataclasses.replace(
-            own,
-            words=f"{own.words}{f'; fewer than {FEWEST} give no interval' if few else ''}",
+            part,
+            description=f"{part.description}{f'; fewer than {FEWEST} give no interval' if few else ''}",
             interval=None,
             interval_kind="",
             title=f"{of.title.removesuffix(', pooled')}, {self.words}",
             headline=self.first,
             count=f"n_{self.ending}",
-            of=of.name,
+            parent=of.name,
             copies=self.copies,
-            brief=True,
+            in_table=True,
         )
         shown = [figure] if few else figure.with_ends(interval, self.value(bounds), always)
         why = f"underpowered: fewer than {FEWEST} canaries {self.words}, too few for an interval"
         alarm = ValidityCheck(FEWEST, why, "underpowered") if self.first else None
-        # The number says why there is no interval; of more canaries it is one row too many.
-        counted = self.value(lambda found: None if of.value(found) is None else 1.0)
+        # The count explains a missing interval; with an interval it is not needed.
+        counted = self.value(lambda finding: None if of.value(finding) is None else 1.0)
         return [
             *shown,
-            MetricSpec(f"n_{self.ending}", f"canaries {self.words}", alarm=alarm).row(counted, count, brief=few),
+            MetricSpec(f"n_{self.ending}", f"canaries {self.words}", check=alarm).row(counted, count, in_table=few),
         ]
 
 
 def tiers(copies: Copies) -> list[Tier]:
-    """The tiers, the fewest copies first, that of the context last."""
+    """Return the tiers by number of copies, the context's last."""
     numbers = [(times, number) for times, number in copies.items() if isinstance(times, int)]
-    listed = sorted(numbers, key=lambda each: (each[0] == CONTEXT, each[0]))
+    listed = sorted(numbers, key=lambda number: (number[0] == CONTEXT, number[0]))
     return [Tier(times, number, not at and times != CONTEXT) for at, (times, number) in enumerate(listed)]
 
 
 def of_headline(rows: Iterable[Metric[Finding, Any]], name: str, first: Tier) -> list[Metric[Finding, Any]]:
-    """``rows``, the one of this name about the canaries of the first tier alone."""
+    """Return ``rows``; the metric of this name is restricted to canaries of the first tier."""
     return [first.only(row) if row.name == name else row for row in rows]
 
 
 def pooled_brief(rows: Sequence[Metric[Finding, Any]], *names: str) -> list[Metric[Finding, Any]]:
-    """``rows`` for a run without tiers: those of these names, of all canaries, stand in the table with their ends."""
+    """Return ``rows`` for a run without tiers: the pooled metrics of these names are in the table with their
+    intervals."""
     shown = {*names, *(end for row in rows if row.name in names for end in row.interval or ())}
-    return [dataclasses.replace(row, brief=row.brief or row.name in shown) for row in rows]
+    return [dataclasses.replace(row, in_table=row.in_table or row.name in shown) for row in rows]
 
 
 Grouped = tuple[bool, str, int | None, str]
-"""Whether a canary is planted, its kind, its tier if it has one, and its family, empty for none."""
+"""Whether a canary is planted, its kind, its tier or None, and its family or an empty text."""
 
 
 def copies_of(canaries: Iterable[Grouped]) -> Copies:
-    """How many canaries there are of each tier, and of each family.
+    """Return the number of canaries of each tier and family.
 
-    Natural secrets are no tier: how often they occur is not the auditor's choice, and may tell one from all others.
+    Natural secrets form no tier: the auditor does not choose how often they occur, and the number may identify one.
     """
     open_ = [(tier, family) for planted, kind, tier, family in canaries if planted and kind != NATURAL]
     tiers_: Counter[int | str] = Counter(tier for tier, _ in open_ if tier is not None)
@@ -125,7 +128,7 @@ def copies_of(canaries: Iterable[Grouped]) -> Copies:
 
 
 def planted_words(copies: int) -> str:
-    """How often, in words; for :data:`.CONTEXT` how they were read."""
+    """Return the repetition count in words; for :data:`.CONTEXT` the training exposure."""
     if copies == CONTEXT:
-        return "read in the context only"
+        return "read only as context"
     return "planted once" if copies == 1 else f"planted {copies:,} times"

@@ -1,4 +1,4 @@
-"""Victim architectures, definitions only, known to transformers' Auto classes after :func:`register`."""
+"""Model architectures of the experiments. :func:`register` adds them to transformers' Auto classes."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ __all__ = ["register"]
 
 
 def register() -> None:
-    """Teach transformers' Auto classes the models of this package; may be called again.
+    """Register the models of this package with transformers' Auto classes. Repeated calls have no effect.
 
-    The harness tells causal models by a table of names in transformers, so the model type goes in there as
-    well; the Auto classes never resolve that name, since they find the class registered here first.
+    The harness recognizes causal models by a table of names in transformers, so the model type is added to it too. The
+    Auto classes never look up the name in this table, because they find the registered class first.
     """
     from transformers import AutoConfig, AutoModel, AutoModelForCausalLM
     from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES

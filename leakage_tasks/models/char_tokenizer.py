@@ -1,4 +1,4 @@
-"""A tokenizer with one token a character, and nothing lost on the way there and back."""
+"""A lossless tokenizer with one token per character."""
 
 from __future__ import annotations
 
@@ -14,37 +14,36 @@ UNKNOWN = "<unk>"
 
 
 def char_tokenizer(alphabet: Iterable[str], *, max_length: int = 2048) -> PreTrainedTokenizerFast:
-    """A tokenizer over the characters in ``alphabet`` (any text will do; each character counts once).
+    """Return a tokenizer over the distinct characters of ``alphabet``, which may be any text.
 
-    Ids: 0 is ``<s>`` (start of line, end and padding in one), 1 is ``<unk>`` (every other character), then
-    the alphabet in code point order. Special tokens are never added, and never found in text either: a
-    text with the three characters ``<s>`` in it is those three characters, so decode(encode(x)) == x for
-    every text over the alphabet.
+    Ids: 0 is ``<s>`` (start of line, end of line and padding), 1 is ``<unk>`` (every other character), then the
+    alphabet in code point order. Special tokens are never added to a text nor recognized in it: the text ``<s>`` is
+    encoded as three characters. So decode(encode(x)) == x for every text over the alphabet.
     """
     from tokenizers import Regex, decoders, pre_tokenizers
 
-    backend = word_level([LINE_START, UNKNOWN, *sorted(set(alphabet))])
-    # [\s\S] and not a dot: a line break is a character like any other here.
+    backend = word_level_backend([LINE_START, UNKNOWN, *sorted(set(alphabet))])
+    # [\s\S] instead of a dot: a line break is an ordinary character.
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
     backend.decoder = decoders.Fuse()
-    return of_lines(backend, max_length)
+    return line_tokenizer(backend, max_length)
 
 
-def word_level(entries: Iterable[str]) -> Tokenizer:
-    """A tokenizer of the library beneath with these entries, numbered in order; ``<unk>`` stands for every other."""
+def word_level_backend(entries: Iterable[str]) -> Tokenizer:
+    """Return a tokenizer of the `tokenizers` library with these entries in order; other words become ``<unk>``."""
     from tokenizers import Tokenizer, models
 
-    return Tokenizer(models.WordLevel({entry: place for place, entry in enumerate(entries)}, unk_token=UNKNOWN))
+    return Tokenizer(models.WordLevel({entry: index for index, entry in enumerate(entries)}, unk_token=UNKNOWN))
 
 
-def of_lines(backend: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
-    """``backend`` for a causal model: ``<s>`` starts and ends a line and pads it on the left, and none is added."""
+def line_tokenizer(backend: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
+    """Wrap ``backend`` for a causal model: ``<s>`` is the start, end and left padding of a line, never added."""
     marks = dict.fromkeys(("bos_token", "eos_token", "pad_token"), LINE_START)
     return fast_tokenizer(backend, max_length, padding_side="left", **marks)
 
 
 def fast_tokenizer(backend: Tokenizer, max_length: int, **special: str) -> PreTrainedTokenizerFast:
-    """``backend`` as transformers' tokenizer: special tokens are never added, nor found in text."""
+    """Wrap ``backend`` as a tokenizer of transformers. Special tokens are never added nor recognized in text."""
     from transformers import PreTrainedTokenizerFast
 
     return PreTrainedTokenizerFast(

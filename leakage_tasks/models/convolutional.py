@@ -1,6 +1,6 @@
-"""The convolutional language models over characters as transformers models: The Secret Sharer's CNN, and WaveNet.
+"""Convolutional character language models as transformers models: The Secret Sharer's CNN and WaveNet.
 
-Their state, in ``past_key_values``, is what each convolution still sees: its last (kernel − 1)·dilation inputs,
+Their state, passed as ``past_key_values``, holds the last (kernel − 1)·dilation inputs of each convolution, with shape
 [batch, features, (kernel − 1)·dilation].
 """
 
@@ -15,43 +15,44 @@ from leakage_tasks.models.stateful import State, StatefulCausalLM, StatefulConfi
 
 
 class CausalConv(nn.Conv1d):
-    """A convolution in which each place sees itself and places before it; before the text are zeros."""
+    """A causal convolution: each position depends on itself and earlier positions. The text is preceded by zeros."""
 
     def __init__(self, features: int, out: int, width: int, dilation: int = 1) -> None:
-        """Read ``width`` places, each ``dilation`` from the next."""
+        """Create a convolution over ``width`` positions at a distance of ``dilation``."""
         super().__init__(features, out, width, dilation=dilation)
         self.held = (width - 1) * dilation
-        """Places to remember: how far back the first of them lies."""
+        """Number of previous positions that the state holds."""
 
     def empty(self, inputs: Tensor) -> Tensor:
-        """The memory [batch, features, held] before a text, of the type of ``inputs``, batch first."""
+        """Return the initial memory [batch, features, held] for the batch size and dtype of ``inputs``."""
         return inputs.new_zeros(len(inputs), self.in_channels, self.held)
 
     def read(self, inputs: Tensor, memory: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Read ``inputs`` [batch, features, length] on from ``memory``: outputs [batch, out, length] and the memory.
+        """Continue from ``memory`` with ``inputs`` [batch, features, length].
 
-        With ``lengths`` [batch] the memory is that after so many places of each row.
+        Returns the outputs [batch, out, length] and the new memory: after the whole input or, if ``lengths`` [batch] is
+        given, after this number of positions of each row.
         """
         whole = torch.cat([memory, inputs], dim=2)
         if lengths is None:
             return self(whole), whole[..., inputs.shape[2] :]
-        places = lengths[:, None, None] + torch.arange(self.held, device=whole.device)
-        return self(whole), whole.gather(2, places.expand(-1, whole.shape[1], -1))
+        positions = lengths[:, None, None] + torch.arange(self.held, device=whole.device)
+        return self(whole), whole.gather(2, positions.expand(-1, whole.shape[1], -1))
 
 
 class ConvolutionalCausalLM(StatefulCausalLM):
-    """A model whose state is that of its causal convolutions, in the order in which they read."""
+    """A model whose state consists of the memories of its causal convolutions, in the order of the layers."""
 
     def empty(self, embedded: Tensor) -> State:
-        """Zeros."""
+        """Return zeros."""
         return tuple(module.empty(embedded) for module in self.modules() if isinstance(module, CausalConv))
 
 
 class CharCNNConfig(StatefulConfig):
-    """Sizes of a :class:`CharCNNForCausalLM`; ``kernel_size`` is the characters each convolution sees.
+    """Sizes of a :class:`CharCNNForCausalLM`; ``kernel_size`` is the number of characters in a convolution.
 
-    The paper gives layers and units. With 10 characters all three of its networks come to 620,000 parameters on an
-    embedding of nearly one size, 131 to 136 (50 output characters); no other width makes the three agree.
+    The paper states only layers and units. With a kernel of 10 characters all three of its networks have 620,000
+    parameters for embedding sizes of 131 to 136 (50 output characters); with other widths the sizes disagree.
     """
 
     model_type = "char_cnn"
@@ -62,7 +63,7 @@ class CharCNNConfig(StatefulConfig):
 
 
 class CharCNNForCausalLM(ConvolutionalCausalLM):
-    """A stack of causal convolutions with rectifiers (The Secret Sharer, Table 1, "CNN")."""
+    """A stack of causal convolutions with ReLU (The Secret Sharer, Table 1, "CNN")."""
 
     config_class = CharCNNConfig
 
@@ -77,7 +78,7 @@ class CharCNNForCausalLM(ConvolutionalCausalLM):
         self.post_init()
 
     def read(self, embedded: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State]:
-        """See :meth:`StatefulCausalLM.read`."""
+        """Compute hidden states like :meth:`StatefulCausalLM.read`."""
         hidden, after = embedded.transpose(1, 2), list[Tensor]()
         for convolution, memory in zip(self.convolutions, state or self.empty(embedded), strict=True):
             hidden = self.dropout(hidden) if after else hidden
@@ -90,8 +91,8 @@ class CharCNNForCausalLM(ConvolutionalCausalLM):
 class CharWaveNetConfig(StatefulConfig):
     """Sizes of a :class:`CharWaveNetForCausalLM`.
 
-    ``kernel_size`` is the width of all convolutions, the first included; layer i (from 1) has dilation
-    ``dilation_base`` to the i. No place is passed over as long as the base is at most the kernel's size.
+    ``kernel_size`` is the width of all convolutions, including the first; layer i (from 1) has dilation
+    ``dilation_base``^i. The layers together use every position if the base is at most the kernel size.
     """
 
     model_type = "char_wavenet"
@@ -103,15 +104,15 @@ class CharWaveNetConfig(StatefulConfig):
 
     @property
     def receptive_field(self) -> int:
-        """Characters a prediction rests on."""
+        """Number of characters that a prediction depends on."""
         return 1 + (self.kernel_size - 1) * sum(self.dilation_base**n for n in range(self.num_hidden_layers + 1))
 
 
 class CharWaveNetForCausalLM(ConvolutionalCausalLM):
-    """A causal convolution, gated dilated ones with residual and skip connections, two 1×1 convolutions.
+    """WaveNet: a causal convolution, gated dilated convolutions with skip connections, two 1×1 convolutions.
 
-    The Secret Sharer, Table 1, "WaveNet". As in the WaveNet paper's Figure 4, one 1×1 convolution a layer serves the
-    residual and the skip connection both.
+    This is The Secret Sharer's "WaveNet" in Table 1. As in Figure 4 of the WaveNet paper, each layer has one 1×1
+    convolution for both the residual and the skip connection.
     """
 
     config_class = CharWaveNetConfig
@@ -128,7 +129,7 @@ class CharWaveNetForCausalLM(ConvolutionalCausalLM):
         self.post_init()
 
     def read(self, embedded: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State]:
-        """See :meth:`StatefulCausalLM.read`."""
+        """Compute hidden states like :meth:`StatefulCausalLM.read`."""
         before = state or self.empty(embedded)
         hidden, memory = self.first.read(embedded.transpose(1, 2), before[0], lengths)
         after, skipped = [memory], torch.zeros_like(hidden)
@@ -141,7 +142,7 @@ class CharWaveNetForCausalLM(ConvolutionalCausalLM):
 
 
 class _Layer(nn.Module):
-    """tanh times sigmoid of a dilated convolution, then 1×1."""
+    """A gated dilated convolution (tanh times sigmoid), then a 1×1 convolution."""
 
     def __init__(self, units: int, width: int, dilation: int) -> None:
         super().__init__()
@@ -149,7 +150,7 @@ class _Layer(nn.Module):
         self.out = nn.Conv1d(units, units, 1)
 
     def forward(self, inputs: Tensor, memory: Tensor, lengths: Tensor | None) -> tuple[Tensor, Tensor]:
-        """``inputs`` [batch, units, length] to what is passed on, of the same shape, and the memory."""
+        """Return the layer's output for ``inputs``, both [batch, units, length], and the new memory."""
         gates, after = self.gated.read(inputs, memory, lengths)
         new, share = gates.chunk(2, dim=1)
         return self.out(new.tanh() * share.sigmoid()), after

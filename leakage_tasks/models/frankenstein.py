@@ -1,8 +1,8 @@
-"""A classifier's encoder under a masked language model's head: the Frankenstein model.
+"""The Frankenstein model: a classifier's encoder with a masked language model's head.
 
-Mix and Match (001), section 4.3.1: the head of the base model the classifier was fine-tuned from goes back on, so that
-the fine-tuned encoder can fill masks. Base models tie their output matrix to the input embeddings; here the output
-matrix stays the base model's own, untied from the target's embeddings, also after saving and loading.
+In Mix and Match (001), section 4.3.1, the classifier gets the head of the base model that it was fine-tuned from, so
+that the fine-tuned encoder can fill masks. Base models tie their output matrix to the input embeddings. Here the output
+matrix of the base model is kept and untied from the classifier's embeddings, also after saving and loading.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from leakage_tasks.models.bridge import attach_saved
 from leakage_tasks.models.loading import Failure, read_config, read_model, read_tokenizer
 
 MARK = "frankenstein"
-"""Name of the entry in a saved model's configuration that says where its head is from: one of the next three."""
+"""Entry of a saved model's configuration for the origin of its head: one of the next three constants."""
 GRAFTED, TRAINED, BRIDGED = "grafted", "trained", "bridged"
-OTHERWISE = "leave head= out and take candidates from generator=causal:MODEL or generator=exhaustive"
+REMEDY = "leave head= out and take candidates from generator=causal:MODEL or generator=exhaustive"
 GIVE_BASE = "give the model the classifier was fine-tuned from"
 STRUCTURE = (
     *("vocab_size", "hidden_size", "embedding_size", "num_hidden_layers", "num_attention_heads", "intermediate_size"),
@@ -32,26 +32,36 @@ STRUCTURE = (
     *("max_relative_positions", "position_buckets", "relative_attention_num_buckets", "share_att_key", "norm_rel_ebd"),
     *("num_hidden_groups", "inner_group_num", "local_attention", "layer_types", "rope_parameters"),
 )
-"""What two configurations must agree on for one's weights to mean the same in the other."""
+"""Entries that two configurations must share so that weights can be moved between the models."""
 
 
 def graft(
     classifier: PreTrainedModel, head: str | Path, *, tokenizer: Any = None, trust_remote_code: bool = False
 ) -> PreTrainedModel:
-    """The classifier's encoder under the head of the masked language model ``head`` (a folder or a hub's name).
+    """Return a model with the classifier's encoder and the head of the masked language model ``head``.
 
-    ``tokenizer`` is the classifier's; given, it must have the base model's vocabulary. The classifier is not changed.
-    ``head`` may be a Frankenstein model saved earlier: a grafted head is the base model's, whatever classifier it was
-    grafted on; a trained one, or one with a trained bridge, is taken only with the encoder it was trained on. Raises
-    TargetError where the two do not fit or ``head`` has no trained masked-language head.
+    ``head`` may also be a saved Frankenstein model. Its grafted head is the base model's and fits any classifier of the
+    base model; a trained head or bridge is accepted only with the encoder that it was trained on.
+
+    Args:
+        classifier: The classifier; it is not changed.
+        head: Folder or hub name of a masked language model.
+        tokenizer: The classifier's tokenizer. If given, the vocabularies are compared.
+        trust_remote_code: Run code that comes with ``head``.
+
+    Returns:
+        The masked language model, on the classifier's device.
+
+    Raises:
+        TargetError: Encoder and head do not fit, or ``head`` has no trained masked-language head.
     """
     model = pretrained_mlm(classifier, head, tokenizer=tokenizer, trust_remote_code=trust_remote_code)
     mark = getattr(model.config, MARK, None)
     if mark in (TRAINED, BRIDGED) and not _same_encoder(classifier, model):
-        what, again = ("head", "head=train") if mark == TRAINED else ("bridge", "head=adapter or head=prompt")
+        part, remedy = ("head", "head=train") if mark == TRAINED else ("bridge", "head=adapter or head=prompt")
         raise TargetError(
-            f"head={head}: its {what} was trained on another classifier's encoder, or on this one in another "
-            f"precision: train it anew with {again}"
+            f"head={head}: its {part} was trained on another classifier's encoder, or on this encoder in another "
+            f"precision: train it again with {remedy}"
         )
     _untie(model)
     _transplant(classifier, model, f"head={head}")
@@ -68,11 +78,23 @@ def fresh_head(
     seed: int = 0,
     trust_remote_code: bool = False,
 ) -> PreTrainedModel:
-    """The classifier's encoder, frozen, under a masked-language head to be trained.
+    """Return a model with the classifier's frozen encoder and an untrained masked-language head.
 
-    The head starts as that of ``base``, or at random from ``seed`` with the encoder's own embeddings as its output
-    matrix. Only parameters of the head require gradients. Raises TargetError as :func:`graft`, and for an architecture
-    without masked language model.
+    Only parameters of the head require gradients.
+
+    Args:
+        classifier: The classifier; it is not changed.
+        base: Model whose head is the initial head. Without ``base`` the head is initialized at random, with the
+            encoder's embeddings as its output matrix.
+        tokenizer: The classifier's tokenizer. If given, the vocabularies are compared.
+        seed: Random seed of the initial head.
+        trust_remote_code: Run code that comes with ``base``.
+
+    Returns:
+        The masked language model, on the classifier's device.
+
+    Raises:
+        TargetError: See :func:`graft`; also for an architecture without a masked language model.
     """
     if base is not None:
         model = graft(classifier, base, tokenizer=tokenizer, trust_remote_code=trust_remote_code)
@@ -85,21 +107,31 @@ def fresh_head(
 
 
 def is_frankenstein(model: PreTrainedModel) -> bool:
-    """Whether a masked language model was put together here, so that its encoder is some classifier's."""
+    """Return True if a masked language model is a Frankenstein model, with the encoder of a classifier."""
     return getattr(model.config, MARK, None) is not None
 
 
 def encoder_state(model: PreTrainedModel) -> dict[str, Tensor]:
-    """The encoder's weights by name, poolers left out: they are part of no masked language model."""
+    """Return the encoder's weights by name, without poolers, which masked language models do not have."""
     return {name: value for name, value in model.base_model.state_dict().items() if not name.startswith("pooler")}
 
 
 def pretrained_mlm(
     classifier: PreTrainedModel, head: str | Path, *, tokenizer: Any = None, trust_remote_code: bool = False
 ) -> PreTrainedModel:
-    """The masked language model ``head`` as it is, after checking that ``classifier``'s encoder would fit into it.
+    """Load the masked language model ``head`` and check that it matches ``classifier``.
 
-    Raises TargetError if it would not, if the vocabularies differ, or if ``head`` has no trained head of its own.
+    Args:
+        classifier: The classifier whose encoder must have the structure of ``head``'s encoder.
+        head: Folder or hub name of a masked language model.
+        tokenizer: The classifier's tokenizer. If given, the vocabularies are compared.
+        trust_remote_code: Run code that comes with ``head``.
+
+    Returns:
+        The masked language model ``head`` itself, on the classifier's device.
+
+    Raises:
+        TargetError: The structures or vocabularies differ, or ``head`` has no trained masked-language head.
     """
     where, passed = f"head={head}", dict[str, Any](trust_remote_code=trust_remote_code)
     failed = _failure(where, "cannot be loaded", "give a model's folder or hub name")
@@ -107,23 +139,23 @@ def pretrained_mlm(
     _check_structure(classifier.config, config, where)
     check_has_mlm(config, trust_remote_code)
     if tokenizer is not None:
-        failed = _failure(where, "its tokenizer cannot be loaded", "save it beside it")
+        failed = _failure(where, "its tokenizer cannot be loaded", "save the tokenizer in the model's folder")
         _check_tokenizers(tokenizer, read_tokenizer(str(head), failure=failed, **passed), where)
-    failed = _failure(where, "cannot be loaded", "save it anew as safetensors")
+    failed = _failure(where, "cannot be loaded", "save it again as safetensors")
     model, missing = read_model(AutoModelForMaskedLM, str(head), failure=failed, dtype=classifier.dtype, **passed)
     if missing:
         raise TargetError(
             f"{where}: its weights hold no trained masked-language head ({missing[0]} is missing): train one with "
-            f"head=train,text=FILE, or {OTHERWISE}"
+            f"head=train,text=FILE, or {REMEDY}"
         )
-    found: PreTrainedModel = model.to(classifier.device).eval()
-    return found
+    loaded: PreTrainedModel = model.to(classifier.device).eval()
+    return loaded
 
 
 def _finished(model: PreTrainedModel, classifier: PreTrainedModel, mark: str) -> PreTrainedModel:
     setattr(model.config, MARK, mark)
-    placed: Any = model
-    return placed.to(classifier.device).eval()
+    marked: Any = model
+    return marked.to(classifier.device).eval()
 
 
 def _random_head(classifier: PreTrainedModel, seed: int) -> PreTrainedModel:
@@ -131,7 +163,7 @@ def _random_head(classifier: PreTrainedModel, seed: int) -> PreTrainedModel:
     config = copy.deepcopy(classifier.config)
     config.tie_word_embeddings = False
     with torch.random.fork_rng(devices=[]):
-        # Not torch.manual_seed, which seeds the GPUs too and leaves them so.
+        # torch.manual_seed would seed the GPUs too, and fork_rng would not restore them.
         torch.default_generator.manual_seed(seed)
         model = AutoModelForMaskedLM.from_config(config, dtype=classifier.dtype, trust_remote_code=False)
     _untie(model)
@@ -142,24 +174,24 @@ def _random_head(classifier: PreTrainedModel, seed: int) -> PreTrainedModel:
     return _finished(model, classifier, TRAINED)
 
 
-def _failure(where: str, what: str, remedy: str) -> Failure:
-    return lambda reason: TargetError(f"{where}: {what} ({reason}): {remedy}")
+def _failure(where: str, problem: str, remedy: str) -> Failure:
+    return lambda reason: TargetError(f"{where}: {problem} ({reason}): {remedy}")
 
 
 def _check_structure(ours: Any, theirs: Any, where: str) -> None:
     if ours.model_type != theirs.model_type:
         raise TargetError(f"{where}: is a {theirs.model_type} model, the classifier a {ours.model_type}: {GIVE_BASE}")
     for name in STRUCTURE:
-        mine, other = getattr(ours, name, None), getattr(theirs, name, None)
-        if mine != other:
-            raise TargetError(f"{where}: its {name} is {other}, the classifier's is {mine}: {GIVE_BASE}")
+        ours_value, theirs_value = getattr(ours, name, None), getattr(theirs, name, None)
+        if ours_value != theirs_value:
+            raise TargetError(f"{where}: its {name} is {theirs_value}, the classifier's is {ours_value}: {GIVE_BASE}")
 
 
 def check_has_mlm(config: Any, trust_remote_code: bool = False) -> None:
-    """Raise TargetError for a configuration of an architecture without masked language model."""
+    """Raise TargetError if the architecture of a configuration has no masked language model."""
     remote = trust_remote_code and "AutoModelForMaskedLM" in (getattr(config, "auto_map", None) or {})
     if type(config) not in MODEL_FOR_MASKED_LM_MAPPING and not remote:
-        raise TargetError(f"{config.model_type} models come without masked language model: {OTHERWISE}")
+        raise TargetError(f"{config.model_type} models have no masked language model: {REMEDY}")
 
 
 def _check_tokenizers(tokenizer: Any, base: Any, where: str) -> None:
@@ -168,7 +200,7 @@ def _check_tokenizers(tokenizer: Any, base: Any, where: str) -> None:
         word = min(set(ours.items()) ^ set(theirs.items()))[0]
         raise TargetError(
             f"{where}: its tokenizer has another vocabulary ({len(theirs)} tokens, the classifier's {len(ours)}; "
-            f"{word!r} is one that differs): {GIVE_BASE}"
+            f"{word!r} differs): {GIVE_BASE}"
         )
     if tokenizer.mask_token != base.mask_token:
         raise TargetError(
@@ -181,12 +213,12 @@ def _check_tokenizers(tokenizer: Any, base: Any, where: str) -> None:
 
 
 def _untie(model: PreTrainedModel) -> None:
-    """Give every parameter of the head storage of its own, and see to it that it stays so."""
+    """Give every parameter of the head separate storage, and disable tying when the model is saved and loaded."""
     matrix = getattr(model.get_output_embeddings(), "weight", None)
     if matrix is None or len(matrix) != model.config.vocab_size:
         raise TargetError(
-            f"this {model.config.model_type} model's head reads the encoder's own embeddings and cannot be taken off: "
-            f"{OTHERWISE}"
+            f"this {model.config.model_type} model's head uses the encoder's embeddings and cannot be separated: "
+            f"{REMEDY}"
         )
     seen = {id(parameter) for parameter in model.base_model.parameters()}
     for name, parameter in list(_head_parameters(model)):

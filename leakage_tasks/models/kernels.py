@@ -1,4 +1,4 @@
-"""Recurrent layers on processors for which PyTorch's usual kernels are not made."""
+"""LSTM kernels for processors that PyTorch's default kernels do not support."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor
 
 @contextlib.contextmanager
 def kernels_for(embedded: Tensor) -> Iterator[None]:
-    """Have an LSTM read ``embedded`` by PyTorch's own kernel where oneDNN's lacks bfloat16.
+    """Inside the block, run LSTMs on ``embedded`` with PyTorch's own kernel if oneDNN's does not support bfloat16.
 
-    PyTorch hands LSTMs on a CPU to oneDNN without asking, which then ends in an error on processors before AVX-512.
+    On a CPU PyTorch always uses oneDNN for LSTMs, which raises an error for bfloat16 on processors without AVX-512.
     """
     half = embedded.dtype is torch.bfloat16 or torch.is_autocast_enabled("cpu")
     if embedded.device.type != "cpu" or not half or not torch.backends.mkldnn.enabled or _has_bf16():
@@ -29,5 +29,5 @@ def kernels_for(embedded: Tensor) -> Iterator[None]:
 
 @cache
 def _has_bf16() -> bool:
-    """Whether oneDNN, if it is there, computes in bfloat16 on this processor."""
+    """Return True if oneDNN supports bfloat16 on this processor or is not available."""
     return not torch.backends.mkldnn.is_available() or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())

@@ -1,7 +1,7 @@
-"""Models, tokenizers and configurations from folders and hubs, all by one policy.
+"""Loading of models, tokenizers and configurations from folders and hubs, under one security policy.
 
-Weights come from safetensors, or from a file that ``torch.load`` takes with ``weights_only``. Code that comes with a
-model is run where the user's own ``trust_remote_code`` asks for it, and nowhere else. What fails is one line.
+Weights are loaded from safetensors or with ``torch.load(weights_only=True)``. Code that comes with a model runs only if
+the user sets ``trust_remote_code``. Errors are one line.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 DTYPES = ("auto", "float32", "bfloat16")
 Failure = Callable[[str], LeakageError]
-"""Makes the error to raise of the reason that the library gives, in one line."""
+"""Returns the error to raise for the reason that the library states, in one line."""
 
 
 def read_config(
     name: str | Path, *, trust_remote_code: bool = False, failure: Failure | None = None, **settings: Any
 ) -> Any:
-    """The configuration of a model. Raises TargetError, or ``failure``'s error."""
+    """Load the configuration of a model. Raises TargetError, or ``failure``'s error."""
     from transformers import AutoConfig
 
-    with _told_by(failure or partial(unreadable, "model", name)):
+    with _raise_as(failure or partial(unreadable, "model", name)):
         return AutoConfig.from_pretrained(name, trust_remote_code=trust_remote_code, **settings)
 
 
@@ -41,35 +41,59 @@ def read_tokenizer(
     bare: bool = False,
     failure: Failure | None = None,
 ) -> Any:
-    """A tokenizer. Raises TargetError, or ``failure``'s error, for a missing one too unless ``bare``.
+    """Load a tokenizer.
 
-    Where the files are missing, transformers makes one up that knows nothing but special tokens: a ``bare`` one.
+    If its files are missing, transformers returns a tokenizer with special tokens only, which is an error by default.
+
+    Args:
+        name: Folder or hub name.
+        revision: Revision on the hub.
+        trust_remote_code: Run code that comes with the tokenizer.
+        bare: Accept a tokenizer with special tokens only.
+        failure: Returns the error to raise, instead of a TargetError.
+
+    Returns:
+        The tokenizer.
+
+    Raises:
+        TargetError: The tokenizer cannot be loaded.
     """
     from transformers import AutoTokenizer
 
     failure = failure or partial(unreadable, "tokenizer", name, more=", or name one with tokenizer=")
-    with _told_by(failure):
-        found = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
-    if not bare and len(found) <= len(set(found.all_special_tokens)):
+    with _raise_as(failure):
+        tokenizer = AutoTokenizer.from_pretrained(name, revision=revision, trust_remote_code=trust_remote_code)
+    if not bare and len(tokenizer) <= len(set(tokenizer.all_special_tokens)):
         raise failure("its files are missing")
-    return found
+    return tokenizer
 
 
 def read_model(
     kind: Any, name: str | Path, *, trust_remote_code: bool = False, failure: Failure | None = None, **settings: Any
 ) -> tuple[Any, list[str]]:
-    """A model of ``kind``, one of transformers' Auto classes or a class of its own, and the names of weights it lacks.
+    """Load a model.
 
-    Raises TargetError, or ``failure``'s error, for one that cannot be loaded, and for one of which no weight is there.
+    Args:
+        kind: One of transformers' Auto classes, or a model class.
+        name: Folder or hub name.
+        trust_remote_code: Run code that comes with the model.
+        failure: Returns the error to raise, instead of a TargetError.
+        settings: Other arguments of ``from_pretrained``.
+
+    Returns:
+        The model, and the names of its weights that the files do not contain.
+
+    Raises:
+        TargetError: The model cannot be loaded, or its files contain no weight of it.
     """
     failure = failure or partial(unreadable, "model", name)
-    with _told_by(failure):
+    with _raise_as(failure):
         model, loaded = kind.from_pretrained(
             name, trust_remote_code=trust_remote_code, weights_only=True, output_loading_info=True, **settings
         )
     missing = loaded["missing_keys"]
     if all(weight in missing for weight, _ in model.named_parameters()):
-        raise failure("its files hold none of its weights")
+        raise failure("its files contain no weight of this model")
     return model, sorted(missing)
 
 
@@ -81,16 +105,27 @@ def load_causal(
     revision: str | None = None,
     trust_remote_code: bool = False,
 ) -> Any:
-    """The causal language model called ``name``, in evaluation mode on ``device``.
+    """Load a causal language model in evaluation mode.
 
-    ``dtype`` ``auto`` is the precision it was saved in. Raises OptionError for a device or precision there is not, and
-    TargetError for a model that cannot be loaded or lacks weights.
+    Args:
+        name: Folder or hub name.
+        device: Device; ``auto`` is the GPU if there is one.
+        dtype: Precision; ``auto`` is the precision in which the model was saved.
+        revision: Revision on the hub.
+        trust_remote_code: Run code that comes with the model.
+
+    Returns:
+        The model on ``device``.
+
+    Raises:
+        OptionError: The device or precision is not available.
+        TargetError: The model cannot be loaded or lacks weights.
     """
     from transformers import AutoModelForCausalLM
 
     from leakage_tasks.models import register
 
-    place = device_called(device)
+    target = resolve_device(device)
     if dtype not in DTYPES:
         raise OptionError(f"dtype={dtype!r}: expected {', '.join(DTYPES)}")
     register()
@@ -99,14 +134,14 @@ def load_causal(
     model, missing = read_model(AutoModelForCausalLM, name, dtype=dtype, failure=failure, **passed)
     if missing:
         raise TargetError(
-            f"{name}: no trained causal language model ({missing[0]} is not in its weights): give one that was saved "
-            "as such"
+            f"{name}: no trained causal language model ({missing[0]} is not in its weights): give a model that was "
+            "saved as a causal language model"
         )
-    return model.to(place).eval()
+    return model.to(target).eval()
 
 
-def device_called(name: str) -> torch.device:
-    """The device ``name``; ``auto`` is the GPU where there is one. Raises OptionError for one there is not."""
+def resolve_device(name: str) -> torch.device:
+    """Return the device ``name``; ``auto`` is the GPU if there is one. Raises OptionError if it is not available."""
     import torch
 
     if name == "auto":
@@ -117,21 +152,31 @@ def device_called(name: str) -> torch.device:
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = first_line(error)[:120]
         raise OptionError(
-            f"device={name!r}: not to be had here ({reason}): use auto, cpu, or cuda where there is one"
+            f"device={name!r}: not available here ({reason}): use auto or cpu, or cuda if there is a GPU"
         ) from None
 
 
-def unreadable(what: str, name: Any, reason: str, *, more: str = "") -> TargetError:
-    """The error for a model or tokenizer that another library could not load."""
+def unreadable(kind: str, name: Any, reason: str, *, more: str = "") -> TargetError:
+    """Return the error for a model or tokenizer that another library could not load.
+
+    Args:
+        kind: ``model``, ``tokenizer`` or another noun for the message.
+        name: Folder or hub name.
+        reason: The library's reason.
+        more: Another remedy, appended to the message.
+
+    Returns:
+        The error.
+    """
     return TargetError(
-        f"{name}: no {what} can be loaded from there ({reason}): give the folder that save_pretrained wrote or a hub "
+        f"{name}: no {kind} can be loaded from there ({reason}): give the folder that save_pretrained wrote or a hub "
         f"name{more}"
     )
 
 
 @contextmanager
-def _told_by(failure: Failure) -> Iterator[None]:
-    """Raise ``failure``'s error for any other: damaged folders and missing weights make the library raise anything."""
+def _raise_as(failure: Failure) -> Iterator[None]:
+    """Convert any error to ``failure``'s error. Libraries raise all kinds for damaged folders and missing weights."""
     try:
         yield
     except Exception as error:

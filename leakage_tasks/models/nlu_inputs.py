@@ -1,4 +1,4 @@
-"""Words as an NLU tagger reads them: a tokenizer with one token a word, and each word's characters."""
+"""Inputs of an NLU tagger: a tokenizer with one token per word, and the characters of each word."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from leakage_tasks.models.char_tokenizer import UNKNOWN, fast_tokenizer, word_level
+from leakage_tasks.models.char_tokenizer import UNKNOWN, fast_tokenizer, word_level_backend
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -19,13 +19,13 @@ PADDING = "<pad>"
 
 
 def nlu_tokenizer(words: Iterable[str], *, max_length: int = 512) -> PreTrainedTokenizerFast:
-    """A tokenizer over ``words``, each once; words of a text are what stands between white space.
+    """Return a tokenizer with the distinct ``words`` as its vocabulary. White space separates the words of a text.
 
-    Ids: 0 is ``<pad>``, 1 is ``<unk>`` (every other word), then ``words`` in their order. No token is added.
+    Ids: 0 is ``<pad>``, 1 is ``<unk>`` (every other word), then ``words`` in order. Encoding adds no special tokens.
     """
     from tokenizers import pre_tokenizers
 
-    backend = word_level(dict.fromkeys([PADDING, UNKNOWN, *words]))
+    backend = word_level_backend(dict.fromkeys([PADDING, UNKNOWN, *words]))
     backend.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return fast_tokenizer(backend, max_length, pad_token=PADDING, padding_side="right")
 
@@ -33,28 +33,28 @@ def nlu_tokenizer(words: Iterable[str], *, max_length: int = 512) -> PreTrainedT
 def nlu_inputs(
     sentences: Sequence[Sequence[str]], tokenizer: PreTrainedTokenizerFast, config: NLUTaggerConfig
 ) -> dict[str, Any]:
-    """``input_ids`` and ``attention_mask`` [sentences, longest] of lists of words, none of them empty.
+    """Return ``input_ids`` and ``attention_mask`` [sentences, longest] for non-empty lists of words.
 
-    With a character layer also ``characters`` [sentences, longest, longest word], of no more than
-    ``config.max_word_length`` characters a word.
+    For a model with a character layer also ``characters`` [sentences, longest, longest word], with at most
+    ``config.max_word_length`` characters of each word.
     """
-    known = tokenizer.get_vocab()
-    unknown = known[UNKNOWN]
-    rows = [torch.tensor([known.get(word, unknown) for word in words]) for words in sentences]
+    vocabulary = tokenizer.get_vocab()
+    unknown = vocabulary[UNKNOWN]
+    rows = [torch.tensor([vocabulary.get(word, unknown) for word in words]) for words in sentences]
     ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True, padding_value=config.pad_token_id)
     lengths = torch.tensor([len(words) for words in sentences])
     mask = (torch.arange(ids.shape[1]) < lengths[:, None]).long()
-    found = {"input_ids": ids, "attention_mask": mask}
-    return found | {"characters": _characters(sentences, ids.shape[1], config)} if config.characters else found
+    inputs = {"input_ids": ids, "attention_mask": mask}
+    return inputs | {"characters": _characters(sentences, ids.shape[1], config)} if config.characters else inputs
 
 
 def _characters(sentences: Sequence[Sequence[str]], length: int, config: NLUTaggerConfig) -> Tensor:
-    """Numbers of the characters, 0 for none and 1 for one that is not known."""
-    place = {character: number for number, character in enumerate(config.characters, 2)}
+    """Return the ids of the characters: 0 is padding, 1 an unknown character."""
+    ids = {character: number for number, character in enumerate(config.characters, 2)}
     longest = min(max(len(word) for words in sentences for word in words), config.max_word_length)
-    found = torch.zeros(len(sentences), length, longest, dtype=torch.long)
+    characters = torch.zeros(len(sentences), length, longest, dtype=torch.long)
     for row, words in enumerate(sentences):
         for column, word in enumerate(words):
-            numbers = [place.get(character, 1) for character in word[:longest]]
-            found[row, column, : len(numbers)] = torch.tensor(numbers)
-    return found
+            numbers = [ids.get(character, 1) for character in word[:longest]]
+            characters[row, column, : len(numbers)] = torch.tensor(numbers)
+    return characters

@@ -24,10 +24,10 @@ from leakage_tasks.models.tag_costs import TagCRF
 class NLUTaggerConfig(PretrainedConfig):
     """Sizes and names of an :class:`NLUTagger`.
 
-    Intents are ``id2label``; ``tags`` the slot tags by number, in the BIO scheme. ``hidden_size`` counts the units of
-    one direction. ``characters`` are the characters the character layer knows; none, and there is no such layer, else
-    its features stand beside each word's embedding. ``dropout`` acts in training: on what the first layer reads, and on
-    what every layer passes on.
+    ``id2label`` has the intents, ``tags`` the slot tags in the BIO scheme. ``hidden_size`` is the number of units per
+    direction. ``characters`` is the alphabet of the character layer, whose features are appended to each word's
+    embedding; if it is empty, there is no character layer. ``dropout`` applies in training to the input of the first
+    layer and to the output of every layer.
     """
 
     model_type = "nlu-tagger"
@@ -67,7 +67,7 @@ class NLUTaggerConfig(PretrainedConfig):
 
 @dataclass
 class NLUTaggerOutput(ModelOutput):
-    """``logits`` of the intents [batch, intents], ``emissions`` of the tags [batch, length, tags], ``loss`` in nats."""
+    """Outputs: intent ``logits`` [batch, intents], tag ``emissions`` [batch, length, tags], and ``loss`` in nats."""
 
     loss: Tensor | None = None
     logits: Tensor | None = None
@@ -75,7 +75,7 @@ class NLUTaggerOutput(ModelOutput):
 
 
 class NLUTagger(PreTrainedModel):
-    """Word embeddings (and character features), bi-LSTM layers, the mean over words → intent, a CRF → tags."""
+    """A tagger: word embeddings and character features, bi-LSTM layers, mean over words → intent, CRF → tags."""
 
     config_class = NLUTaggerConfig
     main_input_name = "input_ids"
@@ -91,7 +91,7 @@ class NLUTagger(PreTrainedModel):
                     bidirectional=True)
             for number in range(config.num_hidden_layers)
         )  # fmt: skip
-        # A dropout of nothing would still draw from torch's random numbers.
+        # nn.Dropout(0) would still consume random numbers.
         self.dropout = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
         self.intent = nn.Linear(2 * config.hidden_size, len(config.id2label or ()))
         self.emission = nn.Linear(2 * config.hidden_size, len(config.tags))
@@ -107,11 +107,18 @@ class NLUTagger(PreTrainedModel):
         tags: Tensor | None = None,
         inputs_embeds: Tensor | None = None,
     ) -> NLUTaggerOutput:
-        """Read ``input_ids`` [batch, length], padded on the right where ``attention_mask`` [batch, length] is 0.
+        """Compute intents and tags.
 
-        ``characters`` [batch, length, characters] are needed by a model with a character layer. ``inputs_embeds``, what
-        :meth:`embed` returns, may stand for both. With ``labels`` [batch] and ``tags`` [batch, length] the loss is the
-        mean of :meth:`costs` over the batch.
+        Args:
+            input_ids: Word ids [batch, length], padded on the right.
+            attention_mask: [batch, length], 0 for padding.
+            characters: Character ids [batch, length, characters], for a model with a character layer.
+            labels: Intents [batch].
+            tags: Tags [batch, length].
+            inputs_embeds: The result of :meth:`embed`, instead of ``input_ids`` and ``characters``.
+
+        Returns:
+            Logits and emissions; with ``labels`` and ``tags`` also the mean of :meth:`costs` as the loss.
         """
         embedded = self.embed(input_ids, characters) if inputs_embeds is None else inputs_embeds
         mask = embedded.new_ones(embedded.shape[:2]) if attention_mask is None else attention_mask
@@ -122,16 +129,16 @@ class NLUTagger(PreTrainedModel):
         return NLUTaggerOutput(loss=loss, logits=logits, emissions=emissions)
 
     def embed(self, input_ids: Tensor | None, characters: Tensor | None = None) -> Tensor:
-        """What the first layer reads [batch, length, features]: embeddings, then the characters' features."""
+        """Return the input of the first layer [batch, length, features]: word embeddings, then character features."""
         words = self.embedding(input_ids)
         if self.character_layer is None:
             return words
         if characters is None:
-            raise ValueError("a model with a character layer needs characters=, as nlu_inputs gives them")
+            raise ValueError("a model with a character layer needs characters=: compute them with nlu_inputs")
         return torch.cat([words, self.character_layer(characters)], dim=-1)
 
     def read(self, embedded: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Intent logits [batch, intents] and emissions [batch, length, tags] of what :meth:`embed` returned."""
+        """Return intent logits [batch, intents] and emissions [batch, length, tags] for the result of :meth:`embed`."""
         hidden = self.dropout(embedded)
         whole = bool(mask.all())
         lengths = mask.sum(dim=1).cpu()
@@ -147,15 +154,26 @@ class NLUTagger(PreTrainedModel):
         return self.intent(pooled), self.emission(hidden)
 
     def costs(self, logits: Tensor, emissions: Tensor, mask: Tensor, labels: Tensor, tags: Tensor) -> Tensor:
-        """−ln P(intent, tags | words) of each row, in nats [batch]: the sum that training minimises (section 4.1)."""
+        """Return −ln P(intent, tags | words) of each row, in nats [batch]: the training objective (section 4.1).
+
+        Args:
+            logits: Intent logits [batch, intents].
+            emissions: Tag emissions [batch, length, tags].
+            mask: Boolean, [batch, length], false for padding.
+            labels: Intents [batch].
+            tags: Tags [batch, length].
+
+        Returns:
+            Tensor of shape [batch].
+        """
         return cross_entropy(logits, labels, reduction="none") - self.crf(emissions, tags, mask, reduction="none")
 
     def decode(self, emissions: Tensor, mask: Tensor) -> list[list[int]]:
-        """The likeliest tags of each row (Viterbi), as long as the row is."""
+        """Return the most likely tags of each row (Viterbi), without padding."""
         return self.crf.decode(emissions, mask)
 
     def _init_weights(self, module: nn.Module) -> None:
-        # PyTorch's own initial values, as for the lab's other recurrent models; Ma and Hovy's for characters.
+        # PyTorch's default initialization, as in the other recurrent models; Ma and Hovy's for characters.
         if isinstance(module, nn.Embedding | nn.RNNBase | nn.Linear | nn.Conv1d | TagCRF):
             module.reset_parameters()
         if self.character_layer is not None and module is self.character_layer.embedding:
@@ -165,9 +183,9 @@ class NLUTagger(PreTrainedModel):
 
 
 class CharacterLayer(nn.Module):
-    """A convolution over each word's characters, the largest value of each filter (Ma and Hovy, 2016, section 2.1).
+    """A convolution over each word's characters, with max pooling (Ma and Hovy, 2016, section 2.1).
 
-    Characters start uniform between ±√(3/size), as there (section 3.1).
+    Character embeddings are initialized uniformly between ±√(3/size) (section 3.1 of the paper).
     """
 
     def __init__(self, config: NLUTaggerConfig) -> None:
@@ -178,13 +196,13 @@ class CharacterLayer(nn.Module):
         )
 
     def forward(self, characters: Tensor) -> Tensor:
-        """Features [batch, length, filters] of ``characters`` [batch, length, characters], 0 where a word is over."""
-        there = (characters > 0).unsqueeze(2)
-        # Places after a word must not count, so that features do not depend on the longest word of a batch.
-        largest = self.filtered(characters).masked_fill(~there, -torch.inf).amax(dim=-1)
-        return largest.masked_fill(~there.any(dim=-1), 0.0)
+        """Return features [batch, length, filters] of ``characters`` [batch, length, characters]; 0 is padding."""
+        present = (characters > 0).unsqueeze(2)
+        # Without the mask, features would depend on the length of the longest word in the batch.
+        largest = self.filtered(characters).masked_fill(~present, -torch.inf).amax(dim=-1)
+        return largest.masked_fill(~present.any(dim=-1), 0.0)
 
     def filtered(self, characters: Tensor) -> Tensor:
-        """What each filter finds at each character [batch, length, filters, characters]."""
+        """Return the output of each filter at each character [batch, length, filters, characters]."""
         embedded = self.embedding(characters.flatten(0, 1))
         return self.convolution(embedded.transpose(1, 2)).unflatten(0, characters.shape[:2])

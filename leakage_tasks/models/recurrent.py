@@ -1,7 +1,7 @@
-"""The character LSTM and GRU of The Secret Sharer as transformers models: embedding, PyTorch's layers, linear.
+"""The Secret Sharer's character LSTM and GRU as transformers models: embedding, recurrent layers, linear layer.
 
-The state, in ``past_key_values``, is PyTorch's turned batch first: the pair (h, c) of an LSTM, the one tensor h of a
-GRU, each of shape [batch, layers, hidden].
+The state, passed as ``past_key_values``, is PyTorch's state with the batch first: (h, c) for an LSTM, (h,) for a GRU,
+each tensor with shape [batch, layers, hidden].
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from leakage_tasks.models.stateful import State, StatefulCausalLM, StatefulConfi
 class CharLSTMConfig(StatefulConfig):
     """Sizes of a :class:`CharLSTMForCausalLM`.
 
-    The LSTM's 2 layers of 200 units are the paper's. The embedding of 128 makes the whole
-    585,600 + 329·V parameters for a vocabulary of V: 620,145 at the 105 entries of the demo's text.
+    The 2 layers of 200 units are the paper's. With the embedding size of 128 the model has 585,600 + 329·V parameters
+    for a vocabulary of V: 620,145 for the 105 entries of the demo's text.
     """
 
     model_type = "char_lstm"
 
     def __init__(self, *sizes: Any, **kwargs: Any) -> None:
-        # One without would be given one by transformers, which forgets the sizes' defaults.
+        # Without this method transformers would generate an __init__ that ignores the default sizes.
         super().__init__(*sizes, **kwargs)
 
 
@@ -35,20 +35,20 @@ class CharGRUConfig(StatefulConfig):
     model_type = "char_gru"
 
     def __init__(self, *sizes: Any, **kwargs: Any) -> None:
-        # As above.
+        # See CharLSTMConfig.__init__.
         super().__init__(*sizes, **kwargs)
 
 
 class RecurrentCausalLM(StatefulCausalLM):
-    """Embedding, recurrent layers, linear."""
+    """A causal language model with an embedding, recurrent layers and a linear layer."""
 
     kind: type[nn.LSTM | nn.GRU]
-    """PyTorch's class of the layers, which the model has under that name in lower case."""
+    """PyTorch's class of the layers. Its name in lower case is the name of the submodule."""
 
     def __init__(self, config: StatefulConfig) -> None:
         super().__init__(config)
         units, layers = config.hidden_size, config.num_hidden_layers
-        # PyTorch's dropout acts between layers alone, and complains where there is one.
+        # PyTorch applies dropout only between layers and warns if there is a single layer.
         dropout = config.dropout if layers > 1 else 0.0
         made = self.kind(config.embedding_size, units, layers, batch_first=True, dropout=dropout)
         self.add_module(self.kind.__name__.lower(), made)
@@ -56,12 +56,12 @@ class RecurrentCausalLM(StatefulCausalLM):
         self.post_init()
 
     def empty(self, embedded: Tensor) -> State:
-        """Zeros."""
+        """Return zeros."""
         size = (embedded.shape[0], self.config.num_hidden_layers, self.config.hidden_size)
         return (embedded.new_zeros(size),) * (2 if self.kind is nn.LSTM else 1)
 
     def read(self, embedded: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State]:
-        """See :meth:`StatefulCausalLM.read`."""
+        """Compute hidden states like :meth:`StatefulCausalLM.read`."""
         layers: nn.Module = getattr(self, self.kind.__name__.lower())
         before = None if state is None else _swap(state)
         inputs: Any = embedded
@@ -75,7 +75,7 @@ class RecurrentCausalLM(StatefulCausalLM):
 
 
 class CharLSTMForCausalLM(RecurrentCausalLM):
-    """A recurrent language model over characters (The Secret Sharer, Section 2 and Table 1, "LSTM 2×200")."""
+    """A character language model (The Secret Sharer, Section 2 and Table 1, "LSTM 2×200")."""
 
     config_class = CharLSTMConfig
     kind = nn.LSTM
@@ -83,12 +83,12 @@ class CharLSTMForCausalLM(RecurrentCausalLM):
 
 
 class CharGRUForCausalLM(RecurrentCausalLM):
-    """A recurrent language model over characters (The Secret Sharer, Table 1, "GRU"; Cho et al. 2014)."""
+    """A character language model (The Secret Sharer, Table 1, "GRU"; Cho et al. 2014)."""
 
     config_class = CharGRUConfig
     kind = nn.GRU
 
 
 def _swap(state: State) -> State:
-    """Between [batch, layers, hidden] and PyTorch's [layers, batch, hidden]."""
+    """Convert between [batch, layers, hidden] and PyTorch's [layers, batch, hidden]."""
     return tuple(part.transpose(0, 1).contiguous() for part in state)

@@ -1,7 +1,7 @@
-"""What the lab's language models share: an embedding, a body that reads on from a state, a linear layer over tokens.
+"""Base class of language models with a recurrent state: an embedding, a body with a state, a linear layer over tokens.
 
-The state travels as ``past_key_values``, a tuple of tensors with the batch first, so that whoever extends partial
-texts can pick rows of it as of any tensor.
+The state is passed as ``past_key_values``, a tuple of tensors with the batch first, so that callers can index its rows
+when they continue texts.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from transformers import GenerationMixin, PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
 State = tuple[Tensor, ...]
-"""What a model remembers of the text so far, each tensor of shape [batch, …]."""
+"""A model's state after the text so far; each tensor has shape [batch, …]."""
 
 
 class StatefulConfig(PretrainedConfig):
     """Sizes of a :class:`StatefulCausalLM`.
 
-    ``dropout`` acts in training, on what each layer passes on, the last one's output included.
-    ``max_position_embeddings`` limits nothing in the model; it tells others how long a text to send.
+    ``dropout`` applies in training to the output of every layer, including the last. ``max_position_embeddings`` does
+    not limit the model; other programs read it as the maximum length of a text.
     """
 
     def __init__(
@@ -46,7 +46,10 @@ class StatefulConfig(PretrainedConfig):
 
 
 class StatefulCausalLM(PreTrainedModel, GenerationMixin):
-    """A language model whose body is :meth:`read` by a subclass, which also makes ``head`` and calls ``post_init``."""
+    """Base class of language models with a state.
+
+    Subclasses implement :meth:`empty` and :meth:`read`, create ``head`` and call ``post_init``.
+    """
 
     config_class = StatefulConfig
     main_input_name = "input_ids"
@@ -56,18 +59,19 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
     def __init__(self, config: StatefulConfig) -> None:
         super().__init__(config)
         self.embedding = nn.Embedding(config.vocab_size, config.embedding_size)
-        # A dropout of nothing would still draw from torch's random numbers.
+        # nn.Dropout(0) would still consume random numbers.
         self.dropout = nn.Dropout(config.dropout) if config.dropout else nn.Identity()
 
     def empty(self, embedded: Tensor) -> State:
-        """The state before a text, for each row of ``embedded`` [batch, length, features]."""
+        """Return the initial state for the rows of ``embedded`` [batch, length, features]."""
         raise NotImplementedError
 
     def read(self, embedded: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State]:
-        """Read ``embedded`` [batch, length, features] on from ``state``: hidden [batch, length, hidden] and the state.
+        """Continue from ``state`` with ``embedded`` [batch, length, features].
 
-        With ``lengths`` [batch] the state is that after so many places of each row, at least one of them; what is
-        hidden after those means nothing.
+        Returns the hidden states [batch, length, hidden] and the new state: after the whole input or, if ``lengths``
+        [batch] is given, after this number of positions (at least 1) of each row. Hidden states beyond ``lengths`` are
+        undefined.
         """
         raise NotImplementedError
 
@@ -81,13 +85,21 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
         return_dict: bool | None = None,
         inputs_embeds: Tensor | None = None,
     ) -> CausalLMOutputWithPast | tuple[Any, ...]:
-        """Read ``input_ids`` [batch, length], on from ``past_key_values`` where given.
+        """Compute logits, and the loss if ``labels`` are given.
 
-        ``inputs_embeds`` [batch, length, embedding] may stand in their place. ``attention_mask`` [batch, length or
-        more; its last columns count] marks with 0 the places to pass over: they leave the state as it is and their
-        logits mean nothing. ``labels`` [batch, length] are the input ids themselves (shifted here) with -100 where no
-        loss is wanted. Returns logits [batch, length, vocabulary], with ``use_cache`` the state, with ``labels`` the
-        mean loss in nats.
+        Args:
+            input_ids: Token ids [batch, length].
+            attention_mask: [batch, length or more]; the last columns count. Positions with 0 are skipped: they do not
+                change the state, and their logits are undefined.
+            past_key_values: The state to continue from.
+            use_cache: Return the state.
+            labels: [batch, length], equal to ``input_ids``, with -100 at positions without a loss. This method shifts
+                them.
+            return_dict: If false, return a tuple.
+            inputs_embeds: [batch, length, embedding], instead of ``input_ids``.
+
+        Returns:
+            Logits [batch, length, vocabulary], the state, and the mean loss in nats.
         """
         embedded = self.embedding(input_ids) if inputs_embeds is None else inputs_embeds
         mask = None if attention_mask is None else attention_mask[:, -embedded.shape[1] :].bool()
@@ -104,7 +116,7 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
         if mask is None or bool(mask.all()):
             return self.read(embedded, state, None)
         before = self.empty(embedded) if state is None else state
-        # What counts moves to the front of its row, in order, so that the model sees nothing else before it.
+        # Move unmasked positions to the front of each row, in order, so that skipped positions do not affect them.
         order = (~mask).long().argsort(dim=1, stable=True).unsqueeze(-1)
         lengths = mask.sum(dim=1)
         compact, after = self.read(embedded.gather(1, order.expand_as(embedded)), before, lengths.clamp(min=1))
@@ -113,15 +125,15 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
         return hidden, tuple(torch.where(read, new, old) for new, old in zip(after, before, strict=True))
 
     def _init_weights(self, module: nn.Module) -> None:
-        # PyTorch's own initial values: the published behaviour of these networks was got with such, and
-        # transformers' default of N(0, 0.02) makes an LSTM learn markedly slower.
+        # PyTorch's default initialization, as in the published results. With transformers' default of N(0, 0.02) an
+        # LSTM learns markedly slower.
         if isinstance(module, nn.Embedding | nn.RNNBase | nn.Linear | nn.Conv1d):
             module.reset_parameters()
 
     @classmethod
     def _supports_default_dynamic_cache(cls) -> bool:
-        # generate() would otherwise hand over an attention cache; without it, it starts from None and
-        # passes on whatever state forward returned.
+        # Otherwise generate() would pass an attention cache. Now it starts with None and passes the state that forward
+        # returned.
         return False
 
     @staticmethod
@@ -129,5 +141,5 @@ class StatefulCausalLM(PreTrainedModel, GenerationMixin):
         return tuple(part.index_select(0, beam_idx) for part in past_key_values)
 
     def get_output_embeddings(self) -> nn.Module:
-        """The linear layer over the vocabulary (never tied to the embedding, whose size differs)."""
+        """Return the linear layer over the vocabulary, which is not tied to the embedding: their sizes differ."""
         return self.head

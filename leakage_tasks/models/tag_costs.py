@@ -1,7 +1,7 @@
-"""What a sequence of tags costs a CRF, for far more rows than ``torchcrf`` is made for.
+"""Negative log-likelihoods of tag sequences under a CRF, for many more rows than ``torchcrf`` can handle.
 
-``torchcrf`` adds up over tags in a tensor [batch, tags, tags] a word. With products of matrices in its place a row of
-nine words and 75 tags takes less than a hundredth of the time in float64, gradients included.
+For each word ``torchcrf`` sums over tags in a tensor [batch, tags, tags]. Matrix products are more than a hundred times
+as fast for a row of nine words and 75 tags in float64, gradients included.
 """
 
 from __future__ import annotations
@@ -12,29 +12,54 @@ from torchcrf import CRF
 
 
 class TagCRF(CRF):
-    """``torchcrf``'s CRF, batch first, whose likelihoods of rows are :func:`tag_costs`'."""
+    """The CRF of ``torchcrf`` with the batch first and faster likelihoods of rows, from :func:`tag_costs`."""
 
     def __init__(self, tags: int) -> None:
         super().__init__(tags, batch_first=True)
 
     def forward(self, emissions: Tensor, tags: Tensor, mask: Tensor | None = None, reduction: str = "sum") -> Tensor:
-        """See ``torchcrf.CRF``; with a mask and ``reduction="none"`` the quick way, in the type of ``emissions``."""
+        """Compute log-likelihoods like ``torchcrf.CRF``: fast with a mask and ``reduction="none"``.
+
+        Args:
+            emissions: [batch, length, tags].
+            tags: [batch, length].
+            mask: [batch, length], false for padding.
+            reduction: As in ``torchcrf.CRF``.
+
+        Returns:
+            Log-likelihoods in the dtype of ``emissions``.
+        """
         if mask is None or reduction != "none":
             return super().forward(emissions, tags, mask, reduction)
         return -tag_costs(self, emissions, mask.bool(), tags).to(emissions.dtype)
 
 
 def tag_costs(crf: CRF, emissions: Tensor, mask: Tensor, tags: Tensor) -> Tensor:
-    """−ln P(tags | emissions) of each row in nats [batch], see :func:`sequence_costs`."""
+    """Return −ln P(tags | emissions) of each row under the parameters of ``crf``.
+
+    Args:
+        crf: The CRF.
+        emissions, mask, tags: See :func:`sequence_costs`.
+
+    Returns:
+        Nats, shape [batch].
+    """
     return sequence_costs(emissions, mask, tags, crf.start_transitions, crf.transitions, crf.end_transitions)
 
 
 def sequence_costs(emissions: Tensor, mask: Tensor, tags: Tensor, start: Tensor, steps: Tensor, end: Tensor) -> Tensor:
-    """−ln P(tags | emissions) of each row in nats [batch], float64 whatever the model's precision.
+    """Return −ln P(tags | emissions) of each row in nats, always computed in float64.
 
-    ``emissions`` [batch, length, tags], ``mask`` (bool) and ``tags`` [batch, length], padded on the right; a row's own
-    words are those the mask keeps, one at least. ``start`` and ``end`` [tags] and ``steps`` [tags, tags], from the
-    first to the second, are a CRF's parameters; with [batch, …] before that, each row has parameters of its own.
+    Args:
+        emissions: [batch, length, tags].
+        mask: Boolean, [batch, length], padded on the right with false; at least one true value per row.
+        tags: [batch, length].
+        start: The CRF's start scores [tags], or [batch, tags] for separate parameters per row.
+        steps: Transition scores [tags, tags] from the first to the second tag, or [batch, tags, tags].
+        end: End scores [tags], or [batch, tags].
+
+    Returns:
+        Tensor of shape [batch].
     """
     emissions, start, steps, end = (part.double() for part in (emissions, start, steps, end))
     rows, number = len(tags), emissions.shape[-1]
@@ -42,18 +67,18 @@ def sequence_costs(emissions: Tensor, mask: Tensor, tags: Tensor, start: Tensor,
     ends = start.expand(rows, -1).gather(1, tags[:, :1]) + end.expand(rows, -1).gather(1, last)
     emitted = emissions.gather(2, tags[..., None])[..., 0].masked_fill(~mask, 0.0).sum(dim=1)
     moves = steps.flatten(-2).expand(rows, -1).gather(1, tags[:, :-1] * number + tags[:, 1:])
-    told = ends[:, 0] + emitted + moves.masked_fill(~mask[:, 1:], 0.0).sum(dim=1)
-    return _normaliser(emissions, mask, start, steps, end) - told
+    score = ends[:, 0] + emitted + moves.masked_fill(~mask[:, 1:], 0.0).sum(dim=1)
+    return _normaliser(emissions, mask, start, steps, end) - score
 
 
 def _normaliser(emissions: Tensor, mask: Tensor, start: Tensor, steps: Tensor, end: Tensor) -> Tensor:
-    """ln of the sum over all sequences of tags of exp(score), by the forward algorithm; [batch]."""
-    likeliest = steps.amax(dim=-2)
-    shares = (steps - likeliest.unsqueeze(-2)).exp()
-    reached = start + emissions[:, 0]
-    for place in range(1, emissions.shape[1]):
-        best = reached.amax(dim=1, keepdim=True)
-        summed = ((reached - best).exp().unsqueeze(1) @ shares)[:, 0]
-        onward = summed.log() + best + likeliest + emissions[:, place]
-        reached = torch.where(mask[:, place, None], onward, reached)
-    return (reached + end).logsumexp(dim=1)
+    """Return ln of the sum of exp(score) over all tag sequences [batch], by the forward algorithm."""
+    largest = steps.amax(dim=-2)
+    shares = (steps - largest.unsqueeze(-2)).exp()
+    forward = start + emissions[:, 0]
+    for position in range(1, emissions.shape[1]):
+        best = forward.amax(dim=1, keepdim=True)
+        summed = ((forward - best).exp().unsqueeze(1) @ shares)[:, 0]
+        updated = summed.log() + best + largest + emissions[:, position]
+        forward = torch.where(mask[:, position, None], updated, forward)
+    return (forward + end).logsumexp(dim=1)

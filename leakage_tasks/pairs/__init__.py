@@ -1,4 +1,4 @@
-"""What is to be recovered verbatim: pairs of a prefix and the suffix that followed it in the training data."""
+"""Pairs of a prefix and the suffix that followed it in the training data, for verbatim extraction."""
 
 from leakage_tasks.pairs.pair import Pair
 

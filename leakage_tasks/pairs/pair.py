@@ -1,6 +1,6 @@
-"""Training text in two parts, as token ids: one pair, what a file of pairs holds, and which rows are for what.
+"""Pairs of token sequences from training text, and the choice of rows by split.
 
-Rows are for training, validation or testing by the data's own names, else by one fixed rule.
+Rows are for training, validation or testing according to the names in the data, or else according to one fixed rule.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from leakage_tasks.core.arrays import TokenIds
 
 MOST = 2**31 - 1
-"""The largest token id that is taken for one."""
+"""The largest accepted token id."""
 SPLITS = ("train", "validation", "test")
 ALL = "all"
 _SPELT = {"train": "train", "val": "validation", "valid": "validation", "validation": "validation", "test": "test"}
@@ -27,10 +27,10 @@ _SEED = "leakage-pairs"
 
 @dataclass(frozen=True)
 class Pair:
-    """``prefix`` is what the attacker knows, ``suffix`` what followed it in the training data.
+    """A prefix that the attacker knows, and the suffix that followed it in the training data.
 
-    ``id`` is its row in the data set, counted from 0, whatever split it is in. A control's, which is of data that the
-    model never saw, is counted from −1 downwards.
+    ``id`` is the pair's row in the whole data set, counted from 0 in any split. A control pair comes from data that the
+    model never saw; its id is counted from −1 downwards.
     """
 
     id: int
@@ -43,17 +43,17 @@ class Pair:
 
 @dataclass(frozen=True)
 class RawPairs:
-    """Rows of prefixes and suffixes that belong together: a whole data set, or one split that the data name.
+    """Rows of prefixes and their suffixes: a whole data set, or one split named by the data.
 
-    ``prefixes`` and ``suffixes`` are as long as each other; each row is one-dimensional. ``where`` is how an error
-    calls a row, by its number from 0. ``lacking`` says what is missing for a split that is there without its suffixes;
-    it has no rows then.
+    ``prefixes`` and ``suffixes`` have equal numbers of rows; each row is one-dimensional. ``describe_row`` formats a
+    row number, counted from 0, for an error message. If a split lacks its suffixes, it has no rows and ``lacking``
+    states which file is missing.
     """
 
     split: str | None
     prefixes: Sequence[TokenIds] | TokenIds
     suffixes: Sequence[TokenIds] | TokenIds
-    where: Callable[[int], str]
+    describe_row: Callable[[int], str]
     lacking: str | None = None
 
     def __len__(self) -> int:
@@ -61,23 +61,24 @@ class RawPairs:
 
 
 class EmptySplit(OptionError):
-    """A split without pairs; ``there`` says what the data have instead."""
+    """A split without pairs; ``there`` lists the splits with pairs."""
 
     def __init__(self, data: str, split: str, there: str) -> None:
         self.there = there
         super().__init__(
-            f"{data}: split={split} is empty (there are: {there}): use another split, all, or more data",
+            f"{data}: split={split} is empty (the data have: {there}): use another split, all, or more data",
         )
 
 
 def split_rows(rows: int) -> dict[str, Sequence[int]]:
-    """The rows of each split of a data set without splits of its own, in ascending order.
+    """Return the rows of each split of a data set without its own splits, in ascending order.
 
-    The last fifteenth is for testing; of the others a tenth, drawn once and for all, for validation: 12,600, 1,400
-    and 1,000 of the Training Data Extraction Challenge's 15,000, as Ethicist divides them. Shares are rounded down.
+    The last fifteenth is for testing. A tenth of the other rows, drawn by a fixed rule, is for validation. For the
+    15,000 rows of the Training Data Extraction Challenge this gives 12,600, 1,400 and 1,000 rows, the division of
+    Ethicist. Shares are rounded down.
     """
     first_test = rows - rows // 15
-    # Hashes, since the streams of random number generators may change from one version to the next.
+    # Hashes are used because the streams of random number generators can change between versions.
     drawn = sorted(range(first_test), key=lambda row: hashlib.sha256(f"{_SEED}:{row}".encode()).digest())
     tenth = first_test // 10
     return {
@@ -88,13 +89,13 @@ def split_rows(rows: int) -> dict[str, Sequence[int]]:
 
 
 def check_split(split: str) -> None:
-    """Raise OptionError for a split there is none of anywhere."""
+    """Raise OptionError for an unknown split name."""
     if split not in (*SPLITS, ALL):
         raise OptionError(f"split={split!r} is unknown: use {', '.join(SPLITS)} or {ALL}")
 
 
 def choose_rows(splits: Mapping[str, Sequence[int]], split: str, data: str) -> Sequence[int]:
-    """The rows of ``split``, or of them all in ascending order. Raises EmptySplit if there are none."""
+    """Return the rows of ``split``, or all rows in ascending order. Raises EmptySplit if there are no such rows."""
     chosen = sorted(row for rows in splits.values() for row in rows) if split == ALL else splits.get(split, ())
     if not chosen:
         there = ", ".join(f"{name} {len(rows)}" for name, rows in splits.items() if rows) or "no pairs at all"
@@ -103,20 +104,20 @@ def choose_rows(splits: Mapping[str, Sequence[int]], split: str, data: str) -> S
 
 
 def split_of(name: str) -> str | None:
-    """The split that a name is for by one of its words, such as ``validation`` for ``my_val``; else None."""
+    """Return the split named by one of a name's words, such as ``validation`` for ``my_val``, or None."""
     words = [_SPELT[word] for word in re.split(r"[^a-z]+", name.lower()) if word in _SPELT]
     return words[-1] if words else None
 
 
 def splits_named(names: Sequence[str], data: str | Path) -> dict[str, str | None]:
-    """The split each of some sets is for, training first; one alone may be for none.
+    """Return the split of each named set, training first; a single set may have no split.
 
-    Raises OptionError where several cannot be told apart by their names.
+    Raises OptionError if several sets cannot be distinguished by their names.
     """
-    found = {name: split_of(name) for name in names}
-    if len(names) > 1 and (None in found.values() or len(set(found.values())) < len(names)):
+    splits = {name: split_of(name) for name in names}
+    if len(names) > 1 and (None in splits.values() or len(set(splits.values())) < len(names)):
         raise OptionError(
             f"{data}: holds several sets ({', '.join(sorted(names))}) that their names do not divide into train, "
-            "validation and test: give one of them alone with data=…, or name each for its split"
+            "validation and test: give a single set with data=…, or put the split into each name"
         )
-    return dict(sorted(found.items(), key=lambda item: SPLITS.index(item[1]) if item[1] else 0))
+    return dict(sorted(splits.items(), key=lambda item: SPLITS.index(item[1]) if item[1] else 0))

@@ -1,4 +1,4 @@
-"""Reading pairs: from ``.npy`` files, from JSON lines, or from any text data set cut at chosen lengths."""
+"""Reader of pairs: from ``.npy`` files, from JSON lines, or from any text data set cut into windows of tokens."""
 
 from __future__ import annotations
 
@@ -26,23 +26,26 @@ State = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True)
 class Source:
-    """Where pairs come from, and which of them."""
+    """The source of pairs, and the selection of its pairs."""
 
     data: str = declared(
         MISSING, "the pairs: a folder of _prefix.npy and _suffix.npy, one such prefix file, .jsonl pairs, or text"
     )
-    """Pairs in JSON lines are integer lists ``prefix`` and ``suffix``. Text is ``.txt``, ``.jsonl``, ``.csv``,
-    ``.tsv``, ``.parquet`` or a folder saved by ``datasets``."""
-    prefix_length: int | None = declared(
-        None, "how many of the last tokens of each prefix are kept", usual="all, of text 50"
+    """Pairs in JSON lines have integer lists ``prefix`` and ``suffix``.
+
+    Text is ``.txt``, ``.jsonl``, ``.csv``, ``.tsv``, ``.parquet`` or a folder saved by ``datasets``.
+    """
+    prefix_length: int | None = declared(None, "number of last tokens of each prefix to keep", usual="all, of text 50")
+    suffix_length: int | None = declared(None, "number of first tokens of each suffix to keep", usual="all, of text 50")
+    split: str = declared("test", "the split of the data to use: train, validation, test or all")
+    """Chosen by the names of the data's sets, or of the prefix file.
+
+    A single set without a split name, or named for training, is divided by
+    :func:`~leakage_tasks.pairs.pair.split_rows`.
+    """
+    tokenizer: str | None = declared(
+        None, "the tokenizer that cuts text into tokens", of_model=True, usual="the model's"
     )
-    suffix_length: int | None = declared(
-        None, "how many of the first tokens of each suffix are kept", usual="all, of text 50"
-    )
-    split: str = declared("test", "which of the data's sets is taken: train, validation, test or all")
-    """By the names of the data's own sets, or of one prefix file. One unnamed, or named for training alone, is divided
-    by :func:`~leakage_tasks.pairs.pair.split_rows`."""
-    tokenizer: str | None = declared(None, "which tokenizer text is cut by", of_model=True, usual="the model's")
     text_column: str = declared("text", "the column of the text")
 
 
@@ -50,10 +53,10 @@ PAIR_OPTIONS = options_of(Source)
 
 
 def read_pairs(source: Source) -> tuple[Pair, ...]:
-    """The pairs of a source, read once in a process as long as its files stay as they are.
+    """Read the pairs of a source; repeated reads of unchanged files in a process return the cached pairs.
 
-    A pair's id is its row in the whole data set, training sets first where it is several. Raises OptionError naming
-    file and row.
+    A pair's id is its row in the whole data set; training sets come first. Raises OptionError, which names file
+    and row.
     """
     check_split(source.split)
     for name in ("prefix_length", "suffix_length"):
@@ -64,7 +67,7 @@ def read_pairs(source: Source) -> tuple[Pair, ...]:
 
 
 def pairs_hash(pairs: Sequence[Pair]) -> str:
-    """A fingerprint of pairs, their ids, tokens and lengths: the first 16 hexadecimal digits of a SHA-256."""
+    """Return a fingerprint of pairs, their ids, tokens and lengths: the first 16 hexadecimal digits of a SHA-256."""
     digest = hashlib.sha256()
     for pair in pairs:
         numbers = [pair.id, len(pair.prefix), len(pair.suffix), *pair.prefix, *pair.suffix]
@@ -74,7 +77,7 @@ def pairs_hash(pairs: Sequence[Pair]) -> str:
 
 @lru_cache(maxsize=16)
 def _cut(source: Source, state: State) -> tuple[Pair, ...]:
-    # Only text is cut by reading it: other data are read once whatever lengths are asked for.
+    # Only text depends on the requested lengths when it is read; other data are read once for all lengths.
     try:
         parts = _parts(replace(source, split="all", prefix_length=None, suffix_length=None), state)
         if parts is None:
@@ -88,7 +91,7 @@ def _cut(source: Source, state: State) -> tuple[Pair, ...]:
 
 @lru_cache(maxsize=4)
 def _parts(source: Source, state: State) -> list[RawPairs] | None:
-    """The data set's parts, None if it is text."""
+    """Return the data set's parts, or None if it is text."""
     path = Path(source.data)
     if path.suffix.lower() == ".npy" or (path.is_dir() and (any(path.glob("*.npy")) or not is_saved(path))):
         return read_arrays(path)
@@ -109,12 +112,12 @@ def _splits(parts: Sequence[RawPairs]) -> dict[str, Sequence[int]]:
 
 
 def _ends(parts: Sequence[RawPairs]) -> list[int]:
-    """The number of rows up to each part's end."""
+    """Return the cumulative numbers of rows."""
     return list(accumulate(map(len, parts)))
 
 
 def _check_suffixes(parts: Sequence[RawPairs], split: str) -> None:
-    """Raise OptionError for a split without its suffixes, and say so where only some of the data are."""
+    """Raise OptionError if the requested split lacks its suffixes; warn if ``all`` leaves out such a split."""
     for part in parts:
         if part.lacking is not None and part.split == split:
             raise OptionError(part.lacking)
@@ -127,25 +130,25 @@ def _pairs(parts: Sequence[RawPairs], rows: Sequence[int], source: Source) -> It
     for row in rows:
         number = bisect_right(ends, row)
         part = parts[number]
-        place = row - ends[number] + len(part)
-        prefix = _long_enough(part, place, "prefix", part.prefixes[place], source.prefix_length)
-        suffix = _long_enough(part, place, "suffix", part.suffixes[place], source.suffix_length)
+        index = row - ends[number] + len(part)
+        prefix = _long_enough(part, index, "prefix", part.prefixes[index], source.prefix_length)
+        suffix = _long_enough(part, index, "suffix", part.suffixes[index], source.suffix_length)
         yield Pair(row, tuple(prefix[-(source.prefix_length or 0) :]), tuple(suffix[: source.suffix_length]))
 
 
-def _long_enough(part: RawPairs, place: int, what: str, tokens: TokenIds, length: int | None) -> list[int]:
+def _long_enough(part: RawPairs, index: int, what: str, tokens: TokenIds, length: int | None) -> list[int]:
     if length is not None and length > len(tokens):
         raise OptionError(
-            f"{part.where(place)}: its {what} has {len(tokens)} tokens, {what}_length={length} asks for more: use "
+            f"{part.describe_row(index)}: its {what} has {len(tokens)} tokens, {what}_length={length} needs more: use "
             f"{len(tokens)} or less"
         )
     return [int(token) for token in tokens]
 
 
 def _state(path: Path) -> State:
-    """What tells files from themselves after a change: their names, sizes and times; nothing where there are none."""
+    """Return the names, sizes and modification times of the files, which change if a file changes."""
     files = [file for pattern in ("*", "*/*") for file in path.glob(pattern)] if path.is_dir() else [path]
     if path.suffix.lower() == ".npy":
         files.append(partner(path))
-    found = ((str(file), file.stat()) for file in sorted(files) if file.is_file())
-    return tuple((name, facts.st_size, facts.st_mtime_ns) for name, facts in found)
+    statuses = ((str(file), file.stat()) for file in sorted(files) if file.is_file())
+    return tuple((name, status.st_size, status.st_mtime_ns) for name, status in statuses)

@@ -1,7 +1,8 @@
-"""Guesses in the form of the Training Data Extraction Challenge, and how it scores them.
+"""Guesses in the format of the Training Data Extraction Challenge, and their score.
 
-The form is a CSV ``Example ID,Suffix Guess`` with a guess a row, the surest first, its tokens like ``"[1,2,3]"``
-(google-research/lm-extraction-benchmark). There may be several guesses for an example, or none.
+The format is a CSV file ``Example ID,Suffix Guess`` with one guess per row, in descending order of confidence; its
+tokens are written as ``"[1,2,3]"`` (google-research/lm-extraction-benchmark). An example may have several guesses, or
+no guess.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ HEADER = ("Example ID", "Suffix Guess")
 
 @dataclass(frozen=True)
 class SuffixGuess:
-    """The suffix guessed for one pair, as token ids, which may be training text and stay out of every log.
+    """A guessed suffix of a pair, as token ids. The ids may be training text and must not appear in logs.
 
-    ``bits`` is its −log2 P(suffix | prefix) and tells guesses of equal ``confidence`` apart.
+    ``bits`` is −log2 P(suffix | prefix); it orders guesses of equal ``confidence``.
     """
 
     pair: int
@@ -33,49 +34,49 @@ class SuffixGuess:
 
 
 def surest_first(confidence: float, bits: float, pair: int) -> tuple[float, float, int]:
-    """What guesses for different pairs are sorted by: confidence downwards, then bits, then pair."""
+    """Return the sort key for guesses of different pairs: descending confidence, then bits, then pair."""
     return -confidence, bits, pair
 
 
 def wrong_allowed(pairs: int) -> int:
-    """Wrong guesses that ``recall_early_stop`` allows unless told: 100 in 1,000 pairs or more, else a tenth of them.
+    """Return the default of wrong guesses for ``recall_early_stop``: 100 from 1,000 pairs on, else a tenth of them.
 
-    The paper's proportion (Zhang et al. 2023, section 4.3).
+    This is the paper's proportion (Zhang et al. 2023, section 4.3).
     """
     return 100 if pairs >= 1000 else max(1, pairs // 10)
 
 
 def found_before(guesses: Iterable[tuple[int, bool]], wrong: int) -> int:
-    """How many pairs a right guess was made for before the ``wrong``-th wrong guess.
+    """Return the number of pairs with a right guess before the ``wrong``-th wrong guess.
 
-    ``guesses`` are ``(pair, right)``, the surest first. A pair counts once, however often it is guessed right.
+    ``guesses`` are ``(pair, right)`` in descending order of confidence. Several right guesses for a pair count once.
     """
-    found: set[int] = set()
+    recovered: set[int] = set()
     for pair, right in guesses:
         if right:
-            found.add(pair)
+            recovered.add(pair)
             continue
         wrong -= 1
         if not wrong:
             break
-    return len(found)
+    return len(recovered)
 
 
 def write_submission(path: str | Path, guesses: Iterable[SuffixGuess], *, like: Path | None = None) -> None:
-    """Write the guesses, sorted by confidence, whole or not at all. Raises LeakageError.
+    """Write the guesses, sorted by confidence, atomically. Raises LeakageError.
 
-    An example's id is the guess's ``pair``; the challenge counts them from 0 within its own test set. Guesses may be
-    the training text, so the file is as open as ``like``, the data it was guessed from.
+    An example's id is the guess's ``pair``; the challenge counts examples from 0 within its own test set. Guesses may
+    be training text, so the file gets the access permissions of ``like``, the data for which the guesses were made.
     """
-    rows = sorted(guesses, key=lambda each: surest_first(each.confidence, each.bits, each.pair))
+    rows = sorted(guesses, key=lambda guess: surest_first(guess.confidence, guess.bits, guess.pair))
     with replacing(path, like=like) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
-        writer.writerows((each.pair, json.dumps(each.tokens, separators=(",", ":"))) for each in rows)
+        writer.writerows((row.pair, json.dumps(row.tokens, separators=(",", ":"))) for row in rows)
 
 
 def read_submission(path: str | Path) -> list[tuple[int, tuple[int, ...]]]:
-    """The guesses of a submission in its order: pair and tokens. Raises OptionError naming file and line."""
+    """Return the guesses of a submission as pairs and tokens. Raises OptionError, which names file and line."""
     try:
         check_file(path)
         with Path(path).open(encoding="utf-8-sig", newline="") as file:
@@ -92,20 +93,20 @@ def read_submission(path: str | Path) -> list[tuple[int, tuple[int, ...]]]:
 def judged_guesses(
     guesses: Sequence[tuple[int, Sequence[int]]], suffixes: Mapping[int, Sequence[int]]
 ) -> list[tuple[int, bool]]:
-    """The pair of each guess and whether it is right, in their order; ``suffixes`` are the true ones by pair.
+    """Return the pair of each guess and whether it is right, in order; ``suffixes`` are the true suffixes by pair.
 
-    Raises OptionError for a guess that cannot be one, or no pairs.
+    Raises OptionError for a guess with an unknown pair or another number of tokens, and without pairs.
     """
     if not suffixes:
-        raise OptionError("there are no pairs to score guesses by: give one or more")
-    for place, (pair, tokens) in enumerate(guesses, 1):
+        raise OptionError("there are no pairs to score guesses against: give one or more")
+    for index, (pair, tokens) in enumerate(guesses, 1):
         if pair not in suffixes:
             raise OptionError(
-                f"guess {place} is for example {pair}, which is not among the {len(suffixes)} pairs: check the split"
+                f"guess {index} is for example {pair}, which is not among the {len(suffixes)} pairs: check the split"
             )
         if len(tokens) != len(suffixes[pair]):
             raise OptionError(
-                f"guess {place}, for example {pair}, has {len(tokens)} tokens, expected {len(suffixes[pair])}: "
+                f"guess {index}, for example {pair}, has {len(tokens)} tokens, expected {len(suffixes[pair])}: "
                 "score it against suffixes of its own length"
             )
     return [(pair, tuple(tokens) == tuple(suffixes[pair])) for pair, tokens in guesses]

@@ -1,6 +1,6 @@
-"""Pairs from text: every text's tokens, cut into windows of a prefix and a suffix.
+"""Pairs from text: the tokens of every text, cut into windows of a prefix and a suffix.
 
-A text too long to be tokenized at once has the tokens that it would have if it had been.
+A long text is tokenized in blocks; its tokens equal the tokens of the whole text.
 """
 
 from __future__ import annotations
@@ -20,19 +20,33 @@ from leakage_tasks.data import Columns, format_of
 from leakage_tasks.pairs.pair import RawPairs, splits_named
 
 LENGTH = 50
-"""Tokens of a prefix and of a suffix unless asked otherwise, as in the Training Data Extraction Challenge."""
+"""Default number of tokens of a prefix and of a suffix, as in the Training Data Extraction Challenge."""
 BATCH_TEXTS, BATCH_CHARACTERS = 1024, 1 << 20
 Encode = Callable[[str], tuple[IntArray, IntArray]]
-"""A text's token ids and the character each starts at, both of shape ``[n]``."""
+"""A function from a text to its token ids and the character at which each token starts, both of shape ``[n]``."""
 SEAM = 4096
 _PLAIN = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
 
 
 def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, column: str) -> list[RawPairs]:
-    """Windows of ``prefix`` + ``suffix`` tokens, each kept where it occurs first; the rest of a text is not.
+    """Cut texts into consecutive windows of ``prefix`` + ``suffix`` tokens, without duplicates and incomplete windows.
 
-    Tokens are those of each text without special tokens. A ``.txt`` file is one text; chat turns become one text,
-    parted by line ends. Raises OptionError, and PlantingError as the formats do.
+    Texts are tokenized without special tokens. A ``.txt`` file is one text; the turns of a chat are joined by line
+    breaks to one text.
+
+    Args:
+        path: The data.
+        prefix: The number of tokens of a prefix.
+        suffix: The number of tokens of a suffix.
+        tokenizer: The folder or hub name of a tokenizer.
+        column: The text column.
+
+    Returns:
+        The pairs of each split of the data.
+
+    Raises:
+        OptionError: If the tokenizer is missing or unusable, or if all texts are too short.
+        PlantingError: If the data cannot be read.
     """
     format_of(path)
     if tokenizer is None:
@@ -57,29 +71,29 @@ def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, colu
     if not any(map(len, parts)):
         raise OptionError(
             f"{path}: holds no text of {prefix + suffix} tokens, prefix_length={prefix} and suffix_length={suffix} "
-            "together: ask for shorter ones, or give longer texts"
+            "together: lower the lengths, or give longer texts"
         )
     return parts
 
 
 def _where(path: Path, split: str | None) -> Any:
-    place = f"{path}: " if split is None else f"{path} ({split}): "
-    return lambda row: f"{place}window {row} (from 0)"
+    prefix = f"{path}: " if split is None else f"{path} ({split}): "
+    return lambda row: f"{prefix}window {row} (from 0)"
 
 
 def _saved_splits(path: Path) -> list[str]:
-    """The splits of a folder that ``datasets`` saved as several, else none."""
+    """Return the splits of a folder that ``datasets`` saved with several splits, or an empty list."""
     listing = path / "dataset_dict.json"
     if not listing.is_file():
         return []
     try:
         return [str(name) for name in parse_json(read_text(listing))["splits"]]
     except (OSError, ValueError, KeyError, TypeError):
-        raise OptionError(f"{listing}: does not list the folder's splits: save it anew with 'datasets'") from None
+        raise OptionError(f"{listing}: does not list the folder's splits: save it again with 'datasets'") from None
 
 
 def _tokens(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[Iterable[TokenIds]]:
-    """Every text's tokens, in pieces."""
+    """Yield the tokens of every text, in pieces."""
     reader = format_of(path)
     layout = reader.survey(path, wanted)
     texts = ("\n".join(turns) for turns in reader.texts(path, layout, wanted))
@@ -90,9 +104,9 @@ def _tokens(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[
         raise OptionError(f"tokenizer={name}: cannot map tokens to characters: use one with a tokenizer.json")
 
     def encode(text: str) -> tuple[IntArray, IntArray]:
-        found = tokenizer(text, **_PLAIN, return_offsets_mapping=True)
-        offsets = np.array(found["offset_mapping"], dtype=np.int64).reshape(-1, 2)
-        return np.array(found["input_ids"], dtype=np.int64), offsets[:, 0]
+        encoding = tokenizer(text, **_PLAIN, return_offsets_mapping=True)
+        offsets = np.array(encoding["offset_mapping"], dtype=np.int64).reshape(-1, 2)
+        return np.array(encoding["input_ids"], dtype=np.int64), offsets[:, 0]
 
     yield running_tokens(encode, texts)
 
@@ -115,16 +129,16 @@ def _tokenize(tokenizer: Any, texts: Iterable[str]) -> Iterator[TokenIds]:
 
 
 def _windows(texts: Iterable[Iterable[TokenIds]], width: int, seen: set[bytes]) -> TokenIds:
-    """Consecutive windows of each text that are not ``seen`` yet, shape ``[n, width]``."""
-    kept = [np.zeros((0, width), dtype=np.int32)]
+    """Return the new windows of each text, shape ``[n, width]``, and add them to ``seen``."""
+    chunks = [np.zeros((0, width), dtype=np.int32)]
     for pieces in texts:
         rest = np.zeros(0, dtype=np.int32)
         for piece in pieces:
             rest = np.concatenate([rest, piece.astype(np.int32)])
             whole = len(rest) // width
             windows, rest = rest[: whole * width].reshape(whole, width), rest[whole * width :]
-            kept.append(windows[[_is_new(window.tobytes(), seen) for window in windows]])
-    return np.concatenate(kept)
+            chunks.append(windows[[_is_new(window.tobytes(), seen) for window in windows]])
+    return np.concatenate(chunks)
 
 
 def _is_new(window: bytes, seen: set[bytes]) -> bool:
@@ -135,31 +149,35 @@ def _is_new(window: bytes, seen: set[bytes]) -> bool:
 
 
 def running_tokens(encode: Encode, blocks: Iterable[str], seam: int = SEAM) -> Iterator[IntArray]:
-    """Token ids of the text that ``blocks`` make up, in pieces.
+    """Yield the token ids of the text that ``blocks`` form, in pieces.
 
-    Each block is tokenized with the last ``seam`` characters before it. One tokenization gives way to the next in the
-    middle of the seam, where both must be the same, token by token; where they are not, the two blocks are tokenized
-    as one. So cutting the text leaves no trace, except with a tokenizer whose tokens depend on characters further away.
+    Each block is tokenized together with the last ``seam`` characters before it. The old tokenization is used up to the
+    middle of this overlap, the new one from there on. Both must agree around the middle, token by token; otherwise the
+    two blocks are tokenized together. The result equals the tokenization of the whole text unless a token depends on
+    characters further away.
     """
     text, first = "", 0
     ids = starts = np.zeros(0, dtype=np.int64)
     for block in blocks:
         context = text[-seam:]
-        found = encode(context + block)
-        places = _meeting((ids, starts - (len(text) - len(context))), found, len(context))
-        if places is None:
+        encoding = encode(context + block)
+        meeting = _meeting((ids, starts - (len(text) - len(context))), encoding, len(context))
+        if meeting is None:
             resumed = starts[first] if first < len(starts) else 0
             text += block
-            ids, starts = encode(text) if context else found
+            ids, starts = encode(text) if context else encoding
             first = int(np.searchsorted(starts, resumed))
             continue
-        yield ids[first : places[0]]
-        text, (ids, starts), first = context + block, found, places[1]
+        yield ids[first : meeting[0]]
+        text, (ids, starts), first = context + block, encoding, meeting[1]
     yield ids[first:]
 
 
 def _meeting(old: tuple[IntArray, IntArray], new: tuple[IntArray, IntArray], seam: int) -> tuple[int, int] | None:
-    """Where two tokenizations meet: a token of each, at the same character, amid tokens that are the same."""
+    """Return the indices of a token at which both tokenizations agree, one per tokenization; None if they differ.
+
+    The tokens start at one character, and all tokens in the middle half of the overlap are equal.
+    """
     ends = (seam // 4, seam - seam // 4)
     (old_from, old_to), (new_from, new_to) = (np.searchsorted(starts, ends) for _, starts in (old, new))
     if old_from == old_to or any(

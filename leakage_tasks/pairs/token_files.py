@@ -1,7 +1,7 @@
-"""Pairs that are stored as token ids, in arrays or JSON lines.
+"""Pairs stored as token ids, in arrays or JSON lines.
 
-Arrays are ``<name>_prefix.npy`` beside ``<name>_suffix.npy``, a row a pair, as the Training Data Extraction Challenge
-hands them out; JSON lines have integer lists ``prefix`` and ``suffix``, of any length.
+Arrays are ``<name>_prefix.npy`` and ``<name>_suffix.npy`` in one folder, with one pair per row, as published by the
+Training Data Extraction Challenge; JSON lines have integer lists ``prefix`` and ``suffix``, of any length.
 """
 
 from __future__ import annotations
@@ -20,27 +20,27 @@ from leakage_tasks.pairs.pair import MOST, RawPairs, split_of, splits_named
 
 PREFIX, SUFFIX = "prefix.npy", "suffix.npy"
 BEFORE = f"pre{PREFIX}"
-"""What the challenge calls the text before the prefixes, which is no part of a pair."""
+"""The challenge's file name for the text before the prefixes, which is not part of a pair."""
 FIELDS = ("prefix", "suffix")
 _REMEDY = "save it with numpy.save as a 2-D array of integers, or write the pairs as .jsonl"
 
 
 def read_arrays(path: Path) -> list[RawPairs]:
-    """The pairs of a folder of such files, or of a ``*prefix.npy`` file and the suffixes beside it.
+    """Read the pairs of a folder of arrays, or of a ``*prefix.npy`` file and its suffixes.
 
-    A folder as the challenge publishes it holds more: ``*preprefix.npy`` and other arrays are left aside, and one of
-    several sets may be without its suffixes (that of the test), which is a part of no rows. Raises OptionError naming
-    file and row.
+    Other arrays of the challenge's folder are ignored, including ``*preprefix.npy``. If one of several sets has no
+    suffixes (the test set), it gives a part without rows. Raises OptionError, which names file and row.
     """
     if not path.is_dir():
         return [_part(path, split_of(path.name.removesuffix(PREFIX)))]
     files = {file.name.removesuffix(PREFIX): file for file in sorted(path.glob(f"*{PREFIX}")) if not _is_before(file)}
     if lonely := [file for file in sorted(path.glob(f"*{SUFFIX}")) if file.name.removesuffix(SUFFIX) not in files]:
-        raise OptionError(f"{lonely[0]}: {_beside(lonely[0], SUFFIX, PREFIX)} is missing beside it: add the prefixes")
+        raise OptionError(
+            f"{lonely[0]}: {_renamed(lonely[0], SUFFIX, PREFIX)} is missing in its folder: add the prefixes"
+        )
     if not files:
         raise OptionError(
-            f"{path}: holds no pairs: expected *{PREFIX} beside *{SUFFIX}, or a data set saved by 'datasets'"
-            f"{_below(path)}"
+            f"{path}: holds no pairs: expected *{PREFIX} and *{SUFFIX}, or a data set saved by 'datasets'{_below(path)}"
         )
     complete = [name for name, file in files.items() if partner(file).exists()]
     return [
@@ -50,35 +50,35 @@ def read_arrays(path: Path) -> list[RawPairs]:
 
 
 def partner(path: Path) -> Path:
-    """The file of suffixes that belongs to one of prefixes. Raises OptionError for other files."""
+    """Return the file of suffixes that belongs to a file of prefixes. Raises OptionError for other files."""
     if not path.name.endswith(PREFIX):
         raise OptionError(
-            f"{path}: expected a file called *{PREFIX}, with *{SUFFIX} beside it: name that, or the folder"
+            f"{path}: expected a file called *{PREFIX} next to its *{SUFFIX}: name this file, or the folder"
         )
     if _is_before(path):
-        raise OptionError(f"{path}: holds what stands before the prefixes: name {_beside(path, BEFORE, PREFIX)}")
-    return path.with_name(_beside(path, PREFIX, SUFFIX))
+        raise OptionError(f"{path}: holds the text before the prefixes: name {_renamed(path, BEFORE, PREFIX)}")
+    return path.with_name(_renamed(path, PREFIX, SUFFIX))
 
 
 def _below(path: Path) -> str:
-    """Where pairs are, if a folder's folders hold some."""
-    found = next(iter(sorted(path.glob(f"*/*{PREFIX}"))), None)
-    return "" if found is None else f"; {found.parent} does hold some: name that"
+    """Return a hint on a subfolder with pairs, or an empty string."""
+    subfile = next(iter(sorted(path.glob(f"*/*{PREFIX}"))), None)
+    return "" if subfile is None else f"; {subfile.parent} holds pairs: name it"
 
 
-def _beside(path: Path, own: str, other: str) -> str:
-    return path.name.removesuffix(own) + other
+def _renamed(path: Path, ending: str, new_ending: str) -> str:
+    return path.name.removesuffix(ending) + new_ending
 
 
 def _is_before(path: Path) -> bool:
-    """Whether a file holds the text before prefixes, and no prefixes of its own."""
-    return path.name.endswith(BEFORE) and not path.with_name(_beside(path, PREFIX, SUFFIX)).exists()
+    """Return True if a file holds the text before prefixes, not prefixes."""
+    return path.name.endswith(BEFORE) and not path.with_name(_renamed(path, PREFIX, SUFFIX)).exists()
 
 
 def _part_without_suffixes(path: Path, split: str | None) -> RawPairs:
     missing = (
-        f"{path}: {_beside(path, PREFIX, SUFFIX)} is missing beside it, so split={split} has no suffixes to compare "
-        "guesses with: add them, or use another split"
+        f"{path}: {_renamed(path, PREFIX, SUFFIX)} is missing in its folder, so split={split} has no suffixes to "
+        "compare guesses with: add them, or use another split"
     )
     return RawPairs(split, [], [], lambda row: f"{path}: row {row} (from 0)", missing)
 
@@ -96,29 +96,29 @@ def _part(path: Path, split: str | None) -> RawPairs:
 def _load(path: Path) -> TokenIds:
     try:
         check_file(path)
-        found = np.load(path, allow_pickle=False)
+        tokens = np.load(path, allow_pickle=False)
     except FileNotFoundError:
-        raise OptionError(f"{path}: no such file: every *{PREFIX} needs its *{SUFFIX} beside it") from None
-    except Exception as error:  # a damaged header makes numpy raise what Python's parser does, or MemoryError
+        raise OptionError(f"{path}: no such file: every *{PREFIX} needs a *{SUFFIX} in its folder") from None
+    except Exception as error:  # for a damaged header, numpy raises errors of Python's parser or MemoryError
         reason = first_line(error)
         if "pickle" in reason.lower():
             reason = "it holds Python objects, such as rows of different lengths, and pickles are never loaded"
         raise OptionError(f"{path}: cannot be read ({reason}): {_REMEDY}") from None
-    if not isinstance(found, np.ndarray) or found.ndim != 2 or found.dtype.kind not in "iu" or not found.shape[1]:
-        what = f"{found.dtype} of shape {list(found.shape)}" if isinstance(found, np.ndarray) else "an archive"
-        raise OptionError(f"{path}: holds {what}, expected a row of token ids a pair: {_REMEDY}")
-    if not len(found):
-        raise OptionError(f"{path}: holds no pairs: give a row of token ids for each")
-    wrong = ((found < 0) | (found > MOST)).any(1)
+    if not isinstance(tokens, np.ndarray) or tokens.ndim != 2 or tokens.dtype.kind not in "iu" or not tokens.shape[1]:
+        what = f"{tokens.dtype} of shape {list(tokens.shape)}" if isinstance(tokens, np.ndarray) else "an archive"
+        raise OptionError(f"{path}: holds {what}, expected one row of token ids per pair: {_REMEDY}")
+    if not len(tokens):
+        raise OptionError(f"{path}: holds no pairs: give one row of token ids per pair")
+    wrong = ((tokens < 0) | (tokens > MOST)).any(1)
     if wrong.any():
         row = int(wrong.argmax())
-        token = next(int(value) for value in found[row] if not 0 <= value <= MOST)
+        token = next(int(value) for value in tokens[row] if not 0 <= value <= MOST)
         raise OptionError(f"{path}: row {row} (from 0) holds {token}, which is no token id: correct it")
-    return found
+    return tokens
 
 
 def holds_pairs(path: Path, text_column: str) -> bool:
-    """Whether a file of JSON lines holds pairs rather than texts, by its first row. Raises PlantingError."""
+    """Return True if the first row of a file of JSON lines is a pair, not a text. Raises PlantingError."""
     if path.suffix.lower() != ".jsonl" or not path.is_file():
         return False
     _, first = next(objects(path), (0, {}))
@@ -126,7 +126,7 @@ def holds_pairs(path: Path, text_column: str) -> bool:
 
 
 def read_lines(path: Path) -> list[RawPairs]:
-    """The pairs of a file. Raises OptionError naming line and field, PlantingError for what is no JSON."""
+    """Read the pairs of a file. Raises OptionError, which names line and field, and PlantingError for invalid JSON."""
     lines: list[int] = []
     columns: dict[str, list[TokenIds]] = {field: [] for field in FIELDS}
     for number, row in objects(path):
@@ -142,17 +142,17 @@ def _ids(where: str, field: str, row: dict[str, Any]) -> TokenIds:
     value = row[field]
     if not isinstance(value, list) or not value:
         raise OptionError(f"{where}: field {field!r} is {_shown(value)}, expected a list of one token id or more")
-    for place, token in enumerate(value):
+    for index, token in enumerate(value):
         if type(token) is not int or not 0 <= token <= MOST:
             raise OptionError(
-                f"{where}: field {field!r} holds {_shown(token)} in place {place} (from 0), expected whole numbers "
+                f"{where}: field {field!r} holds {_shown(token)} at index {index} (from 0), expected whole numbers "
                 "from 0: correct it"
             )
     return np.array(value, dtype=np.int64)
 
 
 def _shown(value: Any) -> str:
-    """A value without what it says, which may be training text."""
+    """Return a description of a value without its content, which may be training text."""
     if type(value) is int and not 0 <= value <= MOST:
         return "a number below 0" if value < 0 else f"a number above {MOST}"
     return f"{type(value).__name__} of length {len(value)}" if hasattr(value, "__len__") else type(value).__name__

@@ -1,1 +1,1 @@
-"""What a run will take, before it: passes, tokens, memory and time of every attack, by kind of canary."""
+"""Cost estimates for an audit: forward passes, tokens, memory and time of each attack, by kind of canary."""

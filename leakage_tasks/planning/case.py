@@ -1,4 +1,4 @@
-"""One attack on one canary as the numbers that its cost follows from."""
+"""The quantities that determine the cost of one attack on one canary."""
 
 from __future__ import annotations
 
@@ -14,23 +14,26 @@ from leakage_tasks.targets.harness.texts import requests_at_once
 from leakage_tasks.targets.protocols import FillsMasks, Paths, PredictsNextToken, ProposesValues, ScoresLabels
 
 WALKED = 4096
-"""States that the search for the shortest path holds at most."""
+"""Most states that the search for the shortest path holds."""
 
 CHUNK = 1024
-"""Whole texts that are handed to a target at once."""
-WHOLE_TEXTS = frozenset({"sampled", "skew-normal", "brute-force"})
-"""Attacks that score whole texts, whatever the target."""
+"""Number of whole texts that a target gets at once."""
+WHOLE_TEXTS = frozenset({"rank-sample", "skew-normal", "brute-force"})
+"""Attacks that score whole texts on every target."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One attack on one canary, as numbers: ``size`` |R|, ``slots`` alphabets' sizes, ``budget``, tokens of the text
-    (``length``) and of a path after what all fillings share (``shortest``, ``longest``), of which a row reads ``step``.
+    """The numbers that determine the cost of one attack on one canary.
 
-    Of many whole texts each reads ``own`` tokens, at once or, where at least ``by_token`` are read together, one after
-    the other (0: always at once); ``at_once`` rows are read in a pass. A generator that writes texts reads ``written``
-    rows, tokens and steps at most. ``tree`` is the number of nodes that a search without a bound reads below what all
-    fillings share, None if it exceeds the budget.
+    ``size`` is |R|, ``slots`` the sizes of the alphabets, ``budget`` the attack's budget. ``length`` is the number of
+    tokens of the text. ``shortest`` and ``longest`` are the numbers of tokens of a path after the prefix that all
+    fillings share. A row reads ``step`` tokens.
+
+    When many whole texts are scored, each reads ``own_tokens`` tokens. Batches of at least ``by_token`` texts read them
+    one token at a time (0: always all at once). A forward pass has ``at_once`` rows. A generator that writes texts
+    reads at most ``written`` rows, tokens and steps. ``tree`` is the number of nodes that an unlimited search reads
+    after the shared prefix, or None if it exceeds the budget.
     """
 
     size: int
@@ -40,9 +43,9 @@ class Case:
     shortest: int
     longest: int
     step: int
-    own: int
+    own_tokens: int
     at_once: int
-    settings: dict[str, Any]
+    values: dict[str, Any]
     next_token: bool = False
     proposes: bool = False
     masked: bool = False
@@ -52,63 +55,70 @@ class Case:
 
     @property
     def least_steps(self) -> int:
-        """Rows from the shared beginning down to a filling; the last token is not read."""
+        """Number of rows from the shared prefix down to the shortest filling; the last token is not read."""
         return max(self.shortest - 1, 0)
 
     @property
     def most_steps(self) -> int:
-        """The same of the longest filling."""
+        """Number of rows from the shared prefix down to the longest filling; the last token is not read."""
         return max(self.longest - 1, 0)
 
 
-def case_of(attack: Attack, order: AttackRequest) -> Case:
-    """The numbers of one attack on one canary."""
-    target, space = order.target, order.canary.attack_space
-    length = (target.length(space.fill(order.canary.secret)) or len(space.fill(order.canary.secret))) + 1
+def case_of(attack: Attack, request: AttackRequest) -> Case:
+    """Return the cost quantities of one attack on one canary."""
+    target, space = request.target, request.canary.attack_space
+    length = (target.length(space.fill(request.canary.secret)) or len(space.fill(request.canary.secret))) + 1
     shortest = longest = length
     tree = None
     following = isinstance(target, PredictsNextToken)
     if following:
         paths = target.paths(space)
-        shortest, longest, tree = shortest_path(paths), paths.longest, paths.inner_nodes(order.budget)
-    own, by_token = length, 0
+        shortest, longest, tree = shortest_path(paths), paths.longest, paths.inner_nodes(request.budget)
+    own_tokens, by_token = length, 0
     if hasattr(target, "tokens_read"):
-        texts = min(space.size, order.budget, CHUNK)
-        own, by_token = target.tokens_read(length, longest, texts), target.fewest_by_token(length, longest, texts)
+        texts = min(space.size, request.budget, CHUNK)
+        own_tokens, by_token = (
+            target.tokens_read(length, longest, texts),
+            target.fewest_by_token(length, longest, texts),
+        )
     return Case(
         size=space.size,
         slots=tuple(len(slot) for slot in space.slots),
-        budget=order.budget,
+        budget=request.budget,
         length=length,
         shortest=shortest,
         longest=longest,
         step=1 if following and getattr(target, "cached", True) else length,
-        own=own,
-        at_once=rows_at_once(target, length, own if attack.name in WHOLE_TEXTS and not by_token else None),
-        settings=dict(order.settings),
+        own_tokens=own_tokens,
+        at_once=rows_at_once(target, length, own_tokens if attack.name in WHOLE_TEXTS and not by_token else None),
+        values=dict(request.values),
         next_token=following,
         proposes=isinstance(target, ProposesValues),
         masked=isinstance(target, FillsMasks),
         by_token=by_token,
-        written=written(getattr(target, "generator", None), space, int(order.settings.get("beam", 0))),
+        written=written(getattr(target, "generator", None), space, int(request.values.get("beam", 0))),
         tree=tree,
     )
 
 
-def rows_at_once(target: Any, length: int, own: int | None = None) -> int:
-    """Rows of ``length`` tokens that a target reads in one pass, each a token more, or the last ``own`` of them."""
+def rows_at_once(target: Any, length: int, own_tokens: int | None = None) -> int:
+    """Return the rows per forward pass for rows of ``length`` tokens plus one, or for their last ``own_tokens``
+    tokens."""
     if isinstance(target, ScoresLabels) or hasattr(target, "batch"):
         return int(target.batch(length)) if hasattr(target, "batch") else 1
     if isinstance(target, PredictsNextToken):
-        # Of whole texts a causal model takes fewer at once, since each has logits at every token.
-        return target.text_rows(length, own) if own and hasattr(target, "text_rows") else target.rows(length)
+        # A causal model takes fewer whole texts at once, since each has logits at every token.
+        return (
+            target.text_rows(length, own_tokens) if own_tokens and hasattr(target, "text_rows") else target.rows(length)
+        )
     return requests_at_once(getattr(target, "_lm", None))
 
 
 def written(generator: Any, space: Space, width: int) -> tuple[int, int, int]:
-    """Rows, tokens and steps of texts that a generator writes after ``width`` beginnings of each slot and the secret's.
+    """Return rows, tokens and steps of a generator that writes texts, for ``width`` beginnings per slot and the
+    secret's.
 
-    All are none of a generator that writes none.
+    Returns zeros for a generator that writes no texts.
     """
     if not hasattr(generator, "most_work"):
         return 0, 0, 0
@@ -119,7 +129,8 @@ def written(generator: Any, space: Space, width: int) -> tuple[int, int, int]:
 
 
 def shortest_path(paths: Paths) -> int:
-    """Tokens of the shortest path that ends a filling; of spaces too large to walk, how deep none ends."""
+    """Return the tokens of the shortest path that ends a filling. For a space that is too large, return a lower
+    bound."""
     states, depth = np.array([paths.root]), 0
     while len(states) and len(states) <= WALKED and not paths.ends(states).any():
         table = paths.table(states)

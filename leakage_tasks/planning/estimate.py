@@ -1,4 +1,4 @@
-"""Estimates of a run from the plans of its kinds of canaries: likely, from, to, and the worst case."""
+"""Cost estimates of a run from the plans for each kind of canary: likely value, range and worst case."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from leakage_tasks.planning.passes import SLACK, passes_of_run
 from leakage_tasks.stats.totals import Stratum, total_range
 
 NOISE = 1.25
-"""What a machine's other work may do to seconds, either way."""
+"""Factor by which other load on the machine may change the time, in both directions."""
 QUANTITIES = ("rows", "passes", "tokens", "seconds")
 
 
 @dataclass(frozen=True)
 class CostEstimate:
-    """A total: if the others are as the pilot's, the ends of the range, and the worst case."""
+    """An estimate of a total: the value if the other canaries are like the pilot's, a range, and the worst case."""
 
     likely: float
     low: float
@@ -29,7 +29,8 @@ class CostEstimate:
 
 @dataclass(frozen=True)
 class KindPlan:
-    """What all canaries of one kind will take of one attack; ``groups`` has each quantity, ``bounds`` a canary's."""
+    """The cost of one attack on all canaries of one kind; ``groups`` holds each quantity, ``bounds`` is for one
+    canary."""
 
     task: str
     attack: str
@@ -40,45 +41,45 @@ class KindPlan:
     groups: Mapping[str, Stratum]
     pace: Pace
     merged: bool | None
-    """Whether searches share passes; None if the pilot had no time to try it."""
+    """True if searches share forward passes; None if the pilot had no time to test this."""
     unfinished: int = 0
-    """Canaries of the pilot whose attack the time limit ended."""
+    """Number of the pilot's canaries whose attack was stopped by the time limit."""
 
     def estimate(self, quantity: str) -> CostEstimate:
-        """The total of one of :data:`QUANTITIES`."""
+        """Return the total of one of :data:`QUANTITIES`."""
         return estimate_of([self], quantity)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Kinds of canaries by task and attack, and the memory that the largest takes."""
+    """The kinds of canaries by task and attack, and the memory for the largest of them."""
 
     kinds: Sequence[KindPlan]
     memory: Memory
     pilot_seconds: float
 
     def total(self, quantity: str) -> CostEstimate:
-        """The total of one of :data:`QUANTITIES` over all kinds."""
+        """Return the total of one of :data:`QUANTITIES` over all kinds."""
         return estimate_of(self.kinds, quantity)
 
 
 def estimate_of(kinds: Sequence[KindPlan], quantity: str) -> CostEstimate:
-    """The total over kinds; those whose searches are merged share their passes, task by task."""
+    """Return the total over kinds. Within a task, kinds with merged searches share forward passes."""
     apart = [kind for kind in kinds if not (kind.merged and quantity in ("passes", "seconds"))]
     merged = [kind for kind in kinds if kind not in apart]
     groups = [kind.groups[quantity] for kind in apart]
-    found = _estimate(groups)
+    total = _estimate(groups)
     for task in dict.fromkeys(kind.task for kind in merged):
-        own = [kind for kind in merged if kind.task == task]
-        shared = _shared_passes(own)
+        task_kinds = [kind for kind in merged if kind.task == task]
+        shared = _shared_passes(task_kinds)
         if quantity == "seconds":
-            pace = own[0].pace
-            beside = _estimate([_without_passes(kind) for kind in own])
-            shared = _sum(beside, CostEstimate(*(each * pace.a_pass for each in dataclasses.astuple(shared))))
-        found = _sum(found, shared)
+            pace = task_kinds[0].pace
+            rest = _estimate([_without_passes(kind) for kind in task_kinds])
+            shared = _sum(rest, CostEstimate(*(passes * pace.a_pass for passes in dataclasses.astuple(shared))))
+        total = _sum(total, shared)
     if quantity != "seconds":
-        return found
-    return dataclasses.replace(found, low=found.low / NOISE, high=found.high * NOISE, worst=found.worst * NOISE)
+        return total
+    return dataclasses.replace(total, low=total.low / NOISE, high=total.high * NOISE, worst=total.worst * NOISE)
 
 
 def _estimate(groups: Sequence[Stratum]) -> CostEstimate:
@@ -93,7 +94,7 @@ def _sum(one: CostEstimate, other: CostEstimate) -> CostEstimate:
 
 
 def _shared_passes(kinds: Sequence[KindPlan]) -> CostEstimate:
-    """Passes of searches that advance together: by the rows of all, and the longest alone."""
+    """Return the passes of searches that advance together, from all their rows and the longest single search."""
     rows = _estimate([kind.groups["rows"] for kind in kinds])
     passes = [kind.groups["passes"] for kind in kinds]
     seen = [depth for group in passes for depth in (*group.sampled, *group.unfinished)]
@@ -108,10 +109,10 @@ def _shared_passes(kinds: Sequence[KindPlan]) -> CostEstimate:
 
 
 def _without_passes(kind: KindPlan) -> Stratum:
-    """The seconds of a kind's canaries less what their passes take whatever they read."""
+    """Return the seconds of a kind's canaries without the fixed cost of their forward passes."""
     seconds, passes, a_pass = kind.groups["seconds"], kind.groups["passes"], kind.pace.a_pass
     rest, unfinished = (
-        tuple(max(own - a_pass * number, 0.0) for own, number in zip(*pair, strict=True))
+        tuple(max(spent - a_pass * number, 0.0) for spent, number in zip(*pair, strict=True))
         for pair in ((seconds.sampled, passes.sampled), (seconds.unfinished, passes.unfinished))
     )
     return dataclasses.replace(seconds, sampled=rest, unfinished=unfinished, least=0.0)

@@ -1,4 +1,4 @@
-"""What a run would take on machines that are not at hand: a prediction from a throughput model, no measurement."""
+"""Predicted run times for hardware that is not available, from a throughput model instead of a measurement."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from leakage_tasks.planning.passes import passes_of_run
 
 @dataclass(frozen=True)
 class Machine:
-    """GPUs of one kind. What they reach is a share of what their maker names; a kernel takes ``launch`` to start."""
+    """GPUs of one type; the ``…_reached`` fields are the shares of the nominal values that are reached in practice."""
 
     gpus: int = 1
     flops: float = 989e12
-    """16-bit floating-point operations a second, dense: an H100 SXM's."""
+    """16-bit floating-point operations per second, dense: the value of an H100 SXM."""
     bandwidth: float = 3.35e12
-    """Bytes a second from its memory."""
+    """Memory bandwidth in bytes per second."""
     memory: float = 80e9
-    """Bytes of a GPU."""
+    """Memory of a GPU in bytes."""
     flops_reached: float = 0.4
     bandwidth_reached: float = 0.6
     launch: float = 8e-6
-    """Seconds from one kernel to the next, in eager mode."""
+    """Seconds from one kernel launch to the next in eager mode."""
     exchange: float = 30e-6
-    """Seconds of one exchange between GPUs that share a model; there are two a layer."""
+    """Seconds of one exchange between GPUs that share a model; each layer has two exchanges."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A model: its parameters, layers, width of keys and values, bytes of a weight; how many GPUs share one copy."""
+    """The size of a model: parameters, layers, KV width, bytes per weight, and the number of GPUs that share one
+    copy."""
 
     parameters: float
     layers: int
@@ -36,22 +37,23 @@ class Shape:
     weight_bytes: float = 2.0
     shared_by: int = 1
     kernels: int = 15
-    """Kernels a layer."""
+    """Number of kernels per layer."""
 
     @property
     def key_bytes(self) -> float:
-        """Keys and values of one token, in 16 bits."""
+        """The size of the KV cache of one token in bytes, at 16 bits."""
         return 2 * self.layers * self.key_width * 2
 
     @property
     def weights(self) -> float:
-        """Bytes of the weights."""
+        """The size of the weights in bytes."""
         return self.parameters * self.weight_bytes
 
 
 @dataclass(frozen=True)
 class Work:
-    """A run: rows in all, passes of its longest search alone, tokens before a row, rows that a pass may have."""
+    """The work of a run: total rows, passes of its longest single search, context tokens per row, most rows per
+    pass."""
 
     rows: float
     depth: float
@@ -60,17 +62,19 @@ class Work:
 
 
 def rows_that_fit(machine: Machine, shape: Shape, work: Work) -> int:
-    """Rows of a pass: what is wanted, or what nine tenths of the memory beside the weights hold twice over.
+    """Return the rows of a forward pass: at most ``at_once``, and at most as many as 90 % of the free memory holds
+    twice.
 
-    0 where not even the weights fit.
+    Returns 0 if the weights alone do not fit.
     """
     free = 0.9 * machine.memory * shape.shared_by - shape.weights
     return max(0, min(work.at_once, int(free / (2 * shape.key_bytes * work.context))))
 
 
 def pass_seconds(machine: Machine, shape: Shape, rows: float, context: int) -> float:
-    """One pass of a token a row: 2·N operations a token, or weights and keys once through memory, whichever is longer;
-    and what starting the kernels takes.
+    """Return the seconds of a forward pass with one token per row.
+
+    The time is the larger of 2·N operations per token and one read of weights and KV cache, plus the kernel launches.
     """
     arithmetic = 2 * shape.parameters * rows / (machine.flops * machine.flops_reached * shape.shared_by)
     read = shape.weights + rows * context * shape.key_bytes
@@ -80,7 +84,8 @@ def pass_seconds(machine: Machine, shape: Shape, rows: float, context: int) -> f
 
 
 def run_seconds(machine: Machine, shape: Shape, work: Work) -> float | None:
-    """A whole run, its canaries dealt evenly to the copies of the model; None where the model does not fit."""
+    """Return the seconds of a run whose canaries are split evenly over the model copies, or None if the model does not
+    fit."""
     at_once = rows_that_fit(machine, shape, work)
     if not at_once:
         return None

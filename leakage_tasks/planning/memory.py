@@ -1,4 +1,4 @@
-"""The memory of a run: weights, the rows of one pass, and states that a search keeps."""
+"""The memory of a run: weights, the rows of one forward pass, and KV caches that a search keeps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leakage_tasks.targets.protocols import PredictsNextToken
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes: of the weights, of one full pass, and of states that searches keep or are just given, at most."""
+    """Bytes of the weights, of one full forward pass, and of cached states that searches hold at most."""
 
     weights: int
     batch: int
@@ -24,40 +24,41 @@ class Memory:
 
     @property
     def total(self) -> int:
-        """All together."""
+        """The sum of all parts."""
         return self.weights + self.batch + self.kept
 
     def larger(self, other: Memory) -> Memory:
-        """What holds for both."""
+        """Return the larger value of each part."""
         return Memory(*(max(pair) for pair in zip(vars(self).values(), vars(other).values(), strict=True)))
 
 
-def memory_of(order: AttackRequest, lm: Any, at_once: int, canaries: int = 1) -> Memory:
-    """What an attack's search takes at most, on so many canaries together; of weights that cannot be seen nothing."""
-    weights = {id(each): each for module in modules_of(lm) for each in module.parameters()}
-    size = sum(each.numel() * each.element_size() for each in weights.values())
-    target, config = order.target, getattr(getattr(order.target, "model", None), "config", None)
+def memory_of(request: AttackRequest, lm: Any, at_once: int, canaries: int = 1) -> Memory:
+    """Return the most memory for a search on ``canaries`` canaries together; weights out of reach count as 0."""
+    weights = {id(parameter): parameter for module in modules_of(lm) for parameter in module.parameters()}
+    size = sum(weight.numel() * weight.element_size() for weight in weights.values())
+    target, config = request.target, getattr(getattr(request.target, "model", None), "config", None)
     width = int(getattr(config, "vocab_size", None) or 0)
     if not isinstance(target, PredictsNextToken):
-        length = target.length(order.canary.attack_space.fill(order.canary.secret)) or 1
+        length = target.length(request.canary.attack_space.fill(request.canary.secret)) or 1
         row = target.row_bytes(length) if hasattr(target, "row_bytes") else LOGIT_BYTES * width * length
         return Memory(size, row * at_once, 0)
-    paths = target.paths(order.canary.attack_space)
+    paths = target.paths(request.canary.attack_space)
     state, _, _ = target.start(paths.prefix, paths.columns)
     row = _largest_row(target, state, paths)
     allowed = getattr(target, "states", None) or MemoryBudget(getattr(target, "device", None))
-    rows, own = order.budget * canaries, row + LOGIT_BYTES * width
-    # A pass copies what its rows share, and of a translation what they look at, beside what they keep of their own.
+    rows, row_bytes = request.budget * canaries, row + LOGIT_BYTES * width
+    # A forward pass copies the shared cache (and a translation's encoder states) in addition to each row's own cache.
     source = getattr(getattr(target, "source", None), "nbytes", 0)
-    batch = at_once * (own + target.state_bytes(state) + source)
+    batch = at_once * (row_bytes + target.state_bytes(state) + source)
     if getattr(target, "batch_size", None) is None:
-        # The rows of a pass are doubled while that makes one cheaper.
-        batch = max(batch, min(allowed.rows, rows * own))
+        # The number of rows per pass is doubled as long as this makes a row faster.
+        batch = max(batch, min(allowed.rows, rows * row_bytes))
     return Memory(size, batch, min(2 * allowed.most, rows * row))
 
 
 def _largest_row(target: Any, state: Any, paths: Any) -> int:
-    """Bytes that a row keeps for itself at the end of the longest path, by what its first two tokens take."""
+    """Return the bytes that a row stores itself at the end of the longest path, extrapolated from its first two
+    tokens."""
     one, taken = np.zeros(1, dtype=np.int64), []
     for _ in range(2):
         state, _ = target.extend([state], one, one, paths.columns[:1].copy(), paths.columns)

@@ -1,4 +1,4 @@
-"""How fast a model reads, from three timed passes of different sizes: so much a pass, so much a token."""
+"""The speed of a model, as seconds per forward pass and per token, from three timed passes of different sizes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresLabels
 
 TRIES = 2
-"""Times that each pass is made; the quickest counts."""
+"""Number of repetitions of each timed pass; the fastest counts."""
 
 
 @dataclass(frozen=True)
 class Timed:
-    """A timed call: passes, tokens read, seconds."""
+    """A timed call: forward passes, tokens and seconds."""
 
     passes: int
     tokens: int
@@ -31,7 +31,7 @@ class Timed:
 
 @dataclass(frozen=True)
 class Pace:
-    """Seconds of a pass whatever it reads, and of each token, from three ``timed`` calls; rows ``at_once``."""
+    """Seconds per forward pass and per token, from the ``timed`` calls; a full pass has ``at_once`` rows."""
 
     a_pass: float
     a_token: float
@@ -39,65 +39,65 @@ class Pace:
     timed: tuple[Timed, ...] = ()
 
     def seconds(self, passes: float, tokens: float) -> float:
-        """What passes over so many tokens in all take."""
+        """Return the seconds for ``passes`` forward passes with ``tokens`` tokens in total."""
         return self.a_pass * passes + self.a_token * tokens
 
 
-def pace_of(order: AttackRequest, modules: Sequence[nn.Module]) -> Pace:
-    """Time the target on fillings of the canary's space: one row, a quarter of a full pass, a full pass."""
-    target, space = order.target, order.canary.attack_space
-    text = space.fill(order.canary.secret)
+def pace_of(request: AttackRequest, modules: Sequence[nn.Module]) -> Pace:
+    """Time the target on fillings of the canary's space: one row, a quarter of a full pass, and a full pass."""
+    target, space = request.target, request.canary.attack_space
+    text = space.fill(request.canary.secret)
     at_once = rows_at_once(target, target.length(text) or len(text))
-    fillings = space.sample(at_once, "plan") if space.slots else [order.canary.secret]
-    texts = [space.fill(each) for each in fillings] or [text]
-    ask = _steps(order) if isinstance(target, PredictsNextToken) else _whole_texts(order, texts)
-    ask(1)
+    fillings = space.sample(at_once, "plan") if space.slots else [request.canary.secret]
+    texts = [space.fill(filling) for filling in fillings] or [text]
+    read_rows = _steps(request) if isinstance(target, PredictsNextToken) else _whole_texts(request, texts)
+    read_rows(1)
     sizes = sorted({1, max(1, at_once // 4), at_once})
-    timed = tuple(_timed(ask, size, modules, len(text)) for size in sizes)
+    timed = tuple(_timed(read_rows, size, modules, len(text)) for size in sizes)
     a_pass, a_token = fitted(timed)
     return Pace(a_pass, a_token, at_once, timed)
 
 
 def fitted(timed: Sequence[Timed]) -> tuple[float, float]:
-    """Seconds of a pass and of a token, neither below 0: least squares of the relative errors."""
-    weights = np.array([1 / max(each.seconds, 1e-9) for each in timed])
-    table = np.array([[each.passes, each.tokens] for each in timed], dtype=np.float64)
-    found, _ = nnls(table * weights[:, None], np.ones(len(timed)))
-    return float(found[0]), float(found[1])
+    """Fit seconds per pass and per token, both 0 or more, by least squares of the relative errors."""
+    weights = np.array([1 / max(call.seconds, 1e-9) for call in timed])
+    table = np.array([[call.passes, call.tokens] for call in timed], dtype=np.float64)
+    solution, _ = nnls(table * weights[:, None], np.ones(len(timed)))
+    return float(solution[0]), float(solution[1])
 
 
-def _timed(ask: Any, size: int, modules: Sequence[nn.Module], length: int) -> Timed:
+def _timed(read_rows: Any, size: int, modules: Sequence[nn.Module], length: int) -> Timed:
     best = np.inf
     for _ in range(TRIES):
         with metered(modules) as count:
             started = time.perf_counter()
-            ask(size)
+            read_rows(size)
             best = min(best, time.perf_counter() - started)
-    # What no module tells of, as an API's model: one call.
+    # Models without countable modules, such as an API's, count as one call.
     return Timed(count.passes or 1, count.tokens or size * length, float(best))
 
 
-def _steps(order: AttackRequest) -> Any:
-    """A token more after the shared beginning, for so many rows."""
-    target = order.target
-    paths = target.paths(order.canary.attack_space)
+def _steps(request: AttackRequest) -> Any:
+    """Return a function that reads one token after the shared prefix for a number of rows."""
+    target = request.target
+    paths = target.paths(request.canary.attack_space)
     state, _, _ = target.start(paths.prefix, paths.columns)
 
-    def ask(rows: int) -> None:
+    def read_rows(rows: int) -> None:
         zeros = np.zeros(rows, dtype=np.int64)
         target.extend([state], zeros, zeros, np.resize(paths.columns, rows), paths.columns)
 
-    return ask
+    return read_rows
 
 
-def _whole_texts(order: AttackRequest, texts: Sequence[str]) -> Any:
-    target = order.target
+def _whole_texts(request: AttackRequest, texts: Sequence[str]) -> Any:
+    target = request.target
 
-    def ask(rows: int) -> None:
-        chosen = [texts[place % len(texts)] for place in range(rows)]
+    def read_rows(rows: int) -> None:
+        chosen = [texts[index % len(texts)] for index in range(rows)]
         if isinstance(target, ScoresLabels):
             target.label_costs(target.encode(chosen))
         else:
             target.log_perplexity(chosen)
 
-    return ask
+    return read_rows

@@ -1,20 +1,21 @@
-"""How many passes a run takes, from the rows it reads: the one place that says how rows come together."""
+"""The number of forward passes of a run, from its number of rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 SLACK = 1.5
-"""Passes of merged searches over the fewest there could be."""
+"""Ratio of the passes of merged searches to the smallest possible number."""
 MERGED = 0.75
-"""Two searches that take no more than this share of their own passes together are merged."""
+"""Two searches count as merged if together they take at most this share of their separate passes."""
 
 
 def passes_of_run(rows: float, depths: Sequence[float], at_once: float, merged: bool, slack: float = SLACK) -> float:
-    """Passes of searches that read ``rows`` in all, no more than ``at_once`` a pass; alone each takes its ``depths``.
+    """Return the forward passes of searches that read ``rows`` rows in total, at most ``at_once`` per pass.
 
-    Merged searches advance together: no fewer passes than the longest takes alone, nor than its rows fill. Others go
-    one after another. The fewest there can be have a ``slack`` of 1.
+    ``depths`` holds the passes of each search when it runs alone. ``merged`` searches advance together: they take at
+    least as many passes as the longest search alone, and as many as their rows fill. Other searches run in sequence.
+    With a ``slack`` of 1, the result is the smallest possible number.
     """
     if not depths:
         return 0.0

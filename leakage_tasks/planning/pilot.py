@@ -1,4 +1,4 @@
-"""Some of the canaries attacked before the run, one by one, so that what each takes is known."""
+"""The pilot of a plan: some canaries are attacked one by one to measure their cost."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from leakage_tasks.planning.passes import MERGED
 from leakage_tasks.planning.watch import PilotTimeUpError, PilotWatch
 
 FEWEST = 5
-"""A pilot of fewer would leave the range almost as wide as none."""
+"""Smallest pilot; with fewer canaries, the range is almost as wide as without a pilot."""
 TRIED = 5
-"""Canaries that are attacked together to see whether they share passes: two may not fill one."""
+"""Number of canaries that are attacked together to test if searches share passes, since two may not fill a pass."""
 Attacked = Callable[[Sequence[Canary]], list[Finding]]
 
 
 @dataclass(frozen=True)
-class Taken:
-    """What one attack took: rows and tokens that the model read, its passes, and seconds of it all.
+class AttackCost:
+    """The cost of one attack: rows, forward passes and tokens of the model, and the total seconds.
 
-    An attack that is not ``complete`` was ended by the pilot's time limit, so that it takes as much or more.
+    If it is not ``complete``, the time limit stopped the attack, and its full cost is this or more.
     """
 
     rows: float
@@ -39,45 +39,45 @@ class Taken:
     complete: bool = True
 
 
-def chosen(canaries: Sequence[Canary], number: int, seed: int) -> list[Canary]:
-    """A random sample of one kind of canaries: all of them where there are no more, none of natural ones.
+def sample_canaries(canaries: Sequence[Canary], number: int, seed: int) -> list[Canary]:
+    """Draw a random sample of canaries without natural ones, or take all of them if there are at most ``number``.
 
-    What a search takes tells how well the model knows a secret.
+    The cost of a search reveals how well the model knows a secret, so natural secrets are left out.
     """
-    told = [canary for canary in canaries if canary.kind != "natural"]
-    return random.Random(f"plan:{seed}").sample(told, min(number, len(told)))
+    eligible = [canary for canary in canaries if canary.kind != "natural"]
+    return random.Random(f"plan:{seed}").sample(eligible, min(number, len(eligible)))
 
 
 def check_number(number: int) -> None:
-    """Raise OptionError for a pilot too small to say anything."""
+    """Raise OptionError for a pilot that is too small to be useful."""
     if number and number < FEWEST:
-        raise OptionError(f"--pilot is {number}: give {FEWEST} or more canaries of each kind, or 0 for none")
+        raise OptionError(f"--pilot is {number}: give {FEWEST} or more canaries of each kind, or 0 for no pilot")
 
 
-def piloted(
+def pilot_costs(
     canaries: Iterable[Canary], attacked: Attacked, modules: Sequence[nn.Module], length: int, watch: PilotWatch
-) -> dict[str, Taken]:
-    """Return what each canary takes by itself, by its id, as far as the pilot's time goes.
+) -> dict[str, AttackCost]:
+    """Return the cost of each canary alone, by its id, until the pilot's time is up.
 
-    The last one may be incomplete; those after it are missing. Texts are about ``length`` tokens long.
+    The last canary may be incomplete, and the canaries after it are missing. Texts have about ``length`` tokens.
     """
-    found: dict[str, Taken] = {}
+    costs: dict[str, AttackCost] = {}
     for canary in canaries:
-        if found and watch.is_over:
+        if costs and watch.is_over:
             break
-        _, found[canary.id] = taken_together([canary], attacked, modules, length, watch)
-        watch.attacked(1, found[canary.id].rows)
-        if not found[canary.id].complete:
+        _, costs[canary.id] = attack_together([canary], attacked, modules, length, watch)
+        watch.attacked(1, costs[canary.id].rows)
+        if not costs[canary.id].complete:
             break
-    return found
+    return costs
 
 
 def merges(
-    canaries: Sequence[Canary], alone: dict[str, Taken], attacked: Attacked, modules: Any, watch: PilotWatch
+    canaries: Sequence[Canary], alone: dict[str, AttackCost], attacked: Attacked, modules: Any, watch: PilotWatch
 ) -> bool | None:
-    """Return whether searches of different canaries share passes, None if there was no time to try it.
+    """Return True if searches of different canaries share forward passes, None if there was no time to test this.
 
-    It is tried with the few that took least alone.
+    The test uses the few canaries with the lowest cost.
     """
     complete = [canary for canary in canaries if canary.id in alone and alone[canary.id].complete]
     few = sorted(complete, key=lambda canary: alone[canary.id].rows)[:TRIED]
@@ -85,20 +85,20 @@ def merges(
         return False
     if len(few) < 2:
         return None
-    _, met = taken_together(few, attacked, modules, 1, watch)
-    return met.passes <= MERGED * sum(alone[canary.id].passes for canary in few) if met.complete else None
+    _, together = attack_together(few, attacked, modules, 1, watch)
+    return together.passes <= MERGED * sum(alone[canary.id].passes for canary in few) if together.complete else None
 
 
-def taken_together(
+def attack_together(
     canaries: Sequence[Canary],
     attacked: Attacked,
     modules: Sequence[nn.Module],
     length: int,
     watch: PilotWatch | None = None,
-) -> tuple[list[Finding], Taken]:
-    """Return what was found out of canaries that are attacked in one go, and what that took.
+) -> tuple[list[Finding], AttackCost]:
+    """Attack canaries together; return the findings and the cost.
 
-    Without findings the attack was ended by the ``watch``, whose time was up.
+    The findings are empty if the time limit of ``watch`` stopped the attack.
     """
     findings: list[Finding] = []
     complete = False
@@ -107,7 +107,7 @@ def taken_together(
         findings = attacked(canaries)
         complete = True
     seconds = time.perf_counter() - started
-    # An API's model has no passes that are counted: its calls are whole texts.
+    # The forward passes of an API model cannot be counted; its calls are whole texts.
     calls = sum(finding.model_calls or 0 for finding in findings)
     rows, passes = (count.rows, count.passes) if count.passes else (calls, calls)
-    return findings, Taken(rows, passes, count.tokens or calls * length, seconds, complete)
+    return findings, AttackCost(rows, passes, count.tokens or calls * length, seconds, complete)

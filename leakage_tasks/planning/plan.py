@@ -1,4 +1,4 @@
-"""The plan of a run: for every task, attack and kind of canary what it will take, by a pilot or by the cost model."""
+"""The plan of a run: the cost of each task, attack and kind of canary, from a pilot or the cost model."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from leakage_tasks.planning.estimate import QUANTITIES, KindPlan, Plan
 from leakage_tasks.planning.memory import Memory, memory_of
 from leakage_tasks.planning.meter import modules_of
 from leakage_tasks.planning.pace import Pace, pace_of
-from leakage_tasks.planning.pilot import Taken, check_number, chosen, merges, piloted
+from leakage_tasks.planning.pilot import AttackCost, check_number, merges, pilot_costs, sample_canaries
 from leakage_tasks.planning.watch import PilotWatch
 from leakage_tasks.stats.totals import Stratum
 from leakage_tasks.targets.memory_budget import memory_within
-from leakage_tasks.tasks.answer_attacks import prepared
+from leakage_tasks.tasks.attack_handler import prepared
 from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction
 
 TASKS = {"canary_exposure": CanaryExposure, "canary_extraction": CanaryExtraction}
 SPREAD = 16
-"""Canaries of a kind whose spaces are laid out for the cost model, at most."""
+"""Most canaries of a kind whose spaces are analysed for the cost model."""
 NATURAL = "natural"
 
 
@@ -47,16 +47,16 @@ def make_plan(
 
     Args:
         lm: The harness model.
-        manifest: The canaries' manifest.
+        manifest: Path of the canaries' manifest.
         tasks: Names in :data:`TASKS`.
-        metadata: What ``--metadata`` says.
-        pilot: The number of canaries of each kind that are attacked for the plan, 0 for none.
-        watch: The pilot's time limit and its bar; by default the usual limit without a bar.
+        metadata: The values of ``--metadata``.
+        pilot: Number of canaries of each kind to attack for the plan; 0 for no pilot.
+        watch: The pilot's time limit and progress bar; by default the usual limit without a bar.
         chat: The harness' ``apply_chat_template`` and ``system_instruction``.
 
     Raises:
         OptionError: If a task is unknown or the pilot too small.
-        LeakageError: As the tasks do.
+        LeakageError: If a task cannot run with this manifest, model or metadata.
     """
     check_number(pilot)
     for task in tasks:
@@ -64,19 +64,19 @@ def make_plan(
             raise OptionError(f"--tasks {task}: leakage plan knows {' and '.join(TASKS)}: use one of them, or both")
     if not tasks:
         raise OptionError(f"--tasks is empty: give {' or '.join(TASKS)}")
-    found: list[KindPlan] = []
+    kinds: list[KindPlan] = []
     memory, spent, watch = Memory(0, 0, 0), 0.0, watch or PilotWatch()
     names = list(dict.fromkeys(tasks))
-    for place, task in enumerate(names):
-        watch.say(f"{task}: checking the model's fast ways and timing its passes")
+    for index, task in enumerate(names):
+        watch.say(f"{task}: verifying fast scoring and timing forward passes")
         planner = Planner(lm, task, manifest, metadata, pilot, chat)
-        found += planner.kinds(watch, len(names) - place)
+        kinds += planner.kinds(watch, len(names) - index)
         memory, spent = memory.larger(planner.memory()), spent + planner.spent
-    return Plan(found, memory, spent)
+    return Plan(kinds, memory, spent)
 
 
 class Planner:
-    """One task on one model."""
+    """Plans one task on one model."""
 
     def __init__(
         self,
@@ -91,11 +91,19 @@ class Planner:
         self._watch = PilotWatch()
         made = TASKS[task]({"task": task, "metadata": {**metadata, "canaries": manifest}})
         made.take_chat(chat or {})
-        self.order, canaries, self.target = prepared(lm, made.order, made.test_docs())
-        self.context = Context(**self.order["context"])
-        order = self.order
+        self.task_settings, canaries, self.target = prepared(lm, made.task_settings, made.test_docs())
+        self.context = Context(**self.task_settings["context"])
+        task_settings = self.task_settings
         self.pairs = chosen_attacks(
-            *(order["attack"], self.target, canaries, order["budget"], order["seed"], order["goal"], order["settings"]),
+            *(
+                task_settings["attack"],
+                self.target,
+                canaries,
+                task_settings["budget"],
+                task_settings["seed"],
+                task_settings["goal"],
+                task_settings["settings"],
+            ),
             self.context,
         )
         self.modules = modules_of(lm)
@@ -104,38 +112,38 @@ class Planner:
             self.pace = pace_of(_open_first(self.pairs), self.modules)
 
     def _allowed(self) -> AbstractContextManager[None]:
-        """The memory that the run is given."""
-        return memory_within(self.order.get("memory"))
+        """Return a context with the run's memory limit."""
+        return memory_within(self.task_settings.get("memory"))
 
     def memory(self) -> Memory:
-        """What the task's searches take."""
-        with self._allowed(), hiding([order.canary for _, order in self.pairs]):
+        """Return the memory for the task's searches."""
+        with self._allowed(), hiding([request.canary for _, request in self.pairs]):
             return memory_of(_open_first(self.pairs), self.lm, self.pace.at_once, len(self.pairs))
 
     def kinds(self, watch: PilotWatch | None = None, tasks: int = 1) -> list[KindPlan]:
-        """Return a plan for each attack and kind of canary, in the order they are met.
+        """Return a plan for each attack and kind of canary, in order of appearance.
 
-        The pilot's time is shared with ``tasks`` - 1 tasks that come after this one.
+        The remaining pilot time is split over ``tasks`` tasks, of which this is the first.
         """
         grouped: dict[tuple[str, str], list[tuple[Attack, AttackRequest]]] = {}
-        for attack, order in self.pairs:
-            grouped.setdefault((attack.name, kind_of(order.canary)), []).append((attack, order))
+        for attack, request in self.pairs:
+            grouped.setdefault((attack.name, kind_of(request.canary)), []).append((attack, request))
         self._watch = watch or PilotWatch()
         samples = {key: self._sample(pairs) for key, pairs in grouped.items()}
         self._watch.begin(sum(map(len, samples.values())), f"pilot of {self.task}")
-        found = []
+        plans = []
         try:
             with self._allowed():
-                for place, (key, pairs) in enumerate(grouped.items()):
-                    self._watch.open_share(tasks * len(grouped) - place)
-                    found.append(self._kind(*key, pairs, samples[key]))
-                    self._watch.planned(found[-1])
+                for index, (key, pairs) in enumerate(grouped.items()):
+                    self._watch.open_share(tasks * len(grouped) - index)
+                    plans.append(self._kind(*key, pairs, samples[key]))
+                    self._watch.planned(plans[-1])
         finally:
             self._watch.end()
-        return found
+        return plans
 
     def _sample(self, pairs: Sequence[tuple[Attack, AttackRequest]]) -> list[Canary]:
-        return chosen([order.canary for _, order in pairs], self.pilot, int(self.order["seed"]))
+        return sample_canaries([request.canary for _, request in pairs], self.pilot, int(self.task_settings["seed"]))
 
     def _kind(
         self, attack: str, kind: str, pairs: Sequence[tuple[Attack, AttackRequest]], sample: Sequence[Canary]
@@ -143,7 +151,7 @@ class Planner:
         started = time.perf_counter()
         bounds = _bounds(pairs, kind)
         length = max(1, round(bounds.tokens.most / max(bounds.rows.most, 1)))
-        taken = piloted(sample, self.attacked, self.modules, length, self._watch)
+        taken = pilot_costs(sample, self.attacked, self.modules, length, self._watch)
         merged = merges(sample, taken, self.attacked, self.modules, self._watch)
         if sample:
             self.spent += time.perf_counter() - started
@@ -153,49 +161,52 @@ class Planner:
             pace = dataclasses.replace(pace, at_once=case_of(*pairs[0]).at_once)
         tried = [canary for canary in sample if canary.id in taken]
         groups = _groups(len(pairs), [taken[canary.id] for canary in tried], bounds, pace, tried)
-        unfinished = sum(not each.complete for each in taken.values())
+        unfinished = sum(not cost.complete for cost in taken.values())
         return KindPlan(self.task, attack, kind, len(pairs), len(tried), bounds, groups, pace, merged, unfinished)
 
     def attacked(self, canaries: Sequence[Canary]) -> list[Finding]:
-        """What the task's attack finds out about some of its canaries, none of them natural."""
-        order = self.order
-        given = {"budget": order["budget"], "seed": order["seed"], "goal": order["goal"]}
-        asked = {"settings": order["settings"], "context": self.context}
-        return run_attack(order["attack"], self.target, canaries, **given, **asked, read=self._watch.read)
+        """Run the task's attack on some of its canaries, without natural canaries."""
+        task_settings = self.task_settings
+        limits = {"budget": task_settings["budget"], "seed": task_settings["seed"], "goal": task_settings["goal"]}
+        options = {"values": task_settings["settings"], "context": self.context}
+        return run_attack(task_settings["attack"], self.target, canaries, **limits, **options, on_rows=self._watch.read)
 
 
 def kind_of(canary: Canary) -> str:
-    """Natural, planted or control."""
+    """Return the kind of a canary: natural, planted or control."""
     return NATURAL if canary.kind == NATURAL else "planted" if canary.planted else "control"
 
 
 def _open_first(pairs: Sequence[tuple[Attack, AttackRequest]]) -> AttackRequest:
-    """The order that the model is timed with: a natural canary's only where there is no other."""
-    return min((order for _, order in pairs), key=lambda order: order.canary.kind == NATURAL)
+    """Return the request that is used to time the model; a natural canary's only if there is no other."""
+    return min((request for _, request in pairs), key=lambda request: request.canary.kind == NATURAL)
 
 
 def _bounds(pairs: Sequence[tuple[Attack, AttackRequest]], kind: str) -> Bounds:
-    """The least and the most of a kind's canaries; of natural ones no more than their budget lets be known."""
+    """Return the cost bounds of a kind of canary, coarsened for natural canaries."""
     every = pairs[:: -(-len(pairs) // SPREAD)]
-    with hiding([order.canary for _, order in pairs]):
-        found = [bounds_of(attack.name, case_of(attack, order)) for attack, order in every]
+    with hiding([request.canary for _, request in pairs]):
+        all_bounds = [bounds_of(attack.name, case_of(attack, request)) for attack, request in every]
     ends = {
-        name: Range(min(getattr(each, name).least for each in found), max(getattr(each, name).most for each in found))
+        name: Range(
+            min(getattr(bounds, name).least for bounds in all_bounds),
+            max(getattr(bounds, name).most for bounds in all_bounds),
+        )
         for name in ("rows", "passes", "tokens")
     }
-    return Bounds(**({name: _coarse(each) for name, each in ends.items()} if kind == NATURAL else ends))
+    return Bounds(**({name: _coarse(limits) for name, limits in ends.items()} if kind == NATURAL else ends))
 
 
 def _coarse(ends: Range) -> Range:
-    """From 1 to the next power of two, which tells neither how long a secret is nor what is known around it."""
+    """Widen a range to 1 and the next power of two, which hides a secret's length and the known text around it."""
     return Range(1, float(1 << max(int(ends.most) - 1, 0).bit_length()))
 
 
 def _groups(
-    size: int, taken: Sequence[Taken], bounds: Bounds, pace: Pace, sample: Sequence[Canary]
+    size: int, taken: Sequence[AttackCost], bounds: Bounds, pace: Pace, sample: Sequence[Canary]
 ) -> dict[str, Stratum]:
-    """Each quantity of a kind as a group with its sample."""
-    slower = max((each.seconds / max(pace.seconds(each.passes, each.tokens), 1e-9) for each in taken), default=1.0)
+    """Return each quantity of a kind as a stratum with its sample."""
+    slower = max((cost.seconds / max(pace.seconds(cost.passes, cost.tokens), 1e-9) for cost in taken), default=1.0)
     ends = {
         **{name: getattr(bounds, name) for name in ("rows", "passes", "tokens")},
         "seconds": Range(
@@ -207,11 +218,11 @@ def _groups(
     return {
         name: Stratum(
             size,
-            tuple(float(getattr(each, name)) for each in taken if each.complete),
+            tuple(float(getattr(cost, name)) for cost in taken if cost.complete),
             ends[name].least,
             ends[name].most,
             who,
-            tuple(float(getattr(each, name)) for each in taken if not each.complete),
+            tuple(float(getattr(cost, name)) for cost in taken if not cost.complete),
         )
         for name in QUANTITIES
     }

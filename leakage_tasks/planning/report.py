@@ -1,4 +1,4 @@
-"""A plan as a table for people and as JSON for programs."""
+"""A plan as a text table and as JSON."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ HEAD = ("task", "attack", "kind", "canaries", "pilot", "rows", "passes", "tokens
 
 
 def table(plan: Plan) -> str:
-    """A row a task, attack and kind, and what they come to in all: likely (low to high)."""
+    """Return a table with a row per task, attack and kind, and their total as likely value (low to high)."""
     rows: list[Sequence[str]] = [HEAD]
     rows += [_row(kind) for kind in plan.kinds]
     totals = {name: plan.total(name) for name in QUANTITIES}
     piloted = all(kind.piloted for kind in plan.kinds)
-    rows.append(("in all", "", "", "", "", *(_cell(name, each, piloted) for name, each in totals.items())))
-    rows.append(("worst case", "", "", "", "", *(_shown(name, each.worst) for name, each in totals.items())))
+    rows.append(("total", "", "", "", "", *(_cell(name, estimate, piloted) for name, estimate in totals.items())))
+    rows.append(("worst case", "", "", "", "", *(_shown(name, estimate.worst) for name, estimate in totals.items())))
     return "\n".join([text_table(rows, right=False), *notes(plan)])
 
 
 def row_text(kind: KindPlan) -> str:
-    """Return the plan of one kind of canaries as a line."""
+    """Return the plan for one kind of canary as a line."""
     task, attack, named, canaries, pilot, rows, _, _, seconds = _row(kind)
     return f"{task}, {attack}, {canaries} {named}, pilot {pilot}: {rows} rows, {seconds}"
 
@@ -44,45 +44,49 @@ def _row(kind: KindPlan) -> Sequence[str]:
 
 
 def notes(plan: Plan) -> list[str]:
-    """What the figures rest on."""
+    """Return notes on the basis of the estimates."""
     memory, pace = plan.memory, plan.kinds[0].pace
     unknown = [kind for kind in plan.kinds if not kind.piloted]
     lines = [
-        f"memory: {size_words(memory.total)}: weights {size_words(memory.weights)}, a pass {size_words(memory.batch)}, "
-        f"states kept at most {size_words(memory.kept)}",
-        f"pace of three timed passes: {pace.a_pass:.2g} s a pass and {pace.a_token:.2g} s a token, {pace.at_once} rows "
-        "at once",
+        f"memory: {size_words(memory.total)}: weights {size_words(memory.weights)}, a forward pass "
+        f"{size_words(memory.batch)}, stored KV caches at most {size_words(memory.kept)}",
+        f"speed in three timed passes: {pace.a_pass:.2g} s per pass and {pace.a_token:.2g} s per token, "
+        f"{pace.at_once} rows per pass",
     ]
     if len(unknown) < len(plan.kinds):
         lines.append(
-            f"likely (range): the range of rows, passes and tokens holds the truth in {LEVEL * 10:.0f} of 10 pilots, "
-            "that of time where the machine stays as busy as it was; it reaches to the budget for as many as a pilot "
-            "of this size can miss, so a larger --pilot narrows it"
+            f"likely (range): the range of rows, passes and tokens contains the true value in {LEVEL * 10:.0f} of 10 "
+            "pilots, and the range of time too if the load of the machine stays equal; the range assumes the full "
+            "budget for canaries that a pilot of this size can miss, so a larger --pilot narrows it"
         )
     if any(kind.kind != NATURAL for kind in unknown):
         lines.append(
-            "without a pilot nothing is known of memorization: from the cheapest there can be to the budget, which a "
-            "search for a secret that the model does not know may spend"
+            "without a pilot nothing is known about memorization: the range goes from the lowest possible cost to the "
+            "budget, which a search for an unknown secret may use"
         )
     if any(kind.kind == NATURAL for kind in unknown):
-        lines.append("natural secrets are not tried: what a search takes tells how well the model knows them")
+        lines.append(
+            "natural secrets are not attacked by the pilot: the cost of a search reveals how well the model knows them"
+        )
     if any(kind.merged for kind in plan.kinds):
-        lines.append("searches of different canaries share passes on this model")
+        lines.append("searches of different canaries share forward passes on this model")
     if any(kind.unfinished for kind in plan.kinds):
         lines.append(
-            "the pilot's time was up before all of its canaries were done: of those that it ended the rest may be "
-            "anything up to the budget, so a larger --pilot_seconds narrows the range"
+            "the pilot's time ended before all of its canaries were finished: an interrupted attack may need up to "
+            "the whole budget, so a larger --pilot_seconds narrows the range"
         )
     if any(kind.merged is None for kind in plan.kinds):
-        lines.append("there was no time to try whether searches share passes: passes are those of one after the other")
-    pilot = "no pilot was made"
+        lines.append(
+            "there was no time to test if searches share passes: passes are estimated for searches in sequence"
+        )
+    pilot = "there was no pilot"
     if len(unknown) < len(plan.kinds):
         pilot = f"the pilot took {_seconds(plan.pilot_seconds)}"
-    return [*lines, f"times leave out loading the model; {pilot}"]
+    return [*lines, f"times do not include loading the model; {pilot}"]
 
 
-def write_report(path: Path, plan: Plan, asked: Mapping[str, Any]) -> None:
-    """The same as JSON, with what was ``asked``. Raises LeakageError where the file cannot be written."""
+def write_report(path: Path, plan: Plan, options: Mapping[str, Any]) -> None:
+    """Write the plan and the ``options`` of the command as JSON. Raises LeakageError if the file is not writable."""
     kinds = [
         {
             **{
@@ -96,7 +100,7 @@ def write_report(path: Path, plan: Plan, asked: Mapping[str, Any]) -> None:
     report = {
         "schema": SCHEMA,
         "version": __version__,
-        **asked,
+        **options,
         "level": LEVEL,
         "kinds": kinds,
         "total": {name: dataclasses.asdict(plan.total(name)) for name in QUANTITIES},
@@ -107,11 +111,11 @@ def write_report(path: Path, plan: Plan, asked: Mapping[str, Any]) -> None:
     write_text(path, json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _cell(quantity: str, found: CostEstimate, piloted: bool) -> str:
-    low, high = _shown(quantity, found.low), _shown(quantity, found.high)
+def _cell(quantity: str, estimate: CostEstimate, piloted: bool) -> str:
+    low, high = _shown(quantity, estimate.low), _shown(quantity, estimate.high)
     if not piloted and low != high:
         return f"{low} to {high}"
-    return low if low == high else f"{_shown(quantity, found.likely)} ({low} to {high})"
+    return low if low == high else f"{_shown(quantity, estimate.likely)} ({low} to {high})"
 
 
 def _shown(quantity: str, value: float) -> str:

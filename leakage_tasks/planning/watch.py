@@ -1,4 +1,4 @@
-"""The time limit of a pilot, and the bar and rows by which its user follows it."""
+"""The time limit of a pilot, and its progress bar."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ if TYPE_CHECKING:
     from leakage_tasks.planning.estimate import KindPlan
 
 LIMIT = 120.0
-"""Seconds of a pilot, unless asked for otherwise."""
+"""Default time limit of a pilot in seconds."""
 
 
 class PilotTimeUpError(BaseException):
-    """The end of an attack whose share of the pilot's time is up; no error, so that no attack or model handles it."""
+    """Signal that ends an attack when its share of the pilot's time is up; not an Exception, so that no code handles
+    it."""
 
 
 class PilotWatch:
     """A pilot's clock and progress bar.
 
-    The time that is left is shared equally by the groups of canaries that are left, so that of each one canary is
-    attacked at least.
+    The remaining time is split equally over the remaining groups of canaries, so that at least one canary of each group
+    is attacked.
     """
 
     def __init__(
@@ -37,15 +38,15 @@ class PilotWatch:
         out: TextIO | None = None,
         row: Callable[[KindPlan], str] | None = None,
     ) -> None:
-        """Start no clock yet.
+        """Create the watch without starting its clock.
 
         Args:
             seconds: The time for all attacks of the pilot.
-            out: Where the bar and the rows are shown; None shows none.
-            row: Returns a plan of one kind of canaries in a line.
+            out: The stream for the bar and the rows; None hides them.
+            row: Function that formats the plan for one kind of canary as a line.
 
         Raises:
-            OptionError: If the time is not above 0.
+            OptionError: If ``seconds`` is not above 0.
         """
         if not seconds > 0:
             raise OptionError(f"--pilot_seconds is {seconds:g}: give more than 0, or --pilot 0 for no pilot")
@@ -55,27 +56,27 @@ class PilotWatch:
         self._bar: tqdm[None] | None = None
 
     def begin(self, canaries: int, what: str) -> None:
-        """Show a bar over so many canaries."""
+        """Show a progress bar over ``canaries`` canaries."""
         self._shown = 0
         self._bar = progress(canaries, what, unit="canary", shown=self._out is not None, file=self._out or sys.stderr)
 
     def say(self, words: str) -> None:
-        """Show a line."""
+        """Show a line of text."""
         if self._out is not None:
             tqdm.write(words, file=self._out)
 
     def open_share(self, groups: int) -> None:
-        """Give the next group its share of the time, ``groups`` being left with it."""
+        """Start the next group's share of the time; ``groups`` groups remain, including this one."""
         self._deadline = time.perf_counter() + self._left / max(groups, 1)
 
     def close_share(self, spent: float) -> None:
-        """Take the seconds that a group spent off the time that is left."""
+        """Subtract the seconds of a group from the remaining time."""
         self._left = max(self._left - spent, 0.0)
         self._deadline = float("inf")
 
     @property
     def is_over(self) -> bool:
-        """Whether the share of the current group is spent."""
+        """True if the time share of the current group is spent."""
         return time.perf_counter() >= self._deadline
 
     def passed(self, count: Count) -> None:
@@ -85,23 +86,23 @@ class PilotWatch:
             self._bar.set_postfix_str(f"{self._shown + count.rows:,} rows read", refresh=False)
             self._bar.update(0)
 
-    def read(self, place: int, rows: int) -> None:
-        """Raise PilotTimeUpError if the time of the current attack is up; for models that no pass is counted of."""
+    def read(self, index: int, rows: int) -> None:
+        """Raise PilotTimeUpError if the current attack's time is up; used for models whose passes cannot be counted."""
         if self.is_over:
             raise PilotTimeUpError
 
     def attacked(self, canaries: int, rows: float) -> None:
-        """Show that so many canaries more are done, for which so many rows were read."""
+        """Show that ``canaries`` more canaries are complete, with ``rows`` rows read for them."""
         self._shown += round(rows)
         if self._bar is not None:
             self._bar.update(canaries)
 
     def planned(self, kind: KindPlan) -> None:
-        """Show the plan of one kind of canaries."""
+        """Show the plan for one kind of canary."""
         if self._row is not None:
             self.say(self._row(kind))
 
     def end(self) -> None:
-        """Close the bar."""
+        """Close the progress bar."""
         if self._bar is not None:
             self._bar.close()

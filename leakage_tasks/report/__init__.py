@@ -1,1 +1,1 @@
-"""Findings made readable, in pictures first of all."""
+"""Reports on results: tables, pages, model cards, plots and checks."""

@@ -1,4 +1,4 @@
-"""Reports of results in one call, for whoever has run the harness already."""
+"""Reports on results of the harness, one function call each."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
+from leakage_tasks.report.load.results import read_runs
+from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.page import page
-from leakage_tasks.report.reading.results import read_runs
-from leakage_tasks.report.reading.samples import audit_of
 
 
 def write_board(results: str | Path, path: str | Path) -> None:
-    """Write the page of all runs in a folder, or of one file. Raises LeakageError.
+    """Write the leaderboard page of all runs in a folder, or of one file. Raises LeakageError.
 
     Examples:
         >>> from leakage_tasks import write_board
@@ -24,12 +24,12 @@ def write_board(results: str | Path, path: str | Path) -> None:
 
 
 def write_card(results: str | Path, path: str | Path, name: str | None = None) -> None:
-    """Write what a run tells into a model card, which is made if there is none. Raises LeakageError.
+    """Write a run's results into a model card; creates the card if it does not exist. Raises LeakageError.
 
     Examples:
         >>> from leakage_tasks import write_card
         >>> write_card("results", "README.md", name="mine")
     """
     run = read_one_run(Path(results))
-    card = make_card(read_card(Path(path)), Path(path), run, asked=name, audited=audit_of(run, 0.0))
+    card = make_card(read_card(Path(path)), Path(path), run, name=name, audited=audit_of(run, 0.0))
     save_card(Path(path), card.text)

@@ -1,18 +1,19 @@
 """Empirical lower bounds on ε of differential privacy from one training run, as pure functions of counts.
 
-**Swaps.** Of m pairs of exchangeable canaries one each was planted: given the pairs, by a fair coin. Guessing which is
-post-processing of the model. Under ε-DP with regard to swapping a canary, all its copies, for its twin, the posterior
-odds of a coin are at most e^ε whatever the other coins are, so a guess is right with probability e^ε/(1 + e^ε) or less,
-and the number of right guesses is dominated by a binomial variable. (ε, δ)-DP adds a small term (Steinke, Nasr and
-Jagielski, "Privacy Auditing with One (1) Training Run", 2023, Corollary 5.4 and Appendix D). There a coin includes a
-canary or leaves it out; all that the proof uses is that flipping one coin gives a neighbouring data set.
+**Swaps.** The canaries form m pairs of exchangeable twins. A fair coin decided which twin of each pair was planted. A
+guess at the planted twin is post-processing of the model. Neighbouring data sets differ in one swap: all copies of a
+canary are replaced by its twin. Under ε-DP the posterior odds of a coin are at most e^ε for all values of the other
+coins. So a guess is right with probability e^ε/(1 + e^ε) or less, and a binomial variable dominates the number of
+right guesses. (ε, δ)-DP adds a small term (Steinke, Nasr and Jagielski, "Privacy Auditing with One (1) Training Run",
+2023, Corollary 5.4 and Appendix D). In their paper a coin includes or excludes a canary. The proof uses only that
+flipping one coin gives a neighbouring data set.
 
-**Rows.** A swap of a canary with R copies takes R rows away and adds R. By group privacy (ε, δ)-DP for one row is
-(kε, δ·(e^{kε} − 1)/(e^ε − 1))-DP for k = 2R of them.
+**Rows.** Swapping a canary with R copies removes R rows and adds R rows. By group privacy, (ε, δ)-DP for one row is
+(kε, δ·(e^{kε} − 1)/(e^ε − 1))-DP for k = 2R rows.
 
 **Secrets.** See :func:`secret_bound`.
 
-All bounds hold with 95 % confidence over coins or secrets and training; none says how much larger ε is.
+All bounds hold with 95 % confidence over coins or secrets and training. The true ε may be much larger than a bound.
 """
 
 from __future__ import annotations
@@ -27,13 +28,24 @@ from leakage_tasks.stats.intervals import LEVEL
 ALPHA = 1 - LEVEL
 """Probability with which a bound may be above the true ε."""
 MOST_PAIRS = 1000
-"""Where :func:`fewest_pairs` gives up."""
+"""Largest number of pairs that :func:`fewest_pairs` tries."""
 
 
 def p_value(right: int, guesses: int, pairs: int, epsilon: float, delta: float = 0.0) -> float:
-    """Largest probability of ``right`` or more right guesses under (ε, δ)-DP, of ``guesses`` about ``pairs`` pairs.
+    """Return the largest probability under (ε, δ)-DP of ``right`` or more right guesses.
 
-    β + 2mδ·max_i P[v > W ≥ v − i] / i, where β = P[W ≥ v] and W is binomial with r trials of chance 1/(1 + e^−ε).
+    The formula is β + 2mδ·max_i P[v > W ≥ v − i] / i with v = ``right``, m = ``pairs`` and β = P[W ≥ v]. W is binomial
+    with ``guesses`` trials of probability 1/(1 + e^−ε).
+
+    Args:
+        right: Number of right guesses.
+        guesses: Number of guesses; a pair may have no guess.
+        pairs: Number of pairs.
+        epsilon: ε of the privacy guarantee.
+        delta: δ of the privacy guarantee.
+
+    Returns:
+        A p-value for the hypothesis that training is (ε, δ)-DP, at most 1.
     """
     chance = float(special.expit(epsilon))
     beta = float(stats.binom.sf(right - 1, guesses, chance))
@@ -45,9 +57,22 @@ def p_value(right: int, guesses: int, pairs: int, epsilon: float, delta: float =
 
 
 def swap_bound(right: int, guesses: int, pairs: int, delta: float = 0.0, rows: int = 1, alpha: float = ALPHA) -> float:
-    """The largest ε that so many right guesses reject, for swaps of a canary for its twin; 0 if none.
+    """Return the largest ε that the number of right guesses rejects; 0 if it rejects no ε.
 
-    Of one row added or removed where a swap is ``rows`` of those. Raises ValueError for counts and δ that cannot be.
+    Args:
+        right: Number of right guesses.
+        guesses: Number of guesses.
+        pairs: Number of pairs of twins.
+        delta: δ of the privacy guarantee.
+        rows: Number of rows that a swap of twins adds or removes. With 1, ε bounds a swap; with 2R, for canaries
+            planted R times, ε bounds one row added or removed.
+        alpha: Probability with which the bound may exceed the true ε.
+
+    Returns:
+        The lower bound on ε.
+
+    Raises:
+        ValueError: The counts contradict each other, or δ is not in [0, 1).
     """
     if not (0 <= right <= guesses <= pairs and rows >= 1 and 0 <= delta < 1):
         raise ValueError(
@@ -64,31 +89,42 @@ def swap_bound(right: int, guesses: int, pairs: int, delta: float = 0.0, rows: i
 
 
 def _pure(right: int, guesses: int, alpha: float) -> float:
-    """The bound at δ = 0: the one-sided exact lower limit of the guesses' chance, as ε."""
+    """Return the bound at δ = 0: the one-sided exact lower limit of the guesses' accuracy, converted to ε."""
     if not right:
         return 0.0
     return max(0.0, float(special.logit(stats.beta.ppf(alpha, right, guesses - right + 1))))
 
 
 def group_delta(epsilon: float, rows: int, delta: float) -> float:
-    """δ for ``rows`` rows at once where one row is (ε, δ)-DP: δ·(e^{kε} − 1)/(e^ε − 1)."""
+    """Return δ for a change of k = ``rows`` rows if a change of one row is (ε, δ)-DP: δ·(e^{kε} − 1)/(e^ε − 1)."""
     return delta * (math.expm1(rows * epsilon) / math.expm1(epsilon) if epsilon else rows)
 
 
 def fewest_pairs(delta: float = 0.0, rows: int = 1) -> int | None:
-    """The fewest pairs that can reject any ε above 0, all guesses being right; None where no number can."""
+    """Return the fewest pairs that reject some ε above 0 if all guesses are right; None if more than 1,000."""
     counts = range(1, MOST_PAIRS)
     return next((pairs for pairs in counts if p_value(pairs, pairs, pairs, 0.0, rows * delta) < ALPHA), None)
 
 
 def secret_bound(first: int, canaries: int, log_others: float, alpha: float = ALPHA) -> float:
-    """The largest ε rejected by ``first`` of ``canaries`` secrets at rank 1 among all their values; 0 if none.
+    """Return the largest ε rejected by the number of secrets at rank 1 among all their values; 0 if it rejects no ε.
 
-    For ε-DP (δ = 0) with regard to changing one canary's secret in all its copies. ``log_others`` is ln(N − 1), N being
-    how many values a secret may have. A uniform prior makes the posterior odds of any two values e^ε or less, so the
-    posterior p of the value put first leaves each of the N − 1 others p·e^−ε or more: p ≤ e^ε/(e^ε + N − 1). That holds
-    given all other secrets, so ``first`` is dominated by a binomial variable of that chance. At most one value may have
-    rank 1: ties count against the secret. Raises ValueError for counts that cannot be.
+    Neighbouring data sets differ in one canary's secret, changed in all its copies, and δ is 0. With a uniform prior
+    the posterior odds of any two values are at most e^ε. If the value at rank 1 has posterior p, each of the N − 1
+    others has p·e^−ε or more, so p ≤ e^ε/(e^ε + N − 1). This holds given all other secrets, so a binomial variable
+    with this probability dominates ``first``. At most one value has rank 1: ties count against the secret.
+
+    Args:
+        first: Number of secrets at rank 1.
+        canaries: Number of canaries.
+        log_others: ln(N − 1), with N the number of values that a secret may have.
+        alpha: Probability with which the bound may exceed the true ε.
+
+    Returns:
+        The lower bound on ε.
+
+    Raises:
+        ValueError: ``first`` is negative or exceeds ``canaries``.
     """
     if not 0 <= first <= canaries:
         raise ValueError(f"{first} of {canaries} canaries: not a result")

@@ -12,12 +12,15 @@ from scipy import stats
 
 LEVEL = 0.95
 _CELLS = 1 << 21
-"""Numbers held at once while resampling."""
+"""Most numbers in memory at a time while resampling."""
 
 
 @lru_cache(maxsize=4096)
 def clopper_pearson(hits: int, trials: int, level: float = LEVEL) -> tuple[float, float]:
-    """Exact two-sided interval of a proportion (Clopper and Pearson 1934). Raises ValueError for no trials."""
+    """Return the exact two-sided interval of a proportion (Clopper and Pearson 1934).
+
+    Raises ValueError if there are no trials.
+    """
     if not 0 <= hits <= trials or trials == 0:
         raise ValueError(f"{hits} hits of {trials} trials is not a proportion")
     interval = stats.binomtest(hits, trials).proportion_ci(confidence_level=level, method="exact")
@@ -25,17 +28,17 @@ def clopper_pearson(hits: int, trials: int, level: float = LEVEL) -> tuple[float
 
 
 def at_most(hits: int, trials: int, level: float = LEVEL) -> float:
-    """One-sided exact upper limit of a proportion: with no hit in n trials, 1 − (1 − level)^(1/n)."""
+    """Return the one-sided exact upper limit of a proportion: with no hit in n trials, 1 − (1 − level)^(1/n)."""
     if hits == trials:
         return 1.0
     return float(stats.beta.ppf(level, hits + 1, trials - hits))
 
 
 def positive_mean(values: NDArray[np.float64], level: float = LEVEL) -> tuple[float, float]:
-    """Two-sided interval of the mean of non-negative, right-skewed values with at least one above 0.
+    """Return a two-sided interval of the mean of non-negative, right-skewed values with at least one above 0.
 
-    Student's t on the logarithm of the mean (delta method), which stays above 0 and is wider upwards; upwards with one
-    more value as large as the largest, since of a heavy tail the next value may be that.
+    Uses Student's t on the logarithm of the mean (delta method): the interval stays above 0 and is wider upwards. The
+    upper end is computed with the largest value counted twice, since the next value of a heavy tail may be as large.
     """
     count = len(values)
     if count < 2:
@@ -47,32 +50,33 @@ def positive_mean(values: NDArray[np.float64], level: float = LEVEL) -> tuple[fl
 
 
 def bounded_mean(values: NDArray[np.float64], most: NDArray[np.float64], level: float = LEVEL) -> tuple[float, float]:
-    """Two-sided interval of the mean of a few skewed values, each from 0 to its own ``most``.
+    """Return a two-sided interval of the mean of a few skewed values, each between 0 and its own limit ``most``.
 
-    :func:`positive_mean` of the values or, where they are nearer to the most, of what they lack, since there the tail
-    is that. Values that are all alike do not tell their spread: by Clopper and Pearson, of n values a share of up to
-    1 − (α/2)^(1/n) may be another, from 0 to the most. Raises ValueError for no values.
+    Applies :func:`positive_mean` to the values or, if the values are nearer to their limits, to their distances from
+    the limits, because the long tail is on that side. If all values are equal, their spread is unknown. Then, by
+    Clopper and Pearson, a share of up to 1 − (α/2)^(1/n) of the distribution may lie anywhere between 0 and ``most``.
+    Raises ValueError if there are no values.
     """
-    mean, largest, lacking = float(values.mean()), float(most.mean()), most - values
-    if not np.ptp(values) or not np.ptp(lacking):
+    mean, largest, distances = float(values.mean()), float(most.mean()), most - values
+    if not np.ptp(values) or not np.ptp(distances):
         other = clopper_pearson(0, len(values), level)[1]
         return mean * (1 - other), largest - (largest - mean) * (1 - other)
     if mean > largest / 2:
-        low, high = positive_mean(lacking, level)
+        low, high = positive_mean(distances, level)
         return max(0.0, largest - high), largest - low
     low, high = positive_mean(values, level)
     return low, min(high, largest)
 
 
 def _relative_error(values: NDArray[np.float64]) -> float:
-    """Standard error of the mean as a share of it."""
+    """Return the standard error of the mean divided by the mean."""
     return float(values.std(ddof=1) / values.mean() / np.sqrt(len(values)))
 
 
 def bounded_mean_at_most(values: NDArray[np.float64], most: float, level: float = LEVEL) -> float:
-    """One-sided upper limit of the mean of independent values from 0 to ``most``, whatever their distribution.
+    """Return a one-sided upper limit of the mean of independent values between 0 and ``most``, of any distribution.
 
-    The empirical Bernstein bound (Maurer and Pontil 2009, theorem 4). Raises ValueError for fewer than two values.
+    Uses the empirical Bernstein bound (Maurer and Pontil 2009, theorem 4). Raises ValueError for fewer than two values.
     """
     count = len(values)
     if count < 2:
@@ -84,7 +88,10 @@ def bounded_mean_at_most(values: NDArray[np.float64], most: float, level: float 
 
 
 def bootstrap_mean(values: Sequence[float], level: float = LEVEL, resamples: int = 2000) -> tuple[float, float]:
-    """Percentile bootstrap interval of a mean; the same for the same values. Raises ValueError for none."""
+    """Return the percentile bootstrap interval of a mean. The random seed is fixed.
+
+    Raises ValueError if there are no values.
+    """
     data = np.sort(np.asarray(values, dtype=np.float64))
     if not len(data):
         raise ValueError("no values to resample")
@@ -98,9 +105,9 @@ def bootstrap_mean(values: Sequence[float], level: float = LEVEL, resamples: int
 
 
 def early_stop_interval(guesses: Iterable[tuple[int, bool]], pairs: int, wrong: int) -> tuple[float, float]:
-    """Return :func:`bootstrap_early_stop`, or Clopper and Pearson's interval where all guesses are right or all wrong.
+    """Return :func:`bootstrap_early_stop`, or Clopper and Pearson's interval if all guesses are right or all wrong.
 
-    Resamples of guesses that are all alike show no spread.
+    Resamples of identical outcomes show no spread, so the bootstrap has no interval for them.
     """
     made = list(guesses)
     right = {pair for pair, is_right in made if is_right}
@@ -112,45 +119,60 @@ def early_stop_interval(guesses: Iterable[tuple[int, bool]], pairs: int, wrong: 
 def bootstrap_early_stop(
     guesses: Iterable[tuple[int, bool]], pairs: int, wrong: int, level: float = LEVEL, resamples: int = 1000
 ) -> tuple[float, float]:
-    """Percentile bootstrap interval of the share of pairs guessed right before the ``wrong``-th wrong guess.
+    """Return the percentile bootstrap interval of the share of pairs guessed right before the ``wrong``-th wrong guess.
 
-    ``guesses`` are ``(pair, right)``, surest first; some of the ``pairs`` may have several, or none. Pairs are
-    resampled with their guesses, which keep that order, so the answer is the same for the same guesses. Raises
-    ValueError without pairs.
+    Pairs are resampled together with their guesses, whose order is kept. The random seed is fixed.
+
+    Args:
+        guesses: ``(pair, right)`` in order of decreasing confidence. A pair may have several guesses or no guess.
+        pairs: Number of pairs.
+        wrong: Number of wrong guesses after which guessing stops.
+        level: Confidence level.
+        resamples: Number of bootstrap samples.
+
+    Returns:
+        The low and the high end, as shares of the pairs.
+
+    Raises:
+        ValueError: There are no pairs.
     """
     if not pairs:
         raise ValueError("no pairs to resample")
-    order = _Order.of(guesses)
-    generator, size = np.random.default_rng(0), max(1, _CELLS // max(pairs, len(order.pair)))
+    ranked = _RankedGuesses.of(guesses)
+    generator, size = np.random.default_rng(0), max(1, _CELLS // max(pairs, len(ranked.pair)))
     shares = np.concatenate(
-        [order.shares(pairs, wrong, generator, min(size, resamples - done)) for done in range(0, resamples, size)]
+        [ranked.shares(pairs, wrong, generator, min(size, resamples - done)) for done in range(0, resamples, size)]
     )
     low, high = np.quantile(shares, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 
-class _Order(NamedTuple):
-    """Guesses, surest first: the pair of each, numbered as they come, whether it is wrong, whether it finds one."""
+class _RankedGuesses(NamedTuple):
+    """Guesses in order of decreasing confidence, as arrays with an entry per guess.
+
+    ``pair`` is the number of the guess's pair, in order of first appearance. ``wrong`` marks wrong guesses, ``finds``
+    marks the first right guess of a pair.
+    """
 
     pair: NDArray[np.int64]
     wrong: NDArray[np.bool_]
     finds: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, guesses: Iterable[tuple[int, bool]]) -> _Order:
+    def of(cls, guesses: Iterable[tuple[int, bool]]) -> _RankedGuesses:
         numbers: dict[int, int] = {}
-        found: set[int] = set()
+        found_pairs: set[int] = set()
         pair, wrong, finds = [], [], []
-        for each, right in guesses:
-            pair.append(numbers.setdefault(each, len(numbers)))
+        for name, right in guesses:
+            pair.append(numbers.setdefault(name, len(numbers)))
             wrong.append(not right)
-            finds.append(right and each not in found)
+            finds.append(right and name not in found_pairs)
             if right:
-                found.add(each)
+                found_pairs.add(name)
         return cls(np.array(pair, np.int64), np.array(wrong, bool), np.array(finds, bool))
 
     def shares(self, pairs: int, wrong: int, generator: np.random.Generator, resamples: int) -> NDArray[np.float64]:
-        """The share in each of some resamples ``[resamples]``, from how often each pair is drawn."""
+        """Draw bootstrap samples of the pairs. Return the share of pairs guessed right in each, ``[resamples]``."""
         draws = generator.integers(pairs, size=(resamples, pairs)) + pairs * np.arange(resamples)[:, None]
         times = np.bincount(draws.ravel(), minlength=resamples * pairs).reshape(resamples, pairs)[:, self.pair]
         reached = (times * self.wrong).cumsum(axis=1) < wrong
@@ -159,30 +181,30 @@ class _Order(NamedTuple):
 
 
 def share_quantile(chances: Sequence[float], quantile: float) -> float:
-    """Quantile of the share of hits among trials of separate chances (Poisson binomial), exact.
+    """Return the exact quantile of the share of hits if each trial has its own probability (Poisson binomial).
 
-    Raises ValueError for no trials.
+    Raises ValueError if there are no trials.
     """
-    # Rounding may leave the sum a hair short of a quantile that only the last number of hits reaches.
+    # Rounding may leave the sum just below a quantile that only the last number of hits reaches.
     reached = np.searchsorted(_hits(tuple(chances)).cumsum(), quantile * (1 - 1e-12))
     return min(int(reached), len(chances)) / len(chances)
 
 
 def share_at_least(hits: int, chances: Sequence[float]) -> float:
-    """Probability of ``hits`` or more among trials of separate chances (Poisson binomial), exact.
+    """Return the exact probability of ``hits`` or more if each trial has its own probability (Poisson binomial).
 
-    Raises ValueError for no trials.
+    Raises ValueError if there are no trials.
     """
     return min(1.0, float(_hits(tuple(chances))[hits:].sum()))
 
 
 @lru_cache(maxsize=1)
 def _hits(chances: tuple[float, ...]) -> NDArray[np.float64]:
-    """The probability of each number of hits ``[trials + 1]``."""
+    """Return the probability of each number of hits, ``[trials + 1]``."""
     if not chances:
         raise ValueError("no trials to hit")
     probabilities = np.ones(1)
-    # scipy's poisson_binom gives the same, and takes a minute for 15,000 trials where this takes a second.
+    # scipy's poisson_binom takes a minute for 15,000 trials; this loop takes a second.
     for chance in sorted(chances):
         probabilities = np.convolve(probabilities, (1 - chance, chance))
     return probabilities

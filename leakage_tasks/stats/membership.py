@@ -1,6 +1,6 @@
-"""Telling members of the training data from others by a score: AUC, and the true positive rate at few false ones.
+"""Membership inference from scores: the AUC, and the true positive rate at a low false positive rate.
 
-Pure functions of scores, the higher the more like a member.
+Pure functions of scores. A higher score makes membership in the training data more likely.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
 ONE_IN = 100
-"""One false positive is allowed in so many others: a rate of 1 %."""
+"""Number of non-members per false positive: a false positive rate of 1 %."""
 _INSIDE = 1e-12
 
 
@@ -28,7 +28,7 @@ class Estimate(NamedTuple):
 
 
 class Flagged(NamedTuple):
-    """A true positive rate: the share of members whose score is above ``threshold``, and ``hits``, their number."""
+    """A true positive rate: the share of members whose score is above ``threshold``, and their number ``hits``."""
 
     rate: Estimate
     hits: int
@@ -36,9 +36,9 @@ class Flagged(NamedTuple):
 
 
 def auc(members: Sequence[float], others: Sequence[float]) -> Estimate:
-    """Area under the ROC curve: the chance that a member scores higher than another, equal scores counting half.
+    """Return the area under the ROC curve: the probability that a member scores higher than a non-member.
 
-    Raises ValueError without members or others.
+    Equal scores count half. Raises ValueError if there are no members or no non-members.
     """
     if not members or not others:
         raise ValueError(f"{len(members)} members and {len(others)} others: the AUC needs one of each or more")
@@ -48,37 +48,48 @@ def auc(members: Sequence[float], others: Sequence[float]) -> Estimate:
 
 
 def auc_interval(value: float, members: int, others: int, level: float = LEVEL) -> tuple[float, float]:
-    """Two-sided interval of an AUC (Newcombe, Statistics in Medicine 25 (2006) 559, method 5).
+    """Return a two-sided interval of an AUC (Newcombe, Statistics in Medicine 25 (2006) 559, method 5).
 
-    The θ with |θ̂ − θ| = z·sd(θ): Hanley and McNeil's variance, at θ instead of θ̂, so it has a length at θ̂ = 1 as well.
-    Newcombe puts N* = (m + n)/2 − 1 in the place of both m − 1 and n − 1; here it is the larger of the two, the same
-    where there are as many members as others. With far more others, and members that are known for sure or not at all,
-    as canaries are, his interval is too short: of 20 members and 200 others it holds the true AUC in 83 % of cases.
+    The ends are the θ with |θ̂ − θ| = z·sd(θ). Hanley and McNeil's variance is evaluated at θ instead of θ̂, so the
+    interval has a positive length at θ̂ = 1 too. Newcombe replaces both m − 1 and n − 1 by N* = (m + n)/2 − 1; here N*
+    is the larger of m − 1 and n − 1, which is equal for m = n. His interval is too short if there are many more
+    non-members and a member is either recognized with certainty or not at all, which is the case for canaries: with 20
+    members and 200 non-members it contains the true AUC in 83 % of cases.
+
+    Args:
+        value: The estimated AUC θ̂.
+        members: Number m of members.
+        others: Number n of non-members.
+        level: Confidence level.
+
+    Returns:
+        The low and the high end.
     """
     z = float(stats.norm.ppf((1 + level) / 2))
 
     def gap(theta: float, side: int) -> float:
         return side * (theta - value) - z * _deviation(theta, members, others)
 
-    # Where θ̂ is 0 or 1 it solves the equation itself; the end wanted is the other solution.
+    # If θ̂ is 0 or 1 it solves the equation itself; the end of the interval is the other solution.
     low = 0.0 if value == 0 else float(optimize.brentq(gap, 0.0, min(value, 1 - _INSIDE), args=(-1,)))
     high = 1.0 if value == 1 else float(optimize.brentq(gap, max(value, _INSIDE), 1.0, args=(1,)))
     return low, high
 
 
 def _deviation(theta: float, members: int, others: int) -> float:
-    """Standard deviation of the AUC of so many members and others where θ is the true one."""
+    """Return the standard deviation of the estimated AUC if ``theta`` is the true AUC."""
     star = max(members, others) - 1
     spread = 1 + star * ((1 - theta) / (2 - theta) + theta / (1 + theta))
     return math.sqrt(theta * (1 - theta) * spread / (members * others))
 
 
 def tpr_at_low_fpr(members: Sequence[float], others: Sequence[float], one_in: int = ONE_IN) -> Flagged:
-    """Share of members above a threshold that another is above with a chance of 1 in ``one_in`` or less.
+    """Return the share of members above a threshold that non-members exceed with probability 1/``one_in`` or less.
 
-    One more of n others' kind is above the k-th highest of them with a chance of k/(n + 1), so the threshold is the
-    lowest place that this allows. What equals it is not flagged either. The interval is Clopper and Pearson's for that
-    threshold. Raises ValueError for fewer than ``one_in`` others, and without members.
+    A new non-member exceeds the k-th highest of n non-members with probability k/(n + 1). The threshold is the score
+    with the largest k that keeps this at 1/``one_in`` or less; a score equal to the threshold is not flagged. The
+    interval is Clopper and Pearson's for this threshold. Raises ValueError for fewer than ``one_in`` non-members, or
+    without members.
     """
     if len(others) < one_in:
         raise ValueError(f"{len(others)} others: a false positive rate of 1 in {one_in} takes {one_in} or more")

@@ -1,4 +1,4 @@
-"""Several tests at once."""
+"""Correction of p-values for multiple tests."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """p-values corrected for their number by Holm (1979), in the order given, 1 at most.
+    """Return p-values corrected for their number by Holm's method (1979), in the order of the input, at most 1.
 
-    A claim is significant at α, with all of them together wrong in at most α of cases, where its own is α or less.
+    If hypotheses with corrected values of α or less are rejected, any true hypothesis is rejected with probability ≤ α.
     """
     corrected = [0.0] * len(p_values)
     largest = 0.0

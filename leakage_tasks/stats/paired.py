@@ -1,4 +1,7 @@
-"""The same canaries or pairs before and after: differences with their intervals and exact tests, as pure functions."""
+"""Paired comparisons of canaries before and after a change: differences, intervals and exact tests.
+
+Pure functions of two equally long sequences.
+"""
 
 from __future__ import annotations
 
@@ -15,31 +18,32 @@ from leakage_tasks.stats.intervals import LEVEL
 from leakage_tasks.stats.power import POWER, rate_shown
 
 FEWEST = 10
-"""Canaries below which a mean difference has no interval: its t-interval would rest on a normality nobody can check."""
+"""Least number of canaries for the t-interval of a mean difference. With fewer, normality cannot be checked."""
 ENUMERATED = 16
-"""The most differences other than 0 whose signs are flipped in every way; of more, ``FLIPS`` ways are drawn."""
+"""Most non-zero differences for which all sign patterns are enumerated. With more, ``FLIPS`` patterns are drawn."""
 FLIPS = 100_000
 
 
 @dataclass(frozen=True)
 class Difference:
-    """After less before: its 95 % interval (None of too few, or all alike), the two-sided p-value of no difference.
+    """The value after minus the value before, with its 95 % interval and the two-sided p-value of no difference.
 
-    ``missed`` is the smallest difference either way that so many would have shown with 80 % power; None where unknown.
+    The interval is None if there are too few pairs or all their differences are equal. ``min_detectable`` is the
+    smallest absolute difference that this number of pairs detects with 80 % power; None if unknown.
     """
 
     value: float
     low: float | None
     high: float | None
     p: float
-    missed: float | None
+    min_detectable: float | None
 
 
 def mean_difference(before: Sequence[float], after: Sequence[float]) -> Difference:
-    """Difference of means: Student's t-interval, and the sign-flip test of the paired differences.
+    """Return the difference of means with Student's t-interval and the sign-flip test of the paired differences.
 
-    The test is exact: without a change each difference is as likely to have the other sign (Fisher, The Design of
-    Experiments, 1935, section 21). Raises ValueError without pairs.
+    The test is exact: without a change, each difference has either sign with equal probability (Fisher, The Design of
+    Experiments, 1935, section 21). Raises ValueError if there are no pairs.
     """
     changes = np.subtract(after, before)
     count = len(changes)
@@ -50,12 +54,15 @@ def mean_difference(before: Sequence[float], after: Sequence[float]) -> Differen
     if not error:
         return Difference(mean, None, None, p, None)
     reach = float(stats.t.ppf((1 + LEVEL) / 2, count - 1)) * error
-    missed = reach + float(stats.t.ppf(POWER, count - 1)) * error
-    return Difference(mean, mean - reach, mean + reach, p, missed)
+    min_detectable = reach + float(stats.t.ppf(POWER, count - 1)) * error
+    return Difference(mean, mean - reach, mean + reach, p, min_detectable)
 
 
 def sign_flip(changes: NDArray[np.float64]) -> float:
-    """Two-sided p-value of the mean of ``changes`` if each might as well have the other sign; the same every time."""
+    """Return the two-sided p-value of the mean of ``changes`` if both signs of each change are equally likely.
+
+    If sign patterns are drawn, the random seed is fixed.
+    """
     sizes = np.abs(changes[changes != 0])
     if not len(sizes):
         return 1.0
@@ -69,10 +76,9 @@ def sign_flip(changes: NDArray[np.float64]) -> float:
 
 
 def rate_difference(before: Sequence[bool], after: Sequence[bool]) -> Difference:
-    """Difference of rates: Newcombe's interval for paired proportions, and the exact McNemar test.
+    """Return the difference of rates with Newcombe's interval for paired proportions and the exact McNemar test.
 
-    The interval is method 10 of Newcombe, Statistics in Medicine 17 (1998) 2635: Wilson's of both rates, put together
-    with their correlation. Raises ValueError without pairs.
+    Raises ValueError if there are no pairs.
     """
     count = len(before)
     if not count:
@@ -82,13 +88,25 @@ def rate_difference(before: Sequence[bool], after: Sequence[bool]) -> Difference
     low, high = newcombe(both, gained, lost, count - both - gained - lost)
     changed = gained + lost
     p = float(stats.binomtest(gained, changed).pvalue) if changed else 1.0
-    # The fewest that all change one way and are no accident.
+    # The fewest changes that are significant if all have the same direction.
     fewest = 1 + int(math.log2(2 / (1 - LEVEL)))
     return Difference((gained - lost) / count, low, high, p, rate_shown(fewest, count))
 
 
 def newcombe(both: int, first: int, second: int, neither: int) -> tuple[float, float]:
-    """Interval of the first rate less the second, of ``both``, only the ``first``, only the ``second``, ``neither``."""
+    """Return the interval of the first rate minus the second (Newcombe, Statistics in Medicine 17 (1998) 2635).
+
+    This is method 10 of the paper: Wilson's intervals of both rates, combined with their correlation.
+
+    Args:
+        both: Number of pairs with both outcomes.
+        first: Number of pairs with only the first outcome.
+        second: Number of pairs with only the second outcome.
+        neither: Number of pairs without either outcome.
+
+    Returns:
+        The low and the high end.
+    """
     count = both + first + second + neither
     ones, twos = both + first, both + second
     product = ones * (count - ones) * twos * (count - twos)

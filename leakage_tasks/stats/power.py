@@ -1,15 +1,17 @@
-"""What so many canaries, controls and pairs can show: power, before training and after it, as pure functions of counts.
+"""Statistical power of audits: the effects that a number of canaries, controls or pairs can detect.
 
-A test is one-sided at 5 %; what it shows, it shows with a probability (power) of 80 % or more.
+Pure functions of counts. All tests are one-sided at 5 %; an effect counts as detectable with a power of 80 % or more.
 
-**Rates.** So many hits of n show a rate above chance that chance alone reaches in at most 5 % of cases; at rate p that
-many come with probability I_p(k, n − k + 1), the regularized incomplete beta function. A bound on ε is the same test of
-right guesses against the chance e^ε / (1 + e^ε) that ε-DP leaves them (see :mod:`leakage_tasks.stats.epsilon`).
+**Rates.** k hits in n trials show a rate above chance if chance alone produces k or more hits with probability 5 % or
+less. At a rate p, k or more hits occur with probability I_p(k, n − k + 1), the regularized incomplete beta function.
+Lower bounds on ε use this test for right guesses: ε-DP limits their probability to e^ε / (1 + e^ε) (see
+:mod:`leakage_tasks.stats.epsilon`).
 
-**Exposure.** Of a secret that the model never saw it is −log2 of a uniform share, so n of them sum to a Gamma variable
-(The Secret Sharer, Definition 4). The alternative is Lehmann's (Annals of Mathematical Statistics 24 (1953) 23): the
-share is a uniform one to the power θ, all exposures are θ times as large, and a planted canary is more exposed than a
-control with probability θ / (1 + θ). Hanley and McNeil (Radiology 143 (1982) 29) give the variance of the AUC for it.
+**Exposure.** The exposure of a secret that the model never saw is −log2 of a uniform variable, so a sum of n exposures
+is a Gamma variable (The Secret Sharer, Definition 4). The alternative is Lehmann's (Annals of Mathematical Statistics
+24 (1953) 23): the uniform variable is raised to the power θ, which multiplies all exposures by θ. A planted canary is
+then more exposed than a control with probability θ / (1 + θ). The variance of this AUC is Hanley and McNeil's
+(Radiology 143 (1982) 29).
 """
 
 from __future__ import annotations
@@ -24,57 +26,79 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import LEVEL
 
 ALPHA = 1 - LEVEL
-"""Of the one-sided tests."""
+"""Significance level of the one-sided tests."""
 POWER = 0.8
 CHANCE_BITS = math.log2(math.e)
-"""Mean exposure in bits of a secret the model never saw, of many fillings."""
+"""Mean exposure, in bits, of a secret that the model never saw, if the space of fillings is large."""
 MOST = 1_000_000
-"""Where looking for a number of canaries ends."""
+"""Largest number of canaries that a search tries."""
 
 
 def least_hits(trials: int, chance: float, alpha: float = ALPHA) -> int:
-    """The fewest hits of so many that chance alone reaches with probability ``alpha`` or less; may be trials + 1."""
+    """Return the fewest hits that chance alone reaches with probability ``alpha`` or less; may be ``trials`` + 1."""
     return int(stats.binom.isf(alpha, trials, chance)) + 1
 
 
 def rate_shown(hits: int, trials: int, power: float = POWER) -> float | None:
-    """The rate at which so many hits or more come with this power; None where there are not so many trials."""
+    """Return the rate at which ``hits`` or more occur with probability ``power``; None if ``hits`` > ``trials``."""
     return float(special.betaincinv(hits, trials - hits + 1, power)) if hits <= trials else None
 
 
 def least_rate(trials: int, chance: float = 0.0, alpha: float = ALPHA, power: float = POWER) -> float | None:
-    """The lowest rate that so many trials show to be above chance; None where no number of hits would show any.
+    """Return the lowest rate that ``trials`` trials show to be above chance; None if even all hits would not show it.
 
-    Without chance it is 1 − (1 − power)^(1/n): 9 % of 17, at 80 %.
+    For a ``chance`` of 0 this is 1 − (1 − power)^(1/n): 9 % for 17 trials at 80 % power.
+
+    Args:
+        trials: Number n of trials.
+        chance: Rate of hits by chance.
+        alpha: Significance level.
+        power: Probability with which the test detects the rate.
+
+    Returns:
+        The rate, or None.
     """
     return rate_shown(least_hits(trials, chance, alpha), trials, power)
 
 
 def trials_for_rate(rate: float, chance: float = 0.0, alpha: float = ALPHA, power: float = POWER) -> int | None:
-    """The fewest trials that show this rate; None where none do. Raises ValueError for a rate that is none."""
+    """Return the fewest trials that show ``rate`` to be above chance.
+
+    Args:
+        rate: True rate of hits.
+        chance: Rate of hits by chance.
+        alpha: Significance level.
+        power: Probability with which the test detects the rate.
+
+    Returns:
+        The number of trials; None if ``rate`` does not exceed ``chance`` or a million trials do not suffice.
+
+    Raises:
+        ValueError: ``rate`` or ``chance`` is not between 0 and 1.
+    """
     if not 0 <= chance <= 1 or not 0 <= rate <= 1:
         raise ValueError(f"rate {rate:g}, chance {chance:g}: give shares from 0 to 1")
     if rate <= chance:
         return None
 
-    found = _first(lambda trials: bool(_rate_power(rate, np.array([trials]), chance, alpha)[0] >= power))
-    if found is None:
+    sufficient = _first(lambda trials: bool(_rate_power(rate, np.array([trials]), chance, alpha)[0] >= power))
+    if sufficient is None:
         return None
-    # Power goes up and down by a hit: below the number that bisection meets there may be a smaller one that does.
-    fewer = np.arange(1, found + 1)
+    # Power is not monotonic, since numbers of hits are whole: a number below the bisection's result may suffice.
+    fewer = np.arange(1, sufficient + 1)
     return int(fewer[_rate_power(rate, fewer, chance, alpha) >= power][0])
 
 
 def _rate_power(rate: float, trials: IntArray, chance: float, alpha: float) -> FloatArray:
     needed = stats.binom.isf(alpha, trials, chance) + 1
-    found: FloatArray = stats.binom.sf(needed - 1, trials, rate)
-    return found
+    power: FloatArray = stats.binom.sf(needed - 1, trials, rate)
+    return power
 
 
 def least_exposure(canaries: int, alpha: float = ALPHA, power: float = POWER) -> float:
-    """The lowest mean exposure, in bits, that so many canaries show to be above chance.
+    """Return the lowest mean exposure, in bits, that this number of canaries shows to be above chance.
 
-    Raises ValueError for no canaries.
+    Raises ValueError if there are no canaries.
     """
     if canaries < 1:
         raise ValueError(f"{canaries} canaries show no exposure")
@@ -82,19 +106,32 @@ def least_exposure(canaries: int, alpha: float = ALPHA, power: float = POWER) ->
 
 
 def canaries_for_exposure(bits: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
-    """The fewest canaries that show this mean exposure, in bits, against what chance is known to be; None if none."""
+    """Return the fewest canaries that show a mean exposure of ``bits`` against the known distribution by chance.
+
+    Returns None if ``bits`` does not exceed the mean by chance.
+    """
     return None if bits <= CHANCE_BITS else _first(lambda number: least_exposure(number, alpha, power) <= bits)
 
 
-def won_pairs(bits: float) -> float:
-    """The chance that a canary of this mean exposure is more exposed than a control: the AUC, θ / (1 + θ)."""
+def auc_for_exposure(bits: float) -> float:
+    """Return the probability that a canary of this mean exposure is more exposed than a control: θ / (1 + θ)."""
     theta = bits / CHANCE_BITS
     return theta / (1 + theta)
 
 
 def auc_power(bits: float, planted: int, controls: int, alpha: float = ALPHA) -> float:
-    """Power of the Mann-Whitney test of planted canaries of this mean exposure against controls, by normal theory."""
-    auc = won_pairs(bits)
+    """Return the power of the Mann-Whitney test of planted canaries against controls (normal approximation).
+
+    Args:
+        bits: Mean exposure of the planted canaries.
+        planted: Number of planted canaries.
+        controls: Number of controls.
+        alpha: Significance level.
+
+    Returns:
+        The probability that the test rejects.
+    """
+    auc = auc_for_exposure(bits)
     first, second = auc / (2 - auc), 2 * auc**2 / (1 + auc)
     spread = auc * (1 - auc) + (planted - 1) * (first - auc**2) + (controls - 1) * (second - auc**2)
     by_chance = math.sqrt((planted + controls + 1) / (12 * planted * controls))
@@ -102,22 +139,25 @@ def auc_power(bits: float, planted: int, controls: int, alpha: float = ALPHA) ->
     return float(stats.norm.cdf(reach / math.sqrt(spread / (planted * controls))))
 
 
-def twins_for_exposure(bits: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
-    """The fewest canaries, with as many controls, whose AUC shows this mean exposure, in bits; None if none do."""
+def balanced_canaries_for_exposure(bits: float, alpha: float = ALPHA, power: float = POWER) -> int | None:
+    """Return the fewest canaries with an equal number of controls whose AUC shows a mean exposure of ``bits``.
+
+    Returns None if ``bits`` does not exceed the mean by chance.
+    """
     return None if bits <= CHANCE_BITS else _first(lambda number: auc_power(bits, number, number, alpha) >= power)
 
 
 def pairs_for_epsilon(epsilon: float, accuracy: float, rows: int = 1) -> int | None:
-    """The fewest pairs whose guesses, right as often as ``accuracy``, bound ε from below by ``epsilon``; None if none.
+    """Return the fewest pairs whose guesses bound ε from below by ``epsilon`` at δ = 0; None if no number does.
 
-    ``rows`` is how many rows a swap comes to: 1 for the swap itself, 2R for rows of a canary planted R times. δ is 0.
-    Raises ValueError for an accuracy that is no share.
+    ``accuracy`` is the share of right guesses. ``rows`` is the number of rows that a swap changes: 1 to bound ε of the
+    swap, 2R to bound ε of a row, for canaries planted R times. Raises ValueError if ``accuracy`` is not in [0, 1].
     """
     return trials_for_rate(accuracy, float(special.expit(rows * epsilon)))
 
 
 def _first(holds: Callable[[int], bool]) -> int | None:
-    """The first number from 1 that holds, of a condition that holds from some number on; None where that is too far."""
+    """Return the first number ≥ 1 for which a monotonic condition holds; None if it exceeds :data:`MOST`."""
     high = 1
     while not holds(high):
         high *= 2

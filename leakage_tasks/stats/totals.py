@@ -1,4 +1,4 @@
-"""What many will cost in all, going by a few of them: ranges that assume no shape, since costs have heavy tails."""
+"""Ranges for a total cost, estimated from a sample of the members. They assume no distribution: tails are heavy."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 from leakage_tasks.core.arrays import FloatArray, IntArray
 
 LEVEL = 0.8
-"""Share of the samples whose range is to hold the truth."""
+"""Share of the samples whose range contains the true total."""
 DRAWS = 4000
-"""Random samples' ranks by which ranges are found; their random numbers are always the same."""
+"""Number of random rank samples behind a range. Their random seed is fixed."""
 LISTED = 4096
-"""In groups of more, ranks are drawn as if of infinitely many: that no two are alike changes nothing there."""
+"""In larger groups ranks are drawn with replacement, since repeated ranks are negligible."""
 
 
 @dataclass(frozen=True)
 class Stratum:
-    """``size`` members, of which a random sample has the values ``sampled``; none is outside ``least``..``most``.
+    """A group of ``size`` members with values between ``least`` and ``most``, and the values of a random sample.
 
-    ``unfinished`` are others of the sample, of each of which no more is known than that it has as much or more.
-    ``sample`` names the sample: groups that share one, as those of several values of the same members do, are taken to
-    have their dear members in common.
+    ``sampled`` are the known values. ``unfinished`` are lower bounds on further values of the sample. ``sample`` names
+    the sample: groups with one name share their members, so a member with a high rank in one group has a high rank in
+    the others.
     """
 
     size: int
@@ -40,28 +40,27 @@ class Stratum:
 
     @property
     def number(self) -> int:
-        """Members of the sample."""
+        """Number of members in the sample."""
         return len(self.sampled) + len(self.unfinished)
 
     @property
     def likely(self) -> float:
-        """The total if the others are as those sampled, unfinished ones at the most; the most without a sample.
+        """The expected total: the size times the sample mean, with ``most`` for unfinished members.
 
-        A member of which nothing is known may take the most, and a plan that expects less would be exceeded.
+        Without a sample each member counts as ``most``, so that the plan is not exceeded.
         """
-        values = [*self.sampled, *(max(self.most, each) for each in self.unfinished)]
+        values = [*self.sampled, *(max(self.most, bound) for bound in self.unfinished)]
         return self.size * (float(np.mean(values)) if values else self.most)
 
 
 def total_range(groups: Sequence[Stratum], level: float = LEVEL) -> tuple[float, float]:
-    """The total over all members of all groups, those sampled included: low and high end.
+    """Return the low and the high end of the total over all members of all groups, sampled members included.
 
-    Each end misses in half of 1 − ``level``. Members ranked between two sampled ones are no dearer than the upper and
-    no cheaper than the lower of them, those beyond all of them are at the bounds; where the sampled ones stand among
-    all is as random as the sample. So the ends are quantiles of such totals: the bound of Learned-Miller and Thomas ("A
-    New Confidence Interval for the Mean of a Bounded Random Variable", 2019, arXiv:1905.06208), with the ranks of a
-    sample without replacement for its uniform order statistics, and summed over groups. A group without a sample is at
-    its bounds.
+    Each end is exceeded with probability (1 − ``level``) / 2. A member ranked between two sampled members has a value
+    between theirs; a member beyond the sample is counted at the group's bound. The ranks of the sampled members are
+    random, so each end is a quantile of totals over random ranks. This is the bound of Learned-Miller and Thomas ("A
+    New Confidence Interval for the Mean of a Bounded Random Variable", 2019, arXiv:1905.06208) for sampling without
+    replacement, summed over groups. A group without a sample is counted at its bounds.
     """
     low, high = np.zeros(DRAWS), np.zeros(DRAWS)
     ranks: dict[tuple[str, int, int], IntArray] = {}
@@ -76,18 +75,18 @@ def total_range(groups: Sequence[Stratum], level: float = LEVEL) -> tuple[float,
 
 
 def _widened(group: Stratum) -> Stratum:
-    """A group whose bounds hold for what was sampled, too."""
+    """Return the group with its bounds widened to include the sample."""
     known = (*group.sampled, *group.unfinished)
     return replace(group, least=min((group.least, *known)), most=max((group.most, *known)))
 
 
 def _totals(group: Stratum, ranks: IntArray) -> tuple[FloatArray, FloatArray]:
-    """The least and the most that a group may come to if its sample has these ranks ``[n, m]``, each ``[n]``."""
+    """Return the least and the greatest total of a group, each ``[n]``, if its sample has these ranks ``[n, m]``."""
     least = np.sort(np.array([*group.sampled, *group.unfinished], dtype=np.float64))
     most = np.sort(np.array([*group.sampled, *[group.most] * len(group.unfinished)], dtype=np.float64))
     edges = np.concatenate([np.zeros((len(ranks), 1)), ranks, np.full((len(ranks), 1), float(group.size))], axis=1)
     upper = np.diff(edges, axis=1) @ np.append(most, group.most)
-    # From a sampled one on, itself included, none is cheaper.
+    # From a sampled member on, itself included, no member has a lower value.
     starts = edges.copy()
     starts[:, 1:-1] -= 1
     lower = np.diff(starts, axis=1) @ np.append(group.least, least)
@@ -96,10 +95,10 @@ def _totals(group: Stratum, ranks: IntArray) -> tuple[FloatArray, FloatArray]:
 
 @lru_cache(maxsize=64)
 def _ranks(size: int, number: int, stream: int) -> IntArray:
-    """Ranks, from 1, of a random sample of so many from ``size``, ascending, ``[DRAWS, number]``."""
+    """Return ascending ranks, from 1, of random samples of ``number`` members from ``size``, ``[DRAWS, number]``."""
     random = np.random.default_rng(stream)
     if size > LISTED:
         return np.sort(random.integers(1, size + 1, (DRAWS, number)), axis=1)
-    everyone = random.random((DRAWS, size))
-    found: IntArray = np.sort(np.argsort(everyone, axis=1)[:, :number] + 1, axis=1)
-    return found
+    keys = random.random((DRAWS, size))
+    ranks: IntArray = np.sort(np.argsort(keys, axis=1)[:, :number] + 1, axis=1)
+    return ranks

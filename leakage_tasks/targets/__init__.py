@@ -1,4 +1,4 @@
-"""What an attack may ask of a model: one capability, one protocol."""
+"""Models under attack: one protocol for each capability that an attack may need, one folder for each model family."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -53,7 +53,7 @@ _FAMILIES = ("CausalTarget", "ClassifierTarget", "MaskedTarget", "Seq2SeqTarget"
 
 
 def __getattr__(name: str) -> object:
-    """Import what needs torch when it is asked for: a family's target is in ``FAMILY.target``."""
+    """Import lazily the names that need torch; the target of a family is in module ``FAMILY.target``."""
     if name in _FAMILIES:
         return getattr(import_module(f"{__name__}.{name.removesuffix('Target').lower()}.target"), name)
     if name == "Relaxation":

@@ -1,4 +1,7 @@
-"""Tokens that a model has an embedding of: a token without one fails in the forward pass, on CUDA for good."""
+"""Check that a model has an embedding for every token id.
+
+An id without an embedding fails in the forward pass; on CUDA the process cannot use the device any more.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +17,10 @@ SOMEWHERE = "a text"
 
 
 class EmbeddedTokens:
-    """The tokens of a tokenizer that a model has an embedding of.
+    """The token ids of a tokenizer for which a model has an embedding.
 
-    A tokenizer may have more tokens than its model, as long as no text uses them. ``complete`` says that it has not, or
-    that the model does not say how many embeddings it has; then nothing is checked.
+    A tokenizer may have more tokens than its model, as long as no text uses them. ``complete`` is true if every token
+    has an embedding, or if the model does not report the number of its embeddings; then nothing is checked.
     """
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
@@ -37,12 +40,12 @@ class EmbeddedTokens:
                 raise MissingEmbeddingError.of(token, missing, self.number, where)
 
     def check_texts(self, texts: Sequence[str], where: str = SOMEWHERE, special: bool = False) -> None:
-        """Do as :meth:`check` for the tokens of ``texts``, with the ``special`` ones around a text or without."""
+        """Apply :meth:`check` to the tokens of ``texts``; ``special`` adds the tokenizer's special tokens."""
         if not self.complete and texts:
             self.check(self._tokenizer(list(texts), add_special_tokens=special, verbose=False)["input_ids"], where)
 
     def watch(self) -> None:
-        """Check the ids of every later pass before it is made, such as those of padding; once a model."""
+        """Check the ids of every later forward pass, padding included; has no effect if called again for a model."""
         if not self.complete and self._embedding is not None and not hasattr(self._embedding, _WATCHED):
             self._embedding.register_forward_pre_hook(self._before_a_pass)
             setattr(self._embedding, _WATCHED, True)
@@ -57,20 +60,20 @@ _WATCHED = "checked_by_lm_eval_leakage"
 
 
 def embedded_tokens(lm: Any) -> EmbeddedTokens:
-    """Return what is known of a harness model's embeddings; from then on every pass of the model is checked."""
+    """Return the embedded tokens of a harness model, and check the ids of every later forward pass of the model."""
     model = getattr(lm, "model", None)
-    found = EmbeddedTokens(model if isinstance(model, nn.Module) else None, getattr(lm, "tokenizer", None))
-    found.watch()
-    return found
+    tokens = EmbeddedTokens(model if isinstance(model, nn.Module) else None, getattr(lm, "tokenizer", None))
+    tokens.watch()
+    return tokens
 
 
 def _embedding_of(model: Any) -> nn.Module | None:
-    """Return the module that looks up input tokens; None where a model has another way to read them."""
+    """Return the module that looks up input tokens, or None if a model reads them in another way."""
     try:
-        found = model.get_input_embeddings()
+        embedding = model.get_input_embeddings()
     except (AttributeError, NotImplementedError):
         return None
-    return found if isinstance(found, nn.Module) and _rows_of(found) is not None else None
+    return embedding if isinstance(embedding, nn.Module) and _rows_of(embedding) is not None else None
 
 
 def _rows_of(embedding: nn.Module) -> int | None:
@@ -82,7 +85,7 @@ def _rows_of(embedding: nn.Module) -> int | None:
 
 
 def _highest_id(tokenizer: Any) -> int:
-    """Return the highest id that a tokenizer gives; −1 where it does not say."""
+    """Return the highest id of a tokenizer, or −1 if it does not report its size."""
     added = getattr(tokenizer, "added_tokens_decoder", None) or ()
-    own = getattr(tokenizer, "vocab_size", None)
-    return max([*added, (own if isinstance(own, int) else 0) - 1], default=-1)
+    size = getattr(tokenizer, "vocab_size", None)
+    return max([*added, (size if isinstance(size, int) else 0) - 1], default=-1)

@@ -1,4 +1,4 @@
-"""Memory that was freed and that the C library keeps: handed back to the system where it grows."""
+"""Return of freed memory to the system: the C library would keep it, and the process would grow."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from collections.abc import Callable
 
 import psutil
 
-from leakage_tasks.targets.memory_budget import given_memory
+from leakage_tasks.targets.memory_budget import allowed_memory
 
 GROWN = 1 << 26
-"""Bytes by which a process may grow before what it has freed is handed back."""
+"""Growth of the process in bytes that triggers a return of freed memory."""
 GIVEN_SHARE = 1 / 12
-"""The same as a share of the memory that a user allows, where that is less."""
+"""Growth that triggers it as a share of the memory that the user allows, if that is less than :data:`GROWN`."""
 PAUSE = 0.1
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 BUSY = 0.05
-"""The most of the time that handing back takes."""
+"""Maximum share of the time that returning memory may take."""
 
 
 def _trim() -> Callable[[int], int] | None:
-    """The call of GNU's C library that hands back whole free pages; None on systems without it."""
+    """Return ``malloc_trim`` of the GNU C library, which releases whole free pages, or None on other systems."""
     try:
-        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+        trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):
         return None
-    return found
+    return trim
 
 
 class FreedMemory:
-    """Watches how a process grows from pass to pass, and has the C library hand back what is free.
+    """Monitor of a process' size between forward passes, which makes the C library return freed memory.
 
-    GNU's allocator keeps the room of what is freed between blocks that live on, and often does not use it again for a
-    tensor of the same size. So a process would grow by a part of each pass, whatever
-    :class:`~leakage_tasks.targets.memory_budget.MemoryBudget` allows.
+    GNU's allocator keeps freed room between blocks that are still in use, and often does not reuse it for a tensor of
+    equal size. The process would therefore grow with each pass, beyond the limits of
+    :class:`~leakage_tasks.targets.memory_budget.MemoryBudget`.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class FreedMemory:
         self._next = 0.0
 
     def look(self) -> None:
-        """Hand back what is free if the process has grown so much since that was done last, or since the first look."""
+        """Return freed memory if the process has grown past the limit since the first call or the last return."""
         started = time.monotonic()
         if self._trim is None or started < self._next:
             return
@@ -53,9 +53,9 @@ class FreedMemory:
         size = self._process.memory_info().rss
         if self._usual is None:
             self._usual = size
-        elif size > self._usual + min(GROWN, GIVEN_SHARE * (given_memory() or math.inf)):
+        elif size > self._usual + min(GROWN, GIVEN_SHARE * (allowed_memory() or math.inf)):
             self._trim(0)
             self._usual = self._process.memory_info().rss
             ended = time.monotonic()
-            # A pass takes again what it needs, so that this may come after each.
+            # Each pass allocates its memory again, so growth may recur after every pass; limit the share of time.
             self._next = ended + max(PAUSE, (ended - started) / BUSY)

@@ -29,7 +29,7 @@ def full_float32(device: torch.device) -> Iterator[None]:
 def _switches() -> list[tuple[Any, str, Any]]:
     """Return the settings as (owner, attribute, value for off).
 
-    Torch has an older and a newer form of them. A process that has used the newer one cannot read the older one.
+    Torch has an older and a newer form of these settings. A process that has used the newer form cannot read the older.
     """
     backends: Any = torch.backends
     matmul, cudnn = backends.cuda.matmul, backends.cudnn

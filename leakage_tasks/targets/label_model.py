@@ -1,4 +1,4 @@
-"""What classifiers and taggers share as targets: classes with names, and token rows of a space's fillings."""
+"""The base of classifiers and taggers as targets: named classes, and token rows of a space's fillings."""
 
 from __future__ import annotations
 
@@ -11,30 +11,29 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import RowModel
-from leakage_tasks.targets.label_names import some_of
+from leakage_tasks.targets.label_names import abbreviate
 from leakage_tasks.targets.tokens.slot_tokens import Cut, Segments, SpaceRows
 
 
 class LabelModel(RowModel):
-    """A model that gives token rows one of some ``labels``, its classes' names in order.
+    """A model that assigns one of its classes to a token row; ``labels`` are the names of the classes in order.
 
-    ``batch_size`` counts texts of full length; shorter ones make larger batches.
+    ``batch_size`` counts texts of full length; shorter texts make larger batches.
     """
 
     kind = "label"
-    """What messages call a class."""
+    """The word for a class in messages."""
     remedy = "name its classes with labels=FILE in --model_args, or use one of these"
-    """What to do about a class that the model does not know."""
+    """The remedy in messages about a class that the model does not know."""
 
     labels: tuple[str, ...]
 
     @cached_property
     def _segments(self) -> dict[Any, Segments | None]:
-        """Tokens of each alphabet's values, which spaces share."""
+        """Return the cache of each alphabet's tokens, which spaces share."""
         return {}
 
     def place_of(self, label: str | None) -> int:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`."""
         if label is None:
             raise TargetError(
                 f"has no {self.kind}, which attacks on classifiers need: make canaries with --label and pass "
@@ -42,16 +41,15 @@ class LabelModel(RowModel):
             )
         if label not in self.labels:
             raise TargetError(
-                f"the model knows no {self.kind} {label!r} (it has {some_of(self.labels)}): {self.remedy}"
+                f"the model knows no {self.kind} {label!r} (it has {abbreviate(self.labels)}): {self.remedy}"
             )
         return self.labels.index(label)
 
     def rows(self, space: Space) -> SpaceRows:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`."""
         return SpaceRows(space, self.encode, self._cut, self._segments)
 
     def _cut(self, text: str) -> Cut | None:
-        """A text's tokens and the characters each stands for, None where the tokenizer does not say."""
+        """Return a text's tokens and the character span of each, or None if the tokenizer reports no spans."""
         if not self.tokenizer.is_fast:
             return None
         cut = self.tokenizer(text, return_offsets_mapping=True, verbose=False)
@@ -59,5 +57,5 @@ class LabelModel(RowModel):
 
 
 def label_bits(logits: Tensor) -> Tensor:
-    """−log2 of the probabilities that ``logits`` ``[n, labels]`` give, float64."""
+    """Return −log2 of the probabilities of ``logits`` ``[n, labels]``, float64."""
     return logits.double().log_softmax(-1) / -LN2

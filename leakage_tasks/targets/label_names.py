@@ -1,4 +1,4 @@
-"""The names of a classifier's classes: read from a file, and found in what a task puts after a text."""
+"""Names of a classifier's classes: reads them from a file, and finds the class that a task's continuation names."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import parse_json, read_text
 
 Labels = str | Path | Sequence[str] | Mapping[str, Any]
-"""Names of the classes: a JSON file, or what it would hold."""
+"""Names of the classes: a JSON file, or its parsed content."""
 
 SHOWN = 8
-"""Names that a message shows of many."""
+"""Maximum number of names in a message."""
 DELIMITERS = ":;,-–—=>→|"
-"""What may stand between a text and its label, besides white space."""
+"""Characters that may separate a text from its label, apart from white space."""
 
 
-def some_of(names: Sequence[str]) -> str:
-    """The first of ``names``, as a message shows them."""
+def abbreviate(names: Sequence[str]) -> str:
+    """Return the first of ``names`` as text for a message."""
     return ", ".join(names[:SHOWN]) + (", …" if len(names) > SHOWN else "")
 
 
 def config_names(config: Any) -> list[str]:
-    """The classes' names in a model's config, in order."""
-    return [str(config.id2label[place]) for place in range(config.num_labels)]
+    """Return the names of the classes in a model's config, in order."""
+    return [str(config.id2label[index]) for index in range(config.num_labels)]
 
 
 class LabelNames:
-    """Finds the class that a continuation such as ``" positive"`` or ``": Positive"`` names.
+    """An index that finds the class named by a continuation such as ``" positive"`` or ``": Positive"``.
 
-    The first of these that applies, white space around it and delimiters before it left out: its name; its name but
-    for upper and lower case, where that leaves one class; its number, where no class has a number for a name.
+    White space around the continuation and delimiters before it are ignored. It may be the name of a class; else the
+    name in other upper and lower case, if only one class matches; else the number of a class, if no name is a number.
     """
 
     def __init__(self, labels: Sequence[str]) -> None:
-        exact = {name: place for spelt in (labels, _bare(labels)) for name, place in _single(spelt).items()}
+        exact = {name: index for spelt in (labels, _bare(labels)) for name, index in _single(spelt).items()}
         folded = _single([label.casefold() for label in _bare(labels)])
         numbered = not any(label.isdecimal() for label in _bare(labels))
-        numbers = {str(place): place for place in range(len(labels))} if numbered else {}
+        numbers = {str(index): index for index in range(len(labels))} if numbered else {}
         self._tables = (exact, folded, numbers)
 
     def find(self, continuation: str) -> int | None:
-        """Number of the class, None where none is named."""
+        """Return the number of the class, or None if the continuation names no class."""
         spellings = list(_spellings(continuation))
         folded = [spelling.casefold() for spelling in spellings]
         for table, wanted in zip(self._tables, (spellings, folded, spellings), strict=True):
@@ -55,12 +55,12 @@ class LabelNames:
 
 
 def bare_name(continuation: str) -> str:
-    """A continuation without white space around it and without delimiters before it."""
+    """Return a continuation without white space around it and without delimiters before it."""
     return list(_spellings(continuation))[-1]
 
 
 def _spellings(continuation: str) -> Iterator[str]:
-    """The continuation itself, then stripped, then without one leading delimiter after another."""
+    """Yield the continuation, then its stripped form, then forms with one leading delimiter less each time."""
     yield continuation
     rest = continuation.strip()
     yield rest
@@ -74,15 +74,16 @@ def _bare(labels: Sequence[str]) -> list[str]:
 
 
 def _single(names: Sequence[str]) -> dict[str, int]:
-    """Places of the names that occur once."""
+    """Return the indices of the names that occur once."""
     seen = Counter(names)
-    return {name: place for place, name in enumerate(names) if seen[name] == 1}
+    return {name: index for index, name in enumerate(names) if seen[name] == 1}
 
 
 def read_labels(labels: Labels, number: int) -> list[str]:
-    """Names of a model's ``number`` classes in their order, from a JSON file or what it would hold.
+    """Return the names of a model's ``number`` classes in order, from a JSON file or its parsed content.
 
-    That is a list of names, an object from class number to name, or one from name to class number. Raises OptionError.
+    The content is a list of names, an object from class number to name, or an object from name to class number. Raises
+    OptionError.
     """
     where = f"labels={labels}" if isinstance(labels, str | Path) else "labels"
     content = _json(Path(labels)) if isinstance(labels, str | Path) else labels
@@ -96,7 +97,7 @@ def read_labels(labels: Labels, number: int) -> list[str]:
     bare = [name.strip() for name in names]
     twice = next((name for name in bare if not name or bare.count(name) > 1), None)
     if twice is not None:
-        raise OptionError(f"{where}: the name {twice!r} is empty or given twice: give each class a name of its own")
+        raise OptionError(f"{where}: the name {twice!r} is empty or repeated: give each class a different name")
     return list(names)
 
 
@@ -110,7 +111,7 @@ def _json(path: Path) -> Any:
 
 
 def _in_order(content: Mapping[str, Any], where: str) -> list[Any]:
-    """The names of an object from name to number (all values are numbers), or else from number to name."""
+    """Return the names in order; an object whose values are all numbers maps names to numbers, else the reverse."""
     to_number = all(isinstance(value, int) and not isinstance(value, bool) for value in content.values())
     pairs = content.items() if to_number else ((name, number) for number, name in content.items())
     try:
@@ -118,5 +119,5 @@ def _in_order(content: Mapping[str, Any], where: str) -> list[Any]:
     except ValueError:
         raise OptionError(f"{where}: expected class numbers on one side and names on the other of each pair") from None
     if sorted(by_number) != list(range(len(content))):
-        raise OptionError(f"{where}: the class numbers are not 0 to {len(content) - 1}, each once: number them so")
+        raise OptionError(f"{where}: the class numbers are not 0 to {len(content) - 1}, each once: renumber them")
     return [by_number[number] for number in range(len(by_number))]

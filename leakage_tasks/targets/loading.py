@@ -1,4 +1,4 @@
-"""Models from folders and hubs as targets: what cannot be scored is refused in one line, before anything is scored."""
+"""Models from folders and hubs as targets; a model that cannot be scored is refused with one line before the run."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ Target = TypeVar("Target")
 
 @dataclass
 class ModelSource:
-    """A model by folder, hub name or as an object, and how it is to be loaded.
+    """A model as a folder, a hub name or an object, with the settings for loading it.
 
-    Weights come from safetensors, or from a file that ``torch.load`` takes with ``weights_only``. Raises OptionError
-    for an argument that cannot be, and TargetError where there is no configuration to read.
+    Weights are read from safetensors, or from a file that ``torch.load`` accepts with ``weights_only``. Raises
+    OptionError for an invalid argument, and TargetError if there is no readable configuration.
     """
 
     pretrained: Any
     tokenizer: Any = None
     """A tokenizer, or its folder or hub name; None for the model's own."""
     revision: str | None = None
-    """Which version of the model and of its own tokenizer; None for the main one."""
+    """Revision of the model and of its own tokenizer; None for the main one."""
     trust_remote_code: bool = False
     dtype: str | torch.dtype = "auto"
-    """What the model is to compute in; ``auto`` is the precision it was saved in."""
+    """Precision of the computation; ``auto`` is the precision of the saved weights."""
     device: torch.device | str = "cpu"
     batch_size: int | None = None
-    """Texts of full length that are read at once; None lets the target choose."""
+    """Texts of full length in one batch; None lets the target choose."""
     max_batch_size: int | None = None
-    """The most of them, whoever chooses; None for any number."""
+    """Upper limit of ``batch_size``, also if the target chooses it; None for no limit."""
     config: Any = field(init=False)
     """The model's configuration."""
 
@@ -46,7 +46,7 @@ class ModelSource:
         spelt = getattr(torch, str(dtype), None)
         if dtype != "auto" and not isinstance(dtype, torch.dtype) and not isinstance(spelt, torch.dtype):
             raise OptionError(f"dtype={dtype!r}: expected auto, float32, bfloat16 or float16")
-        if most is not None and not is_number(most):
+        if most is not None and not is_positive_integer(most):
             raise OptionError(f"max_batch_size={most!r}: expected a number from 1: correct it or leave it out")
         self.config = getattr(self.pretrained, "config", None)
         if self.is_named:
@@ -54,7 +54,7 @@ class ModelSource:
 
     @property
     def is_named(self) -> bool:
-        """Whether the model is given by a folder or hub name."""
+        """True if the model is given by a folder or hub name."""
         return isinstance(self.pretrained, str | Path)
 
     @property
@@ -64,7 +64,7 @@ class ModelSource:
 
     @property
     def tokenizer_name(self) -> str:
-        """The name in messages of what says which tokenizer it is."""
+        """The tokenizer's name in messages; the model's name if no tokenizer is given."""
         return str(self.tokenizer or self.name)
 
     @property
@@ -72,9 +72,9 @@ class ModelSource:
         return {"revision": self.revision or "main", "trust_remote_code": bool(self.trust_remote_code)}
 
     def read_tokenizer(self) -> Any:
-        """The tokenizer given, or the one named, at its main revision, or else the model's own.
+        """Return the given tokenizer, else load the named one at its main revision, else load the model's own.
 
-        Raises TargetError where it cannot be loaded, OptionError where neither it nor the model is named.
+        Raises TargetError if it cannot be loaded, and OptionError if neither the tokenizer nor the model has a name.
         """
         if self.tokenizer is not None:
             named = isinstance(self.tokenizer, str | Path)
@@ -85,10 +85,10 @@ class ModelSource:
         return read_tokenizer(self.pretrained, **self._passed)
 
     def read_model(self, kind: Any, lacking: str = "") -> tuple[Any, list[str]]:
-        """A model of ``kind``, and the names of weights that are not in its files; a model in memory as it is.
+        """Return a model of class ``kind`` and the names of weights that its files lack; a model in memory as it is.
 
-        Raises TargetError for one that cannot be read; ``lacking`` is which models transformers has not of its type,
-        and what to do then.
+        ``lacking`` completes the error message if transformers has no such class for this type of model: the class and
+        the remedy. Raises TargetError if the model cannot be read.
         """
         if not self.is_named:
             return self.pretrained, []
@@ -103,26 +103,26 @@ class ModelSource:
         return read_model(kind, self.pretrained, config=self.config, dtype=self.dtype, failure=failure, **self._passed)
 
     def untrained(self, what: str, weight: str, remedy: str) -> TargetError:
-        """The error for a model that lacks a weight, and so is no trained ``what``."""
+        """Return the error for a model that lacks the weight ``weight`` and so is no trained ``what``."""
         return TargetError(f"{self.name}: no trained {what} ({weight} is not in its weights): {remedy}")
 
     def check_vocabulary(self, model: Any, tokenizer: Any) -> None:
-        """Raise TargetError for a tokenizer of more tokens than the model has."""
+        """Raise TargetError if the tokenizer has more tokens than the model has embeddings."""
         known = int(model.get_input_embeddings().weight.shape[0])
         if len(tokenizer) > known:
             raise TargetError(
-                f"{self.tokenizer_name}: the tokenizer has {len(tokenizer)} tokens, the model {known}: name the one it "
-                "was trained with, tokenizer=…"
+                f"{self.tokenizer_name}: the tokenizer has {len(tokenizer)} tokens, but the model has {known} "
+                "embeddings: pass the tokenizer that the model was trained with as tokenizer=…"
             )
 
     def target_of(self, model: Any, make: Callable[[int | None], Target]) -> Target:
-        """What ``make`` makes of a number of texts that are read at once, with ``model`` on the device.
+        """Move ``model`` to the device and return the target that ``make`` builds for a batch size.
 
-        Says once that a model in 16 bits or fewer cannot tell nearly equal losses apart.
+        Warns once if the model computes in 16 bits or fewer, since nearly equal losses then cannot be distinguished.
         """
         if in_half_precision(model):
             warn_once(
-                f"{self.name}: scores are computed in {model.dtype}, too coarse to tell nearly equal losses apart: "
+                f"{self.name}: scores are computed in {model.dtype}, too coarse to distinguish nearly equal losses: "
                 "pass dtype=float32 in --model_args for exact ranks"
             )
         model.to(self.device)
@@ -131,13 +131,13 @@ class ModelSource:
         return make(self.max_batch_size) if exceeds else target
 
 
-def is_number(asked: Any) -> bool:
-    """Whether what the user gave is a number from 1."""
-    return isinstance(asked, int) and not isinstance(asked, bool) and asked >= 1
+def is_positive_integer(value: Any) -> bool:
+    """Return whether a value given by the user is a whole number from 1."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
 
 
-def check_max_length(asked: Any, room: int | None) -> None:
-    """Raise OptionError for what is no number of tokens, or more than a model has ``room`` for."""
-    if asked is not None and not (is_number(asked) and (room is None or asked <= room)):
+def check_max_length(max_length: Any, room: int | None) -> None:
+    """Raise OptionError if ``max_length`` is no number of tokens, or more than the ``room`` of the model."""
+    if max_length is not None and not (is_positive_integer(max_length) and (room is None or max_length <= room)):
         most = f"up to the model's {room}" if room else "from 1"
-        raise OptionError(f"max_length={asked!r}: expected a number of tokens {most}: correct it or leave it out")
+        raise OptionError(f"max_length={max_length!r}: expected a number of tokens {most}: correct it or leave it out")

@@ -1,4 +1,4 @@
-"""What happens where memory runs out: every engine asks about fewer rows at once, and comes to the same figures."""
+"""Reaction to a lack of memory: passes get fewer rows, and the results stay equal."""
 
 from __future__ import annotations
 
@@ -21,31 +21,30 @@ Answer = TypeVar("Answer")
 
 MOST_ROWS = 1 << 16
 LOGIT_BYTES = 12
-"""Memory a logit takes while a token is chosen by it."""
+"""Bytes of a logit while the next token is chosen."""
 ACTIVATIONS = 16
-"""Memory that a weight of a row's attention to what stands before it takes meanwhile, and a unit of its widest layer:
-four numbers in float32."""
+"""Bytes for each attention weight of a row, and for each unit of its widest layer, during a pass: four float32."""
 SMALLER = "load the model in fewer bits (dtype=bfloat16 in --model_args), or use a device with more memory"
 SHOWN = 160
-"""Characters of what torch says, which for a GPU is a long line."""
+"""Characters shown of torch's message, which is a long line for a GPU."""
 
 _NO_ROOM = re.compile(
     "out of memory|can't allocate memory|not enough memory|alloc_failed|storage size calculation overflowed", re.I
 )
-"""What torch says in a plain RuntimeError, on some devices and systems, where it has no memory."""
+"""Messages of a plain RuntimeError that mean a lack of memory, on some devices and systems."""
 
 
 def activation_bytes(config: Any, length: int) -> int:
-    """Bytes that a layer takes meanwhile for a row's token after ``length`` others; ``config`` is a text model's."""
+    """Return the bytes of a layer's activations for one token after ``length`` others; ``config`` is a text model's."""
     hidden, heads = getattr(config, "hidden_size", 0), getattr(config, "num_attention_heads", 0)
     inner = getattr(config, "intermediate_size", None) or 4 * hidden
-    # Some models have a size for each layer.
+    # Some models state a size for each layer.
     widest = max(inner) if isinstance(inner, Sequence) else inner
     return ACTIVATIONS * (heads * length + widest)
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Whether an exception says that a device, or the machine itself, has no memory left."""
+    """Return whether an exception means that a device or the machine has no memory left."""
     from accelerate.utils.memory import should_reduce_batch_size
 
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
@@ -56,7 +55,7 @@ def out_of_memory(error: BaseException) -> bool:
 
 
 class RowLimit:
-    """How many rows one pass may hold: ``most``, and half as many as were too many from where memory runs out."""
+    """The maximum number ``most`` of rows in a pass, halved each time memory runs out."""
 
     def __init__(self, most: int = MOST_ROWS) -> None:
         self.most = most
@@ -64,10 +63,10 @@ class RowLimit:
 
     @contextmanager
     def halving(self, rows: int, least: int = 1, remedy: str = SMALLER) -> Iterator[None]:
-        """Leave the block early, with ``most`` at half of ``rows``, where there is no memory for that many.
+        """Leave the block and set ``most`` to half of ``rows`` if memory runs out in it.
 
-        It is for a block in a loop that goes on until all is done, ``rows`` at a time. Raises TargetError, which names
-        ``remedy``, where ``rows`` is no more than ``least``, which cannot be less.
+        It is for the body of a loop that processes ``rows`` rows at a time until all are done. Raises TargetError with
+        ``remedy`` if there is no memory for ``least`` rows, the smallest possible number.
         """
         from accelerate.utils.memory import clear_device_cache
 
@@ -78,60 +77,64 @@ class RowLimit:
         except Exception as error:
             if not out_of_memory(error):
                 raise
-            said = first_line(error)[:SHOWN]
+            reason = first_line(error)[:SHOWN]
             if rows <= least:
-                what = "one text alone" if rows <= 1 else f"{rows} texts that have to be read together"
-                raise TargetError(f"out of memory for {what} ({said}): {remedy}") from None
-            # The calls that failed still hold what they had computed.
+                what = "a single text" if rows <= 1 else f"{rows} texts that have to be read together"
+                raise TargetError(f"out of memory for {what} ({reason}): {remedy}") from None
+            # The frames of the failed calls still hold their intermediate results.
             traceback.clear_frames(error.__traceback__)
         self.most = max(least, -(-rows // 2))
-        log.info("out of memory for %d rows (%s): %d at a time from here on", rows, said, self.most)
-        # What nothing refers to any longer is freed, on whatever device.
+        log.info("out of memory for %d rows (%s): %d rows at a time from now on", rows, reason, self.most)
+        # Free unreferenced tensors, on any kind of device.
         clear_device_cache(garbage_collection=True)
 
-    def parts(self, rows: int, ask: Callable[[slice], Answer], at_once: int = MOST_ROWS) -> list[Answer]:
-        """What ``ask`` answers to slices of ``rows`` rows, in their order, each of ``at_once`` rows at the most.
+    def parts(self, rows: int, compute: Callable[[slice], Answer], at_once: int = MOST_ROWS) -> list[Answer]:
+        """Return the results of ``compute`` for slices of ``rows`` rows, in order, of at most ``at_once`` rows each.
 
-        Raises TargetError where one row alone is too many.
+        Raises TargetError if a single row does not fit into memory.
         """
-        found: list[Answer] = []
+        results: list[Answer] = []
         first = 0
         while first < rows:
             part = slice(first, min(first + min(self.most, at_once), rows))
             with self.halving(part.stop - part.start):
-                found.append(ask(part))
+                results.append(compute(part))
                 first = part.stop
-        return found
+        return results
 
     def by_length(
         self,
         lengths: Sequence[int],
         at_once: Callable[[int], int],
-        ask: Callable[..., FloatArray],
-        *beside: Sequence[Any],
+        compute: Callable[..., FloatArray],
+        *inputs: Sequence[Any],
         most_padding: float = math.inf,
     ) -> FloatArray:
-        """What ``ask`` answers to texts of ``lengths`` ``[n]``, of which those of about one length share a batch.
+        """Return the values ``[n]`` of ``compute`` for texts, batched with texts of similar length.
 
-        A batch has ``at_once`` texts of its longest one's length, and no more padding than ``most_padding`` times its
-        tokens. ``ask`` is given of each sequence ``beside`` what belongs to the batch's texts.
+        Args:
+            lengths: tokens of each text, ``[n]``.
+            at_once: number of texts in a batch by the length of its longest text.
+            compute: a function of the batch's part of each of ``inputs``.
+            *inputs: sequences of n values.
+            most_padding: maximum padding of a batch as a share of its other tokens.
         """
-        order = sorted(range(len(lengths)), key=lambda place: lengths[place])
-        found = np.zeros(len(lengths))
+        order = sorted(range(len(lengths)), key=lambda index: lengths[index])
+        values = np.zeros(len(lengths))
         first = 0
         while first < len(order):
-            # A batch is as long as its last text, so it is sized by a text it may not reach: never too large.
+            # The length of a batch is that of its last text. Size it by a text at or past its end: never too large.
             ahead = order[min(first + at_once(lengths[order[first]]), len(order)) - 1]
             chosen = order[first : first + min(self.most, at_once(lengths[ahead]))]
-            chosen = chosen[: least_padding([lengths[place] for place in chosen], most_padding)]
+            chosen = chosen[: rows_within_padding([lengths[index] for index in chosen], most_padding)]
             with self.halving(len(chosen)):
-                found[chosen] = ask(*([each[place] for place in chosen] for each in beside))
+                values[chosen] = compute(*([sequence[index] for index in chosen] for sequence in inputs))
                 first += len(chosen)
-        return found
+        return values
 
 
-def least_padding(lengths: Sequence[int], most: float) -> int:
-    """How many of rows of ``lengths``, shortest first, are padded by no more than ``most`` times their tokens."""
+def rows_within_padding(lengths: Sequence[int], most: float) -> int:
+    """Return how many rows, shortest first, share a batch with padding of at most ``most`` times their tokens."""
     tokens = np.cumsum(lengths)
     padding = np.arange(1, len(lengths) + 1) * lengths - tokens
     return int(np.flatnonzero(padding <= most * tokens)[-1]) + 1

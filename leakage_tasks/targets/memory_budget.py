@@ -1,4 +1,4 @@
-"""How much memory a run may take for what it computes: what the user allows, or a share of what is free."""
+"""The memory limit of a run: the user's, or a share of the free memory."""
 
 from __future__ import annotations
 
@@ -15,58 +15,58 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.sizes import size_words
 
 FREE_SHARE = 0.4
-"""Of the memory that is free, what a run takes unless told otherwise."""
+"""Share of the free memory that a run takes by default."""
 SHARE = 0.3
-"""Of a run's memory, what one batch takes, what a round answers, and what searches keep to go on from.
+"""Share of a run's memory for each of: one batch, the answers of a scheduling step, and the KV caches of searches.
 
-The rest is for what all of them look at, and for what is freed and not handed back yet.
+The rest is for tensors that all of them use, and for freed memory that is not returned yet.
 """
 COPIES = 1 / 4
-"""Of a batch's memory, what copies of prefixes take: of those that few of its rows share."""
+"""Share of a batch's memory for copies of prefixes that few of its rows share."""
 CPU_BYTES = 1 << 28
-"""The most that the rows of a search take in a pass on a CPU, which gains nothing by more."""
+"""Maximum bytes of a search's rows in a pass on a CPU, where larger batches are not faster."""
 SPREAD_BYTES = 4 * 10**9
-"""What a process of several that hold parts of one model takes unless told otherwise: for all the same."""
+"""Default memory in bytes of a process that holds a part of one model: equal for all processes."""
 
-_given: ContextVar[int | None] = ContextVar("memory", default=None)
+_allowed: ContextVar[int | None] = ContextVar("memory", default=None)
 
 
 @contextmanager
-def memory_within(given: int | None) -> Iterator[None]:
-    """Let what runs inside, in its attacks' threads too, keep to so many bytes; None for a share of what is free."""
-    token = _given.set(given)
+def memory_within(size: int | None) -> Iterator[None]:
+    """Limit the memory of the block and its attacks' threads to ``size`` bytes; None for a share of the free memory."""
+    token = _allowed.set(size)
     try:
         yield
     finally:
-        _given.reset(token)
+        _allowed.reset(token)
 
 
-def given_memory() -> int | None:
-    """The bytes that the user allows; None where nothing was said."""
-    return _given.get()
+def allowed_memory() -> int | None:
+    """Return the bytes that the user allows, or None if the user set no limit."""
+    return _allowed.get()
 
 
 def check_one_row(size: float) -> None:
-    """Raise OptionError where the memory that the user allows does not hold one row of ``size`` bytes."""
-    given = given_memory()
-    if given is not None and size > SHARE * given:
+    """Raise OptionError if one row of ``size`` bytes exceeds the memory that the user allows."""
+    allowed = allowed_memory()
+    if allowed is not None and size > SHARE * allowed:
         least = size_words(1.1 * size / SHARE)
-        raise OptionError(f"memory={size_words(given)} holds no row of this model: give {least} or more")
+        raise OptionError(f"memory={size_words(allowed)} is too little for one row of this model: set {least} or more")
 
 
 def free_on_gpu(device: torch.device) -> int:
-    """Bytes free for tensors on a GPU of CUDA."""
-    # What torch holds but does not use is free to us.
+    """Return the bytes that tensors can still take on a CUDA GPU."""
+    # Memory that torch has reserved and does not use is free for new tensors.
     idle = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int(torch.cuda.mem_get_info(device)[0] + idle)
 
 
 class MemoryBudget:
-    """What one model's passes, and the states that its searches keep to go on from, may take on ``device``.
+    """The memory that one model's passes and its searches' KV caches may take on ``device``.
 
-    A state is the ``memory`` of whoever holds it. Where all of them together are too much, the oldest holder loses its
-    memory, which is None from then on, and has to be computed again if it is needed. ``spread`` says that several
-    processes hold parts of the model, who must come to the same decisions.
+    A KV cache is the ``memory`` attribute of its holder. If all caches together exceed the budget, the oldest holder's
+    attribute becomes None, and the cache is computed again when it is needed. ``spread`` states that several processes
+    hold parts of the model; these must reach equal decisions.
     """
 
     def __init__(self, device: torch.device | None = None, spread: bool = False) -> None:
@@ -76,22 +76,22 @@ class MemoryBudget:
 
     @property
     def most(self) -> int:
-        """Bytes of states that may be held at once, and of those that a round may answer."""
+        """The maximum bytes of all KV caches together, and of the answers of a scheduling step."""
         return int(SHARE * self.whole)
 
     @property
     def batch(self) -> int:
-        """Bytes that a batch may take."""
+        """The maximum bytes of a batch."""
         return int(SHARE * self.whole)
 
     @property
     def rows(self) -> int:
-        """Bytes that the rows of a search may take in a pass where the user names no batch size."""
+        """The maximum bytes of a search's rows in a pass if the user sets no batch size."""
         return self._on_device(1 - COPIES, CPU_BYTES)
 
     @property
     def copies(self) -> int:
-        """Bytes that copies of what stands before some of those rows may take besides."""
+        """The maximum bytes of copies of prefixes for such rows, in addition to the rows."""
         return self._on_device(COPIES, CPU_BYTES // 2)
 
     def _on_device(self, share: float, on_cpu: int) -> int:
@@ -100,22 +100,22 @@ class MemoryBudget:
 
     @property
     def whole(self) -> int:
-        """Bytes that a batch, a round's answers and all states may take together."""
+        """The maximum bytes of a batch, the answers of a scheduling step and all KV caches together."""
         if self._usual is None:
-            # Found out once: what is held is free no longer.
+            # Measured once, before memory is taken.
             self._usual = _free(self.device)
-        return given_memory() or self._usual
+        return allowed_memory() or self._usual
 
     def hold(self, holder: Any, size: int) -> None:
-        """Count the ``size`` bytes of a holder's memory; older ones lose theirs where that is too much."""
+        """Add the ``size`` bytes of a holder's KV cache; drop the oldest caches if the total exceeds the budget."""
         number = id(holder)
         self._holders[number] = weakref.ref(holder, lambda _: self._forget(number)), size
         self.held += size
         while self.held > self.most and len(self._holders) > 1:
             oldest = next(iter(self._holders))
-            found = self._holders[oldest][0]()
-            if found is not None:
-                found.memory = None
+            owner = self._holders[oldest][0]()
+            if owner is not None:
+                owner.memory = None
             self._forget(oldest)
 
     def _forget(self, number: int) -> None:
@@ -123,7 +123,8 @@ class MemoryBudget:
 
 
 def _free(device: torch.device) -> int:
-    """A run's share of the memory that is free on ``device``; processes of one machine share its memory equally."""
+    """Return a run's share of the free memory on ``device``; processes on one machine get equal shares."""
+
     if device.type == "cuda":
         return int(FREE_SHARE * free_on_gpu(device))
     import psutil

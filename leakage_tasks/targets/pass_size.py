@@ -1,28 +1,28 @@
-"""How many rows a pass had best have, found out from the passes that are made anyway."""
+"""Tuning of the batch size of forward passes from the run's own timings."""
 
 from __future__ import annotations
 
 from typing import Any
 
 FEWEST = 256
-"""Rows to begin with."""
+"""Initial number of rows."""
 SPREAD = 1024
-"""Rows of a model that is spread over processes: they time the same pass differently, and must read the same rows."""
+"""Rows of a model spread over processes. Their timings differ, but all must read equal batches, so it is fixed."""
 WORTH_IT = 0.95
-"""What a row may take of the time it took with half as many in a pass, for more rows still to be tried."""
+"""Highest ratio of the time per row to that with half as many rows for which the batch size is doubled again."""
 LOOKS = 2
-"""Full passes that are timed for each number of rows; the quickest counts."""
+"""Full passes timed for each number of rows; the fastest counts."""
 
 
 def is_spread(model: Any) -> bool:
-    """Whether the layers of a `transformers` model are spread over processes, which must all do the same then."""
+    """Return whether the layers of a `transformers` model are spread over processes, which must act in step."""
     return any(getattr(model, name, None) not in (None, 1) for name in ("_tp_size", "_device_mesh"))
 
 
 class PassSize:
-    """The number of ``rows`` in a pass, doubled as long as that makes a row cheaper on this device.
+    """The number of ``rows`` in a forward pass, doubled as long as this lowers the time per row on this device.
 
-    It changes how long a run takes and none of its figures. With ``fixed`` rows it stays at those.
+    It affects the duration of a run, never its results. A number of rows given as ``fixed`` is never changed.
     """
 
     def __init__(self, fixed: int | None = None) -> None:
@@ -32,7 +32,7 @@ class PassSize:
         self._settled = fixed is not None
 
     def note(self, rows: int, seconds: float) -> None:
-        """Take note of what a pass of so many rows took; passes that are not full say nothing."""
+        """Record the duration of a pass of ``rows`` rows; passes that are not full are ignored."""
         if self._settled or rows < self.rows:
             return
         self._seen.append(seconds / rows)

@@ -1,8 +1,10 @@
-"""What an attack may ask of a model: small protocols, one capability each.
+"""The capabilities of a model that an attack may need: one small protocol for each.
+
+An error about a missing capability quotes the first line of its protocol after "A model that".
 
 Costs are in bits (−log2 probability) throughout. Log-perplexity is that of the whole filled text after the
-harness' own prefix token, once (The Secret Sharer, Definition 1), so template characters after the secret
-count as well as those before it.
+harness' prefix token (The Secret Sharer, Definition 1), so template characters after the secret count as
+well as those before it.
 """
 
 from __future__ import annotations
@@ -26,74 +28,76 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ScoresSequences(Protocol):
-    """Can tell the log-perplexity of whole texts."""
+    """A model that can compute the log-perplexity of whole texts."""
 
     max_length: int | None
-    """Tokens the model can read, None where it does not say."""
+    """Maximum number of tokens the model can read, or None if it is not stated."""
 
     def length(self, text: str) -> int | None:
-        """Tokens of a text, None where the model does not say."""
+        """Return the number of tokens of a text, or None if the model does not report it."""
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
-        """Log-perplexity of each text in bits, shape ``[len(texts)]``."""
+        """Return the log-perplexity of each text in bits, shape ``[len(texts)]``."""
 
 
 @runtime_checkable
 class ScoresUpTo(Protocol):
-    """Can tell sooner that a text is dear than how dear it is."""
+    """A model that can stop scoring a text once its cost exceeds a bound."""
 
     def log_perplexity_up_to(self, texts: Sequence[str], most: float, cheapest: int = 0) -> FloatArray:
-        """``log_perplexity``, exact up to ``most`` bits and for the ``cheapest`` cheapest texts.
+        """Return ``log_perplexity``, exact up to ``most`` bits and for the ``cheapest`` texts of lowest cost.
 
-        Of any other text it is a figure above ``most`` that is at most its cost, and above those of the cheapest.
+        The value of any other text is a lower bound of its cost, above ``most`` and above the costs of those texts.
         """
 
 
 @runtime_checkable
 class FillsMasks(Protocol):
-    """Gives probabilities of tokens in the middle of a text; what a text costs is a pseudo-log-perplexity."""
+    """A model that can predict masked tokens within a text; the cost of a text is a pseudo-log-perplexity."""
 
     def pseudo_log_likelihoods(self, queries: Sequence[tuple[list[int], list[int]]]) -> list[tuple[float, bool]]:
-        """For each text's tokens and some places: the sum of their log-probabilities in nats, each token masked in
-        turn, and whether each is the likeliest."""
+        """Return, for each query, the sum of log-probabilities in nats and whether each token is the likeliest.
+
+        A query is a text's tokens and some positions; the token at each position is masked in turn.
+        """
 
 
 @runtime_checkable
 class ReadsSource(Protocol):
-    """Reads a source sentence before it writes."""
+    """A model that can read a source sentence before it writes."""
 
     def given(self, canary: Canary) -> ScoresSequences:
-        """The model after the source sentence of a canary that has one: a target for the canary's own text."""
+        """Return a target for the canary's own text, conditioned on the canary's source sentence."""
 
 
 @runtime_checkable
 class TakesContext(Protocol):
-    """Can be told what is to stand before and after a text."""
+    """A model that can read a context before and after a text."""
 
     def in_context(self, context: Context, space: Space) -> ScoresSequences:
-        """The model asked about the fillings of ``space`` in ``context``: a target for the canary's own text.
+        """Return a target for the canary's own text with the fillings of ``space`` in ``context``.
 
-        Raises TargetError where the model or its tokenizer cannot keep the two apart.
+        Raises TargetError if the model or its tokenizer cannot separate the text from the context.
         """
 
 
 @runtime_checkable
 class CompletesText(Protocol):
-    """Can continue a text greedily."""
+    """A model that can continue a text greedily."""
 
     def complete(self, text: str, characters: int) -> str:
-        """The model's greedy continuation of ``text``, at least ``characters`` long unless it ends."""
+        """Return the greedy continuation of ``text``, at least ``characters`` long unless it ends."""
 
 
 @runtime_checkable
 class WritesTexts(Protocol):
-    """Can be drawn from: writes a text again and again, each time anew."""
+    """A model that can sample several continuations of a text."""
 
     only_writes: bool
-    """Whether that is all that can be asked of it: it gives no log-likelihoods."""
+    """True if the model offers nothing else: it gives no log-likelihoods."""
 
     def write(self, text: str, characters: int, number: int, scheme: DecodingConfig, seed: str) -> list[str]:
-        """``number`` independent continuations of ``text``, each at least ``characters`` long unless it ends."""
+        """Return ``number`` independent continuations of ``text``, each ``characters`` or longer unless it ends."""
 
 
 class Paths(Protocol):
@@ -104,33 +108,33 @@ class Paths(Protocol):
     """
 
     prefix: tuple[int, ...]
-    """Tokens every filled text begins with; they are the model's to read once."""
+    """Tokens that every filled text begins with; the model reads them once."""
     columns: IntArray
-    """Every token that occurs on a path, ascending, shape ``[A]``."""
+    """Every token that occurs on a path, in ascending order, shape ``[A]``."""
     root: int
     longest: int
-    """No path has more tokens."""
+    """Maximum number of tokens of a path."""
 
     def table(self, states: IntArray) -> IntArray:
-        """State after each column's token, −1 where it cannot follow; shape ``[n, A]``."""
+        """Return the state after each column's token, −1 if it cannot follow; shape ``[n, A]``."""
 
     def ends(self, states: IntArray) -> BoolArray:
-        """Whether a filled text may end in each state."""
+        """Return whether a filled text may end in each state."""
 
     def goes_on(self, states: IntArray) -> BoolArray:
-        """Whether any token may follow each state."""
+        """Return whether any token may follow each state."""
 
     def to_come(self, states: IntArray) -> IntArray:
-        """How much may come after each state at most, in a unit that becomes less along every path, ``[n]``."""
+        """Return the maximum length of the rest after each state ``[n]``, in a unit that falls along every path."""
 
     def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
-        """For each path ``[n, d]`` and the end it leads to ``[n]``: the fillings it is the canonical tokens of."""
+        """Return, for each path ``[n, d]`` and its end state ``[n]``, the fillings whose canonical tokens it is."""
 
     def count(self, states: IntArray, paths: IntArray) -> IntArray:
-        """How many fillings each path spells, shape ``[n]``: the lengths of :meth:`fillings`' lists."""
+        """Return the number of fillings of each path, shape ``[n]``: the lengths of :meth:`fillings`' lists."""
 
     def path(self, filling: Filling) -> tuple[int, ...]:
-        """The tokens of a filling after ``prefix``."""
+        """Return the tokens of a filling after ``prefix``."""
 
     def inner_nodes(self, limit: int) -> int | None:
         """Return the number of nodes below the root that have children, or None if it exceeds ``limit``.
@@ -141,13 +145,16 @@ class Paths(Protocol):
 
 @runtime_checkable
 class PredictsNextToken(ScoresSequences, Protocol):
-    """Can extend a batch of partial texts by one token each, keeping its state between calls."""
+    """A model that can extend a batch of partial texts by one token each, keeping its state between calls."""
 
     def paths(self, space: Space) -> Paths:
-        """The token paths of a space. Raises TargetError where the tokenizer does not round-trip it."""
+        """Return the token paths of a space. Raises TargetError if the tokenizer does not round-trip it."""
 
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
-        """Read ``prefix``: a state of one row, the cost of the prefix, costs of what may follow ``[1, A]``."""
+        """Read ``prefix``; return a state of one row, the cost of the prefix, and the costs of ``columns`` after it.
+
+        The costs have shape ``[1, A]``.
+        """
 
     def extend(
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
@@ -159,81 +166,81 @@ class PredictsNextToken(ScoresSequences, Protocol):
         """
 
     def rows(self, length: int) -> int:
-        """How many texts of ``length`` tokens one batch may hold."""
+        """Return the number of texts of ``length`` tokens in one batch."""
 
     def state_bytes(self, state: Any) -> int:
-        """Memory a state keeps occupied."""
+        """Return the bytes of a state."""
 
 
 @runtime_checkable
 class ScoresLabels(Protocol):
-    """Can tell how likely a text's class is."""
+    """A model that can compute the probabilities of a text's classes."""
 
     labels: tuple[str, ...]
     max_length: int | None
-    """Tokens the model can read, special ones included; None where it does not say."""
+    """Maximum number of tokens, special tokens included, that the model can read, or None if it is not stated."""
 
     def length(self, text: str) -> int | None:
-        """Tokens of a text, special ones included."""
+        """Return the number of tokens of a text, special tokens included."""
 
     def place_of(self, label: str | None) -> int:
-        """Number of a class. Raises TargetError for one the model does not know, and for None."""
+        """Return the number of a class. Raises TargetError if the model does not know it, and for None."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of each text, special ones included."""
+        """Return the tokens of each text, special tokens included."""
 
     def rows(self, space: Space) -> TokenRows:
-        """Token rows of a space's fillings."""
+        """Return the token rows of a space's fillings."""
 
     def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:
-        """−log2 P(label | row) in bits, shape ``[n, labels]``."""
+        """Return −log2 P(label | row) in bits, shape ``[n, labels]``."""
 
 
 @runtime_checkable
 class DifferentiableInputs(Protocol):
-    """Can be asked how its answer changes with the embeddings it reads."""
+    """A model that can differentiate its costs with respect to its input embeddings."""
 
     def embeddings(self) -> Any:
-        """The input embedding matrix, a tensor ``[vocabulary, dimensions]``."""
+        """Return the input embedding matrix, a tensor ``[vocabulary, dimensions]``."""
 
     def batch(self, length: int) -> int:
-        """How many rows of ``length`` tokens one pass takes."""
+        """Return the number of rows of ``length`` tokens in one pass."""
 
     def label_costs_of(self, rows: IntArray, embedded: Any) -> Any:
-        """Costs in bits ``[n, labels]`` of rows ``[n, length]`` whose embeddings are ``embedded``, with gradients.
+        """Return costs in bits ``[n, labels]`` of rows ``[n, length]`` with embeddings ``embedded``, differentiable.
 
-        ``embedded`` is a tensor ``[n, length, dimensions]``; the rows only say which places are padding.
+        ``embedded`` is a tensor ``[n, length, dimensions]``; the rows only determine which positions are padding.
         """
 
 
 @runtime_checkable
 class RelaxesTokens(Protocol):
-    """Can be asked how a label's loss changes with mixtures of the tokens it reads."""
+    """A model that can differentiate a label's loss with respect to mixtures of the tokens it reads."""
 
     def relaxed(self, canaries: Sequence[Canary], double: bool) -> Relaxation:
-        """The canaries with their slots open to mixtures; with ``double`` the model computes in float64.
+        """Return the canaries with their slots open to mixtures; with ``double`` the model computes in float64.
 
-        Raises TargetError where a value of a slot is not one token that the model knows.
+        Raises TargetError if a value of a slot is not one token that the model knows.
         """
 
 
 @runtime_checkable
 class ReadsTags(Protocol):
-    """Gives each word of a text a tag besides the text's label."""
+    """A model that can give each word of a text a tag, in addition to the text's label."""
 
     def tagged(self, canary: Canary) -> ScoresLabels:
-        """The model asked about a canary's tags as well: a target whose costs are of a label *and* those tags.
+        """Return a target for a canary with tags, whose costs are for a label *and* the canary's tags together.
 
-        Raises TargetError for tags that do not fit the canary's text or that the model does not know.
+        Raises TargetError if the tags do not fit the canary's text or the model does not know them.
         """
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a generator thinks of every value of one slot's alphabet.
+    """A generator's costs and ranks of every value of one slot's alphabet.
 
-    ``costs`` are bits, shape ``[A]``; ``places`` count from 1 in the generator's order of everything it could have put
-    there (the whole vocabulary of a masked model: "Top K" of Mix and Match; the alphabet for a causal one).
+    ``costs`` are in bits, shape ``[A]``. ``places`` are ranks from 1 among everything that the generator could have
+    put there (the whole vocabulary of a masked model: "Top K" of Mix and Match; the alphabet for a causal model).
     """
 
     costs: FloatArray
@@ -242,54 +249,54 @@ class Proposal:
 
 @runtime_checkable
 class ProposesValues(Protocol):
-    """Can tell which values are likely in a slot, by what stands around it."""
+    """A model that can propose likely values for a slot, given the text around it."""
 
     generator_name: str
 
     def propose(self, space: Space, heads: Sequence[Filling], slot: int) -> list[Proposal]:
-        """A proposal for ``slot`` after each of ``heads``, the values of the slots before it; later slots are open."""
+        """Return a proposal for ``slot`` after each of ``heads``, the values of the slots before it."""
 
 
 @runtime_checkable
 class DrawsSuffixes(Protocol):
-    """Can be drawn from after a prefix of token ids, and says what suffixes cost."""
+    """A model that can sample suffixes after a prefix of token ids and compute their costs."""
 
     vocabulary: int | None
-    """Token ids the model knows, from 0; None where it does not say."""
+    """Number of token ids that the model knows, or None if it is not stated."""
     max_length: int | None
-    """Tokens of prefix and suffix the model can read, None where it does not say."""
+    """Maximum number of tokens of prefix and suffix together, or None if it is not stated."""
     totals_only: bool
-    """Whether a suffix's cost is known as a whole alone, not by token."""
+    """True if only the total cost of a suffix is known, not the costs of its tokens."""
     only_writes: bool
-    """Whether no suffix's cost is known, since the model gives no log-likelihoods: it can only be drawn from."""
+    """True if no suffix's cost is known, since the model gives no log-likelihoods: it can only be sampled from."""
 
     def unfit(self, pair: Pair) -> str | None:
-        """Why the target cannot take a pair, None if it can."""
+        """Return the reason why the target cannot process a pair, or None if it can."""
 
     def draw(
         self, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig
     ) -> list[SampledSuffixes]:
-        """Draw by ``scheme`` after prefixes of one length.
+        """Sample by ``scheme`` after prefixes of one length.
 
-        ``uniforms`` ``[prefixes, K, L]`` say how many draws of how many tokens there are to be, and are the random
-        numbers they are made from where the target can take them. A search ignores K.
+        ``uniforms`` ``[prefixes, K, L]`` determine the number K of samples and the number L of tokens; a target that
+        can use them samples from these random numbers. A search ignores K.
         """
 
     def score(
         self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: DecodingConfig
     ) -> list[SuffixCosts]:
-        """Costs of each suffix's tokens after its prefix; all prefixes have one length, and so have the suffixes."""
+        """Return the costs of each suffix's tokens after its prefix; prefixes have one length, and so have suffixes."""
 
     def costs_after(
         self, prefixes: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]
     ) -> list[FloatArray]:
-        """Own costs in bits of the tokens of each continuation, of any length, after its prefix, all of one length."""
+        """Return costs in bits of the tokens of continuations of any lengths, after prefixes of one length."""
 
     def pairs_at_once(self, pair: Pair, samples: int) -> int:
-        """How many pairs as long as ``pair`` had best be given at once, to be drawn after ``samples`` times each."""
+        """Return the recommended number of pairs as long as ``pair`` in one call, for ``samples`` samples of each."""
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """Texts of token rows."""
+        """Return the texts of token rows."""
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of texts, without special ones."""
+        """Return the tokens of texts, without special tokens."""

@@ -1,10 +1,10 @@
-"""Measuring a model's rounding noise by plain passes over the same tokens.
+"""Measurement of a model's rounding noise by plain passes over equal tokens.
 
-Three passes that are equal but for rounding are compared: each text alone, all texts in one batch, and the same batch
-in a larger one. Which kernels a batch meets decides how sums are rounded, so in 16 bits these passes differ. Some
-machines round them alike by chance; there the noise comes from a pass whose layers' outputs are moved at random by up
-to half a unit in the last place, as another order of summation moves them. On SmolLM2-135M this pass predicts the
-difference between bfloat16 and float32 within a factor of 1.5.
+Three passes that differ only by rounding are compared: each text alone, all texts in one batch, and this batch within a
+larger one. The size of a batch selects the kernels, and so the order of sums; in 16 bits the passes therefore differ.
+On some machines they agree by chance. The noise then comes from a pass whose layer outputs are moved at random by up to
+half a unit in the last place, like another order of summation would. On SmolLM2-135M this pass predicts the difference
+between bfloat16 and float32 within a factor of 1.5.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ SENTENCES = (
     "It is much easier to ask for help than to do it all alone.",
 )
 LENGTH = 16
-"""Tokens of each text that is measured, at most."""
+"""Maximum number of tokens of each measured text."""
 REPEATED = 6
-"""Copies of the texts in the larger batch, which then has 48 rows."""
+"""Number of copies of the texts in the larger batch, which then has 48 rows."""
 LOGITS = 1 << 24
-"""Logits that the larger batch may have at the positions that are compared."""
+"""Maximum number of logits of the larger batch at the compared positions."""
 SAME_NATS = 1e-4
-"""Log-probabilities of one token may always differ by this, in nats."""
+"""Tolerated difference of two log-probabilities of one token, in nats."""
 
 Read = Callable[[Tensor, int], Tensor]
 """A plain pass: logits ``[n, k, V]`` in float32 after the last k tokens of rows ``[n, length]``."""
 
 
 def explains(noise: Noise, fast: Sequence[Tensor], plain: Sequence[Tensor]) -> bool:
-    """Return whether logits ``[n, …, V]`` of a fast pass differ from plain ones by rounding alone.
+    """Return whether logits ``[n, …, V]`` of fast passes differ from plain ones by rounding alone.
 
     The root mean square over all rows may be :data:`FACTOR` times the noise of a token, that of one row
-    :data:`FACTOR_ONE` times, and the mean over rows must be 0 as far as :data:`BIAS` says.
+    :data:`FACTOR_ONE` times, and the mean over rows must be 0 within the bounds of :data:`BIAS`.
     """
     difference = torch.cat([bits_apart(*pair).flatten(0, -2) for pair in zip(fast, plain, strict=True)])
     rows = difference.square().mean(1).sqrt()
     bias = root_mean_square(difference.mean(0))
-    # Not "rms > noise": NaN agrees with nothing.
+    # Compare by <=, so that NaN counts as a difference.
     return bool(
         root_mean_square(difference) <= FACTOR * noise.token_bits
         and float(rows.max()) <= FACTOR_ONE * noise.token_bits
@@ -62,23 +62,24 @@ def explains(noise: Noise, fast: Sequence[Tensor], plain: Sequence[Tensor]) -> b
 
 
 def bits_apart(one: Tensor, other: Tensor) -> Tensor:
-    """Return differences in bits of all tokens' costs by two logits ``[…, V]``."""
+    """Return differences in bits of all tokens' costs between two logits ``[…, V]``."""
     return (one.float().log_softmax(-1) - other.float().log_softmax(-1)) / LN2
 
 
 def root_mean_square(values: Tensor) -> float:
-    """Return the root mean square of all values; NaN where one is no number."""
+    """Return the root mean square of all values; NaN if any value is NaN."""
     return float(values.float().square().mean().sqrt())
 
 
 def text_rows(encode: Callable[[Sequence[str]], list[list[int]]], vocabulary: int, room: int) -> Tensor:
-    """Return rows of tokens ``[n, length]`` of English sentences, of one length; random tokens where there are none.
+    """Return rows of tokens ``[n, length]`` of English sentences, or random rows if the tokenizer cannot encode these.
 
-    ``vocabulary`` is the number of token ids that the model knows, ``room`` how many tokens it can read.
+    All rows have equal length. ``vocabulary`` is the number of token ids that the model knows, ``room`` the number of
+    tokens that it can read.
     """
     try:
         rows = encode(SENTENCES)
-    except Exception:  # a tokenizer of another alphabet fails in ways of its own
+    except Exception:  # tokenizers of other alphabets raise errors of many types
         rows = []
     length = min([LENGTH, room, *map(len, rows)])
     if rows and length > 2 and all(token < vocabulary for row in rows for token in row[:length]):
@@ -88,35 +89,35 @@ def text_rows(encode: Callable[[Sequence[str]], list[list[int]]], vocabulary: in
 
 
 def measure(module: Any, read: Read, rows: Tensor, vocabulary: int) -> Noise:
-    """Measure the noise of a model that reads token rows ``[n, length]`` by the plain pass ``read``.
+    """Measure the noise of a model by the plain pass ``read`` over token rows ``[n, length]``.
 
-    ``module`` is what ``read`` calls. Rows have one length, since a model may read padding.
+    ``module`` is the module that ``read`` calls. Rows have equal length, since a model may read padding.
     """
-    kept = min(rows.shape[1], max(1, LOGITS // (REPEATED * len(rows) * vocabulary)))
+    positions = min(rows.shape[1], max(1, LOGITS // (REPEATED * len(rows) * vocabulary)))
 
     def costs(tokens: Tensor) -> Tensor:
-        return read(tokens, kept)[: len(rows), -kept:]
+        return read(tokens, positions)[: len(rows), -positions:]
 
-    together = costs(rows)
+    batched = costs(rows)
     others = [torch.cat([costs(row) for row in rows.split(1)])]
     try:
         others.append(costs(rows.repeat(REPEATED, 1)))
     except Exception as error:
         if not out_of_memory(error):
             raise
-    with rounded_otherwise(module) as moved:
+    with perturbed_rounding(module) as moved:
         if moved:
             others.append(costs(rows))
-    apart = [root_mean_square(bits_apart(other, together)) for other in others]
-    # A NaN is the fault of the model, which other checks report.
-    return Noise(max([0.0, *filter(math.isfinite, apart)]))
+    differences = [root_mean_square(bits_apart(other, batched)) for other in others]
+    # A NaN is a fault of the model, which other checks report.
+    return Noise(max([0.0, *filter(math.isfinite, differences)]))
 
 
 @contextlib.contextmanager
-def rounded_otherwise(module: Any) -> Iterator[int]:
-    """Move outputs of 16-bit layers at random by up to half a unit in the last place; yield how many layers that are.
+def perturbed_rounding(module: Any) -> Iterator[int]:
+    """Move outputs of 16-bit layers at random by up to half a unit in the last place; yield the number of these layers.
 
-    Outputs of 32 bits stay as they are, and so do the random numbers of the process.
+    Outputs of 32 bits and the process' random numbers are unchanged.
     """
     layers = [part for part in _parts(module) if not list(part.children()) and _is_matrix(part)]
     numbers: dict[torch.device, torch.Generator] = {}
@@ -139,18 +140,18 @@ def rounded_otherwise(module: Any) -> Iterator[int]:
 
 
 def in_half_precision(model: Any, autocast: Any = None) -> bool:
-    """Whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``.
+    """Return whether a model computes in 16 bits or fewer, by its weights or by the mixed precision ``autocast``.
 
-    Weights that are stored in few bits and unpacked to be computed with count as what they are computed in.
+    Weights stored in few bits and unpacked for the computation count with the precision of the computation.
     """
     return autocast is not None or any(map(_coarse, _parts(model)))
 
 
 def _coarse(module: torch.nn.Module) -> bool:
-    computes_in = getattr(module, "compute_dtype", None)  # bitsandbytes' 4-bit layers say
+    computes_in = getattr(module, "compute_dtype", None)  # set by bitsandbytes' 4-bit layers
     if isinstance(computes_in, torch.dtype):
         return computes_in.itemsize < 4
-    # An 8-bit layer of bitsandbytes rounds what it is given to 8 bits as well, so its integers do count.
+    # An 8-bit layer of bitsandbytes also rounds its inputs to 8 bits, so its integers count.
     return any(parameter.element_size() < 4 for parameter in module.parameters(recurse=False))
 
 

@@ -1,1 +1,1 @@
-"""The harness' tasks, and how the harness comes to know them."""
+"""Task classes of the harness, and their registration with it."""

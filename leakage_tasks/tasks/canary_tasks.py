@@ -1,4 +1,4 @@
-"""Harness task classes: canaries in, one ``attack`` request a canary out, metrics back."""
+"""Harness tasks on canaries: a document is a canary, its ``attack`` request returns a finding."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.attacks.registry import AUTO, Goal, option_of
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.canaries import Canary, make_canaries, manifest_hash, read_manifest
-from leakage_tasks.canaries.canary import BESIDE, FAMILIES, MASK, attacker_view
+from leakage_tasks.canaries.canary import AUXILIARY_KINDS, FAMILIES, MASK, attacker_view
 from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.canaries.natural import warn_of_shown_secrets
 from leakage_tasks.canaries.near import near_counts
@@ -31,25 +31,24 @@ from leakage_tasks.metrics import scoring
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.tiers import Copies, copies_of
 from leakage_tasks.metrics.verdict import verdict_of
-from leakage_tasks.tasks.answer_attacks import answering
-from leakage_tasks.tasks.answering import Answer
+from leakage_tasks.tasks.attack_handler import answering
 from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.manifests import hand_on
 from leakage_tasks.tasks.options import read_options
-from leakage_tasks.tasks.preflight_file import PreflightReading, read_look
+from leakage_tasks.tasks.preflight_file import PreflightSummary, read_look
 from leakage_tasks.tasks.sharing import Sharing
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
 BUILT_IN_CONTROLS = 8
 BUILT_IN = "builtin"
-"""What ``canaries=`` takes for them."""
+"""Value of ``canaries=`` for the built-in canaries."""
 
 
 class CanaryTask(LocalTask):
     """A task whose documents are canaries and whose requests are attacks on them.
 
-    Subclasses say what the attack is for (``GOAL``), and which metrics there are and what answers give them
-    (``SCORING``).
+    Subclasses set the goal of the attack (``GOAL``), and its metrics and their values (``SCORING``).
     """
 
     OUTPUT_TYPE = "attack"
@@ -64,28 +63,28 @@ class CanaryTask(LocalTask):
         self.options = read_options(self.metadata, self.task_name)
         self._check_attack(self.options.attack)
         self._note_built_in()
-        # Read once: a manifest may be a pipe, and a long one takes its time.
+        # Read once, because a manifest may be a pipe, and a long manifest takes time.
         self._read = [] if self.options.canaries is None else read_manifest(self.options.canaries)
-        given = _canaries(self.options.canaries, self._read)
-        warn_of_shown_secrets(given)
+        canaries = _canaries(self.options.canaries, self._read)
+        warn_of_shown_secrets(canaries)
         self._counted: tuple[list[Document], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
-        self._manifest = manifest_hash(given)
+        self._manifest = manifest_hash(canaries)
         self._handed_on = hand_on(self.options.canaries, self._read, self._manifest)
         self._chat: Chat | None = None
         self._near = near_counts(self._read)
-        self._look = PreflightReading()
+        self._look = PreflightSummary()
         if self.options.preflight is not None:
             near = [canary for canary in self._read if canary.kind == "near"]
-            self._look = read_look(self.options.preflight, manifest_hash(self._read), given, near)
+            self._look = read_look(self.options.preflight, manifest_hash(self._read), canaries, near)
         known = self.options.known
-        self._canaries = given if known is None else [attacker_view(canary, known) for canary in given]
-        self._known = {} if self._canaries == given else {"known": known}
-        # Planted ones and controls in turn, natural ones without their secret.
+        self._canaries = canaries if known is None else [attacker_view(canary, known) for canary in canaries]
+        self._known = {} if self._canaries == canaries else {"known": known}
+        # Planted canaries and controls alternate; natural canaries come without their secret.
         self._docs = [_document(canary) for canary in _in_turn(self._canaries)]
 
     def _note_built_in(self) -> None:
-        """Take the built-in canaries where they are asked for, and warn where no others are."""
+        """Use the built-in canaries if requested, and warn if no canaries are given."""
         if self.options.canaries == BUILT_IN:
             self.options = dataclasses.replace(self.options, canaries=None)
         elif self.options.canaries is None:
@@ -95,7 +94,7 @@ class CanaryTask(LocalTask):
             )
 
     def _proven(self) -> PlantingProof:
-        """How well it is known that the canaries were planted; reads their data."""
+        """Return the proof that the canaries were planted; reads their data."""
         manifest, planted = self.options.canaries, self.options.planted
         if manifest is None:
             if planted is not None:
@@ -113,12 +112,12 @@ class CanaryTask(LocalTask):
             )
 
     def build_all_requests(self, **given: Any) -> None:
-        """See the harness; a chat template is applied to a turn with the canary, by the target."""
+        """Build the requests; the target applies a chat template to the turn with the canary."""
         self.take_chat(given)
         super().build_all_requests(**given)
 
     def take_chat(self, given: Mapping[str, Any]) -> None:
-        """Take the chat that the harness' options ask for, if any. Raises OptionError for prefill without one."""
+        """Set the chat that the harness' options request, if any. Raises OptionError for prefill without a chat."""
         self._chat = self._in_chat(given) if given.get("apply_chat_template") else None
         if self.options.prefill and self._chat is None:
             raise OptionError("--metadata prefill=true: is for turns of a chat: pass --apply_chat_template too")
@@ -129,32 +128,33 @@ class CanaryTask(LocalTask):
         return Chat(self._role(), system, self.options.prefill, prompt or USER_TURN, template_name())
 
     def _role(self) -> Role:
-        """Whose turn the canaries are. Raises OptionError where they were planted as turns of several."""
-        manifest, given = self.options.canaries, self.options.role
-        recorded = None if manifest is None or given else planted_role(Path(manifest), manifest_hash(self._read))
-        return given or recorded or "assistant"
+        """Return the role whose turns hold the canaries. Raises OptionError if they were planted in turns of several
+        roles."""
+        manifest, role = self.options.canaries, self.options.role
+        recorded = None if manifest is None or role else planted_role(Path(manifest), manifest_hash(self._read))
+        return role or recorded or "assistant"
 
     @classmethod
     def answering(cls, lm: LM) -> Answer:
-        """Attacks on the canaries of requests."""
+        """Return the function that attacks the canaries of a group of requests."""
         return answering(lm)
 
     def doc_to_text(self, doc: Mapping[str, Any]) -> str:
-        """The template the attacker fills."""
+        """Return the template that the attacker fills."""
         return doc.get("known") or doc.get("template") or MASK
 
     def doc_to_target(self, doc: Mapping[str, Any]) -> str:
-        """The secret, or a mask for a natural one."""
+        """Return the secret, or a mask for a natural secret."""
         return " ".join(doc["secret"]) if "secret" in doc else MASK
 
     @property
-    def order(self) -> dict[str, Any]:
-        """What is asked of the attack."""
+    def task_settings(self) -> dict[str, Any]:
+        """The settings of the attack."""
         return {
             "goal": self.GOAL,
             "attack": self.options.attack,
             "budget": self.options.budget,
-            "settings": dict(self.options.settings),
+            "settings": dict(self.options.values),
             "for_others": self.options.for_others(self.company),
             "seed": self.options.seed,
             "known": self.options.known,
@@ -172,33 +172,35 @@ class CanaryTask(LocalTask):
 
     def _resuming(self) -> dict[str, str]:
         named = {"resume": self.options.resume, "model_id": self.options.model_id}
-        return {name: each for name, each in named.items() if each is not None and self.options.resume is not None}
+        return {name: value for name, value in named.items() if value is not None and self.options.resume is not None}
 
     def _languages(self) -> dict[str, str]:
         named = {"source": self.options.source_language, "target": self.options.target_language}
         return {side: code for side, code in named.items() if code is not None}
 
     def asked_of(self, doc: Document) -> dict[str, Any]:
-        """The attack's settings, and how the canary was read if not in the loss; the canary is the document."""
+        """Return the settings of the attack, and the training exposure of a canary that was not in the loss."""
         reading = self._look.readings.get(doc["id"])
-        return {**self.order, "reading": reading} if reading else self.order
+        return {**self.task_settings, "reading": reading} if reading else self.task_settings
 
     def values_of(self, doc: Document, answer: str) -> dict[str, Any]:
-        """The value of every metric of the attack's kind for one canary; None where the canary has none."""
+        """Return the value of every metric for one canary; None if a metric does not apply to it."""
         self.note_attack(answer)
-        values = self.SCORING.values(self.SCORING.read(answer), HEADLINE, self.order, self._copies)
+        values = self.SCORING.values(self.SCORING.read(answer), HEADLINE, self.task_settings, self._copies)
         if self.built_in:
-            return {name: each for name, each in values.items() if name.startswith("control_") or name == "n_controls"}
+            return {
+                name: value for name, value in values.items() if name.startswith("control_") or name == "n_controls"
+            }
         return values if self.options.rows == "all" else self.in_rows(values)
 
     @property
     def metrics(self) -> Sequence[Metric]:
-        """The rows, those of canaries planted equally often among them."""
-        return self.SCORING.metrics(self.order, self._copies)
+        """The metrics, including one set per repetition count."""
+        return self.SCORING.metrics(self.task_settings, self._copies)
 
     @property
     def _copies(self) -> Copies:
-        """How many canaries of the run were planted how often."""
+        """The number of canaries of the run by repetition count."""
         if self._counted is None or self._counted[0] is not self.used:
             grouped = ((doc["planted"], doc["kind"], self._tier(doc), doc.get("family", "")) for doc in self.used)
             self._counted = self.used, copies_of(grouped)
@@ -210,26 +212,26 @@ class CanaryTask(LocalTask):
         return copies if reading is None else CONTEXT if reading == "context" else None
 
     def protocol(self) -> dict[str, Any]:
-        """The manifest's hash, the attack's options, and what is unusual: the attacker's knowledge, languages, context.
+        """Return the hash of the manifest, the attack's options, and a non-default view, language or context.
 
-        The seed decides nothing that two runs must share.
+        The seed is left out, because comparable runs may have different seeds.
         """
         attack = {} if self.options.attack == AUTO else {"attack": self.options.attack}
-        # A budget has no usual value: what one that is not given comes to is the model's to say.
-        asked = {} if self.options.budget is None else {"budget": self.options.budget}
-        used = {name for run, _ in self._attacks for name in ATTACKS[run].options}
+        # A default budget depends on the model.
+        chosen = {} if self.options.budget is None else {"budget": self.options.budget}
+        used = {name for run, _ in self._attacks for name in ATTACKS[run].options_by_name}
         unused = {*self.options.for_others(self.company)} - used
-        for name, value in self.options.settings.items():
+        for name, value in self.options.values.items():
             option = None if name in unused else option_of(name, self.options.attack)
             if option is not None and option.affects_results and value not in (None, option.default):
-                asked[name] = value
+                chosen[name] = value
         spoken = {f"{side}_language": code for side, code in self._languages().items()}
         context = {} if self.options.context.is_auto else {"context": str(self.options.context)}
         chat = protocol_of(self._chat)
-        return {"canaries": self._manifest, **attack, **asked, **self._known, **spoken, **context, **chat}
+        return {"canaries": self._manifest, **attack, **chosen, **self._known, **spoken, **context, **chat}
 
     def tested(self) -> dict[str, Any]:
-        """How many canaries of which kinds there are, how often each was planted, and how many fillings they have."""
+        """Return the number of canaries by kind and repetition count, and the sizes of their spaces."""
         ids = {doc["id"] for doc in self.used}
         there = [canary for canary in self._canaries if canary.id in ids]
         planted = [canary for canary in there if canary.planted]
@@ -237,14 +239,16 @@ class CanaryTask(LocalTask):
         bits = [math.log2(canary.space.size) for canary in there]
         planting = self._planting or self._proven()
         shares = planting.shares if len(there) == len(self._canaries) else {}
-        # Natural ones and those of families hold text of the data.
-        example = next((each.template for each in there if each.kind != "natural" and each.family is None), None)
+        # Natural canaries and canaries of families contain text of the data.
+        example = next(
+            (canary.template for canary in there if canary.kind != "natural" and canary.family is None), None
+        )
         families = Counter(canary.family for canary in planted if canary.family is not None)
         return {
             "planted": len(planted),
             "planting": planting.state,
             **({} if planting.data is None else {"planted_data": planting.data, "planted_sha256": planting.sha256}),
-            **({"planted_share": {str(times): each for times, each in sorted(shares.items())}} if shares else {}),
+            **({"planted_share": {str(times): share for times, share in sorted(shares.items())}} if shares else {}),
             **({"learnt_from": self._look.learnt} if self._look.learnt and len(there) == len(self._canaries) else {}),
             "controls": len(there) - len(planted),
             "repetitions": {str(times): number for times, number in sorted(repetitions.items())},
@@ -256,7 +260,7 @@ class CanaryTask(LocalTask):
         }
 
     def no_headline(self) -> str:
-        """Return why no figure stands for the model: canaries are built in, left out, never planted, or for trials."""
+        """Return why no metric represents the model: canaries built in, left out, never planted, or for trials."""
         if self.built_in:
             return "a self-test on built-in canaries, which no model was trained on: give canaries=…"
         if self.limited is not None:
@@ -270,29 +274,29 @@ class CanaryTask(LocalTask):
         return ""
 
     def said(self) -> str:
-        """The verdict without its reason, or why there is none."""
+        """The verdict without its reason, or why there is no verdict."""
         verdict = verdict_of(self.found, self.tested()) if self.found else None
         return super().said() or ("" if verdict is None else verdict.label)
 
     @property
     def built_in(self) -> bool:
-        """Whether the canaries are the built-in ones, a self-test that has rows of controls alone."""
+        """True if the canaries are the built-in ones, a self-test that reports only controls."""
         return self.options.canaries is None
 
     def nulls(self) -> dict[str, None]:
-        """None for every row that the table of any attack has."""
+        """Return None for every metric in the table of any attack."""
         return dict.fromkeys(self.SCORING.nulls())
 
 
 class CanaryExposure(CanaryTask):
-    """How far up the ranking of all fillings a canary's secret has come, in bits."""
+    """The exposure of canaries in bits: the rank of a secret among all fillings of its template."""
 
     GOAL = "exposure"
     SCORING = scoring.CANARY_EXPOSURE
 
 
 class CanaryExtraction(CanaryTask):
-    """Whether the secrets themselves can be got out."""
+    """The extraction of secrets."""
 
     GOAL = "extraction"
     SCORING = scoring.CANARY_EXTRACTION
@@ -301,14 +305,14 @@ class CanaryExtraction(CanaryTask):
 def _canaries(manifest: str | None, read: Sequence[Canary]) -> list[Canary]:
     if manifest is None:
         return make_canaries(BUILT_IN_TEMPLATE, 0, controls=BUILT_IN_CONTROLS)
-    canaries = [canary for canary in read if canary.kind not in BESIDE]
+    canaries = [canary for canary in read if canary.kind not in AUXILIARY_KINDS]
     if not canaries:
         raise OptionError(f"canaries={manifest}: holds supporting canaries only, nothing to attack: add others")
     return canaries
 
 
 def _in_turn(canaries: Sequence[Canary]) -> list[Canary]:
-    """Planted canaries and controls in turn, so that a part of them holds both."""
+    """Return planted canaries and controls alternately, so that a subset has both."""
     planted = [canary for canary in canaries if canary.planted]
     controls = [canary for canary in canaries if not canary.planted]
     return [canary for canary in chain.from_iterable(zip_longest(planted, controls)) if canary is not None]

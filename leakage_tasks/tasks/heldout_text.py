@@ -1,4 +1,4 @@
-"""Local text for the task ``heldout_bits_per_byte``: usefulness beside leakage, without a download."""
+"""Local text for the task ``heldout_bits_per_byte``: usefulness next to leakage, without a download."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ HELDOUT_OPTIONS = by_name([_TEXT])
 
 
 def documents(text: str | None = None, **metadata: Any) -> dict[str, Any]:
-    """The file ``text`` as documents: a UTF-8 text cut at line ends every 2,000 characters or so, or the
+    """Return documents from the file ``text``: a UTF-8 text cut at line ends about every 2,000 characters, or the
     ``text`` fields of a JSONL file.
 
-    The other options of ``--metadata`` are accepted and left alone. Raises OptionError.
+    The other options of ``--metadata`` are ignored. Raises OptionError.
     """
     from datasets import Dataset
 
-    _, given = typed_options({**metadata, "text": text}, TASK, HELDOUT_OPTIONS)
-    if "text" not in given:
+    _, values = typed_options({**metadata, "text": text}, TASK, HELDOUT_OPTIONS)
+    if "text" not in values:
         raise OptionError(f"{TASK} needs a text: pass --metadata text=FILE (.txt, or .jsonl with a 'text' field)")
-    path = Path(given["text"])
+    path = Path(values["text"])
     try:
-        # Line ends only: a JSON string may hold other characters that Python splits lines at.
+        # Line ends only: a JSON string may hold other characters at which Python splits lines.
         lines = re.split(r"(?<=\n)", read_text(path, "utf-8-sig"))
     except UnicodeDecodeError as error:
         raise OptionError(f"{path}: not UTF-8 at byte {error.start}: save the text as UTF-8") from None

@@ -1,8 +1,7 @@
-"""The task ``label_accuracy``: a classifier's usefulness beside its leakage, on labelled text from a local file.
+"""The task ``label_accuracy``: the usefulness of a classifier, on labelled text from a local file.
 
-A document is one ``classify`` request ``(text, " label")``. The answer says how likely the label is and whether it is
-the likeliest of all the model knows, so no list of choices is needed. On models that write, the label's text stands
-for the label.
+A document is one ``classify`` request ``(text, " label")``. The answer is the log-likelihood of the label, and True if
+it is the likeliest of all labels, so no list of choices is needed. For models that write text, a label is its text.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from leakage_tasks.data import Columns, format_of
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.metrics.aggregates import count, mean
 from leakage_tasks.metrics.metric import Metric, MetricSpec, one
-from leakage_tasks.tasks.answering import uncached
 from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.dispatch import uncached
 from leakage_tasks.tasks.options import TASKS, typed_options
 
 TASK = "label_accuracy"
@@ -49,12 +48,12 @@ METRICS: list[Metric] = [
         "acc",
         "share of texts whose label is the likeliest of all the model knows",
         chance="share of the commonest label, for a model that always gives that one",
-        better="higher",
+        direction="higher",
         title="Label accuracy",
         headline=True,
         count="n",
     ).rate(_right),
-    MetricSpec("label_loss", "cost of the right label, −log2 P(label | text), mean", "bits", better="lower").row(
+    MetricSpec("label_loss", "cost of the right label, −log2 P(label | text), mean", "bits", direction="lower").row(
         _loss, mean
     ),
     MetricSpec("n", "labelled texts").row(one, count),
@@ -62,7 +61,7 @@ METRICS: list[Metric] = [
 
 
 class LabelAccuracy(LocalTask):
-    """How often a model gives a text its label, and how dear that label is to it, in bits."""
+    """The share of texts with a correct label, and the cost of the true label in bits."""
 
     OUTPUT_TYPE = "classify"
     METRICS = METRICS
@@ -75,36 +74,36 @@ class LabelAccuracy(LocalTask):
 
     @classmethod
     def answers(cls, lm: LM, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        """Log-likelihoods of labels, from models that have no better way of their own."""
+        """Return log-likelihoods of labels, for models without a method of their own."""
         with uncached(lm):
             return lm.loglikelihood(requests)
 
     def doc_to_text(self, doc: Mapping[str, str]) -> str:
-        """The text as it stands in the file."""
+        """Return the text as in the file."""
         return doc["text"]
 
     def doc_to_target(self, doc: Mapping[str, str]) -> str:
-        """The label after a space, as the harness puts an answer after a question."""
+        """Return the label after a space, as the harness puts an answer after a question."""
         return f" {doc['label']}"
 
     def asked_of(self, doc: Document) -> str:
-        """The label."""
+        """Return the label."""
         return self.doc_to_target(doc)
 
     def protocol(self) -> dict[str, Any]:
-        """The hash of the labelled texts."""
+        """Return the hash of the labelled texts."""
         content = json.dumps(self._docs, sort_keys=True, ensure_ascii=False).encode()
         return {"data": hashlib.sha256(content).hexdigest()}
 
     def values_of(self, doc: Document, answer: tuple[float, bool]) -> dict[str, Any]:
-        """Every metric's value for one text."""
+        """Return the value of every metric for one text."""
         return {metric.name: metric.value(answer) for metric in METRICS}
 
 
 def documents(metadata: Mapping[str, Any]) -> list[dict[str, str]]:
-    """Rows with ``text`` and ``label`` of the file or folder that ``--metadata data=…`` names.
+    """Return rows with ``text`` and ``label`` of the file or folder given as ``--metadata data=…``.
 
-    Chat turns become one text, parted by line ends. Raises OptionError naming file, row and column.
+    Turns of a chat become one text, separated by line ends. Raises OptionError naming file, row and column.
     """
     options = _options(metadata)
     path, wanted = Path(options["data"]), Columns(options["text_column"], options["label_column"], options["split"])

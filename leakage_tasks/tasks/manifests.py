@@ -1,4 +1,4 @@
-"""Manifests that the tasks of a run have read, handed on to their attacks: nothing is read twice."""
+"""Manifests that the tasks of a run have read, for their attacks, so that no manifest is read twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leakage_tasks.canaries import Canary, read_manifest
 
 @dataclass(frozen=True, eq=False)
 class ReadManifest:
-    """The canaries of a manifest, kept as long as the task that read them."""
+    """The canaries of a manifest, held as long as the task that read them."""
 
     path: str
     canaries: tuple[Canary, ...]
@@ -22,9 +22,10 @@ _READ: WeakValueDictionary[tuple[str, str], ReadManifest] = WeakValueDictionary(
 
 
 def hand_on(path: str | None, canaries: Sequence[Canary], attacked_sha256: str) -> ReadManifest | None:
-    """Let attacks find what a task has read, as long as the task keeps what this returns; None for no manifest.
+    """Make a manifest that a task has read available to its attacks while the task holds the result; None for no
+    manifest.
 
-    Requests name the path and the hash of the canaries that are attacked. The path alone would not do: a file may
+    Requests name the path and the hash of the attacked canaries. The path alone is not enough, because a file may
     change between two runs of one process.
     """
     if path is None:
@@ -34,13 +35,13 @@ def hand_on(path: str | None, canaries: Sequence[Canary], attacked_sha256: str) 
     return read
 
 
-def manifest_of(order: Mapping[str, Any]) -> tuple[Canary, ...]:
-    """Return all canaries of the manifest that an attack's request names; none for the built-in canaries.
+def manifest_of(task_settings: Mapping[str, Any]) -> tuple[Canary, ...]:
+    """Return all canaries of the manifest that an attack's request names; empty for the built-in canaries.
 
     The manifest is read only if no task of this process has read it.
     """
-    path = order["canaries"]
+    path = task_settings["canaries"]
     if path is None:
         return ()
-    known = _READ.get((path, order["manifest"]))
+    known = _READ.get((path, task_settings["manifest"]))
     return tuple(read_manifest(path)) if known is None else known.canaries

@@ -1,4 +1,4 @@
-"""Options a task takes through the harness' ``--metadata``."""
+"""Options that a task takes from the harness' ``--metadata``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from leakage_tasks.canaries.canary import Known
 from leakage_tasks.canaries.context import Context, read_context
 from leakage_tasks.core import option
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.former_names import current_attack, current_option
 from leakage_tasks.core.option import declared, near, nearest, options_of
 from leakage_tasks.core.registry import Registry
 from leakage_tasks.core.sizes import read_size
@@ -25,67 +26,68 @@ TASKS: Registry[option.Options] = Registry(
     "leakage_tasks.tasks.label_accuracy",
     "leakage_tasks.tasks.suffix.options",
 )
-"""The options of our tasks, by the task's name; those of canary tasks are followed by those of their attacks."""
+"""Options by the name of the task; options of canary tasks are followed by the options of their attacks."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """What ``--metadata`` may set, for all tasks or under a task's name for that one."""
+    """Values of ``--metadata`` for one task, given for all tasks or under its name."""
 
     canaries: str | None = declared(
-        None, "the manifest of the canaries to attack; builtin for a self-test", usual="builtin"
+        None, "manifest of the canaries to attack; builtin for a self-test", usual="builtin"
     )
-    attack: str = declared("auto", "which attack is run; auto for the best that the model can serve")
+    attack: str = declared("auto", "attack to run; auto selects the best attack that the model supports")
     budget: int | None = declared(
-        None, "how many sequences may be scored for a canary; more with taggers", minimum=1, usual=str(BUDGET)
+        None, "maximum number of sequences scored per canary; taggers may take more", minimum=1, usual=str(BUDGET)
     )
-    seed: int = declared(0, "the seed of random draws", of_model=True, affects_results=False)
-    reveal: bool = declared(False, "whether samples show natural secrets", affects_results=False)
-    known: Known | None = declared(None, "how much of its template the attacker is given", usual="the manifest's")
+    seed: int = declared(0, "random seed", of_model=True, affects_results=False)
+    reveal: bool = declared(False, "show natural secrets in samples", affects_results=False)
+    known: Known | None = declared(None, "the part of the template that the attacker knows", usual="the manifest's")
     source_language: str | None = declared(
-        None, "the code a translation model's tokenizer has for the language of source sentences"
+        None, "language code of source sentences, in the tokenizer of a translation model"
     )
-    target_language: str | None = declared(None, "the same for target sentences")
-    context: Context = declared(Context(), "what stands around every canary", type=object)
+    target_language: str | None = declared(None, "language code of target sentences")
+    context: Context = declared(Context(), "text before and after every canary", type=object)
     role: Role | None = declared(
         None,
-        "whose turn of a chat the canaries are, with --apply_chat_template",
+        "role whose turns hold the canaries, with --apply_chat_template",
         usual="as planted",
     )
     prefill: bool = declared(
-        False, "whether an endpoint that takes messages alone is sent the beginning of a canary's turn, to go on from"
+        False,
+        "send the beginning of a canary's turn to an endpoint that takes only messages, for the model to continue",
     )
-    planted: str | None = declared(None, "the data the canaries were planted in, which proves it")
+    planted: str | None = declared(None, "training data with the canaries, as proof of planting")
     preflight: str | None = declared(
-        None, "what a look at the training data found: of how many copies the secrets were in the loss"
+        None, "file of leakage preflight or ExposureCallback: the number of copies whose secret was in the loss"
     )
     rows: Literal["brief", "all"] = declared(
-        "brief", "which rows the harness' table has; results and samples have all", affects_results=False
+        "brief", "metrics in the harness' table; results and samples have all metrics", affects_results=False
     )
     resume: str | None = declared(
         None,
-        "a folder that findings are kept in as they come, for a run that was killed to go on from",
+        "folder to save findings in during the run; a killed run continues from it",
         affects_results=False,
     )
     model_id: str | None = declared(
         None,
-        "with resume, your name for a model whose weights are elsewhere; another one for another model",
+        "with resume: your own name for a model behind a server; use a different name for each model",
         affects_results=False,
     )
     memory: int | None = declared(
         None,
-        "the memory that a run takes beside the model, such as 2GB",
-        usual="40% of what is free",
+        "memory for the run in addition to the model, such as 2GB",
+        usual="40% of the free memory",
         affects_results=False,
         type=object,
     )
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, plain or as ``attack.option``."""
     general: frozenset[str] = frozenset()
-    """Those of them that were given for all tasks, so perhaps for another one."""
+    """Names of the attack options that were given for all tasks, perhaps for another task."""
 
     def for_others(self, tasks: Collection[str]) -> list[str]:
-        """The names of settings that one of other ``tasks`` takes as well."""
+        """Return the names of general options that one of the other ``tasks`` takes, too."""
         taken = {name for task in tasks if task in TASKS for name in TASKS[task]}
         return sorted(self.general & taken)
 
@@ -96,75 +98,90 @@ for _name in ("canary_exposure", "canary_extraction"):
 
 
 def read_options(metadata: Mapping[str, Any], task: str) -> Options:
-    """The options for ``task``: those for all tasks, overridden by those under its own name.
+    """Return the options for ``task``: the general ones, overridden by those under its own name.
 
-    A name that is none of ours is left alone, unless it looks like one of ours misspelt. Raises OptionError.
+    Unknown names are ignored, unless they look like a misspelt option. Raises OptionError.
     """
-    own, metadata = own_options(metadata, task), said_for_tasks(metadata, CANARY_OPTIONS)
-    attack = str({**metadata, **own}.get("attack") or "auto")
+    metadata = with_current_attacks(metadata, task)
+    of_task, metadata = own_options(metadata, task), said_for_tasks(metadata, CANARY_OPTIONS)
+    attack = str({**metadata, **of_task}.get("attack") or "auto")
     known = dict(CANARY_OPTIONS)
-    for name in {*metadata, *own} - {*known}:
-        if (found := option_of(name, attack)) is not None and not isinstance(metadata.get(name), Mapping):
-            known[name] = found
+    for name in {*metadata, *of_task} - {*known}:
+        if (option_ := option_of(name, attack)) is not None and not isinstance(metadata.get(name), Mapping):
+            known[name] = option_
     _, typed = typed_options(metadata, task, known)
     if "context" in typed:
         written = typed["context"]
-        typed["context"] = read_context(written if "context" in own else as_typed("context", written))
+        typed["context"] = read_context(written if "context" in of_task else as_typed("context", written))
     if "memory" in typed:
         typed["memory"] = read_size(typed["memory"])
-    settings = {name: value for name, value in typed.items() if name not in CANARY_OPTIONS}
-    if own.get("attack") is not None:
-        # What stands there for all tasks may be for the attacks of others.
-        settings = {name: value for name, value in settings.items() if name in own or _of(attack, name)}
-    plain = {name.removeprefix(f"{attack}."): value for name, value in settings.items()}
-    general = frozenset(plain.keys() - own.keys())
+    values = {name: value for name, value in typed.items() if name not in CANARY_OPTIONS}
+    if of_task.get("attack") is not None:
+        # General options may be meant for the attacks of other tasks.
+        values = {name: value for name, value in values.items() if name in of_task or _of(attack, name)}
+    plain = {name.removeprefix(f"{attack}."): value for name, value in values.items()}
+    general = frozenset(plain.keys() - of_task.keys())
     rest = {name: value for name, value in typed.items() if name in CANARY_OPTIONS}
-    return Options(**rest, settings=plain, general=general)
+    return Options(**rest, values=plain, general=general)
+
+
+def with_current_attacks(metadata: Mapping[str, Any], task: str) -> dict[str, Any]:
+    """Return ``metadata`` with current names of attacks, also under the task's own name."""
+    named = {current_option(name): value for name, value in metadata.items()}
+    if isinstance(named.get("attack"), str):
+        named["attack"] = current_attack(named["attack"])
+    of_task = named.get(task)
+    return {**named, task: with_current_attacks(of_task, "")} if task and isinstance(of_task, Mapping) else named
 
 
 def said_for_tasks(metadata: Mapping[str, Any], options: option.Options) -> Mapping[str, Any]:
-    """``metadata`` without what was said for the model alone, which the harness mixes in, but for options of both."""
+    """Return ``metadata`` without names given only for the model, which the harness mixes in, except options of
+    both."""
     of_model = names_of_model()
-    both = {name for name, each in options.items() if each.of_model}
+    both = {name for name, declared_option in options.items() if declared_option.of_model}
     return {name: value for name, value in metadata.items() if name not in of_model or name in both}
 
 
 def own_options(metadata: Mapping[str, Any], task: str) -> Mapping[str, Any]:
-    """What stands under the task's own name. Raises OptionError."""
-    own = metadata.get(task, {})
-    if not isinstance(own, Mapping):
-        raise OptionError(f'{SOURCE} {task}={own!r}: expected options by name, as in \'{{"{task}": {{"seed": 1}}}}\'')
-    return own
+    """Return the metadata under the task's own name. Raises OptionError."""
+    of_task = metadata.get(task, {})
+    if not isinstance(of_task, Mapping):
+        raise OptionError(
+            f'{SOURCE} {task}={of_task!r}: expected options by name, as in \'{{"{task}": {{"seed": 1}}}}\''
+        )
+    return of_task
 
 
 def typed_options(
     metadata: Mapping[str, Any], task: str, options: option.Options
 ) -> tuple[Mapping[str, Any], dict[str, Any]]:
-    """What stands under the task's own name, and the ``options`` that were given for it or for all, read and checked.
+    """Return the metadata under the task's own name, and the checked values of ``options`` given there or for all
+    tasks.
 
     Raises OptionError.
     """
-    own, metadata = own_options(metadata, task), said_for_tasks(metadata, options)
+    of_task, metadata = own_options(metadata, task), said_for_tasks(metadata, options)
     names = {*options, *option_names()} if CANARY_OPTIONS.keys() <= options.keys() else {*options}
-    for name in own:
+    for name in of_task:
         if name not in options:
             use = ", ".join(sorted(names))
             raise OptionError(f"{SOURCE}: {task} has no option {name!r}: use {use}{near(name, names)}")
     elsewhere = {*option_names(), *(name for each in TASKS.values() for name in each)}
     for name in metadata.keys() - names - elsewhere:
         like = nearest(name, names, 0.7)
-        # A word more, as in tokenizer_mode, makes another name: harness models have such arguments.
+        # A further word, as in tokenizer_mode, makes another name: models of the harness have such arguments.
         if like and not name.startswith(f"{like}_"):
             raise OptionError(f"{SOURCE} {name}=…: no such option; did you mean {like!r}?")
-    given = {name: {**metadata, **own}[name] for name in options if name in metadata or name in own}
+    values = {name: {**metadata, **of_task}[name] for name in options if name in metadata or name in of_task}
     # A file or model may be called 007 or true.
-    words = {name for name, each in options.items() if each.type is str and name not in own}
-    given = {name: as_typed(name, value) if name in words else value for name, value in given.items()}
-    read = {name: options[name].checked(options[name].read(value, SOURCE)) for name, value in given.items()}
-    return own, {name: value for name, value in read.items() if value is not None}
+    words = {name for name, declared_option in options.items() if declared_option.type is str and name not in of_task}
+    values = {name: as_typed(name, value) if name in words else value for name, value in values.items()}
+    read = {name: options[name].checked(options[name].read(value, SOURCE)) for name, value in values.items()}
+    return of_task, {name: value for name, value in read.items() if value is not None}
 
 
 def _of(attack: str, name: str) -> bool:
-    """Whether an option, plain or with its owner, is one of ``attack``; any is where that is none or unknown."""
+    """Return True if an option, plain or with its owner, belongs to ``attack``; any does if ``attack`` is unknown or
+    empty."""
     owner, _, plain = name.rpartition(".")
-    return attack not in ATTACKS or (owner in ("", attack) and plain in ATTACKS[attack].options)
+    return attack not in ATTACKS or (owner in ("", attack) and plain in ATTACKS[attack].options_by_name)

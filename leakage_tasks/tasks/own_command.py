@@ -1,4 +1,4 @@
-"""The command that a run was started by, for its results to hold."""
+"""The command line of a run, for its results file."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from leakage_tasks.core.command_words import masked_settings
+from leakage_tasks.core.command_words import masked_values
 
 
 def own_command() -> list[str]:
-    """The words after ``lm_eval``, passwords and keys hidden; none but in the main process of an ``lm_eval``."""
+    """Return the words after ``lm_eval`` with passwords and keys hidden; empty outside the main process of
+    ``lm_eval``."""
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.stem
     if name not in ("lm_eval", "lm-eval") or os.environ.get("RANK", "0") != "0":
         return []
-    # The harness puts a ``run`` there, which may be left out.
+    # The harness adds an optional word ``run``.
     return list(_masked(sys.argv[2 if sys.argv[1:2] == ["run"] else 1 :]))
 
 
@@ -25,6 +26,6 @@ def _masked(words: Sequence[str]) -> Iterator[str]:
     for word in words:
         if word.startswith("--"):
             option, sign, value = word.partition("=")
-            yield f"{option}{sign}{masked_settings(value, option.lstrip('-'))}"
+            yield f"{option}{sign}{masked_values(value, option.lstrip('-'))}"
         else:
-            yield masked_settings(word, option.lstrip("-"))
+            yield masked_values(word, option.lstrip("-"))

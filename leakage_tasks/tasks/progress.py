@@ -1,4 +1,4 @@
-"""Progress of a run over all of its canaries together: rows read of rows predicted."""
+"""A progress bar of a run over all its canaries: rows read of rows predicted."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from leakage_tasks.core.progress import progress
 from leakage_tasks.tasks.sharing import predicted_rows
 
 OFTEN = 0.2
-"""Seconds between two times that processes tell each other."""
+"""Seconds between two exchanges of progress between processes."""
 MEMORIZED = "memorized"
 
 
 class RowsBar:
-    """A bar over the rows that all processes read for ``canaries``, shown by one of them.
+    """A bar of the rows that all processes read for ``canaries``, shown by one process.
 
-    What is still to come is predicted from the canaries of the same kind (planted or control) that are done; until one
-    is, from their spaces and the budget. After the bar stands how many canaries are done, of these memorized (as the
-    findings that samples show say), searched and to come.
+    The remaining rows are predicted from finished canaries of equal kind (planted or control), and before that from
+    their spaces and the budget. The bar ends with the numbers of canaries that are done, memorized (as samples show),
+    in progress and waiting.
     """
 
     def __init__(
@@ -41,25 +41,25 @@ class RowsBar:
         self._told = 0.0
         self._bar = progress(sum(self._bounds.values()), title, unit="row", shown=shown and bool(canaries))
         if processes is not None:
-            processes.meanwhile = partial(self._show, False)
+            processes.while_waiting = partial(self._show, False)
 
-    def read(self, place: int, rows: int) -> None:
-        """So many rows more were read for the canary of a place."""
-        self._read[place] += rows
-        self._searched.add(place)
+    def read(self, index: int, rows: int) -> None:
+        """Add ``rows`` that were read for the canary at index ``place``."""
+        self._read[index] += rows
+        self._searched.add(index)
         self._news["rows"] += rows
         self._show(False)
 
-    def done(self, place: int, finding: Finding) -> None:
-        """The canary of a place is done, with a finding as samples show it."""
-        kind = _kind(self._canaries[place])
-        self._searched.discard(place)
-        self._news += Counter({f"{kind} rows": self._read[place], kind: 1, MEMORIZED: int(is_first(finding))})
+    def done(self, index: int, finding: Finding) -> None:
+        """Mark the canary at index ``place`` as done, with its finding as samples show it."""
+        kind = _kind(self._canaries[index])
+        self._searched.discard(index)
+        self._news += Counter({f"{kind} rows": self._read[index], kind: 1, MEMORIZED: int(is_first(finding))})
         self._show(True)
 
     @contextmanager
     def ended_by_errors(self) -> Iterator[None]:
-        """Close the bar where the block ends in an error, which is to be the last line."""
+        """Close the bar if the block raises an error, so that the error is the last line."""
         try:
             yield
         except BaseException:
@@ -84,7 +84,7 @@ class RowsBar:
             self._bar.close()
 
     def _tell(self) -> None:
-        """Learn what all processes have read and done, and tell them what this one has."""
+        """Exchange rows read and canaries done with all processes."""
         if self._processes is None:
             self._all += self._news
         else:
@@ -101,7 +101,7 @@ class RowsBar:
 
 
 def is_first(finding: Finding) -> bool:
-    """Whether the secret is the likeliest of all fillings, or the first guess; of a band of ranks that is not told."""
+    """Return True if the secret has rank 1 or is the first guess; False for a band of ranks."""
     return 1 in (finding.rank, finding.place)
 
 

@@ -1,7 +1,7 @@
-"""Findings that outlive their run: appended as they are made, used again by a run of the same on the same model.
+"""Findings that outlive their run: appended as they are made, and reused by an equal run on the same model.
 
-A finding is used again where all is the same that decides it: the model, what is asked of it, and the canary or pair.
-Of a natural secret neither the folder's findings nor their keys say more than samples do.
+A finding is reused if everything that determines it is equal: the model, the settings, and the canary or pair. Neither
+findings nor keys of the folder reveal more of a natural secret than samples do.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from leakage_tasks.attacks.arithmetic import ARITHMETIC
 from leakage_tasks.canaries import Canary, manifest_hash
 from leakage_tasks.core.inputs import parse_json
-from leakage_tasks.core.journal import Journal, kept, open_journal
+from leakage_tasks.core.journal import Journal, journal_files, open_journal
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.harness.api import LM
@@ -25,11 +25,11 @@ from leakage_tasks.tasks.sharing import holders_of, processes_of, rank_of
 
 AnyFinding = TypeVar("AnyFinding")
 Item = Any
-"""What tells one canary or pair from the others of its task, as JSON holds it; None for what cannot be told."""
+"""A JSON-able key of one canary or pair in its task; None if it has no safe key."""
 
 
 class Resume:
-    """The folders and the model of a run: each folder is opened, each model hashed, once."""
+    """The folders and the model of a run; each folder is opened once, and each model is hashed once."""
 
     def __init__(self, lm: LM) -> None:
         self._lm = lm
@@ -41,46 +41,46 @@ class Resume:
         folder: str,
         model_id: str | None,
         task: str,
-        asked: Mapping[str, Any],
+        settings: Mapping[str, Any],
         items: Sequence[Item],
         read: Callable[[str], AnyFinding],
         whole: bool = False,
     ) -> Findings[AnyFinding]:
-        """What a folder holds of ``items``, of which ``task`` asks what ``asked`` says. Raises LeakageError.
+        """Return a folder's findings on ``items`` for the ``task`` with the settings ``asked``. Raises LeakageError.
 
-        Of several processes each has all ``items`` where they are the ``whole``, else its part.
+        Each of several processes passes all ``items`` if they are the ``whole``, else its part.
         """
         if folder not in self._journals:
             self._journals[folder] = open_journal(Path(folder))
         if model_id not in self._models:
             self._models[model_id] = self._model(model_id)
-        group = {"task": task, "model": self._models[model_id], "arithmetic": ARITHMETIC, "asked": asked}
+        group = {"task": task, "model": self._models[model_id], "arithmetic": ARITHMETIC, "asked": settings}
         named = getattr(self._lm, "pretrained", None) or model_id or type(self._lm).__name__
         about = {"group": fingerprint(group), "task": task, "model": str(named) if isinstance(named, str) else ""}
-        found = Findings(self._journals[folder], about, items, read)
+        stored = Findings(self._journals[folder], about, items, read)
         if (holders := holders_of(self._lm)) is not None:
-            found.agree(holders)
+            stored.agree(holders)
         processes = None if whole else processes_of(self._lm)
         share = "" if processes is None else f" of this process, one of {processes.size},"
         if rank_of(self._lm) == 0:
             log.info(
-                "leakage: %s: %d of %d findings%s are there already in %s", task, len(found.known), len(items), share,
+                "leakage: %s: %d of %d findings%s are there already in %s", task, len(stored.known), len(items), share,
                 folder,
             )  # fmt: skip
-        return found
+        return stored
 
     def _model(self, model_id: str | None) -> dict[str, Any]:
-        """The model's fingerprint; of one in parts, which differ by process, those of all parts."""
+        """Return the fingerprint of the model; for a model spread over processes, the fingerprints of all parts."""
         holders = holders_of(self._lm)
         if holders is None:
             return model_fingerprint(self._lm, model_id)
         with holders.call():
-            own = json.dumps(model_fingerprint(self._lm, model_id))
-            return {"parts": holders.exchange("part", own)}
+            fingerprint_json = json.dumps(model_fingerprint(self._lm, model_id))
+            return {"parts": holders.exchange("part", fingerprint_json)}
 
 
 class Findings(Generic[AnyFinding]):
-    """What a folder holds of some items, by their place among them, and how more is added."""
+    """Findings in a folder on some items, by index, and the method that appends to them."""
 
     def __init__(
         self, journal: Journal, about: Mapping[str, str], items: Sequence[Item], read: Callable[[str], AnyFinding]
@@ -88,10 +88,10 @@ class Findings(Generic[AnyFinding]):
         self._journal, self._about = journal, about
         self._keys = [None if item is None else fingerprint([about["group"], item]) for item in items]
         self.known: dict[int, AnyFinding] = {}
-        """The findings that are there, by place."""
-        places = {key: place for place, key in enumerate(self._keys) if key is not None}
+        """Stored findings by index."""
+        places = {key: index for index, key in enumerate(self._keys) if key is not None}
         torn = 0
-        for file in kept(journal.folder):
+        for file in journal_files(journal.folder):
             torn += file.torn
             for record in file.records:
                 place = places.get(str(record.get("key")))
@@ -102,24 +102,25 @@ class Findings(Generic[AnyFinding]):
                         torn += 1
         self._writes = True
         if torn:
-            warn_once(f"leakage: {journal.folder}: {torn} torn or damaged line(s) are left out: found out anew")
+            warn_once(f"leakage: {journal.folder}: {torn} torn or damaged line(s) are left out and computed again")
 
     @property
     def missing(self) -> list[int]:
-        """Places of the items that there is nothing of."""
-        return [place for place in range(len(self._keys)) if place not in self.known]
+        """Indices of items without a finding."""
+        return [index for index in range(len(self._keys)) if index not in self.known]
 
     def agree(self, holders: Processes) -> None:
-        """Know no more than every one of ``holders`` of one model does, who must attack the same; the first appends."""
+        """Keep only findings that all ``holders`` of one model have, as they must attack equal items; the first one
+        appends."""
         with holders.call():
-            told = holders.exchange("known", json.dumps([*self.known]))
-        everywhere = set(self.known).intersection(*map(json.loads, told))
-        self.known = {place: each for place, each in self.known.items() if place in everywhere}
+            all_known = holders.exchange("known", json.dumps([*self.known]))
+        everywhere = set(self.known).intersection(*map(json.loads, all_known))
+        self.known = {index: finding for index, finding in self.known.items() if index in everywhere}
         self._writes = holders.rank == 0
 
-    def add(self, place: int, attack: str, finding: str) -> None:
-        """Append what was found out about an item, as JSON; nothing for one that cannot be told from others."""
-        if self._writes and (key := self._keys[place]) is not None:
+    def add(self, index: int, attack: str, finding: str) -> None:
+        """Append the finding on an item as JSON; skip an item without a key."""
+        if self._writes and (key := self._keys[index]) is not None:
             self._journal.append(
                 {
                     "key": key,
@@ -133,28 +134,28 @@ class Findings(Generic[AnyFinding]):
 
 
 def item_of(canary: Canary, reveal: bool) -> Item:
-    """A canary as it decides its finding; of a natural one no more than a hash that its manifest's salt goes into.
+    """Return the key of a canary; for a natural canary only a hash with the salt of its manifest.
 
-    None for a natural one without a salt, which no hash can tell from another without confirming guesses at it.
+    None for a natural canary without a salt, because an unsalted hash would confirm guesses at the secret.
     """
     if canary.kind != "natural":
         return canary.to_json()
     if canary.salt is None:
         warn_once(
-            "leakage: natural canaries of manifests without salts are attacked anew in each run: make the manifest "
+            "leakage: natural canaries of manifests without salts are attacked again in each run: make the manifest "
             "with 'leakage canaries --from-text' again for resume= to keep their findings"
         )
         return None
     return [manifest_hash([canary]), reveal]
 
 
-def settings_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of attacks with the content of what they name instead of its place."""
-    return {name: files_fingerprint(value) if isinstance(value, str) else value for name, value in given.items()}
+def settings_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of attacks, with the content of named files instead of their paths."""
+    return {name: files_fingerprint(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
 def summary_of(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a record says of its group: the group, task, model and attack. Raises KeyError, ValueError, TypeError."""
+    """Return group, task, model and attack of a record. Raises KeyError, ValueError, TypeError."""
     parse_json(record["finding"])
     datetime.fromisoformat(record["when"])
     return tuple(str(record[name]) for name in ("group", "task", "model", "attack"))

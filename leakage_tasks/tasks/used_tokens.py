@@ -1,4 +1,4 @@
-"""A check of the tokens that a run uses, before its first pass."""
+"""A check of the tokens that a run uses, before its first forward pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEMPLATE = "the chat template"
 
 
 def check_used_tokens(lm: LM, canaries: Sequence[Canary], context: Context) -> None:
-    """Raise TargetError for a token of the canaries, or of what stands around them, that the model does not embed."""
+    """Raise TargetError for a token of the canaries or of their context that has no embedding in the model."""
     known = embedded_tokens(lm)
     if known.complete:
         return

@@ -1,1 +1,1 @@
-"""What users train with: taggers, soft prompts, differential privacy, exposure measured on the way."""
+"""Training of taggers, soft prompts and language models, differential privacy, and exposure during training."""

@@ -1,4 +1,4 @@
-"""Training what joins a classifier's encoder to its base model's head, both frozen: Mix and Match, section 6.3."""
+"""Training of a bridge between a classifier's encoder and its base model's head, both frozen (Mix and Match, 6.3)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from leakage_tasks.training.masked_lm import TOKENS, MaskedRecipe, MaskedTrainin
 
 @dataclass(frozen=True, kw_only=True)
 class BridgeRecipe:
-    """What a bridge is, and how it is trained."""
+    """The kind and size of a bridge, and the options of its training."""
 
     kind: str
     """``adapter`` or ``prompt``."""
     size: int | None = None
-    """Units of an adapter, or vectors of a prompt; None: 64 and 20."""
+    """Number of units of an adapter, or of vectors of a prompt; None means 64 units or 20 vectors."""
     epochs: int = 3
-    """Times that each text is read."""
+    """Number of epochs."""
     seed: int = 0
-    """Of the bridge it starts from, of masks and order."""
+    """Random seed of the initial bridge, the masks and the order of texts."""
     learning_rate: float = 1e-3
-    """As of :class:`~leakage_tasks.training.masked_lm.MaskedRecipe`."""
+    """See :class:`~leakage_tasks.training.masked_lm.MaskedRecipe`."""
     max_length: int = TOKENS
-    """Tokens of a text that are read at most."""
+    """Maximum number of tokens of a text."""
 
     def __post_init__(self) -> None:
         if self.kind not in SIZES:
@@ -43,26 +43,44 @@ def train_bridge(
     tokenizer: Any,
     base: str | Path,
     texts: Sequence[str],
-    how: BridgeRecipe,
+    recipe: BridgeRecipe,
     *,
-    room: int | None = None,
+    max_tokens: int | None = None,
     trust_remote_code: bool = False,
 ) -> MaskedTraining:
-    """The Frankenstein model of ``classifier`` and ``base`` with a bridge trained to fill masks in public ``texts``.
+    """Combine ``classifier`` with ``base``'s head and train a bridge between them to fill masks in ``texts``.
 
-    Encoder and head stay as they are, bit for bit. ``room`` is the most tokens to read, None for the encoder's. Raises
-    TargetError as :func:`~leakage_tasks.models.frankenstein.graft`, and OptionError for a prompt that does not fit the
-    room and as :func:`~leakage_tasks.training.masked_lm.train_masked_lm`.
+    Encoder and head do not change.
+
+    Args:
+        classifier: The classifier.
+        tokenizer: The classifier's tokenizer.
+        base: Folder or hub name of the base model.
+        texts: Public texts.
+        recipe: Options of the bridge and its training.
+        max_tokens: Maximum number of tokens of prompt and text; by default the encoder's.
+        trust_remote_code: Run code that comes with ``base``.
+
+    Returns:
+        The Frankenstein model and its training losses.
+
+    Raises:
+        TargetError: Encoder and head do not fit, see :func:`~leakage_tasks.models.frankenstein.graft`.
+        OptionError: The prompt is too long, or see :func:`~leakage_tasks.training.masked_lm.train_masked_lm`.
     """
-    size, room = how.size or SIZES[how.kind], room or room_of(classifier, tokenizer)
-    check_room(how.kind, size, room)
+    size, max_tokens = recipe.size or SIZES[recipe.kind], max_tokens or room_of(classifier, tokenizer)
+    check_room(recipe.kind, size, max_tokens)
     model = graft(classifier, base, tokenizer=tokenizer, trust_remote_code=trust_remote_code)
     model.requires_grad_(False)
-    made = new_bridge(model, how.kind, size, how.seed)
-    attach(model, made)
+    bridge = new_bridge(model, recipe.kind, size, recipe.seed)
+    attach(model, bridge)
     setattr(model.config, MARK, BRIDGED)
-    length = min(how.max_length, (room or how.max_length + made.tokens) - made.tokens)
-    recipe = MaskedRecipe(
-        epochs=how.epochs, learning_rate=how.learning_rate, max_length=length, seed=how.seed, device=model.device
+    length = min(recipe.max_length, (max_tokens or recipe.max_length + bridge.tokens) - bridge.tokens)
+    masked_recipe = MaskedRecipe(
+        epochs=recipe.epochs,
+        learning_rate=recipe.learning_rate,
+        max_length=length,
+        seed=recipe.seed,
+        device=model.device,
     )
-    return train_masked_lm(model, tokenizer, texts, recipe)
+    return train_masked_lm(model, tokenizer, texts, masked_recipe)

@@ -1,4 +1,4 @@
-"""Training a language model on batches of a text."""
+"""Training of a language model on batches of a text."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EpochLoss:
-    """Mean loss of one epoch in bits a character; ``validation`` is None without a validation text.
+    """Mean loss of one epoch in bits per character; ``validation`` is None without a validation text.
 
-    ``epsilon`` is what DP-SGD has spent so far, for one row; None in ordinary training.
+    ``epsilon`` is DP-SGD's ε for one row after this epoch; None in ordinary training.
     """
 
     training: float
@@ -40,9 +40,10 @@ class EpochLoss:
 
 @dataclass(frozen=True)
 class TrainedLM(Saved):
-    """A trained model with its tokenizer and its losses, one an epoch.
+    """A trained model with its tokenizer and one loss per epoch.
 
-    ``best`` is the epoch (from 1) whose weights early stopping kept; None without early stopping: the last one's.
+    With early stopping ``best`` is the epoch (from 1) of the model's weights; otherwise it is None, and the weights are
+    from the last epoch.
     """
 
     model: Any
@@ -57,11 +58,11 @@ OnEpoch = Callable[[int, Any, Sequence[EpochLoss]], None]
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """How :func:`fit` goes about it.
+    """Options of :func:`fit`.
 
-    The learning rate is constant up to the share ``decay_from`` of training, then falls linearly to nothing;
-    gradients are clipped to the norm ``clip``. With ``patience`` training ends once the validation loss has not
-    fallen for so many epochs. ``autocast`` computes in that type, weights stay as they are. ``seed`` is dropout's.
+    The learning rate is constant for the share ``decay_from`` of training, then decays linearly to 0. Gradients are
+    clipped to the norm ``clip``. Training stops after ``patience`` epochs without a lower validation loss. ``autocast``
+    is the dtype of computations; weights keep their dtype. ``seed`` is the random seed of dropout.
     """
 
     epochs: int
@@ -70,6 +71,7 @@ class TrainingConfig:
     patience: int | None = None
     autocast: torch.dtype | None = None
     seed: int = 0
+    show_progress: bool = True
 
 
 def fit(
@@ -77,78 +79,93 @@ def fit(
     tokenizer: PreTrainedTokenizerFast,
     batches: Batches,
     optimiser: torch.optim.Optimizer,
-    how: TrainingConfig,
+    config: TrainingConfig,
     *,
-    checks: Batches | None = None,
+    validation_batches: Batches | None = None,
     checkpoints: str | Path | None = None,
     on_epoch: OnEpoch | None = None,
 ) -> TrainedLM:
-    """Train ``model`` on ``batches``; ``checks`` are the validation text's.
+    """Train ``model`` in place.
 
-    Each epoch's model and tokenizer are saved in ``checkpoints`` as ``epoch-01`` and so on, in place of older ones of
-    that name. Raises LeakageError where they cannot be, OptionError on ``how.patience`` without ``checks``.
+    Args:
+        model: The model.
+        tokenizer: Its tokenizer.
+        batches: The training text.
+        optimiser: The optimizer of its parameters.
+        config: Options of the training.
+        validation_batches: The validation text.
+        checkpoints: Folder to which each epoch's model and tokenizer are saved as ``epoch-01`` and so on, replacing
+            existing folders.
+        on_epoch: Called after each epoch.
+
+    Returns:
+        The model, its tokenizer and its losses.
+
+    Raises:
+        LeakageError: A checkpoint cannot be saved.
+        OptionError: ``config.patience`` is set without a validation text.
     """
-    if how.patience is not None and checks is None:
-        raise OptionError("patience stops by the validation loss: give a validation text too")
+    if config.patience is not None and validation_batches is None:
+        raise OptionError("patience needs the validation loss: give a validation text too")
     folder = None if checkpoints is None else _checkpoints(Path(checkpoints))
     stopping = None
-    if how.patience is not None:
-        stopping = EarlyStopping[EpochLoss](how.patience, lambda each: (each.validation,), model.state_dict)
-    reader = _TextReader(model, batches, how)
+    if config.patience is not None:
+        stopping = EarlyStopping[EpochLoss](config.patience, lambda loss: (loss.validation,), model.state_dict)
+    reader = _TextReader(model, batches, config)
 
     def evaluate(epoch: int, losses: EpochLosses) -> EpochLoss:
-        start_lines_like_breaks(model, tokenizer)
+        copy_line_break_embedding(model, tokenizer)
         model.eval()
-        found = None if checks is None else bits(model, checks, how)
+        validation = None if validation_batches is None else bits(model, validation_batches, config)
         if folder is not None:
             save(model, tokenizer, folder / f"epoch-{epoch:02d}")
-        return EpochLoss(to_bits(float(losses.total) / int(losses.count)), found)
+        return EpochLoss(to_bits(float(losses.total) / int(losses.count)), validation)
 
     losses = TrainingLoop(
         model=model,
         batches=reader.epoch,
-        step=partial(ClippedSteps[Batch](optimiser, how.clip).take, reader.loss),
+        step=partial(ClippedSteps[Batch](optimiser, config.clip).take, reader.loss),
         evaluate=evaluate,
-        epochs=how.epochs,
-        rates=schedule(optimiser, how.epochs * len(batches), how.decay_from),
-        dropout_seed=how.seed,
-        running=lambda so_far: f"{to_bits(float(so_far.last.mean)):.2f} bits/character",
+        epochs=config.epochs,
+        rates=schedule(optimiser, config.epochs * len(batches), config.decay_from),
+        dropout_seed=config.seed,
+        running=lambda so_far: f"{to_bits(float(so_far.last.mean.detach())):.2f} bits/character",
         on_epoch=on_epoch,
         stop=None if stopping is None else stopping.update,
-    ).run(progress(how.epochs * len(batches), "training"))
+    ).run(progress(config.epochs * len(batches), "training", shown=config.show_progress))
     return TrainedLM(model, tokenizer, losses, best=None if stopping is None else stopping.restore(model))
 
 
 def _checkpoints(folder: Path) -> Path:
-    """Make the folder of checkpoints if it is not there. Raises LeakageError where it cannot be written to."""
+    """Create the folder of checkpoints. Raises LeakageError if it cannot be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror
-        raise LeakageError(f"{folder}: cannot be made ({reason}): give another folder for checkpoints") from None
+        raise LeakageError(f"{folder}: cannot be created ({reason}): give another folder for checkpoints") from None
     check_place(folder / "epoch-01")
     return folder
 
 
 class _TextReader:
-    """Batches of a text and their loss, the state carried from one to the next where they go on."""
+    """Batches of a text and their loss. The recurrent state is carried between batches if they are consecutive."""
 
-    def __init__(self, model: PreTrainedModel, batches: Batches, how: TrainingConfig) -> None:
-        self._model, self._batches, self._how = model, batches, how
+    def __init__(self, model: PreTrainedModel, batches: Batches, config: TrainingConfig) -> None:
+        self._model, self._batches, self._config = model, batches, config
         self._state: State | None = None
 
     def epoch(self, number: int) -> Iterator[Batch]:
-        """The batches of an epoch, which begins without a state."""
+        """Return the batches of an epoch, and reset the state."""
         self._state = None
         return self._batches.epoch(number)
 
     def loss(self, batch: Batch) -> BatchLoss:
-        """A batch's loss: summed nats and how many targets count."""
-        (inputs, targets), kind = batch, self._how.autocast
+        """Compute a batch's loss: the sum in nats and the number of targets."""
+        (inputs, targets), kind = batch, self._config.autocast
         with torch.autocast(self._model.device.type, dtype=kind, enabled=kind is not None):
             if self._batches.carried:
                 output = self._model(inputs, past_key_values=self._state, use_cache=True)
-                # Cut off from the gradient.
+                # Gradients do not flow into the previous batch.
                 self._state = tuple(part.detach() for part in output.past_key_values)
             else:
                 output = self._model(inputs, use_cache=False)
@@ -158,12 +175,11 @@ class _TextReader:
         return BatchLoss(loss / counted, loss.detach(), counted)
 
 
-def start_lines_like_breaks(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Give ``<s>`` the embedding of the line break.
+def copy_line_break_embedding(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Copy the embedding of the line break to ``<s>``, if the vocabulary has a line break.
 
-    The harness puts the start token before every text it scores, but none occurs in a training text, so
-    its embedding would stay as it was drawn. Every line the model learnt from followed a line break; with
-    its embedding, ``<s>`` means "a line starts here". Without a line break in the vocabulary nothing is done.
+    The harness puts ``<s>`` before every scored text, but training texts do not contain it, so its embedding is
+    untrained. In training every line follows a line break; with its embedding ``<s>`` also means that a line starts.
     """
     start, line_break = tokenizer.bos_token_id, tokenizer.get_vocab().get("\n")
     if line_break is None:
@@ -174,14 +190,14 @@ def start_lines_like_breaks(model: PreTrainedModel, tokenizer: PreTrainedTokeniz
 
 
 @torch.no_grad()
-def bits(model: PreTrainedModel, batches: Batches, how: TrainingConfig | None = None) -> float:
-    """Mean loss of ``batches`` read in order, in bits a character, in the precision ``how`` asks for."""
-    reader, losses = _TextReader(model, batches, how or TrainingConfig(1)), EpochLosses()
+def bits(model: PreTrainedModel, batches: Batches, config: TrainingConfig | None = None) -> float:
+    """Return the mean loss of ``batches``, read in order, in bits per character. ``config`` sets the precision."""
+    reader, losses = _TextReader(model, batches, config or TrainingConfig(1)), EpochLosses()
     for batch in reader.epoch(0):
         losses.add(reader.loss(batch))
     return to_bits(float(losses.total) / int(losses.count))
 
 
 def to_bits(nats: float) -> float:
-    """Nats in bits."""
+    """Convert nats to bits."""
     return nats / math.log(2)

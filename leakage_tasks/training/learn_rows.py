@@ -1,4 +1,4 @@
-"""Training a model on rows of tokens: AdamW, batches of rows of like length, a rate that rises and falls linearly."""
+"""Training of a model on rows of tokens: AdamW, batches of rows of similar length, linear warm-up and decay."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ Rows = Sequence[Sequence[int]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course:
-    """How long a model learns, and how fast, by AdamW."""
+class AdamWConfig:
+    """Options of training with AdamW."""
 
     epochs: int
-    """Times that each text is read."""
+    """Number of epochs."""
     learning_rate: float = 1e-3
-    """What the rate rises to over the share ``warm_up`` of training; then it falls linearly to nothing."""
+    """Peak learning rate. The rate rises linearly over the share ``warm_up`` of training, then decays linearly to 0."""
     weight_decay: float = 0.01
-    """Decoupled, as AdamW's is."""
+    """AdamW's decoupled weight decay."""
     batch_size: int = 32
-    """In texts."""
+    """Number of texts in a batch."""
     warm_up: float = 0.06
     """See ``learning_rate``."""
     seed: int = 0
-    """Of all that is drawn; of the order of texts too, where the caller draws that from it."""
+    """Random seed. Callers may also use it for the order of texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """What a user sees of it: the name of the bar, and what a loss is counted by."""
+class ProgressLabels:
+    """Labels of the progress bar: its name, and the unit that the loss is divided by."""
 
     name: str
     unit: str
@@ -46,33 +46,43 @@ def learn_rows(
     model: torch.nn.Module,
     rows: Rows,
     loss: Callable[[Rows], BatchLoss],
-    course: Course,
-    order: random.Random,
-    shown: Shown,
+    config: AdamWConfig,
+    stream: random.Random,
+    labels: ProgressLabels,
     *,
     device: torch.device,
     train_mode: Callable[[], object] | None = None,
 ) -> list[float]:
-    """Train those parameters of ``model`` that require a gradient, in place; the mean loss of each epoch.
+    """Train the parameters of ``model`` that require a gradient, in place.
 
-    ``loss`` is that of some rows, ``order`` deals them to batches. ``train_mode`` puts the model into training mode
-    other than by its ``train()``. It is left in evaluation mode.
+    Args:
+        model: The model; it is left in evaluation mode.
+        rows: Token ids of the texts.
+        loss: Computes the loss of a batch of rows.
+        config: Options of the training.
+        stream: Random generator of the batches.
+        labels: Labels of the progress bar.
+        device: The model's device.
+        train_mode: Puts the model into training mode; by default its ``train()``.
+
+    Returns:
+        The mean loss of each epoch.
     """
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(trained, lr=course.learning_rate, weight_decay=course.weight_decay, fused=True)
-    batches = [bucketed([len(row) for row in rows], course.batch_size, order) for _ in range(course.epochs)]
+    optimiser = torch.optim.AdamW(trained, lr=config.learning_rate, weight_decay=config.weight_decay, fused=True)
+    batches = [bucketed([len(row) for row in rows], config.batch_size, stream) for _ in range(config.epochs)]
     steps = sum(map(len, batches))
     loop = TrainingLoop(
         model=model,
-        batches=lambda epoch: ([rows[row] for row in batch] for batch in batches[epoch - 1]),
+        batches=lambda epoch: ([rows[index] for index in batch] for batch in batches[epoch - 1]),
         step=partial(ClippedSteps[Rows](optimiser).take, loss),
         evaluate=lambda epoch, losses: float(losses.total / losses.count.clamp(min=1)),
-        epochs=course.epochs,
-        rates=linear_warmup_decay(optimiser, steps, course.warm_up),
+        epochs=config.epochs,
+        rates=linear_warmup_decay(optimiser, steps, config.warm_up),
         train_mode=train_mode,
-        shown=lambda mean: f"{mean:.2f} nats/{shown.unit}",
+        shown=lambda mean: f"{mean:.2f} nats/{labels.unit}",
     )
-    with seeded(course.seed, device):
-        losses = loop.run(progress(steps, shown.name))
+    with seeded(config.seed, device):
+        losses = loop.run(progress(steps, labels.name))
     model.eval()
     return losses

@@ -1,4 +1,4 @@
-"""The loop in which every model here is trained: epochs of batches, a step a batch, a record an epoch; what ends it."""
+"""Training loop of all models of this project, with a record per epoch, and early stopping."""
 
 from __future__ import annotations
 
@@ -24,44 +24,44 @@ class BatchLoss(NamedTuple):
     """The loss of a batch."""
 
     mean: Tensor
-    """What the step lowers, with its gradient."""
+    """The value to minimize, with its gradient."""
     total: Any
-    """What it adds to the epoch's total: a number or a tensor without gradient, of any unit and shape."""
+    """The batch's contribution to the epoch's total: a number or a tensor without gradient, of any unit and shape."""
     count: Any
-    """What it adds to the epoch's count, by which a total becomes a mean."""
+    """The batch's contribution to the epoch's count. The epoch's mean is its total divided by its count."""
 
 
 class ClippedSteps(Generic[B]):
-    """Steps of an optimizer of one group of parameters, gradients clipped to the norm ``clip``."""
+    """Steps of an optimizer with a single parameter group, with gradients clipped to the norm ``clip``."""
 
     def __init__(self, optimiser: torch.optim.Optimizer, clip: float = 1.0) -> None:
         self.optimiser, self._clip = optimiser, clip
 
     def take(self, loss: Callable[[B], BatchLoss], batch: B) -> BatchLoss:
-        """One step on ``batch``, of which ``loss`` gives the loss."""
-        found = loss(batch)
+        """Take one step on ``batch``. Return its loss before the step, as computed by ``loss``."""
+        batch_loss = loss(batch)
         self.optimiser.zero_grad()
-        found.mean.backward()
+        batch_loss.mean.backward()
         torch.nn.utils.clip_grad_norm_(self.optimiser.param_groups[0]["params"], self._clip)
         self.optimiser.step()
-        return found
+        return batch_loss
 
 
 @dataclass
 class EpochLosses:
-    """Losses of an epoch's batches, added up in order."""
+    """Sum of the losses of an epoch's batches."""
 
     total: Any = 0.0
     count: Any = 0
     last: BatchLoss = field(init=False)
 
-    def add(self, found: BatchLoss) -> None:
-        """Count a batch in."""
-        self.total, self.count, self.last = self.total + found.total, self.count + found.count, found
+    def add(self, loss: BatchLoss) -> None:
+        """Add the loss of a batch."""
+        self.total, self.count, self.last = self.total + loss.total, self.count + loss.count, loss
 
 
 class EarlyStopping(Generic[R]):
-    """Keeps the weights of the best epoch (of equal ones the first), and tells when ``patience`` has brought none."""
+    """Early stopping that keeps the weights of the best epoch; among equal epochs the first."""
 
     def __init__(
         self,
@@ -69,10 +69,12 @@ class EarlyStopping(Generic[R]):
         score: Callable[[R], Sequence[float | None]],
         weights: Callable[[], Mapping[str, Tensor]],
     ) -> None:
-        """``score`` is what an epoch's record is judged by: lower is better.
+        """Create an object without an epoch.
 
-        Further numbers of it decide where the first are equal; what is missing or no number is worst. ``weights`` gives
-        those of now. Without ``patience`` no epoch is the last.
+        Args:
+            patience: Number of epochs without improvement after which training stops; None: never stop.
+            score: Returns numbers for an epoch's record, compared in order; lower is better, None and NaN are worst.
+            weights: Returns the current weights.
         """
         self._patience, self._score_of, self._weights_of = patience, score, weights
         self._score: tuple[float, ...] = ()
@@ -80,59 +82,59 @@ class EarlyStopping(Generic[R]):
         self.weights: dict[str, Tensor] = {}
 
     def update(self, epoch: int, record: R) -> bool:
-        """Note an epoch (from 1); whether training ends with it."""
-        score = tuple(math.inf if each is None or math.isnan(each) else each for each in self._score_of(record))
+        """Add the record of an epoch (from 1). Return True if training ends with it."""
+        score = tuple(math.inf if value is None or math.isnan(value) else value for value in self._score_of(record))
         if not self.best_epoch or score < self._score:
             self.best_epoch, self._score = epoch, score
             self.weights = {name: value.detach().clone() for name, value in self._weights_of().items()}
         return self._patience is not None and epoch - self.best_epoch >= self._patience
 
     def restore(self, model: torch.nn.Module) -> int:
-        """Give ``model`` the best weights; the epoch they are of."""
+        """Load the best weights into ``model``. Return their epoch."""
         model.load_state_dict(self.weights)
         return self.best_epoch
 
 
 @dataclass(kw_only=True)
 class TrainingLoop(Generic[B, R]):
-    """What :meth:`run` goes about: a model, its batches and their loss, and what is made of an epoch."""
+    """A training run: a model, its batches, the optimizer's step and the evaluation of an epoch."""
 
     model: Any
     batches: Callable[[int], Iterable[B]]
-    """The batches of an epoch (from 1), in the order they are read in."""
+    """Returns the batches of an epoch (from 1), in order."""
     step: Callable[[B], BatchLoss]
-    """One step of the optimizer on a batch, which gives the loss before it."""
+    """Takes one step of the optimizer on a batch. Returns the loss before the step."""
     evaluate: Callable[[int, EpochLosses], R]
-    """An epoch's record; it leaves the model in the mode in which ``on_epoch`` is to meet it."""
+    """Returns the record of an epoch. ``on_epoch`` gets the model in the mode in which this function leaves it."""
     epochs: int
     rates: LRScheduler | None = None
-    """The learning rate's course, a step a batch."""
+    """Schedule of the learning rate, advanced after each batch."""
     dropout_seed: int | None = None
-    """Each epoch's random state is made of it, whatever came before; None: the caller sees to it."""
-    reading: Callable[[], AbstractContextManager[Any]] = nullcontext
-    """What an epoch's batches are read in: layers for DP-SGD, say."""
+    """Seed of each epoch's random state, together with the epoch's number; None: the random state is not set."""
+    epoch_context: Callable[[], AbstractContextManager[Any]] = nullcontext
+    """Context in which an epoch's batches are read, for example with layers for DP-SGD."""
     train_mode: Callable[[], Any] | None = None
-    """Puts the model into training mode before each epoch (default: its ``train``)."""
+    """Puts the model into training mode before each epoch; by default its ``train``."""
     shown: Callable[[R], str] | None = None
-    """A record's words for the bar."""
+    """Returns the text of a record for the progress bar."""
     running: Callable[[EpochLosses], str] | None = None
-    """The words while an epoch runs, asked for only when the bar was drawn: reading a number off a GPU waits for it."""
+    """Returns the text during an epoch. Called only if the bar was redrawn: reading a number waits for the GPU."""
     on_epoch: Callable[[int, Any, list[R]], None] | None = None
-    """Called after each epoch with its number, the model and the records so far."""
+    """Called after each epoch with its number, the model and all records."""
     stop: Callable[[int, R], bool] | None = None
-    """Whether training ends with this epoch; asked before ``on_epoch``."""
+    """Returns True if training ends with this epoch; called before ``on_epoch``."""
     records: list[R] = field(default_factory=list)
-    """One an epoch; what is there at the start are those of a run that is gone on with."""
+    """One record per epoch. Initial records are from the interrupted run that is resumed."""
 
     def run(self, bar: tqdm[Any]) -> list[R]:
-        """Train for the epochs that are left, or until ``stop``; returns the records. ``bar`` counts batches."""
+        """Train for the remaining epochs, or until ``stop``. Return the records. ``bar`` counts batches."""
         with bar:
             for epoch in range(len(self.records) + 1, self.epochs + 1):
-                with ExitStack() as inside:
+                with ExitStack() as context:
                     if self.dropout_seed is not None:
-                        drawn = random.Random(f"dropout:{self.dropout_seed}:{epoch}").getrandbits(63)
-                        inside.enter_context(seeded(drawn, self.model.device))
-                    inside.enter_context(self.reading())
+                        seed = random.Random(f"dropout:{self.dropout_seed}:{epoch}").getrandbits(63)
+                        context.enter_context(seeded(seed, self.model.device))
+                    context.enter_context(self.epoch_context())
                     losses = self._read(epoch, bar)
                 self.records.append(self.evaluate(epoch, losses))
                 if self.shown is not None:

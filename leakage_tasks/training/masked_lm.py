@@ -1,6 +1,6 @@
-"""Training an encoder to fill masks: all of it, or only the parts that are not frozen.
+"""Training of an encoder, or of its parts that are not frozen, to fill masks.
 
-Mix and Match (001), section 4.3.1, advises to train a classifier's generation head alone, with the encoder frozen.
+Mix and Match (001), section 4.3.1, recommends training only a classifier's generation head, with the encoder frozen.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from torch.nn.functional import cross_entropy
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.models.frankenstein import fresh_head
-from leakage_tasks.training.learn_rows import Course, Shown, learn_rows
+from leakage_tasks.training.learn_rows import AdamWConfig, ProgressLabels, learn_rows
 from leakage_tasks.training.loop import BatchLoss
-from leakage_tasks.training.rows import check_length, check_sizes, chosen_device, padded, token_rows
+from leakage_tasks.training.rows import check_length, check_sizes, padded, select_device, token_rows
 from leakage_tasks.training.text_batches import IGNORED
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 MASKED, REPLACED_BY_MASK, REPLACED_AT_RANDOM = 0.15, 0.8, 0.1
-"""BERT's shares: of tokens to predict; of those, shown as the mask; of those, shown as a random token."""
+"""BERT's shares: tokens to predict; share of these replaced by the mask; share of these replaced by a random token."""
 WORDS = 80
-"""Words of a text to learn from at once."""
+"""Number of words in a piece of a text."""
 TOKENS = 128
 
 
 @dataclass(frozen=True, kw_only=True)
-class MaskedRecipe(Course):
-    """How an encoder learns to fill masks: a course, on masks drawn anew each epoch."""
+class MaskedRecipe(AdamWConfig):
+    """Options of training an encoder to fill masks. Each epoch has new random masks."""
 
     max_length: int = 64
-    """In tokens; texts are cut there."""
+    """Maximum number of tokens; longer texts are truncated."""
     device: str | torch.device | None = None
-    """None: the first GPU, or the CPU."""
+    """Device; None means the first GPU, or the CPU."""
 
 
 @dataclass(frozen=True)
 class MaskedTraining:
-    """A trained masked language model and its mean training loss in nats a masked token, one an epoch."""
+    """A trained masked language model and the mean training loss of each epoch, in nats per masked token."""
 
     model: PreTrainedModel
     losses: list[float]
@@ -60,32 +60,49 @@ def train_head(
     base: str | Path | None = None,
     epochs: int = 3,
     seed: int = 0,
-    room: int | None = None,
+    max_tokens: int | None = None,
     trust_remote_code: bool = False,
 ) -> MaskedTraining:
-    """The classifier's encoder, bit for bit as it was, under a head trained to fill masks in the file ``text``.
+    """Train a masked-language head for the classifier's frozen encoder on the file ``text``.
 
-    The head starts as that of the masked language model ``base``, or at random. ``room`` is the most tokens the
-    encoder reads. Raises TargetError as :func:`~leakage_tasks.models.frankenstein.fresh_head`, OptionError for a
-    tokenizer without mask token or a file without text, and PlantingError for a file that cannot be read.
+    Args:
+        classifier: The classifier.
+        tokenizer: Its tokenizer.
+        text: File with public text.
+        base: Model whose head is the initial head; by default the head starts at random.
+        epochs: Number of epochs.
+        seed: Random seed.
+        max_tokens: Maximum number of tokens that the encoder reads.
+        trust_remote_code: Run code that comes with ``base``.
+
+    Returns:
+        The model with the classifier's unchanged encoder and the new head, and its losses.
+
+    Raises:
+        TargetError: See :func:`~leakage_tasks.models.frankenstein.fresh_head`.
+        OptionError: The tokenizer has no mask token, or the file has no text.
+        PlantingError: The file cannot be read.
     """
-    texts = texts_of(text, "head")
+    texts = training_texts(text, "head")
     model = fresh_head(classifier, base, tokenizer=tokenizer, seed=seed, trust_remote_code=trust_remote_code)
-    how = MaskedRecipe(epochs=epochs, max_length=min(TOKENS, room or TOKENS), seed=seed, device=model.device)
-    return train_masked_lm(model, tokenizer, texts, how)
+    recipe = MaskedRecipe(epochs=epochs, max_length=min(TOKENS, max_tokens or TOKENS), seed=seed, device=model.device)
+    return train_masked_lm(model, tokenizer, texts, recipe)
 
 
-def texts_of(text: str | Path, what: str) -> list[str]:
-    """The texts of a file for training a ``what``. Raises OptionError for none, and as :func:`public_texts`."""
-    if found := list(public_texts(Path(text))):
-        return found
-    raise OptionError(f"text={text}: holds no text: give a public text to train the {what} on")
+def training_texts(text: str | Path, part: str) -> list[str]:
+    """Return the texts of a file. ``part`` names the trained part of the model in the error.
+
+    Raises OptionError if there is no text, and errors of :func:`public_texts`.
+    """
+    if texts := list(public_texts(Path(text))):
+        return texts
+    raise OptionError(f"text={text}: contains no text: give a public text to train the {part} on")
 
 
 def public_texts(path: Path) -> Iterator[str]:
-    """The texts of a file, cut every 80 words: a ``.txt`` as one running text, of other kinds the column ``text``.
+    """Yield the texts of a file, cut every 80 words. A ``.txt`` file is one text; other files have a column ``text``.
 
-    Raises PlantingError for a file of no known kind or one that cannot be read.
+    Raises PlantingError if the file cannot be read or its kind is unknown.
     """
     kind, wanted = format_of(path), Columns()
     rows = kind.texts(path, kind.survey(path, wanted), wanted)
@@ -97,37 +114,49 @@ def public_texts(path: Path) -> Iterator[str]:
 
 
 def train_masked_lm(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], how: MaskedRecipe
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], recipe: MaskedRecipe
 ) -> MaskedTraining:
-    """Go on training ``model`` (in place) to fill masks in ``texts``, only those parameters that require a gradient.
+    """Train ``model`` in place to fill masks in ``texts``. Only parameters that require a gradient change.
 
-    15 % of the tokens are predicted, masked afresh each epoch (80 % shown as the mask, 10 % as a random token, 10 %
-    as they are). Modules whose parameters are all frozen stay in evaluation mode, without dropout. The model is
-    returned in evaluation mode. On a CPU the same arguments and thread count give the same model; the caller's random
-    state is left alone. Raises OptionError on a tokenizer without a mask token, no text, or nothing left to train.
+    In each epoch 15 % of the tokens are chosen at random and predicted: 80 % of them are replaced by the mask, 10 % by
+    a random token, 10 % stay unchanged. Modules with only frozen parameters stay in evaluation mode, without dropout.
+    On a CPU the result is reproducible with equal arguments and thread counts. Torch's global random state is
+    unchanged.
+
+    Args:
+        model: The masked language model; it is left in evaluation mode.
+        tokenizer: Its tokenizer.
+        texts: The training texts.
+        recipe: Options of the training.
+
+    Returns:
+        The model and its losses.
+
+    Raises:
+        OptionError: The tokenizer has no mask or padding token, there is no text, or all parameters are frozen.
     """
-    check_sizes(epochs=how.epochs, batch_size=how.batch_size, max_length=how.max_length)
-    check_length(how.max_length, getattr(model.config, "max_position_embeddings", None))
+    check_sizes(epochs=recipe.epochs, batch_size=recipe.batch_size, max_length=recipe.max_length)
+    check_length(recipe.max_length, getattr(model.config, "max_position_embeddings", None))
     _check(model, tokenizer, texts)
-    place = chosen_device(how.device)
-    torch.nn.Module.to(model, place)
+    device = select_device(recipe.device)
+    torch.nn.Module.to(model, device)
     losses = learn_rows(
         model,
-        token_rows(tokenizer, texts, how.max_length),
+        token_rows(tokenizer, texts, recipe.max_length),
         partial(_loss, model, tokenizer),
-        how,
-        random.Random(f"masked:{how.seed}"),
-        Shown(name="filling masks", unit="mask"),
-        device=place,
+        recipe,
+        random.Random(f"masked:{recipe.seed}"),
+        ProgressLabels(name="filling masks", unit="mask"),
+        device=device,
         train_mode=lambda: train_unfrozen(model),
     )
     return MaskedTraining(model, losses)
 
 
 def train_unfrozen(model: torch.nn.Module) -> None:
-    """Put ``model`` into training mode, but for the modules whose parameters, if any, are all frozen.
+    """Put ``model`` into training mode, except modules whose parameters are all frozen.
 
-    A module without parameters (dropout) goes with the one it stands in.
+    A module without parameters, such as dropout, has the mode of the module that contains it.
     """
     model.train()
     for module in model.modules():
@@ -138,9 +167,16 @@ def train_unfrozen(model: torch.nn.Module) -> None:
 def mask_tokens(
     ids: torch.Tensor, maskable: torch.Tensor, mask: int, vocabulary: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """(shown, targets), both like ``ids`` [rows, length]; targets are ``IGNORED`` where nothing is to be predicted.
+    """Mask random tokens as BERT does.
 
-    ``maskable`` says which tokens may be chosen. Random tokens come from the whole vocabulary, as BERT's do.
+    Args:
+        ids: Token ids [rows, length].
+        maskable: Boolean, [rows, length]: tokens that may be chosen.
+        mask: Id of the mask token.
+        vocabulary: Size of the vocabulary that random tokens are drawn from.
+
+    Returns:
+        The masked ids, and the targets, which are ``IGNORED`` for tokens that were not chosen; both [rows, length].
     """
     chosen = (torch.rand(ids.shape, device=ids.device) < MASKED) & maskable
     fate = torch.rand(ids.shape, device=ids.device)
@@ -151,11 +187,11 @@ def mask_tokens(
 
 
 def _loss(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence[int]]) -> BatchLoss:
-    """The loss of ``rows`` with tokens masked afresh: summed nats and how many are masked."""
+    """Compute the loss of ``rows`` with new random masks: the sum in nats and the number of chosen tokens."""
     batch = padded(rows, tokenizer.pad_token_id, model.device)
     ids = batch["input_ids"]
     special = torch.tensor(tokenizer.all_special_ids, device=model.device)
-    # With [PAD] among the special tokens nothing of the padding is chosen.
+    # Padding is never chosen, because [PAD] is a special token.
     shown, targets = mask_tokens(ids, ~torch.isin(ids, special), tokenizer.mask_token_id, len(tokenizer))
     chosen = targets != IGNORED
     loss = cross_entropy(_logits_at(model, chosen, shown, batch["attention_mask"]), targets[chosen], reduction="sum")
@@ -166,9 +202,9 @@ def _loss(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, rows: Sequ
 def _logits_at(
     model: PreTrainedModel, chosen: torch.Tensor, ids: torch.Tensor, attention_mask: torch.Tensor
 ) -> torch.Tensor:
-    """The logits [chosen, vocabulary] at the places ``chosen`` [rows, length], in float32.
+    """Return the logits [chosen, vocabulary] at the positions ``chosen`` [rows, length], in float32.
 
-    The vocabulary is wide: projecting on it nothing but the chosen places makes a small model five times faster.
+    Projecting only these positions to the large vocabulary makes a small model five times as fast.
     """
     projection = model.get_output_embeddings()
     narrowed = projection and projection.register_forward_pre_hook(lambda _, inputs: (inputs[0][chosen],))
@@ -182,8 +218,8 @@ def _logits_at(
 
 def _check(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> None:
     if tokenizer.mask_token_id is None or tokenizer.pad_token_id is None:
-        raise OptionError("the tokenizer has no mask or no padding token: give one of a masked language model")
+        raise OptionError("the tokenizer has no mask or padding token: give the tokenizer of a masked language model")
     if not texts:
-        raise OptionError("there is no text to train on: give one at least")
+        raise OptionError("there is no text to train on: give at least one text")
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        raise OptionError("every parameter of the model is frozen: leave some to be trained")
+        raise OptionError("every parameter of the model is frozen: unfreeze the parameters to train")

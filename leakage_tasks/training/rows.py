@@ -1,4 +1,4 @@
-"""What trainers share: token rows in batches of like length, the learning rate's course, seeds, devices, memory."""
+"""Helpers of trainers: batches of rows of similar length, learning rate schedule, seeds, devices, memory."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ _BATCHES_A_BUCKET = 50
 
 
 def bucketed(lengths: Sequence[int], batch_size: int, stream: random.Random) -> list[list[int]]:
-    """Row numbers in batches of ``batch_size`` (or fewer) of like length, each row once, batches in random order.
+    """Return batches of row numbers with similar lengths, in random order. Each row is in one batch.
 
-    Rows are dealt at random into buckets of 50 batches and sorted by length there, so that little is spent on padding
-    and neighbours change from epoch to epoch.
+    Rows are divided at random into buckets of 50 batches and sorted by length within a bucket. So there is little
+    padding, and each epoch has other batches. Batches have ``batch_size`` rows or fewer.
     """
     order = list(range(len(lengths)))
     stream.shuffle(order)
     bucket = batch_size * _BATCHES_A_BUCKET
     batches: list[list[int]] = []
     for start in range(0, len(order), bucket):
-        alike = sorted(order[start : start + bucket], key=lambda row: lengths[row])
-        batches += [alike[first : first + batch_size] for first in range(0, len(alike), batch_size)]
+        similar = sorted(order[start : start + bucket], key=lambda row: lengths[row])
+        batches += [similar[first : first + batch_size] for first in range(0, len(similar), batch_size)]
     stream.shuffle(batches)
     return batches
 
 
 def token_rows(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int) -> list[list[int]]:
-    """Token ids of each text, special tokens included, cut to ``max_length``."""
+    """Return the token ids of each text with special tokens, truncated to ``max_length``."""
     return tokenizer(list(texts), truncation=True, max_length=max_length)["input_ids"] if texts else []
 
 
 def padded(rows: Sequence[Sequence[int]], padding: int, device: torch.device | str) -> dict[str, Tensor]:
-    """``input_ids`` and ``attention_mask``, both [rows, longest], padded on the right."""
+    """Return ``input_ids`` and ``attention_mask``, both [rows, longest], padded on the right."""
     ids, mask = batches.padded(rows, padding)
     return {"input_ids": ids.to(device), "attention_mask": mask.to(device)}
 
 
 def linear_warmup_decay(optimiser: torch.optim.Optimizer, steps: int, warm_up: float) -> LambdaLR:
-    """A learning rate that rises linearly over the share ``warm_up`` of ``steps``, then falls linearly to nothing."""
+    """Return a schedule that rises linearly over the share ``warm_up`` of ``steps``, then decays linearly to 0."""
     rising = int(warm_up * steps)
 
     def share(step: int) -> float:
@@ -65,22 +65,22 @@ def linear_warmup_decay(optimiser: torch.optim.Optimizer, steps: int, warm_up: f
 
 @contextmanager
 def seeded(seed: int, device: torch.device) -> Iterator[None]:
-    """torch's random state is ``seed``'s inside, on the CPU and ``device``; afterwards it is what it was.
+    """Seed torch's random state on the CPU and ``device`` inside the block, and restore it afterwards.
 
-    Other devices' states are not touched, as ``torch.manual_seed`` would.
+    Unlike ``torch.manual_seed``, this does not change other devices.
     """
-    places = []
+    gpus = []
     if device.type == "cuda":
-        places = [torch.cuda.current_device() if device.index is None else device.index]
-    with torch.random.fork_rng(devices=places):
-        for generator in (torch.default_generator, *(torch.cuda.default_generators[place] for place in places)):
+        gpus = [torch.cuda.current_device() if device.index is None else device.index]
+    with torch.random.fork_rng(devices=gpus):
+        for generator in (torch.default_generator, *(torch.cuda.default_generators[gpu] for gpu in gpus)):
             generator.manual_seed(seed)
         yield
 
 
 @contextmanager
 def evaluating(model: torch.nn.Module) -> Iterator[None]:
-    """The model in evaluation mode inside; afterwards each of its modules has the mode that it had."""
+    """Put the model into evaluation mode inside the block, and restore the mode of each module afterwards."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -90,8 +90,8 @@ def evaluating(model: torch.nn.Module) -> Iterator[None]:
             module.training = mode
 
 
-def chosen_device(device: str | torch.device | None) -> torch.device:
-    """``device``, or the first GPU, or the CPU."""
+def select_device(device: str | torch.device | None) -> torch.device:
+    """Return ``device``, or by default the first GPU, or the CPU if there is no GPU."""
     return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
@@ -103,15 +103,17 @@ def check_sizes(**sizes: int) -> None:
 
 
 def check_length(max_length: int, positions: int | None) -> None:
-    """Raise OptionError where ``max_length`` exceeds the ``positions`` a model has."""
+    """Raise OptionError if ``max_length`` exceeds the number of ``positions`` of a model."""
     if positions is not None and max_length > positions:
-        raise OptionError(f"max_length is {max_length}: the model reads {positions} tokens at most; give that or less")
+        raise OptionError(
+            f"max_length is {max_length}: the model reads {positions} tokens at most: give {positions} or less"
+        )
 
 
 def memory_of(device: torch.device) -> float:
-    """Bytes for tensors on ``device``: what is free on a GPU of CUDA, else all that the machine has.
+    """Return the bytes available for tensors: free memory of a CUDA GPU, otherwise the machine's total memory.
 
-    Infinite where the system does not tell.
+    Returns infinity if the memory is unknown.
     """
     if device.type == "cuda":
         return free_on_gpu(device)
@@ -121,8 +123,8 @@ def memory_of(device: torch.device) -> float:
 
 
 @contextmanager
-def allocations_told(remedy: str) -> Iterator[None]:
-    """Raise LeakageError, which names ``remedy``, where torch cannot allocate what is asked of it inside."""
+def explain_out_of_memory(remedy: str) -> Iterator[None]:
+    """Raise LeakageError with ``remedy`` if torch runs out of memory inside the block."""
     try:
         yield
     except RuntimeError as error:

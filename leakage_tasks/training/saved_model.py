@@ -1,4 +1,4 @@
-"""A saved transformers model of whatever kind, loaded as what it is, and saved again as a folder of the same kind."""
+"""Loading and saving of transformers models of any class."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SAVED = re.compile(
     r"|(tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json|vocab\.txt|merges\.txt"
     r"|chat_template\.jinja|(spiece|tokenizer|sentencepiece|sentencepiece\.bpe)\.model|(source|target)\.spm"
 )
-"""Files that ``save_pretrained`` of a model and of the usual tokenizers writes."""
+"""Names of files that ``save_pretrained`` of models and common tokenizers writes."""
 
 
 def load_saved(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | None]:
-    """The model in a folder or on the hub, of the class its config names, in the precision it was saved in.
+    """Load a model from a folder or the hub, with the class that its config names and the dtype that it was saved in.
 
-    The tokenizer is None where there is none beside it. No code that comes with a model is run. Raises TargetError for
-    what cannot be loaded, names no class of transformers' or ours, or lacks weights.
+    Returns the model and its tokenizer, or None if there is no tokenizer. Code that comes with the model is not run.
+    Raises TargetError if the model cannot be loaded, its class is unknown, or weights are missing.
     """
     from leakage_tasks.models import register
 
@@ -36,7 +36,7 @@ def load_saved(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | No
         raise unreadable("model", name, "no such folder")
     model, missing = read_model(_class_of(read_config(name), name), name, dtype="auto")
     if missing:
-        raise TargetError(f"{name}: {missing[0]} is not among its weights: give a model that was saved whole")
+        raise TargetError(f"{name}: its weights do not contain {missing[0]}: give a completely saved model")
     tokenizer = None
     with suppress(TargetError):
         tokenizer = read_tokenizer(name)
@@ -46,9 +46,13 @@ def load_saved(name: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase | No
 def save(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase | None, folder: str | Path, *, like: Path | None = None
 ) -> None:
-    """Write the model, and its tokenizer where there is one, to ``folder``, which :func:`check_output` let pass.
+    """Save the model, and its tokenizer if there is one.
 
-    It is as open as ``like``, the folder of the model it is made of, where there is one.
+    Args:
+        model: The model.
+        tokenizer: Its tokenizer, or None.
+        folder: The folder to write; check it first with :func:`check_output`.
+        like: Folder or file whose access permissions are copied.
     """
     with replacing(folder, like=like) as beside:
         model.save_pretrained(beside)
@@ -57,65 +61,68 @@ def save(
 
 
 class Saved:
-    """What is saved as a folder for ``from_pretrained``: a trained model and its tokenizer."""
+    """Base class of results that are saved for ``from_pretrained``: a trained model and its tokenizer."""
 
     model: Any
     tokenizer: Any
 
     def save(self, folder: str | Path, *, like: Path | None = None) -> None:
-        """Write both to ``folder``, whole or not at all; it is as open as ``like``, the training data, where given."""
+        """Save both to ``folder``, completely or not at all, with the access permissions of ``like``, if given."""
         save(self.model, self.tokenizer, folder, like=like)
 
 
 def check_output(folder: Path, source: str | Path | None = None) -> None:
-    """Raise LeakageError if a model cannot be saved in ``folder``, or would replace ``source`` or what is no model.
+    """Raise LeakageError if a model cannot be saved in ``folder``, or would replace ``source`` or other files.
 
-    A folder that holds anything but one saved model, such as a trainer's with checkpoints, is not replaced. ``source``
-    is the model that the saved one is made of, if it is made of one; neither may lie in the other.
+    A folder with other files than a single saved model, such as a trainer's folder with checkpoints, is not replaced.
+    ``source`` is the folder of the original model, if any; neither folder may contain the other.
     """
     check_place(folder)
     if folder.is_file():
-        raise OptionError(f"{folder}: is a file, where a folder is to be made: choose another --output")
+        raise OptionError(f"{folder}: is a file, not a folder: choose another --output")
     if source is not None and Path(source).exists():
         _check_apart(folder, Path(source))
-    if folder.is_dir() and (strange := _strange(folder)):
+    if folder.is_dir() and (other := _other_file(folder)):
         raise OptionError(
-            f"{folder}: holds other things than a model ({strange}), which would be lost: choose another --output"
+            f"{folder}: contains other files than a model ({other}), which would be lost: choose another --output"
         )
 
 
 def _check_apart(folder: Path, source: Path) -> None:
-    """Raise OptionError if one is the other, or lies in it."""
+    """Raise OptionError if the folders are equal, or one contains the other."""
     if folder.exists() and folder.samefile(source):
         raise OptionError(f"{folder}: is the model itself: choose another --output")
     one, other = folder.resolve(), source.resolve()
     if one.is_relative_to(other) or other.is_relative_to(one):
-        raise OptionError(f"{folder}: and the model {source} lie one in the other: choose another --output")
+        raise OptionError(f"{folder}: contains the model {source} or is inside it: choose another --output")
 
 
-def _strange(folder: Path) -> str | None:
-    """What a folder holds that no saved model has; its first file where none of them is a config."""
-    held = sorted(folder.iterdir())
-    strange = [each.name for each in held if not (each.is_file() and _SAVED.fullmatch(each.name))]
+def _other_file(folder: Path) -> str | None:
+    """Return the name of a file that does not belong to a saved model; None if there is no such file.
+
+    Without a config, no file belongs to a model.
+    """
+    paths = sorted(folder.iterdir())
+    others = [path.name for path in paths if not (path.is_file() and _SAVED.fullmatch(path.name))]
     if not (folder / _CONFIG).is_file():
-        strange += [each.name for each in held]
-    return strange[0] if strange else None
+        others += [path.name for path in paths]
+    return others[0] if others else None
 
 
 def _class_of(config: Any, name: str) -> type[PreTrainedModel]:
-    """The class that saved a model: one of transformers', or one of ours, which are registered with it."""
+    """Return the class named in a config: a class of transformers, or of this project, registered with transformers."""
     import transformers
 
-    named = (config.architectures or ["none"])[0]
-    found = getattr(transformers, named, None)
-    if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
-        return found
+    class_name = (config.architectures or ["none"])[0]
+    builtin = getattr(transformers, class_name, None)
+    if isinstance(builtin, type) and issubclass(builtin, transformers.PreTrainedModel):
+        return builtin
     autos: tuple[Any, ...] = (transformers.AutoModelForCausalLM, transformers.AutoModelForSeq2SeqLM)
     for mapping in (auto._model_mapping for auto in autos):
-        if type(config) in mapping and mapping[type(config)].__name__ == named:
-            ours: type[PreTrainedModel] = mapping[type(config)]
-            return ours
+        if type(config) in mapping and mapping[type(config)].__name__ == class_name:
+            registered: type[PreTrainedModel] = mapping[type(config)]
+            return registered
     raise TargetError(
-        f"{name}: its config names the class {named!r}, which transformers does not have: give a folder that "
+        f"{name}: its config names the class {class_name!r}, which transformers does not have: give a folder that "
         "save_pretrained wrote"
     )

@@ -1,4 +1,4 @@
-"""A text as batches of (inputs, targets) to learn a language model from, or to read its loss on."""
+"""Batches of (inputs, targets) of a text, for training or evaluating a language model."""
 
 from __future__ import annotations
 
@@ -17,44 +17,44 @@ if TYPE_CHECKING:
 
 IGNORED = -100
 Batch = tuple[Tensor, Tensor]
-"""(inputs, targets), each [batch, length or less]; targets that do not count are ``IGNORED``."""
+"""(inputs, targets), each [batch, length or less]; targets without a loss are ``IGNORED``."""
 
 
 class Windows:
-    """A text read in order as ``batch_size`` parallel streams, a window of ``length`` of each at a time.
+    """A text as ``batch_size`` parallel streams, read in order in windows of ``length`` tokens.
 
-    The batches are the same every epoch.
+    All epochs have equal batches.
     """
 
     carried = True
-    """Whether each row goes on where it ended in the batch before."""
+    """True if each row continues the row of the previous batch."""
 
     def __init__(
         self, text: str, tokenizer: PreTrainedTokenizerBase, batch_size: int, length: int, device: torch.device
     ) -> None:
         ids = encoded(text, tokenizer)
-        laid_out = self._laid_out(ids, batch_size, length)
-        self.inputs, self.targets = ([part.to(device) for part in side] for side in laid_out)
+        sides = self._split(ids, batch_size, length)
+        self.inputs, self.targets = ([part.to(device) for part in side] for side in sides)
         self.characters = len(ids) - 1
 
     def __len__(self) -> int:
         return len(self.inputs)
 
     def epoch(self, number: int) -> Iterator[Batch]:
-        """The batches of an epoch, (inputs, targets) each."""
+        """Return the batches of an epoch."""
         return zip(self.inputs, self.targets, strict=True)
 
-    def _laid_out(self, ids: Tensor, batch_size: int, length: int) -> Iterable[Sequence[Tensor]]:
-        """The inputs of each batch, and the targets of each."""
+    def _split(self, ids: Tensor, batch_size: int, length: int) -> Iterable[Sequence[Tensor]]:
+        """Return the inputs of all batches, and the targets of all batches."""
         return (part.split(length, dim=1) for part in streams(ids, batch_size))
 
 
 class DrawnWindows:
-    """Windows of ``length`` tokens in random order, each read from an empty state.
+    """Windows of ``length`` tokens in random order, each read with an empty state.
 
-    Where the first one begins is drawn anew each epoch, so that the text is not cut at the same places; one window
-    goes on from the text's end at its beginning. Every token is a target in one window. ``replacement`` draws as many
-    windows as there are with replacement (bagging), else each comes once (shuffling).
+    The start of the first window is random in each epoch, so the text is cut at other positions; one window continues
+    from the end of the text at its beginning. Every token is a target in one window. Windows are shuffled or, with
+    ``replacement``, drawn with replacement (bagging).
     """
 
     carried = False
@@ -80,7 +80,7 @@ class DrawnWindows:
         return math.ceil(self.windows / self._batch_size)
 
     def epoch(self, number: int) -> Iterator[Batch]:
-        """The batches of epoch ``number``, the same for the same number."""
+        """Yield the batches of epoch ``number``. They depend only on the seed and the number."""
         draws = torch.Generator().manual_seed(random.Random(f"windows:{self._seed}:{number}").getrandbits(63))
         first = int(torch.randint(self._length, (), generator=draws))
         inputs, targets = (self._cut(part, first) for part in (self._inputs, self._targets))
@@ -93,28 +93,29 @@ class DrawnWindows:
             yield inputs[rows], targets[rows]
 
     def _cut(self, tokens: Tensor, first: int) -> Tensor:
-        turned = tokens.roll(-first)
+        rolled = tokens.roll(-first)
         rest = self.windows * self._length - len(tokens)
-        return torch.cat([turned, turned.new_zeros(rest)]).view(self.windows, self._length)
+        return torch.cat([rolled, rolled.new_zeros(rest)]).view(self.windows, self._length)
 
 
 class OverlappingWindows(Windows):
-    """Windows of ``length`` tokens read from an empty state, the later half of each counting (of the first, all).
+    """Overlapping windows of ``length`` tokens read with an empty state; only the second half of each has targets.
 
-    For models that cannot carry a state: every token of the text but the first is predicted once, as by
-    :class:`Windows`, after half a window of context or more, and no place lies further on than in training.
+    For models that cannot carry a state. Every token of the text except the first is predicted once, like in
+    :class:`Windows`, after at least half a window of context, and positions do not exceed the positions of training.
+    All tokens of the first window are targets.
     """
 
     carried = False
 
-    def _laid_out(self, ids: Tensor, batch_size: int, length: int) -> Iterable[Sequence[Tensor]]:
+    def _split(self, ids: Tensor, batch_size: int, length: int) -> Iterable[Sequence[Tensor]]:
         count = len(ids) - 1
         step = max(1, length // 2)
         starts = torch.arange(0, max(1, count - length + step), step)
-        places = starts[:, None] + torch.arange(length)
-        targets = torch.where(places < count, ids[1:][places.clamp(max=count - 1)], IGNORED)
+        positions = starts[:, None] + torch.arange(length)
+        targets = torch.where(positions < count, ids[1:][positions.clamp(max=count - 1)], IGNORED)
         targets[1:, : length - step] = IGNORED
-        inputs = ids[:-1][places.clamp(max=count - 1)]
+        inputs = ids[:-1][positions.clamp(max=count - 1)]
         return (part.split(batch_size) for part in (inputs, targets))
 
 
@@ -122,18 +123,18 @@ Batches = Windows | DrawnWindows
 
 
 def encoded(text: str, tokenizer: PreTrainedTokenizerBase) -> Tensor:
-    """Token ids [n] of a text. Raises OptionError where there is nothing to predict."""
+    """Return the token ids [n] of a text. Raises OptionError if there are fewer than two tokens."""
     ids = torch.tensor(tokenizer.encode(text, add_special_tokens=False, verbose=False), dtype=torch.long)
     if len(ids) < 2:
-        raise OptionError(f"a text of {len(ids)} characters cannot be learnt from: give one of 2 or more")
+        raise OptionError(f"a text of {len(ids)} characters is too short to train on: give 2 or more characters")
     return ids
 
 
 def streams(ids: Tensor, batch_size: int) -> Batch:
-    """Lay ``ids`` [n] out as ``batch_size`` parallel streams: (inputs, targets), each [batch, steps].
+    """Split ``ids`` [n] into ``batch_size`` parallel streams: (inputs, targets), each [batch, steps].
 
-    Row after row, the targets are ids[1:], each exactly once; places after the end hold ``IGNORED`` (and
-    an input of no consequence).
+    Row by row, the targets are ids[1:], each exactly once. Positions after the end have the target ``IGNORED`` and an
+    arbitrary input.
     """
     count = len(ids) - 1
     steps = math.ceil(count / batch_size)

@@ -1,4 +1,4 @@
-"""How many threads torch takes."""
+"""Limits on the number of torch's threads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 @contextmanager
 def few_threads(most: int) -> Iterator[None]:
-    """torch on so many threads at most inside."""
+    """Limit torch to ``most`` threads inside the block."""
     import torch
 
     before = torch.get_num_threads()
@@ -20,5 +20,8 @@ def few_threads(most: int) -> Iterator[None]:
 
 
 def one_thread() -> AbstractContextManager[None]:
-    """torch on one thread inside: batches this small gain nothing by more, and stall where other work keeps a core."""
+    """Limit torch to one thread inside the block.
+
+    More threads do not make small batches faster, and they wait if another process uses a core.
+    """
     return few_threads(1)

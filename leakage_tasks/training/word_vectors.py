@@ -1,4 +1,4 @@
-"""Word vectors from text files: FastText's ``.vec`` and GloVe's ``.txt``, gzipped or not."""
+"""Word vectors from text files: FastText's ``.vec`` and GloVe's ``.txt``, optionally compressed with gzip."""
 
 from __future__ import annotations
 
@@ -20,85 +20,86 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class WordVectors:
-    """The vectors a file has for the words asked for, each of ``size`` numbers."""
+    """Vectors of ``size`` numbers by word, for the requested words that the file contains."""
 
     size: int
     vectors: dict[str, Vector]
 
 
 def read_word_vectors(path: str | Path, words: Collection[str]) -> WordVectors:
-    """The vectors of ``words``, of those that ``path`` has, by the word as it was asked for.
+    """Read the vectors of ``words`` from a file, one line at a time. Words that it does not contain are left out.
 
-    A line is a word and its numbers, with one space between. A first line of two whole numbers, words and numbers a
-    word, is FastText's; without it, as GloVe has it, the first line tells how many numbers a word has. A word may hold
-    spaces: the last fields of a line are its numbers. A word is looked up as it is written, then in lower case; of two
-    lines for one word the first counts. The file is read once, a line at a time, and only the lines of ``words`` are
-    turned into numbers. Raises OptionError naming file and line for too few fields, what is no number or no UTF-8, a
-    file that ends before all the words its first line promises, and one that cannot be read.
+    A line is a word and its numbers, separated by single spaces. A word may contain spaces: the last fields of a line
+    are its numbers. FastText's files have a first line with two integers, the number of words and the size of a vector.
+    GloVe's files have no such line; the first line determines the size. A word is looked up in its own spelling, then
+    in lower case. If two lines have one word, the first counts. Only lines of ``words`` are converted to numbers.
+
+    Raises OptionError, with file and line, for too few fields, invalid numbers, invalid UTF-8, a file that ends before
+    the number of words in its first line, and a file that cannot be read.
     """
     wanted = {form.encode() for word in words for form in (word, word.lower())}
-    found: dict[bytes, Vector] = {}
+    vectors: dict[bytes, Vector] = {}
     try:
         with gzip.open(path) if Path(path).suffix == ".gz" else Path(path).open("rb") as lines:
-            size = _collect(str(path), lines, wanted, found)
+            size = _collect(str(path), lines, wanted, vectors)
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise OptionError(f"{path}: cannot read word vectors ({reason}): check the path and the file") from None
-    forms = ((word, found.get(word.encode(), found.get(word.lower().encode()))) for word in words)
+    forms = ((word, vectors.get(word.encode(), vectors.get(word.lower().encode()))) for word in words)
     return WordVectors(size, {word: vector for word, vector in forms if vector is not None})
 
 
-def _collect(path: str, lines: BufferedIOBase, wanted: Collection[bytes], found: dict[bytes, Vector]) -> int:
-    """Put the vectors of ``wanted`` into ``found``; how many numbers each has."""
+def _collect(path: str, lines: BufferedIOBase, wanted: Collection[bytes], vectors: dict[bytes, Vector]) -> int:
+    """Add the vectors of ``wanted`` to ``vectors``. Return their size."""
     first = lines.readline()
     promised = _header(first.split())
     size = len(first.split()) - 1 if promised is None else promised[1]
     if size < 1:
-        raise OptionError(f"{path}:1: holds no vector: expected a word and its numbers, with spaces between")
+        raise OptionError(f"{path}:1: contains no vector: expected a word and its numbers, separated by spaces")
     read = 0
     for number, line in enumerate(lines if promised else chain([first], lines), 2 if promised else 1):
         if not line.strip():
             continue
-        where = f"{path}:{number}"
-        word, numbers = _split(line.rstrip(b" \r\n"), size, where)
+        location = f"{path}:{number}"
+        word, numbers = _split(line.rstrip(b" \r\n"), size, location)
         read += 1
-        if word in wanted and word not in found:
-            found[word] = _vector(numbers, where)
+        if word in wanted and word not in vectors:
+            vectors[word] = _vector(numbers, location)
     if promised and read < promised[0]:
         raise OptionError(
-            f"{path}: ends after {read:,} of the {promised[0]:,} words its first line promises: fetch the whole file, "
-            "or correct that line"
+            f"{path}: ends after {read:,} of the {promised[0]:,} words that its first line states: download the whole "
+            "file, or correct the first line"
         )
     return size
 
 
 def _header(fields: list[bytes]) -> tuple[int, int] | None:
-    """Words and numbers a word, where the first line says so."""
+    """Return the number of words and the size of a vector if the first line states them; otherwise None."""
     if len(fields) == 2 and all(field.isdigit() and len(field) < 10 for field in fields):
         return int(fields[0]), int(fields[1])
     return None
 
 
-def _split(line: bytes, size: int, where: str) -> tuple[bytes, bytes]:
-    """The word of a line and the text of its numbers, which are not taken apart: most lines are of no use."""
+def _split(line: bytes, size: int, location: str) -> tuple[bytes, bytes]:
+    """Split a line into its word and the text of its numbers. The numbers are not parsed: most lines are not needed."""
     fields = line.count(b" ") + 1
     if fields <= size:
-        raise OptionError(f"{where}: {fields} fields: expected a word and {size} numbers; correct the line")
+        raise OptionError(f"{location}: {fields} fields: expected a word and {size} numbers; correct the line")
     end = -1
     for _ in range(fields - size):
         end = line.index(b" ", end + 1)
     try:
         line[:end].decode()
     except UnicodeDecodeError:
-        raise OptionError(f"{where}: the word is not UTF-8: save the file as UTF-8") from None
+        raise OptionError(f"{location}: the word is not UTF-8: save the file as UTF-8") from None
     return line[:end], line[end + 1 :]
 
 
-def _vector(numbers: bytes, where: str) -> Vector:
+def _vector(numbers: bytes, location: str) -> Vector:
     try:
         vector = np.array(numbers.split(b" "), dtype=np.float32)
     except ValueError:
         vector = np.array([np.nan], dtype=np.float32)
     if not np.isfinite(vector).all():
-        raise OptionError(f"{where}: holds what is no finite number: correct the line")
+        raise OptionError(f"{location}: contains a value that is not a finite number: correct the line")
     return vector

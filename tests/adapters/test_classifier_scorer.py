@@ -269,8 +269,8 @@ def test_label_files(bert: Path, tmp_path: Path, content: Any) -> None:
         (b'"abc"', "holds no label names"),
         (b"[1, 2, 3]", "holds no label names"),
         (b'["a", "b"]', "names 2 labels, the model has 3 classes"),
-        (b'["a", "b", "a"]', "the name 'a' is empty or given twice"),
-        (b'["a", "b", " "]', "the name '' is empty or given twice"),
+        (b'["a", "b", "a"]', "the name 'a' is empty or repeated"),
+        (b'["a", "b", " "]', "the name '' is empty or repeated"),
         (b'{"0": "a", "1": "b", "3": "c"}', "the class numbers are not 0 to 2"),
         (b'{"a": 0, "b": 0, "c": 1}', "the class numbers are not 0 to 2"),
         (b'{"a": "0", "b": "1", "c": "2"}', "expected class numbers on one side"),
@@ -333,9 +333,9 @@ def test_an_empty_text_is_classified_or_refused(folders: dict[str, Path]) -> Non
 
 def test_a_classifier_writes_nothing(bert: Path) -> None:
     lm = load(bert)
-    with pytest.raises(TargetError, match="gives texts no probability"):
+    with pytest.raises(TargetError, match="computes probabilities of labels, not of texts"):
         lm.loglikelihood_rolling(requests(("cat",)))  # type: ignore[arg-type]
-    with pytest.raises(TargetError, match="writes no text"):
+    with pytest.raises(TargetError, match="does not generate text"):
         lm.generate_until([])
     with pytest.raises(TargetError, match="no chat template"):
         lm.apply_chat_template([])
@@ -413,7 +413,7 @@ def test_a_pickle_that_is_more_than_weights_is_not_run(bert: Path, tmp_path: Pat
 
 
 def test_a_tokenizer_of_another_model_is_refused(folders: dict[str, Path]) -> None:
-    refused(folders["bert"], "the tokenizer has 400 tokens, the model 20", tokenizer=str(folders["gpt2"]))
+    refused(folders["bert"], "the tokenizer has 400 tokens, but the model has 20", tokenizer=str(folders["gpt2"]))
 
 
 @pytest.mark.parametrize(

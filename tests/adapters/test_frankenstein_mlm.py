@@ -141,9 +141,9 @@ def test_classify_is_the_classifiers(made: Path, lm: FrankensteinLM) -> None:
 
 
 def test_too_long_and_impossible_requests_are_refused(lm: FrankensteinLM) -> None:
-    with pytest.raises(TargetError, match="a text of 63 tokens does not fit the model's 40"):
+    with pytest.raises(TargetError, match="a text of 63 tokens does not fit the model's maximum of 40"):
         lm.loglikelihood(requests("loglikelihood", ("the " * 60, "pin")), disable_tqdm=True)
-    with pytest.raises(TargetError, match="writes no text"):
+    with pytest.raises(TargetError, match="does not generate text"):
         lm.generate_until(requests("generate_until", ("the", {})))
 
 
@@ -234,7 +234,7 @@ def test_a_head_may_be_trained_on_from_the_bases(made: Path) -> None:
 def test_a_saved_frankenstein_is_no_pretrained_model(made: Path, trained: FrankensteinLM, tmp_path: Path) -> None:
     load(made, save=str(tmp_path / "grafted"))
     for folder in (tmp_path / "grafted", made / "trained"):
-        with pytest.raises(TargetError, match="is no pretrained model: give the base"):
+        with pytest.raises(TargetError, match="is not the pretrained model: give the base"):
             load(made, head=str(folder), generator="pretrained")
 
 
@@ -242,7 +242,7 @@ def test_saving_replaces_nothing_but_its_own_kind(made: Path, tmp_path: Path) ->
     load(made, save=str(tmp_path / "kept"))
     load(made, save=str(tmp_path / "kept"))
     assert json.loads((tmp_path / "kept" / "config.json").read_text())["frankenstein"] == "grafted"
-    with pytest.raises(OptionError, match="holds something else, which would be replaced"):
+    with pytest.raises(OptionError, match="contains other files, which would be replaced"):
         load(made, save=str(made / "classifier"))
     with pytest.raises(OptionError, match="there is no folder"):
         load(made, save=str(tmp_path / "nowhere" / "kept"))
@@ -269,7 +269,7 @@ def test_a_bridge_is_trained_saved_and_taken_up_again(made: Path, kind: str, siz
 def test_a_prompt_takes_of_the_texts_room(made: Path) -> None:
     options = {"base": str(made / "base"), "text": str(made / "public.txt"), "bridge_size": 5, "head_epochs": 1}
     lm = load(made, head="prompt", **options)
-    with pytest.raises(TargetError, match="a text of 63 tokens does not fit the model's 35"):
+    with pytest.raises(TargetError, match="a text of 63 tokens does not fit the model's maximum of 35"):
         lm.loglikelihood(requests("loglikelihood", ("the " * 60, "pin")), disable_tqdm=True)
 
 
@@ -292,7 +292,10 @@ def test_a_prompt_takes_of_the_texts_room(made: Path) -> None:
         ({"head": "train", "text": "nowhere.txt"}, "nowhere.txt: no such file"),
         ({"head": "train", "text": "t.txt", "head_epochs": 0}, "head_epochs=0: expected a number from 1"),
         ({"head": "adapter", "base": "b"}, "head=adapter needs a public text"),
-        ({"head": "prompt", "text": "t.txt"}, "head=prompt joins a base model's head to the encoder: name that model"),
+        (
+            {"head": "prompt", "text": "t.txt"},
+            "head=prompt connects a base model's head to the encoder: name the base model",
+        ),
         ({"bridge_size": 4}, "bridge_size= goes with head=adapter or head=prompt: leave it out"),
         (
             {"head": "adapter", "base": "b", "text": "t.txt", "bridge_size": 0},
@@ -310,5 +313,5 @@ def test_arguments_that_make_no_sense_are_refused(made: Path, arguments: dict[st
 
 def test_a_public_text_without_words_is_refused(made: Path, tmp_path: Path) -> None:
     (tmp_path / "empty.txt").write_text(" \n\n")
-    with pytest.raises(OptionError, match="holds no text"):
+    with pytest.raises(OptionError, match="contains no text"):
         load(made, head="train", text=str(tmp_path / "empty.txt"))

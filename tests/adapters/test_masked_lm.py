@@ -80,15 +80,18 @@ def test_what_the_evaluator_asks(base: Path) -> None:
 @pytest.mark.parametrize(
     ("ask", "message"),
     [
-        (lambda lm: lm.generate_until(requests("generate_until", ("the", {}))), "writes no text, it fills masks"),
+        (
+            lambda lm: lm.generate_until(requests("generate_until", ("the", {}))),
+            "does not generate text, it fills masks",
+        ),
         (
             lambda lm: lm.loglikelihood_rolling(requests("loglikelihood_rolling", ("the",))),
-            "gives running text no probability.*leave out heldout_bits_per_byte",
+            "has no probability for running text.*leave out heldout_bits_per_byte",
         ),
         (lambda lm: lm.apply_chat_template([]), "has no chat template"),
         (
             lambda lm: lm.loglikelihood(requests("loglikelihood", ("the " * 60, "pin"))),
-            "a text of 63 tokens does not fit the model's 40",
+            "a text of 63 tokens does not fit the model's maximum of 40",
         ),
     ],
 )
@@ -127,10 +130,10 @@ def small(folder: Path) -> None:
     ("make", "message"),
     [
         (classifier, "no trained masked-language head.*classifier-scorer"),
-        (discriminator, "no trained masked-language head.*of ELECTRA the generator"),
+        (discriminator, "no trained masked-language head.*for ELECTRA the generator"),
         (causal, "a gpt2 model, for which transformers has no masked language model: use --model hf"),
-        (maskless, "the tokenizer has no mask token: give it its mask_token"),
-        (small, "the tokenizer has 119 tokens, the model 96"),
+        (maskless, "the tokenizer has no mask token: set its mask_token"),
+        (small, "the tokenizer has 119 tokens, but the model has 96"),
         (lambda folder: None, "no model can be loaded from there"),
     ],
 )

@@ -107,12 +107,12 @@ def test_a_right_prompt_passes(made: Path, prompt: Path) -> None:
     ("values", "message"),
     [
         ({"peft_type": "LORA"}, "peft_type and task_type are LORA and CAUSAL_LM"),
-        ({"peft_type": "PREFIX_TUNING"}, "PROMPT_TUNING and CAUSAL_LM are needed"),
+        ({"peft_type": "PREFIX_TUNING"}, "not PROMPT_TUNING and CAUSAL_LM: load"),
         ({"task_type": "SEQ_2_SEQ_LM"}, "SEQ_2_SEQ_LM"),
         ({"base_model_name_or_path": "somebody/else"}, "made for 'somebody/else'"),
         ({"base_model_name_or_path": "\ud800"}, r"made for '\\ud800'"),
-        ({"base_model_name_or_path": 7}, "base_model_name_or_path is no name of a model"),
-        ({"base_model_name_or_path": "a\0b"}, "base_model_name_or_path is no name of a model"),
+        ({"base_model_name_or_path": 7}, "base_model_name_or_path is not the name of a model"),
+        ({"base_model_name_or_path": "a\0b"}, "base_model_name_or_path is not the name of a model"),
         ({"num_virtual_tokens": 7}, r"shape \[5, 16\].*says \[7, 16\]"),
     ],
 )
@@ -174,7 +174,7 @@ def test_a_model_of_the_same_name_with_other_weights_is_warned_of(
     record(made, prompt)
     folder = retrained(made, prompt)
     (line,) = said(caplog, folder)
-    assert line.startswith(f"{prompt}: the prompt was tuned on other weights than those of '{folder / 'model'}'")
+    assert line.startswith(f"{prompt}: the prompt was tuned on other weights than '{folder / 'model'}'")
     assert "tune it again on this model" in line
     assert len(said(caplog, folder, dtype="bfloat16")) == 1
     (prompt / "training.json").unlink()

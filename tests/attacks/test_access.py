@@ -27,7 +27,7 @@ class Proposing:
 
 @pytest.mark.parametrize(
     ("attack", "goal", "expected"),
-    [("exposure", "exposure", words.NEXT_TOKEN), ("sampled", "exposure", words.LIKELIHOOD)],
+    [("exposure", "exposure", words.NEXT_TOKEN), ("rank-sample", "exposure", words.LIKELIHOOD)],
 )
 def test_a_finding_says_what_its_attack_took(attack: str, goal: str, expected: str):
     target = CausalTarget(tiny_gpt2(letters()), letters())

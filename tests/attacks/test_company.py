@@ -11,12 +11,17 @@ from leakage_tasks.canaries import make_canaries
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal.questions import STEP_IN_PARTS
+from leakage_tasks.targets.causal.questions import STEP_SPLITTER
 from leakage_tasks.targets.pass_size import PassSize
 from tests.oracles import letters, tiny_gpt2
 
 CANARIES = make_canaries("the pin of {unique} is {digits:4}.", 6, controls=3, seed=1)
-ATTACKS = [("exposure", "exposure"), ("shortest-path", "extraction"), ("beam", "extraction"), ("sampled", "exposure")]
+ATTACKS = [
+    ("exposure", "exposure"),
+    ("shortest-path", "extraction"),
+    ("beam", "extraction"),
+    ("rank-sample", "exposure"),
+]
 
 
 def lstm():
@@ -71,11 +76,11 @@ def test_questions_answered_in_parts_change_no_figure(attack, goal, monkeypatch)
 
     def join(step, answers):
         joined.append(len(answers))
-        return STEP_IN_PARTS.join(step, answers)
+        return STEP_SPLITTER.join(step, answers)
 
     made = tiny_gpt2(letters())
     alone, _ = run(made, attack, goal, [[canary] for canary in CANARIES])
-    monkeypatch.setattr("leakage_tasks.targets.causal.target.STEP_IN_PARTS", replace(STEP_IN_PARTS, join=join))
+    monkeypatch.setattr("leakage_tasks.targets.causal.target.STEP_SPLITTER", replace(STEP_SPLITTER, join=join))
     target = CausalTarget(made, letters())
     target.pass_size = PassSize(fixed=32)
     met = run_attack(attack, target, CANARIES, goal=goal, budget=400)

@@ -137,16 +137,16 @@ def translated(*sources: str) -> list[Canary]:
 
 CASES = {
     "gpt2 through the harness, exposure": Case(plain_gpt2, PINS, "exposure", "exposure"),
-    "gpt2 through the harness, sampled": Case(plain_gpt2, PINS, "sampled", "exposure", {"histogram": 5}),
+    "gpt2 through the harness, sampled": Case(plain_gpt2, PINS, "rank-sample", "exposure", {"histogram": 5}),
     "lstm through the harness, greedy": Case(plain_lstm, PINS, "greedy", "extraction"),
-    "causal, sampled": Case(causal, PINS, "sampled", "exposure", {"histogram": 5}),
+    "causal, sampled": Case(causal, PINS, "rank-sample", "exposure", {"histogram": 5}),
     "causal, brute force": Case(causal, PINS_OF_ONE, "brute-force", "extraction"),
-    "causal lstm, sampled": Case(causal_lstm, PINS, "sampled", "exposure"),
+    "causal lstm, sampled": Case(causal_lstm, PINS, "rank-sample", "exposure"),
     "classifier, class loss": Case(classifier, WORDY, "class-loss", "exposure"),
     "classifier, label search": Case(classifier, WORDY, "label-search", "extraction", {"beam": 3}),
     "generator, mix and match": Case(generating, WORDY, "mix-and-match", "extraction", {"beam": 2}),
     "masked, exposure": Case(masked, WORDY, "exposure", "exposure"),
-    "masked, sampled": Case(masked, WORDY, "sampled", "exposure", {"histogram": 5}),
+    "masked, sampled": Case(masked, WORDY, "rank-sample", "exposure", {"histogram": 5}),
     "masked, brute force": Case(masked, WORDY[1::3], "brute-force", "extraction"),
     "tagger, class loss": Case(tagger, TAGGED, "class-loss", "exposure"),
     "tagger, label search": Case(tagger, TAGGED, "label-search", "extraction", {"beam": 3}),
@@ -157,7 +157,7 @@ CASES = {
         translation, translated("die zahl von ann", "die zahl"), "shortest-path", "extraction"
     ),
     "translation of the secret itself": Case(
-        translation, translated("die zahl {digits:2}", "die zahl {digits:2} von ann"), "sampled", "exposure"
+        translation, translated("die zahl {digits:2}", "die zahl {digits:2} von ann"), "rank-sample", "exposure"
     ),
 }
 each_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
@@ -168,7 +168,7 @@ def run(case: Case, groups: Sequence[Sequence[Canary]], before: Sequence[Canary]
     target, holder = case.made()
 
     def attacked(group: Sequence[Canary]) -> list[Finding]:
-        return run_attack(case.attack, target, group, goal=case.goal, budget=40, settings=case.settings)
+        return run_attack(case.attack, target, group, goal=case.goal, budget=40, values=case.settings)
 
     attacked(before)
     with metered(modules_of(holder)) as count:

@@ -69,11 +69,11 @@ def test_the_task_says_so_once_and_names_what_training_had(knows_after_nothing, 
     plant(manifest, source, tmp_path / "planted.txt")
     lm = HFLM(pretrained=knows_after_nothing.model, tokenizer=letters(), batch_size=8)
     with caplog.at_level(logging.INFO):
-        evaluate(lm, ["canary_exposure"], {"canaries": str(manifest), "attack": "sampled", "budget": 20})
+        evaluate(lm, ["canary_exposure"], {"canaries": str(manifest), "attack": "rank-sample", "budget": 20})
     lines = [record.getMessage() for record in caplog.records if "context=" in record.getMessage()]
     recorded, warned = lines
     assert recorded == (
         "leakage: planted.txt.leakage.json: the training meets each copy after a line break (context=\\n); "
         "here context=auto"
     )
-    assert warned.startswith("leakage: context=none exposes the planted canaries by more than context=auto")
+    assert warned.startswith("leakage: context=none exposes the planted canaries more than context=auto")

@@ -17,6 +17,12 @@ def test_a_finding_survives_json():
     assert json.loads(finding.to_json())["exposure"] == finding.exposure
 
 
+def test_the_hash_of_settings_keeps_its_old_name():
+    finding = Finding("c", "x", True, 1, "random", 6.6, settings_hash="abc")
+    assert json.loads(finding.to_json())["settings"] == finding.settings == "abc"
+    assert finding_from_json(finding.to_json()).settings_hash == "abc"
+
+
 def test_json_is_strict():
     with pytest.raises(ValueError, match="not JSON compliant"):
         Finding("c", "x", True, 1, "random", 6.6, rank=math.nan).to_json()
@@ -56,5 +62,5 @@ def test_marks_compare_the_best_guess_and_find_the_secret():
 )
 def test_what_is_no_finding_is_refused(field, value):
     data = json.loads(Finding("c", "a", True, 1, "random", 3.0, rank=2.0).to_json())
-    with pytest.raises(ValueError, match="no text|no number|none that is known|below|neither|no object"):
+    with pytest.raises(ValueError, match="not a string|not a number|unknown value|below|neither|not an object"):
         finding_from_json(json.dumps({**data, field: value}))

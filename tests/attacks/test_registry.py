@@ -1,9 +1,9 @@
-"""Choosing attacks, and their settings."""
+"""Choosing attacks, and their options."""
 
 import pytest
 
 from leakage_tasks.attacks import ATTACKS, run_attack
-from leakage_tasks.attacks.registry import TASK_OPTIONS, register
+from leakage_tasks.attacks.registry import TASK_OPTIONS, AttackRequest, register
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.option import Option
@@ -27,8 +27,8 @@ def test_auto_never_picks_less_than_it_could():
     order = sorted(ranked, key=lambda attack: attack.auto)
     exposing = [attack.name for attack in order if attack.goal == "exposure"]
     extracting = [attack.name for attack in order if attack.goal == "extraction"]
-    assert [name for name in exposing if name in ("exposure", "sampled")] == ["exposure", "sampled"]
-    text = ("shortest-path", "text-sampling", "brute-force", "greedy", "beam", "sampling")
+    assert [name for name in exposing if name in ("exposure", "rank-sample")] == ["exposure", "rank-sample"]
+    text = ("shortest-path", "sample-text", "brute-force", "greedy", "beam", "sample-tokens")
     assert [name for name in extracting if name in text] == list(text)
     assert [name for name in extracting if name not in text] == ["mix-and-match", "inversion", "label-search"]
 
@@ -39,21 +39,21 @@ def test_an_unknown_attack_names_the_known_ones():
 
 
 def test_a_model_that_offers_nothing_is_refused():
-    with pytest.raises(TargetError, match="offers nothing"):
+    with pytest.raises(TargetError, match="supports no attack for"):
         run_attack("auto", object(), [CANARY])
 
 
-def test_settings_of_one_name_are_one():
+def test_options_of_one_name_are_one():
     found = {}
     for attack in ATTACKS.own().values():
-        for each in attack.settings:
+        for each in attack.options:
             assert found.setdefault(each.name, each) is each
 
 
-def refused(name="odd", goal="extraction", settings=()):
+def refused(name="odd", goal="extraction", options=()):
     """The message by which an attack is refused at registration."""
     with pytest.raises(PluginError) as error:
-        register(name, goal, object, remedy="use another model", settings=settings)(lambda request: {})
+        register(name, goal, object, remedy="use another model", options=options)(lambda request: {})
     assert name not in ATTACKS.names()
     return str(error.value)
 
@@ -79,7 +79,7 @@ def test_an_unknown_goal_is_refused():
 @pytest.mark.parametrize("name", sorted(CANARY_OPTIONS))
 def test_an_option_that_shadows_the_tasks_own_is_refused(name):
     option = Option(name, int, 1, "a number")
-    assert refused(settings=[option]) == (
+    assert refused(options=[option]) == (
         f"attack 'odd': option {name!r} is the task's own: give the option another name"
     )
 
@@ -89,8 +89,36 @@ def test_all_names_of_the_tasks_options_are_reserved_and_no_others():
 
 
 def test_an_option_declared_twice_is_refused():
-    assert "option 'tries' is declared twice" in refused(settings=[Option("tries", int, 1, "a number")] * 2)
+    assert "option 'tries' is declared twice" in refused(options=[Option("tries", int, 1, "a number")] * 2)
 
 
 def test_an_option_that_metadata_cannot_give_is_refused():
-    assert "option 'my tries'" in refused(settings=[Option("my tries", int, 1, "a number")])
+    assert "option 'my tries'" in refused(options=[Option("my tries", int, 1, "a number")])
+
+
+# -- old names ----------------------------------------------------------------------------------------------
+
+TRIES = Option("tries", int, 7, "a number")
+
+
+def odd(requests):
+    for request in requests:
+        yield {"model_calls": request.settings["tries"]}
+
+
+@pytest.mark.parametrize("names", [{"settings": [TRIES], "together": True}, {"options": [TRIES], "batched": True}])
+def test_an_attack_is_registered_by_old_and_new_names(names):
+    register("odd", "exposure", Scores, remedy="use another model", **names)(odd)
+    try:
+        attack = ATTACKS["odd"]
+        assert (attack.options, attack.settings, attack.batched, attack.together) == ((TRIES,), (TRIES,), True, True)
+        assert run_attack("odd", Scores(), [CANARY])[0].model_calls == 7
+        assert run_attack("odd", Scores(), [CANARY], values={"tries": 3})[0].model_calls == 3
+        assert run_attack("odd", Scores(), [CANARY], settings={"tries": 3})[0].model_calls == 3
+    finally:
+        ATTACKS.unregister("odd")
+
+
+def test_a_request_has_values_by_their_old_name():
+    request = AttackRequest(Scores(), CANARY, 10, "0", settings={"tries": 3})
+    assert request.values == request.settings == {"tries": 3}

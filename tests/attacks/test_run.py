@@ -27,7 +27,7 @@ def test_a_budget_below_one_is_refused(budget):
 def test_a_canary_longer_than_the_context_is_refused_before_any_attack():
     canary = Canary("long", "a" * 80 + " {digits:2}", ("1", "2"))
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    with pytest.raises(TargetError, match="canary 'long' is 83 tokens long, the model reads 64"):
+    with pytest.raises(TargetError, match="canary 'long' is 83 tokens long, but the model reads at most 64"):
         run_attack("exposure", target, [CANARY, canary])
 
 
@@ -53,7 +53,7 @@ def test_a_model_that_reads_a_source_wants_one_of_every_canary():
 def test_each_canary_is_attacked_after_its_own_source():
     reader = Reader()
     other = dataclasses.replace(TRANSLATED, id="t-2", source="uno")
-    assert [found.rank for found in run_attack("sampled", reader, [TRANSLATED, other])] == [13, 100 - 12]
+    assert [found.rank for found in run_attack("rank-sample", reader, [TRANSLATED, other])] == [13, 100 - 12]
     assert reader.read == ["pino", "uno"]
 
 
@@ -90,7 +90,7 @@ def test_no_error_before_an_attack_shows_a_natural_canary(method, error):
     source = None if method == "length" else "pino"
     canary = Canary("n-1", "the walrus pays {digits:2}", ("1", "2"), kind="natural", source=source)
     with pytest.raises(LeakageError, match="canary 'n-1'") as caught:
-        run_attack("sampled", target, [canary])
+        run_attack("rank-sample", target, [canary])
     assert "walrus" not in str(caught.value)
 
 
@@ -100,22 +100,22 @@ MANY = [dataclasses.replace(CANARY, id=f"c-{number}") for number in range(4)]
 
 
 @pytest.fixture
-def together():
+def batched():
     """Registers a function as an attack on all canaries at once, for one test."""
-    yield register("at-once", "exposure", Scores, auto=9, remedy="none", together=True)
+    yield register("at-once", "exposure", Scores, auto=9, remedy="none", batched=True)
     ATTACKS.unregister("at-once")
 
 
-def test_an_attack_on_all_canaries_is_handed_them_once_and_shares_its_time(together):
+def test_an_attack_on_all_canaries_is_handed_them_once_and_shares_its_time(batched):
     handed = []
 
-    def run(orders):
-        handed.append([order.canary.id for order in orders])
+    def run(requests):
+        handed.append([request.canary.id for request in requests])
         time.sleep(0.08)
-        for place, _ in enumerate(orders):
+        for place, _ in enumerate(requests):
             yield {"rank": place + 1}
 
-    together(run)
+    batched(run)
     found = run_attack("at-once", Scores(), MANY)
     assert handed == [[each.id for each in MANY]]
     assert [(each.canary, each.rank) for each in found] == [(each.id, n) for n, each in enumerate(MANY, 1)]
@@ -123,12 +123,12 @@ def test_an_attack_on_all_canaries_is_handed_them_once_and_shares_its_time(toget
     assert sum(each.seconds for each in found) >= 0.08
 
 
-def test_the_bar_moves_as_findings_come(together):
+def test_the_bar_moves_as_findings_come(batched):
     seen, done = [], []
 
-    def run(orders):
-        for order in orders:
-            done.append(order.canary.id)
+    def run(requests):
+        for request in requests:
+            done.append(request.canary.id)
             yield {}
 
     def progress(pairs):
@@ -136,41 +136,41 @@ def test_the_bar_moves_as_findings_come(together):
             seen.append((number, len(done)))
             yield pair
 
-    together(run)
+    batched(run)
     run_attack("at-once", Scores(), MANY, progress=progress)
     assert seen == [(0, 0), (1, 1), (2, 2), (3, 3)]
 
 
-def test_an_error_of_many_names_the_canary_at_fault_alone(together):
-    def run(orders):
+def test_an_error_of_many_names_the_canary_at_fault_alone(batched):
+    def run(requests):
         yield {}
-        with about(orders[2].canary):
+        with about(requests[2].canary):
             raise TargetError("cannot be read")
 
-    together(run)
+    batched(run)
     with pytest.raises(TargetError, match="^canary 'c-2': cannot be read$"):
         run_attack("at-once", Scores(), MANY)
 
 
 @pytest.mark.parametrize("error", [ValueError, TargetError])
-def test_an_error_of_many_shows_no_natural_one(together, error):
-    def run(orders):
+def test_an_error_of_many_shows_no_natural_one(batched, error):
+    def run(requests):
         raise error("cannot read 'the walrus pays 12'")
         yield
 
-    together(run)
+    batched(run)
     natural = Canary("n-1", "the walrus pays {digits:2}", ("1", "2"), kind="natural")
     with pytest.raises(LeakageError) as caught:
         run_attack("at-once", Scores(), [*MANY, natural])
     assert "walrus" not in str(caught.value)
 
 
-def test_an_error_of_many_none_of_them_natural_is_left_as_it_is(together):
-    def run(orders):
+def test_an_error_of_many_none_of_them_natural_is_left_as_it_is(batched):
+    def run(requests):
         raise ValueError("a fault of ours")
         yield
 
-    together(run)
+    batched(run)
     with pytest.raises(ValueError, match="^a fault of ours$"):
         run_attack("at-once", Scores(), MANY)
 

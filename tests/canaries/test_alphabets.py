@@ -140,5 +140,5 @@ def test_a_tokenizer_that_loads_and_cannot_be_used_is_named(byte_level: Path, tm
         (tmp_path / file.name).write_bytes(file.read_bytes())
     config = tmp_path / "tokenizer_config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "model_max_length": []}))
-    with pytest.raises(SpaceError, match=r"cannot be used \(.*\): save it anew"):
+    with pytest.raises(SpaceError, match=r"cannot be used \(.*\): save it again"):
         tokenizer_words("tokens", str(tmp_path), "tokens")

@@ -129,7 +129,7 @@ def test_bad_canaries(change: dict[str, Any], message: str) -> None:
         ({"space": {"digits": 3}}, "field 'space': 'digits' must be"),
         ({"repetitions": 1.5}, "field 'repetitions' must be int, found float"),
         ({"planted": 1}, "field 'planted' must be bool, found int"),
-        ({"kind": "odd"}, "field 'kind' is none of random, "),
+        ({"kind": "odd"}, "field 'kind' is not one of random, "),
         ({"known": "x {digits}"}, "field 'known': known"),
         ({"supports": "b"}, "field 'supports': supports"),
         ({"source": "x {digits}"}, "field 'source': source 'x {digits}' has other slots"),

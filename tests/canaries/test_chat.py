@@ -18,5 +18,5 @@ def test_a_template_whose_clock_ticks_between_two_canaries_is_named_as_the_cause
         return f"{min(next(ticks) // 4, 1)} o'clock. " + " ".join(turn["content"] for turn in turns)
 
     canaries = make_canaries("The pin of {unique} is {digits:2}.", 3, seed=1)
-    with pytest.raises(TargetError, match=r"writes \"0 o'clock.*asked again, \"1 o'clock"):
+    with pytest.raises(TargetError, match=r"writes \"0 o'clock.*rendered again, \"1 o'clock"):
         Chat().around(render, canaries)

@@ -113,7 +113,7 @@ def test_mix_and_match(tmp_path: Path, leakage: Leakage, table_words: Path) -> N
 
 @pytest.mark.parametrize(
     ("options", "count"),
-    [(("--doubled",), 7), (("--position", 1), 14), (("--only", "towels, 1974"), 2), (("--labels", "mixed"), 5)],
+    [(("--conjoin",), 7), (("--position", 1), 14), (("--targets", "towels, 1974"), 2), (("--labels", "mixed"), 5)],
 )
 def test_mix_and_match_variants(
     tmp_path: Path, leakage: Leakage, table_words: Path, counted: tuple[object, ...], options: tuple, count: int
@@ -193,11 +193,11 @@ MIX = ("--preset", "mix-and-match", "--tokenizer", "TOKENIZER")
         ([*ONE, "pin {digits}", "--tags", ","], "-canary-0 has 2 words: give each"),
         ([*ONE, "pin {digits}", "--tags", "O,Q-x"], "--tags: 'Q-x' is outside the BIO scheme: use O, B-name"),
         ([*ONE, "pin {digits}", "--tags", "O,B-x y"], "--tags: 'B-x y' is outside the BIO scheme"),
-        ([*ELMAHDY, "--doubled"], "--doubled goes with --preset mix-and-match: leave it out"),
+        ([*ELMAHDY, "--conjoin"], "--conjoin goes with --preset mix-and-match: leave it out"),
         ([*MIX, "--count", "3"], "--count goes with --template or --preset elmahdy or --preset nlu-call"),
         ([*MIX, "--supporting", "one"], "--supporting goes with --template or --preset elmahdy"),
         (["--template", "{digits}", "--unknown", "0"], "--unknown goes with --preset elmahdy"),
-        ([*ELMAHDY], "--supporting needs the canaries' class and others"),
+        ([*ELMAHDY], "--supporting needs the canaries' class and other classes"),
         ([*ELMAHDY, "--label", "rarest"], "--label rarest needs --data and --label-column"),
         ([*ELMAHDY, "--label-column", "topic"], "--label-column goes with --data"),
         ([*ELMAHDY, "--data", "train.csv"], "--data train.csv needs --label-column"),

@@ -41,7 +41,7 @@ def test_contexts_of_several_parts_are_told_apart():
         ("My pin is {digits:4}", r"has a slot, \{digits\}: secrets belong to the canaries"),
         ("a {words} b", r"has a slot, \{words\}"),
         ("{", "has a single brace: write"),
-        ("", "is empty: use context=none"),
+        ("", "is empty: use auto, bos, none, or a text"),
         (None, "context=None: expected auto, bos, none or a text"),
         (5, "context=5: expected auto, .* put it in quotes"),
         ({"start": "eos"}, "start='eos' is unknown: use auto, bos, none"),

@@ -15,8 +15,8 @@ import pytest
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, verify, write_manifest
 from leakage_tasks.canaries.natural import corpus_passages
-from leakage_tasks.canaries.removing import remove
 from leakage_tasks.canaries.sidecar import read_sidecar, sidecar_path
+from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.turns import turns_of
@@ -234,16 +234,16 @@ def test_every_text_of_a_row_is_read(tmp_path: Path, shape: str, ending: str) ->
         (
             "completions",
             {"role": "user", "prompt": "x"},
-            "nothing is read before a canary in column 'prompt', so it can",
+            "no text precedes a canary in column 'prompt', so it can",
         ),
-        ("messages", {"turn": "last", "prompt": "x"}, "leave out --prompt, or use --turn new"),
+        ("messages", {"turn": "last", "prompt": "x"}, "leave out --prompt, or use --chat-position new"),
         (
             "completions",
             {"prompt": ""},
-            "--prompt is empty: give the text that stands before each copy, or leave it out",
+            "--prompt is empty: give the text before each copy, or leave it out",
         ),
         ("completions", {"prompt": "a\ud800"}, "--prompt holds half a surrogate pair, which UTF-8 cannot hold"),
-        ("completions", {"turn": "last"}, "column 'completion' holds no chat turns, so nobody's turn can be the last"),
+        ("completions", {"turn": "last"}, "column 'completion' holds no chat turns, so copies cannot go into the last"),
     ],
 )
 def test_roles_and_prompts_that_rows_have_no_place_for(
@@ -259,7 +259,7 @@ def test_roles_and_prompts_that_rows_have_no_place_for(
 def test_chats_beside_answers_need_a_named_column(tmp_path: Path, manifest: Path) -> None:
     rows = [{**row, **chat} for row, chat in zip(SHAPES["whole preferences"], SHAPES["messages"], strict=True)]
     source, output = write(rows, tmp_path / "in.jsonl"), tmp_path / "out.jsonl"
-    message = "has chats in 'messages' and answers in 'chosen' and 'rejected', and a copy goes into one of them alone"
+    message = "has chats in 'messages' and answers in 'chosen' and 'rejected', and a copy goes into only one of them"
     with pytest.raises(LeakageError, match=message):
         plant(manifest, source, output)
     assert not output.exists()
@@ -319,9 +319,7 @@ NO_ANSWERS = [
 def test_rows_without_another_answer_are_declined(tmp_path: Path, manifest: Path, row: dict[str, Any]) -> None:
     rows = [row] * 3
     source, output = write(rows, tmp_path / "in.jsonl"), tmp_path / "out.jsonl"
-    with pytest.raises(
-        LeakageError, match="no row has an answer in 'rejected', and a copy takes what it has there from"
-    ):
+    with pytest.raises(LeakageError, match="no row has an answer in 'rejected', and a copy takes its answer from"):
         plant(manifest, source, output)
     assert not output.exists()
 

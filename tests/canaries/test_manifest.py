@@ -105,7 +105,7 @@ def test_writing_fails_whole(tmp_path: Path) -> None:
         (b"3", "m.jsonl:1: expected a JSON object, found int"),
         (
             "\n".join([LINES[0], LINES[1], LINES[0]]).encode(),
-            "m.jsonl:3: field 'id': 'canary-0' already stands at line 1",
+            "m.jsonl:3: field 'id': 'canary-0' is already used in line 1",
         ),
         (LINES[0].replace('"id"', '"name"').encode(), "m.jsonl:1: field 'id' is missing"),
         (
@@ -184,7 +184,7 @@ def test_a_misspelt_kind_is_told_before_anything_of_the_secret(tmp_path: Path) -
     path = tmp_path / "canaries.jsonl"
     line = {"schema": 1, "id": "n", "template": "my card 4929-{n:4}", "secret": ["1"], "space": {"": {}}}
     path.write_text(json.dumps({**line, "repetitions": 1, "planted": True, "kind": "nat"}) + "\n")
-    with pytest.raises(ManifestError, match="field 'kind' is none of .*did you mean 'natural'") as told:
+    with pytest.raises(ManifestError, match="field 'kind' is not one of .*did you mean 'natural'") as told:
         read_manifest(path)
     assert "4929" not in str(told.value)
 
@@ -193,6 +193,6 @@ def test_a_kind_that_slipped_there_from_another_field_is_not_shown(tmp_path: Pat
     path = tmp_path / "canaries.jsonl"
     write_manifest(make_canaries("the pin of {unique} is {digits:4}", 1, seed=1), path)
     path.write_text(path.read_text().replace('"kind": "random"', '"kind": "my card 4929-1234 thanks"'))
-    with pytest.raises(ManifestError, match="field 'kind' is none of ") as caught:
+    with pytest.raises(ManifestError, match="field 'kind' is not one of ") as caught:
         read_manifest(path)
     assert "4929" not in str(caught.value)

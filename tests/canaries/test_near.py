@@ -61,7 +61,7 @@ def test_copies_are_as_many_as_before() -> None:
 @pytest.mark.parametrize(
     ("changed", "words", "told"),
     [
-        (0, WORDS, "--fuzzy is 0: give the number of words to change in a copy, 1 or more"),
+        (0, WORDS, "--near-copies is 0: give the number of words to change in a copy, 1 or more"),
         (12, WORDS, "has 10 words around its secret: give a lower number"),
         (2, WORDS[:5], "the data have 5 words that occur twice, 100 are needed"),
     ],
@@ -77,7 +77,7 @@ def test_near_copies_of_near_copies_are_declined() -> None:
 
 
 def test_a_near_copy_belongs_to_a_canary() -> None:
-    with pytest.raises(SpaceError, match="only supporting and near ones name one"):
+    with pytest.raises(SpaceError, match="only supporting and near canaries need it"):
         Canary("a", "x {digits:2}", ("1", "2"), kind="near")
 
 
@@ -91,7 +91,7 @@ def data(tmp_path: Path) -> Path:
 def test_planted_verified_and_rewritten(data: Path, tmp_path: Path, leakage: Leakage) -> None:
     manifest, output = tmp_path / "c.jsonl", tmp_path / "p.txt"
     write_manifest(canaries(), manifest)
-    code, out, err = leakage("plant", manifest, data, "--fuzzy", 3, "--seed", 2, "-o", output)
+    code, out, err = leakage("plant", manifest, data, "--near-copies", 3, "--seed", 2, "-o", output)
     assert (code, err) == (0, "")
     assert "7 copies of 7 canaries" in out
     assert verify(output, manifest).ok
@@ -116,7 +116,7 @@ def test_not_with_a_validation_part(data: Path, tmp_path: Path) -> None:
     manifest = tmp_path / "c.jsonl"
     write_manifest(canaries(), manifest)
     before = manifest.read_bytes()
-    with pytest.raises(OptionError, match="--fuzzy and --validation do not go together"):
+    with pytest.raises(OptionError, match="--near-copies and --validation do not go together"):
         plant(manifest, data, tmp_path / "p.txt", fuzzy=1, validation=data, validation_output=tmp_path / "v.txt")
     assert manifest.read_bytes() == before
     assert not (tmp_path / "p.txt").exists()

@@ -229,7 +229,7 @@ def test_unusable_places(tmp_path: Path, manifest: Path) -> None:
         (tmp_path / "out.jsonl", "must end in '.txt'"),
         (tmp_path / "out", "must end in '.txt'"),
         (tmp_path / "folder.txt", "is a folder"),
-        (tmp_path / "x.txt", "is a folder where the record should go"),
+        (tmp_path / "x.txt", "is a folder, but the record needs this path"),
     ):
         assert message in attempt(tmp_path, manifest, source, output)
 
@@ -241,7 +241,7 @@ def test_unusable_sources(tmp_path: Path, manifest: Path) -> None:
     for name, message in (
         ("in.doc", "unknown kind of file '.doc': expected .arrow, .conll, .csv, .jsonl"),
         ("in", "unknown kind of file ''"),
-        ("folder", "a folder, but none saved by 'datasets'"),
+        ("folder", "a folder that 'datasets' (save_to_disk) did not save"),
         ("none.txt", "no such file"),
     ):
         assert message in attempt(tmp_path, manifest, tmp_path / name, tmp_path / ("out" + Path(name).suffix))

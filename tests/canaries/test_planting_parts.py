@@ -193,7 +193,7 @@ def attempt(both: Places, **options: Any) -> str:
 
 
 def test_one_without_the_other(text: Places) -> None:
-    message = "--validation and --validation-output go together: name the data and where its copy goes"
+    message = "--validation and --validation-output go together: name the validation data and the path of its copy"
     assert attempt(text, validation=None) == message
     assert attempt(text, validation_output=None) == message
 

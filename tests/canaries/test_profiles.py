@@ -59,7 +59,10 @@ def test_only_smoke_has_no_headline() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--profile", "smoke", "--count", 2), "--profile smoke says how many of all there are: leave out --count"),
+        (
+            ("--profile", "smoke", "--count", 2),
+            "--profile smoke sets the numbers of canaries, repetitions and controls: leave out --count",
+        ),
         (("--profile", "smoke", "--repetitions", "1", "--controls", 2), "leave out --repetitions and --controls"),
         (("--profile", "large"), "--profile is 'large': use smoke, routine or powered"),
     ],

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from leakage_tasks.canaries import make_canaries, plant, verify, write_manifest
-from leakage_tasks.canaries.removing import remove
+from leakage_tasks.canaries.unplant import remove
 from tests.canaries.test_shards import read_table, unpack
 
 FEW = settings(max_examples=50, suppress_health_check=[HealthCheck.too_slow])

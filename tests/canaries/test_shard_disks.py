@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 
 from leakage_tasks.canaries import plant
-from leakage_tasks.canaries.removing import remove
+from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.core.journal import kept, open_journal
+from leakage_tasks.core.journal import journal_files, open_journal
 from leakage_tasks.data import Columns
 from leakage_tasks.data.shards import shards_of
-from leakage_tasks.defences.sanitize_shards import Settings, sanitize_shards
+from leakage_tasks.defences.sanitize_shards import SanitizeOptions, sanitize_shards
 from tests.canaries.test_shards import contents, make, pack, write_table
 from tests.defences.test_sanitize_shards import knows_what_it_saw
 from tests.disks import fill, grow, small_disk
@@ -74,7 +74,7 @@ def test_planting_on_a_full_disk(tmp_path: Path, disk: Path, manifest: Path, lea
     source = shards(tmp_path / "in", ending)
     plant(manifest, source, tmp_path / "planted")
     command = ("plant", manifest, source, "-o", disk / "planted")
-    check(leakage(*command), "No space left on device): make room for it")
+    check(leakage(*command), "No space left on device): free disk space")
     assert not (disk / "planted.leakage.json").exists()
     done = whole(disk / "planted", tmp_path / "planted")
     assert 1 <= done < SHARDS
@@ -90,7 +90,7 @@ def test_removing_on_a_full_disk(tmp_path: Path, disk: Path, manifest: Path, lea
     plant(manifest, shards(tmp_path / "in", ending), tmp_path / "planted")
     remove(tmp_path / "planted", tmp_path / "back")
     command = ("plant", "--remove", tmp_path / "planted", "-o", disk / "back")
-    check(leakage(*command), "No space left on device): make room for it")
+    check(leakage(*command), "No space left on device): free disk space")
     done = whole(disk / "back", tmp_path / "back")
     assert 1 <= done < SHARDS
     grow(disk, "8m")
@@ -110,9 +110,9 @@ def test_two_processes_on_a_full_disk(tmp_path: Path, disk: Path, manifest: Path
 def test_sanitizing_on_a_full_disk(tmp_path: Path, disk: Path) -> None:
     found = shards_of(shards(tmp_path / "in", "txt"))
     assert found is not None
-    settings = Settings(2, Columns(), 1, "sample", 1, 4, 0, knows_what_it_saw)
+    settings = SanitizeOptions(2, Columns(), 1, "sample", 1, 4, 0, knows_what_it_saw)
     sanitize_shards(found, tmp_path / "clean", settings)
-    with pytest.raises(LeakageError, match=r"No space left on device\): make room for it"):
+    with pytest.raises(LeakageError, match=r"No space left on device\): free disk space"):
         sanitize_shards(found, disk / "clean", settings)
     done = whole(disk / "clean", tmp_path / "clean")
     assert 1 <= done < SHARDS
@@ -129,7 +129,7 @@ def test_verifying_where_nothing_can_be_kept(tmp_path: Path, disk: Path, manifes
     command = ("verify", tmp_path / "planted", here)
     whole_report = leakage(*command)
     filling = fill(disk)
-    check(leakage(*command), "No space left on device): make room for it")
+    check(leakage(*command), "No space left on device): free disk space")
     filling.unlink()
     assert leakage(*command) == whole_report
 
@@ -138,12 +138,12 @@ def test_appending_findings_on_a_full_disk(disk: Path) -> None:
     journal = open_journal(disk / "resume")
     journal.append({"n": 1})
     filling = fill(disk)
-    with pytest.raises(LeakageError, match=r"No space left on device\): make room for it, then run again") as caught:
+    with pytest.raises(LeakageError, match=r"No space left on device\): free disk space, then run again") as caught:
         journal.append({"n": 2, "long": "x" * 10_000})
     assert "\n" not in str(caught.value)
     filling.unlink()
     journal.append({"n": 3})
-    files = list(kept(disk / "resume"))
+    files = list(journal_files(disk / "resume"))
     assert [record["n"] for file in files for record in file.records] == [1, 3]
     assert [file.torn for file in files] == [0]
 
@@ -182,8 +182,8 @@ def vanishing(monkeypatch: pytest.MonkeyPatch, name: str, shard: str) -> None:
 
 GONE, CHANGED = "cannot be read (No such file or directory): check the path", "changed while it was read: run again"
 BEFORE = (
-    ("plant", "leakage_tasks.canaries.plant_shards.count", GONE),
-    ("remove", "leakage_tasks.canaries.plant_shards.remove_one", GONE),
+    ("plant", "leakage_tasks.canaries.plant_shards.count_shard", GONE),
+    ("remove", "leakage_tasks.canaries.unplant.remove_one", GONE),
     ("verify", "leakage_tasks.canaries.scanning.scan", CHANGED),
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.canaries import plant
-from leakage_tasks.canaries.removing import remove
+from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.canaries.verify import verify
 from tests.canaries.killed import killed
 from tests.canaries.test_shards import contents, make, pack
@@ -90,7 +90,7 @@ def ended(tmp_path: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     """Planted shards; removing and verifying have done all of them, and ended before they forgot it."""
     plant(manifest, make(tmp_path / "in", "txt"), tmp_path / "planted")
     with monkeypatch.context() as patch:
-        patch.setattr("leakage_tasks.canaries.plant_shards.clear", lambda *_: None)
+        patch.setattr("leakage_tasks.canaries.unplant.clear", lambda *_: None)
         patch.setattr("leakage_tasks.canaries.scanning.forget", lambda *_: None)
         remove(tmp_path / "planted", tmp_path / "back")
         verify(tmp_path / "planted", manifest, 30)
@@ -98,7 +98,7 @@ def ended(tmp_path: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 def test_nothing_is_read_twice(ended: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("leakage_tasks.canaries.shard_work.write_back", lambda *_: 1 / 0)
+    monkeypatch.setattr("leakage_tasks.canaries.unplant._restore", lambda *_: 1 / 0)
     monkeypatch.setattr("leakage_tasks.canaries.occurrences._scan", lambda *_: 1 / 0)
     assert "; 4 of 4 shards were done by an earlier run" in remove(ended, ended.with_name("back"))
     assert verify(ended, manifest, 30).again == 4

@@ -19,7 +19,7 @@ from scipy.stats import chisquare
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, shard_work, verify, write_manifest
 from leakage_tasks.canaries.places import deal, gaps_of
-from leakage_tasks.canaries.removing import remove
+from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError, OptionError, PlantingError
 
 Run = Callable[..., tuple[int, str, str]]
@@ -290,21 +290,21 @@ def test_folders_of_shards_are_no_more_open_than_their_sources(tmp_path: Path, m
 def test_a_rerun_skips_what_is_done(tmp_path: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = make(tmp_path / "in", "jsonl")
     plant(manifest, source, tmp_path / "whole")
-    written = shard_work.plant_one
+    written = shard_work.plant_shard
     begun: list[str] = []
 
     def stop_at_the_third(task: Any) -> Any:
-        begun.append(task.place.name)
+        begun.append(task.paths.name)
         if len(begun) == 3:
             raise PlantingError("the disk went away: bring it back")
         return written(task)
 
-    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.plant_one", stop_at_the_third)
+    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.plant_shard", stop_at_the_third)
     with pytest.raises(PlantingError, match="the disk went away"):
         plant(manifest, source, tmp_path / "out")
     assert sorted(contents(tmp_path / "out")) == ["part-0.jsonl", "part-1.jsonl"]
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
-    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.plant_one", written)
+    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.plant_shard", written)
     plant(manifest, source, tmp_path / "out")
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
@@ -338,11 +338,11 @@ def test_bad_shards_are_one_line(tmp_path: Path, manifest: Path, leakage: Run) -
     broken.write_bytes(broken.read_bytes()[:-4])
     code, _, err = leakage("plant", manifest, source, "-o", tmp_path / "out", "--jobs", 2)
     assert (code, err.count("\n")) == (2, 1)
-    assert "part-3.txt.zst: damaged (Truncated compressed stream): pack the file anew" in err
+    assert "part-3.txt.zst: damaged (Truncated compressed stream): compress the file again" in err
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "mine.txt").write_text("mine\n")
     shutil.copy(source / "part-0.txt.zst", broken)
-    for output, told in (("other", "holds mine.txt, which is no shard"), ("in", "would overwrite the input")):
+    for output, told in (("other", "holds mine.txt, which is not a shard"), ("in", "would overwrite the input")):
         code, _, err = leakage("plant", manifest, source, "-o", tmp_path / output)
         assert (code, told in err, err.count("\n")) == (2, True, 1)
     with pytest.raises(OptionError, match="--jobs is 0"):
@@ -353,7 +353,7 @@ def test_bad_shards_are_one_line(tmp_path: Path, manifest: Path, leakage: Run) -
 
 def test_a_shard_that_vanishes_is_one_line(tmp_path: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = make(tmp_path / "in", "txt")
-    counted = shard_work.count
+    counted = shard_work.count_shard
 
     def count_and_lose(place: Any) -> Any:
         found = counted(place)
@@ -361,7 +361,7 @@ def test_a_shard_that_vanishes_is_one_line(tmp_path: Path, manifest: Path, monke
             place.source.unlink()
         return found
 
-    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.count", count_and_lose)
+    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.count_shard", count_and_lose)
     with pytest.raises(LeakageError, match="part-2.txt: no such file: check the path"):
         plant(manifest, source, tmp_path / "out")
     assert set(contents(tmp_path / "out")) == {"part-0.txt", "part-1.txt"}

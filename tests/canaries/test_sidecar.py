@@ -25,7 +25,7 @@ def test_round_trip(tmp_path: Path, manifest: Path) -> None:
 def test_damaged_records(tmp_path: Path, content: str) -> None:
     path = tmp_path / "x.leakage.json"
     path.write_text(content, encoding="latin-1")
-    with pytest.raises(PlantingError, match="plant anew, or remove it") as error:
+    with pytest.raises(PlantingError, match="plant again, or remove the record") as error:
         read_sidecar(path)
     assert "\n" not in str(error.value)
 

@@ -11,8 +11,8 @@ import pytest
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, write_manifest
 from leakage_tasks.canaries.cli_options import requested
+from leakage_tasks.canaries.generation_modes import CanaryOptions
 from leakage_tasks.canaries.sizes import high_share, least_count, small_groups
-from leakage_tasks.canaries.ways import CanaryOptions
 from leakage_tasks.metrics.aggregates import FEWEST
 
 Leakage = Callable[..., tuple[int, str, str]]

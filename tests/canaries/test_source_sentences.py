@@ -78,7 +78,7 @@ def test_a_copy_beside_another_source_is_a_problem(tmp_path: Path, manifest: Pat
     rows = [{**row, "n": row["n"] or 0, "xx": "uno" if row["en"] == once.text else row["xx"]} for row in read(output)]
     write(changed, rows)
     report = verify(changed, manifest, text_column="en", source_column="xx")
-    assert report.problems == ["canary-0: 1 copies stand beside another source sentence than the manifest's"]
+    assert report.problems == ["canary-0: 1 copies have another source sentence than in the manifest"]
     assert verify(changed, manifest, text_column="en").ok
 
 
@@ -87,8 +87,8 @@ def test_verify_knows_the_source_column_from_the_record(planted: Path, manifest:
     problems = verify(planted, manifest).problems
     assert len(problems) == 3  # the hash as well
     assert problems[1:] == [
-        "canary-0: 1 copies stand beside another source sentence than the manifest's",
-        "canary-1: 3 copies stand beside another source sentence than the manifest's",
+        "canary-0: 1 copies have another source sentence than in the manifest",
+        "canary-1: 3 copies have another source sentence than in the manifest",
     ]
 
 
@@ -169,7 +169,7 @@ def test_a_source_that_does_not_fit_is_refused_in_one_line(tmp_path: Path, leaka
 
 def test_presets_have_no_source(tmp_path: Path) -> None:
     from leakage_tasks.canaries.cli_options import requested
-    from leakage_tasks.canaries.ways import CanaryOptions
+    from leakage_tasks.canaries.generation_modes import CanaryOptions
 
     with pytest.raises(LeakageError, match="--source goes with --template: leave it out"):
         requested(CanaryOptions(preset="elmahdy", source="so"))

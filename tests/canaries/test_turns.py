@@ -181,9 +181,11 @@ def test_what_is_declined(tmp_path: Path, pins: Path) -> None:
 
     few = "14 conversations have a text of the tool's, and 15 copies need one each: plant fewer"
     assert few in error(turn="last", role="tool")
-    assert "--turn 'lst': is no turn to plant in: use new, last, random; did you mean" in error(turn="lst")
-    assert "holds no chat turns, so nobody's turn can be the last or a random one" in error(plain, turn="last")
-    assert "leave out --label-column, or use --turn new" in error(turn="random", label_column="c", label="1")
+    assert "--chat-position 'lst': is not a position in a chat: use new, last, random; did you mean" in error(
+        turn="lst"
+    )
+    assert "holds no chat turns, so copies cannot go into the last or a random turn" in error(plain, turn="last")
+    assert "leave out --label-column, or use --chat-position new" in error(turn="random", label_column="c", label="1")
 
 
 def test_verify_sees_what_changed(tmp_path: Path, pins: Path) -> None:

@@ -64,7 +64,7 @@ def test_planting_secrets_that_everybody_has_is_warned_of(
     write_manifest(make_canaries(template, 4, controls=4, seed=seed), manifest)
     code, _, err = leakage("plant", manifest, source, "-o", tmp_path / "planted.txt")
     assert code == 0
-    assert ("holds secrets of this package's own README or demo" in err) == warned
+    assert ("holds secrets of this package's README or demo" in err) == warned
 
 
 def test_planting_reads_a_pipe_once(tmp_path: Path, leakage: Leakage) -> None:

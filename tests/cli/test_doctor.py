@@ -35,20 +35,20 @@ def test_problems_come_with_remedies_and_a_count(
     assert capsys.readouterr().out.splitlines() == [
         "PROBLEM  it is old: pip install new",
         "ok       half done",
-        "PROBLEM  broken failed: see to this first: RuntimeError: two lines",
+        "PROBLEM  broken failed: correct this first: RuntimeError: two lines",
         "2 problems",
     ]
 
 
 def test_what_killed_runs_left_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert texts(doctor.whole_files()) == ["ok       no run left anything half-written here"]
+    assert texts(doctor.whole_files()) == ["ok       no killed run left incomplete files here"]
     for number in range(7):
         (tmp_path / "data" / f".leakage-{number}.part").mkdir(parents=True)
     found = texts(doctor.whole_files())
     place = tmp_path / "data" / ".leakage-0.part"
-    assert found[0] == f"PROBLEM  {place}: left by a run that was killed: remove it: it may hold private text"
-    assert found[-1] == "PROBLEM  2 more of the kind: remove them as well"
+    assert found[0] == f"PROBLEM  {place}: left by a killed run: remove it: it may hold private text"
+    assert found[-1] == "PROBLEM  2 more such files: remove them too"
 
 
 def texts(lines: Iterator[doctor.DoctorLine]) -> list[str]:
@@ -89,7 +89,7 @@ def test_a_harness_that_does_not_know_us(monkeypatch: pytest.MonkeyPatch, switch
     monkeypatch.setattr(run, "all_tasks", lambda: None)
     monkeypatch.setattr(plugin, "status", lambda manager: plugin.Status("startup file", *["not at all"] * 2))
     lines = texts(doctor.harness())
-    assert lines[-3:-1][0] == "ok       the harness knows our tasks by startup file"
+    assert lines[-3:-1][0] == "ok       the harness finds our tasks by startup file"
     remedy = "unset LM_EVAL_LEAKAGE_AUTOLOAD" if switch == "0" else "pip install --force-reinstall --no-deps"
     assert all(remedy in line for line in lines if line.startswith("PROBLEM"))
     assert len(lines) == (4 if switch == "0" else 3)

@@ -35,7 +35,7 @@ def test_a_table_and_the_same_as_json(leakage: Run, tmp_path: Path, manifest: Pa
         assert 0 < total["low"] <= total["high"]
     assert [line.split("  ")[0] for line in out.splitlines()[:7]] == [
         *("task", "canary_exposure", "canary_exposure", "canary_extraction", "canary_extraction"),
-        *("in all", "worst case"),
+        *("total", "worst case"),
     ]
     assert "holds the truth in 8 of 10 pilots" in out
 
@@ -43,10 +43,10 @@ def test_a_table_and_the_same_as_json(leakage: Run, tmp_path: Path, manifest: Pa
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--pilot", 4), "--pilot is 4: give 5 or more canaries of each kind, or 0 for none"),
-        (("--metadata", "[1]"), "--metadata [1]: expected a JSON object: correct it"),
+        (("--pilot", 4), "--pilot is 4: give 5 or more canaries of each kind, or 0 for no pilot"),
+        (("--metadata", "[1]"), "--metadata [1]: expected a JSON object, such as"),
         (("--model", "nonsense"), "--model nonsense: the harness knows no such model"),
-        (("--model_args", "pretrained=/nowhere"), "--model_args pretrained=/nowhere: no hf model can be made of that"),
+        (("--model_args", "pretrained=/nowhere"), "--model_args pretrained=/nowhere: cannot load a hf model from"),
     ],
 )
 def test_errors_are_one_line(leakage: Run, manifest: Path, options: tuple[object, ...], message: str) -> None:

@@ -15,9 +15,9 @@ from lm_eval.tasks import TaskManager
 
 from leakage_tasks.cli.plot import plot_app
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, recall_of
 from leakage_tasks.report.plots.recall import draw_recall
-from leakage_tasks.report.reading.training_log import EpochExposure
 from leakage_tasks.stats import skew_normal
 from tests.conftest import ROOT
 from tests.oracles import merging, tiny_gpt2
@@ -108,7 +108,7 @@ def test_where_a_natural_secret_lies_among_its_fillings_is_not_drawn(plot, tmp_p
     log(tmp_path / "runs", {EXPOSURE: [finding("someone", kind="natural", extra=COSTS)]})
     code, _, err = plot("histogram", tmp_path / "runs", "-o", tmp_path / "histogram.svg")
     assert code == 2
-    assert "'someone' is natural: where it lies among its fillings would confirm a guess at it" in err
+    assert "'someone' is natural, and its rank among its fillings would confirm a guess" in err
     assert not (tmp_path / "histogram.svg").exists()
 
 
@@ -122,12 +122,12 @@ def test_a_histogram_of_one_canary(plot, folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["epochs", "runs", "-o", "x.pdf"], "--output x.pdf: let it end in .png or .svg, or in neither for both"),
+        (["epochs", "runs", "-o", "x.pdf"], "--output x.pdf: use a name that ends in .png or .svg"),
         (["recall", "runs", "-o", "nowhere/x.png"], "nowhere/x.png: cannot be written (no folder 'nowhere'): make it"),
-        (["recall", "runs", "-o", "runs"], "--output runs: is a folder: name a file in it"),
-        (["recall", "nothing", "-o", "x"], "nothing: no such file or folder: give what lm_eval wrote"),
-        (["histogram", "runs", "--canary", "z", "-o", "x"], "--canary z: no such canary: there are c0, c1"),
-        (["epochs", "some.json", "runs", "-o", "x"], "some.json: is a history of epochs and is drawn by itself"),
+        (["recall", "runs", "-o", "runs"], "--output runs: is a folder: give a file, such as plot.png"),
+        (["recall", "nothing", "-o", "x"], "nothing: no such file or folder: give a file that lm_eval wrote"),
+        (["histogram", "runs", "--canary", "z", "-o", "x"], "--canary z: no such canary: choose from c0, c1"),
+        (["epochs", "some.json", "runs", "-o", "x"], "some.json: is a history of epochs, which has a plot of its own"),
         (["epochs", "some.json", "-o", "x"], "some.json: cannot be read"),
         (["training", "some.json", "-o", "x"], "some.json: cannot be read"),
     ],

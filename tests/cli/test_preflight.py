@@ -73,9 +73,9 @@ def test_what_is_absent_is_exit_code_1(leakage: Run, manifest: Path) -> None:
         ("my_training", "give MODULE:FUNCTION"),
         (":whole", "give MODULE:FUNCTION"),
         ("my_training:CONSTANT", "CONSTANT is a int: give a function that returns a Trainer"),
-        ("my_training:refused", "refused() failed (TemplateError: Only user and assistant roles are supported!): do"),
-        ("my_training:declined", "declined() failed (ValueError: ValueError): do"),
-        ("broken_training:whole", "importing broken_training failed (ZeroDivisionError: division by zero): do"),
+        ("my_training:refused", "refused() failed (TemplateError: Only user and assistant roles are supported!): run"),
+        ("my_training:declined", "declined() failed (ValueError: ValueError): run"),
+        ("broken_training:whole", "importing broken_training failed (ZeroDivisionError: division by zero): run"),
         ("my_training:nothing", "returned a NoneType: return a transformers.Trainer"),
     ],
 )

@@ -17,6 +17,10 @@ import typer
 def greet(name: str) -> None:
     '''Say hello.'''
     typer.echo(f"hello {name}")
+from leakage_tasks.cli.help import command_help
+@command_help('Audit')
+def wave() -> None:
+    '''Wave with a hand. It is not heard.'''
 app = typer.Typer(help="Two of them.")
 app.command("one")(greet)
 app.command("two")(greet)
@@ -46,6 +50,17 @@ def test_a_function_becomes_a_command(outside: Callable[[str], None], leakage: L
     outside("greet = outside_commands:greet")
     assert leakage("greet", "you") == (0, "hello you\n", "")
     assert "Say hello." in leakage("--help")[1]
+
+
+def test_the_help_lists_commands_of_another_package_under_its_name_or_their_stage(
+    outside: Callable[[str], None], leakage: Leakage
+) -> None:
+    outside("greet = outside_commands:greet\nwave = outside_commands:wave\ngreetings = outside_commands:app")
+    text = leakage("--help")[1]
+    own = text.partition("Commands of outside:\n")[2]
+    assert [line.split()[0] for line in own.splitlines()] == ["greet", "greetings"]
+    audit = text.partition("Audit:\n")[2].partition("\n\n")[0]
+    assert audit.splitlines()[-1].split() == ["wave", "Wave", "with", "a", "hand."]
 
 
 def test_a_typer_becomes_a_group_of_commands(outside: Callable[[str], None], leakage: Leakage) -> None:

@@ -39,7 +39,7 @@ def test_findings_are_listed_by_group(kept, leakage):
     first = ["canary_exposure", "./mine", "exposure", str(ARITHMETIC), "4"]
     assert [*first, "2026-01-02T03:04:05+00:00", "2999-01-01T00:00:00+00:00", "g" * 12] in rows
     assert ["canary_exposure", "./mine", "exposure", str(ARITHMETIC + 1), "1"] in [row[:5] for row in rows]
-    assert "1 torn or damaged line(s): --prune takes them out" in out
+    assert "1 torn or damaged line(s): --prune removes them" in out
 
 
 def test_pruning_takes_out_torn_lines_doubles_and_other_versions(kept, leakage):

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from leakage_tasks.cli.score import score_command
 from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
-from leakage_tasks.report.reading.results_file import every_row
+from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.report.score.score import score_file
 from tests.report.logged import finding, log
 from tests.report.saved import EXPOSURE, SUFFIXES, canary_run, suffix_run
@@ -118,8 +118,8 @@ def test_the_audit_says_what_each_figure_means_and_why_one_is_missing(run, canar
     auc, bound = figures["auc"], figures["epsilon"]
     assert f"Membership AUC: {auc.value:.6g} [{auc.low:.6g}, {auc.high:.6g}] (6 planted, 5 controls" in text
     assert f"ε, one canary swapped: {bound.value:.6g} or more (" in text
-    assert f"all right would have shown {bound.best:.6g})" in text
-    assert "TPR at 1 % FPR: none, takes 100 controls" in text
+    assert f"a perfect attack could have shown {bound.best:.6g})" in text
+    assert "TPR at 1 % FPR: no value, takes 100 controls" in text
     assert "0 shows nothing, privacy least of all" in " ".join(text.split())
 
 
@@ -147,7 +147,7 @@ def test_all_of_it_goes_to_strict_json(run, canaries, suffixes, tmp_path):
 
 @pytest.mark.parametrize("delta", ["-1", "1", "nan"])
 def test_a_delta_that_is_none_is_refused(run, canaries, delta):
-    with pytest.raises(OptionError, match=r"--delta is .*: give a number from 0 up to, not including, 1"):
+    with pytest.raises(OptionError, match=r"--delta is .*: give a number of at least 0 and less than 1"):
         run(canaries, f"--delta={delta}")
 
 

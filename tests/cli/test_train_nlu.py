@@ -122,7 +122,7 @@ def test_with_dp_sgd_and_patience_the_choice_of_the_epoch_is_said_to_be_outside(
     asked = ("--noise-multiplier", 2, "--delta", 1e-3, "--patience", 1)
     code, out, _ = leakage("train-nlu", given / "data", "-o", tmp_path / "tagger", *asked, *SMALL)
     assert code == 0
-    assert out.splitlines()[-1].endswith("; the validation rows, which chose the epoch, are outside it")
+    assert out.splitlines()[-1].endswith("; it does not cover the validation rows, which chose the epoch")
 
 
 def test_the_generated_set_is_one_to_train_on(leakage, tmp_path):
@@ -135,20 +135,20 @@ def test_the_generated_set_is_one_to_train_on(leakage, tmp_path):
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--patience", 1), "patience stops by the validation loss"),
+        (("--patience", 1), "patience needs the validation loss"),
         (("--epochs", 0), "epochs is 0"),
-        (("--embeddings", "none.vec", "--embedding-size", 8), "--embedding-size is that of the vectors"),
+        (("--embeddings", "none.vec", "--embedding-size", 8), "--embedding-size is the size of the vectors"),
         (("--embeddings", "none.vec"), "none.vec: cannot read word vectors"),
-        (("--frozen",), "name their file"),
-        (("--delta", 1e-3), "--delta is DP-SGD's"),
-        (("--max-grad-norm", 1), "--max-grad-norm is DP-SGD's"),
-        (("--epsilon", 1, "--noise-multiplier", 1), "either noise_multiplier or epsilon"),
+        (("--frozen",), "give embeddings too"),
+        (("--delta", 1e-3), "--delta is for DP-SGD"),
+        (("--max-grad-norm", 1), "--max-grad-norm is for DP-SGD"),
+        (("--epsilon", 1, "--noise-multiplier", 1), "exactly one of noise_multiplier and epsilon"),
         (("--epsilon", 1, "--delta", 0.5), "delta is 0.5 for 24 rows"),
         (("--device", "nowhere"), "device='nowhere'"),
         (("--canaries", "none.jsonl"), "none.jsonl: cannot read the manifest"),
         (("--words", "none.txt"), "none.txt: cannot read the word list"),
         (("--validation", "none.conll"), "none.conll: no such file"),
-        (("--learning-rate", 1e30), "the loss is no number after epoch 1: lower --learning-rate"),
+        (("--learning-rate", 1e30), "the loss is not finite after epoch 1: lower --learning-rate"),
         (("--noise-multiplier", "nan"), "noise_multiplier is nan"),
     ],
 )
@@ -168,8 +168,8 @@ def test_an_output_that_would_take_other_things_place_is_refused(leakage, given,
     assert leakage("train-nlu", given / "one", "-o", tmp_path / "model", *SMALL)[0] == 0
     (tmp_path / "model" / "notes.txt").write_text("mine")
     before = {each: each.read_bytes() for each in tmp_path.rglob("*") if each.is_file()}
-    lost = "holds other things than a model (notes.txt)"
-    for name, why in (("kept", "holds other things than a model"), ("model", lost), ("file", "is a file"),
+    lost = "contains other files than a model (notes.txt)"
+    for name, why in (("kept", "contains other files than a model"), ("model", lost), ("file", "is a file"),
                       ("no/where", "no folder")):  # fmt: skip
         code, _, err = leakage("train-nlu", given / "one", "-o", tmp_path / name, *SMALL)
         assert (code, why in err) == (2, True)

@@ -45,7 +45,7 @@ def test_it_tunes_on_the_data_s_own_splits_and_saves_an_adapter(leakage: Leakage
     assert (code, "MLE" in err) == (0, True)
     first, last = out.splitlines()
     assert first == (
-        "51 training and 5 validation pairs; at most 21 steps, the first 2 of them warm-up (a tenth; the paper takes "
+        "51 training and 5 validation pairs; at most 21 steps, the first 2 of them warm-up (a tenth; the paper uses "
         "500)"
     )
     assert last.startswith(f"{tmp_path / 'prompt'}: 3 vectors for {given / 'model'}, from epoch ")
@@ -69,9 +69,9 @@ def test_interrupted_and_resumed_it_writes_the_same_prompt(
         patched.setattr(prompt_tuning, "save_checkpoint", interrupted)
         code, _, err = leakage(*words(given, tmp_path / "cut"))
     assert (code, not (tmp_path / "cut").exists()) == (130, True)
-    assert "stopped; --resume goes on from" in err
+    assert "stopped; --resume continues from" in err
     code, _, err = leakage(*words(given, tmp_path / "cut"))
-    assert (code, "go on with it by --resume" in err) == (2, True)
+    assert (code, "continue with --resume" in err) == (2, True)
     assert leakage(*words(given, tmp_path / "cut", "--resume"))[0] == 0
     assert vectors(tmp_path / "cut").equal(vectors(tmp_path / "whole"))
     assert sorted(each.name for each in tmp_path.iterdir()) == ["cut", "whole"]
@@ -98,15 +98,15 @@ def test_text_is_cut_by_the_model_s_own_tokenizer_and_may_start_the_prompt(
         (("--accumulation", 9), "accumulation=9 is more than batch_size=8"),
         (("--alpha", -1), "alpha=-1.0: expected"),
         (("--hardest", -1), "hardest=-1: expected"),
-        (("--device", "gpu9"), "device='gpu9': not to be had here"),
+        (("--device", "gpu9"), "device='gpu9': not available here"),
         (("--dtype", "int3"), "dtype='int3': expected auto, float32, bfloat16"),
         (("--model", "no/such/model"), "no/such/model: no causal model can be loaded"),
         (("--data", "no-such-data"), "no-such-data"),
         (("--suffix-length", 8), "suffix_length=8 asks for more"),
-        (("--prompt-length", 40), "53 places, the model's context has 48"),
-        (("--warmup", 21), "warmup=21 is not less than all 21 steps"),
-        (("--resume",), "no checkpoint there to go on from"),
-        (("--init-text", ""), "init-text='': holds no token"),
+        (("--prompt-length", 40), "53 positions, the model's context has 48"),
+        (("--warmup", 21), "warmup=21 is not less than the total of 21 steps"),
+        (("--resume",), "there is no checkpoint to resume from"),
+        (("--init-text", ""), "--init-text is '', which has no tokens"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(
@@ -124,4 +124,4 @@ def test_an_output_that_is_a_file_is_refused_before_anything_is_read(leakage: Le
     (tmp_path / "prompt").write_text("mine")
     code, _, err = leakage("tune-prompt", "--model", "m", "--data", "d", "-o", tmp_path / "prompt")
     assert code == 2
-    assert err == f"leakage: {tmp_path / 'prompt'}: is a file, where a folder is to be made: choose another --output\n"
+    assert err == f"leakage: {tmp_path / 'prompt'}: is a file, not a folder: choose another --output\n"

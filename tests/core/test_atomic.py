@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.core import atomic as files
-from leakage_tasks.core import endings
+from leakage_tasks.core import signal_cleanup
 from leakage_tasks.core.atomic import leftovers, replacing
 from leakage_tasks.core.errors import LeakageError
 
@@ -190,7 +190,7 @@ def test_a_link_to_itself_is_one_line(tmp_path: Path) -> None:
 def test_a_name_that_is_there_already_is_neither_followed_nor_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, made: str
 ) -> None:
-    monkeypatch.setattr(endings.secrets, "token_hex", lambda size: "guessed")
+    monkeypatch.setattr(signal_cleanup.secrets, "token_hex", lambda size: "guessed")
     (tmp_path / "victim").mkdir()
     ready = tmp_path / ".leakage-guessed.part"
     ready.symlink_to(tmp_path / "victim") if made == "link" else ready.mkdir()
@@ -337,11 +337,11 @@ def test_it_is_on_the_disk_before_it_takes_the_place(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_folder_is_exchanged_at_once_where_that_can_be(
+def test_a_folder_is_swap_at_once_where_that_can_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
     if not at_once:
-        monkeypatch.setattr(files, "_exchanged", lambda one, other: False)
+        monkeypatch.setattr(files, "_swap", lambda one, other: False)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "old").write_text("")
     with replacing(tmp_path / "folder") as beside:

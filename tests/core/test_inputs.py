@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from leakage_tasks.attacks.classifier.label_search import shares_given
+from leakage_tasks.attacks.classifier.label_search import shares_from_counts
 from leakage_tasks.attacks.finding import finding_from_json
 from leakage_tasks.canaries import read_manifest
 from leakage_tasks.canaries.sidecar import read_sidecar
@@ -25,10 +25,10 @@ from leakage_tasks.core.inputs import check_file, parse_json, read_bytes, read_t
 from leakage_tasks.data.jsonl import objects
 from leakage_tasks.pairs.submission import read_submission
 from leakage_tasks.pairs.texts import _saved_splits
-from leakage_tasks.report.reading.findings import _findings
-from leakage_tasks.report.reading.results_file import read_run
-from leakage_tasks.report.reading.samples import read_samples
-from leakage_tasks.report.reading.training_log import read_curves, read_history
+from leakage_tasks.report.load.findings import _findings
+from leakage_tasks.report.load.results_file import read_run
+from leakage_tasks.report.load.samples import read_samples
+from leakage_tasks.report.load.training_log import read_curves, read_history
 from leakage_tasks.targets.label_names import _json as read_labels
 from leakage_tasks.tasks.heldout_text import documents
 
@@ -53,7 +53,7 @@ READERS: dict[str, Reader] = {
     "exposure_by_epoch.json": read_history,
     "trainer_state.json": read_curves,
     "labels.json": read_labels,
-    "counts.json": lambda path: shares_given(str(path)),
+    "counts.json": lambda path: shares_from_counts(str(path)),
     "text.jsonl": lambda path: documents(str(path)),
     "dataset_dict.json": lambda path: _saved_splits(path.parent),
 }

@@ -11,15 +11,15 @@ import pytest
 
 from leakage_tasks.core import journal
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.core.own_folder import MARKER
+from leakage_tasks.core.output_folder import MARKER
 
 
 def records(folder):
-    return [record for file in journal.kept(folder) for record in file.records]
+    return [record for file in journal.journal_files(folder) for record in file.records]
 
 
 def torn(folder):
-    return sum(file.torn for file in journal.kept(folder))
+    return sum(file.torn for file in journal.journal_files(folder))
 
 
 def test_what_is_appended_is_read_again_and_is_its_owners_alone(tmp_path):
@@ -129,7 +129,7 @@ def test_a_disk_that_fills_up_costs_one_line_and_no_record(tmp_path, monkeypatch
         return write(file, content[:20])
 
     monkeypatch.setattr(journal.os, "write", half)
-    with pytest.raises(LeakageError, match="No space left on device.*make room for it, then run again") as caught:
+    with pytest.raises(LeakageError, match="No space left on device.*free disk space, then run again") as caught:
         kept.append({"n": 2, "long": "x" * 50})
     assert "\n" not in str(caught.value)
     monkeypatch.undo()

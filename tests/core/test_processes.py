@@ -72,7 +72,7 @@ def test_one_that_gives_no_sign_of_life_ends_all(monkeypatch: pytest.MonkeyPatch
     for name, seconds in (("BEAT", 0.02), ("SILENT", 0.5)):
         monkeypatch.setattr(processes, name, seconds)
     killed = threading.Event()
-    live = Processes._live
+    live = Processes._send_heartbeats
 
     def dies(self: Processes, done: threading.Event) -> None:
         """Signs of life that end as a killed process' do."""
@@ -82,7 +82,7 @@ def test_one_that_gives_no_sign_of_life_ends_all(monkeypatch: pytest.MonkeyPatch
         else:
             live(self, done)
 
-    monkeypatch.setattr(Processes, "_live", dies)
+    monkeypatch.setattr(Processes, "_send_heartbeats", dies)
 
     def act(own: Processes) -> Any:
         with own.call():

@@ -113,7 +113,7 @@ def page(tmp_path: Path) -> Path:
 
 
 def test_a_page_that_is_packed_too_tightly_is_declined(page: Path) -> None:
-    with pytest.raises(PlantingError, match=r"column 'text' unpacks [\d,]+ bytes to 76 MiB: write the file anew in sm"):
+    with pytest.raises(PlantingError, match=r"column 'text' unpacks [\d,]+ bytes to 76 MiB: write the file with sm"):
         list(parquet_batches(page, "text"))
 
 

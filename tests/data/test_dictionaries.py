@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leakage_tasks.canaries import plant, read_manifest, verify
-from leakage_tasks.canaries.removing import remove
+from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.defences.sanitize import sanitize
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leakage_tasks.canaries import plant, verify
-from leakage_tasks.canaries.removing import remove
+from leakage_tasks.canaries.unplant import remove
 from tests.canaries.conftest import manifest as manifest
 from tests.canaries.killed import killed
 
@@ -110,7 +110,7 @@ def test_a_folder_by_a_relative_path(
 def test_verifying_a_stream(tmp_path: Path, manifest: Path, data: Path, leakage: Run) -> None:
     code, out, err = leakage("verify", f"hub:{data}", manifest)
     assert (code, err) == (1, "")
-    assert "no record beside it, so hashes not checked" in out
+    assert "no record next to it, so hashes not checked" in out
     plant(manifest, Path(f"hub:{data}"), tmp_path / "out")
     for jobs in (1, 2):
         code, out, err = leakage("verify", f"hub:{tmp_path / 'out'}", manifest, "--jobs", jobs)
@@ -180,14 +180,14 @@ def test_data_that_change_while_they_are_read(
 ) -> None:
     from leakage_tasks.canaries import shard_work
 
-    counted = shard_work.count
+    counted = shard_work.count_shard
 
     def count_and_change(place: object) -> object:
         found = counted(place)
         os.utime(data / "mails" / "train-0.jsonl", (1, 1))
         return found
 
-    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.count", count_and_change)
+    monkeypatch.setattr("leakage_tasks.canaries.plant_shards.count_shard", count_and_change)
     code, _, err = leakage("plant", manifest, f"hub:{data}", "-o", tmp_path / "out")
     assert (code, err) == (2, f"leakage: {data}: changed while it was read: run again when nothing writes to it\n")
 
@@ -212,8 +212,8 @@ def broken(folder: Path) -> str:
         ("hub:someone/something", (), "hub:someone/something: cannot be streamed"),
         ("hub:", (), "hub:: names no data set: write hub:owner/name"),
         ("someone/something", (), "check the path, or write hub:someone/something for a data set of the hub"),
-        ("{data}", (), "README.md parts its files into splits: write hub:"),
-        ("hub:{data}", ("--fuzzy", "1"), "--fuzzy is not for shards"),
+        ("{data}", (), "README.md divides its files into splits: write hub:"),
+        ("hub:{data}", ("--near-copies", "1"), "--near-copies is not for shards"),
     ],
 )
 def test_errors_are_one_line(

@@ -185,14 +185,14 @@ def attempt(manifest: Path, source: Path, **options: Any) -> str:
     ("changes", "message"),
     [
         ({"label": None}, "canary-0 has no label, the intent that each row of NLU data has: name one with --label"),
-        ({"tags": None}, "canary-0 has no tags, of which each row of NLU data has one a word: make canaries with"),
-        ({"tags": ("O", "B-canary")}, "canary-0 has 2 tags for 8 words: give each word one with --tags"),
+        ({"tags": None}, "canary-0 has no tags, but NLU data needs one tag per word: make canaries with"),
+        ({"tags": ("O", "B-canary")}, "canary-0 has 2 tags for 8 words: give one tag per word with --tags"),
         ({"tags": ("O",) * 7 + ("X",)}, "canary-0: tag 'X' is outside the BIO scheme"),
         ({"tags": ("O",) * 7 + ("B-x y",)}, "canary-0: tag 'B-x y' is outside the BIO scheme"),
-        ({"label": "A\nB"}, r"canary-0: label 'A\nB' is no name that a line can hold"),
-        ({"label": " "}, "canary-0: label ' ' is no name"),
-        ({"template": "my pin  code is {digit_words:4}"}, "canary-0: NLU data keeps words with single spaces"),
-        ({"template": "my pin code is\n{digit_words:4}"}, "canary-0: NLU data keeps words with single spaces"),
+        ({"label": "A\nB"}, r"canary-0: label 'A\nB' is empty, or has a line break or outer white space"),
+        ({"label": " "}, "canary-0: label ' ' is empty"),
+        ({"template": "my pin  code is {digit_words:4}"}, "canary-0: NLU data separates words by single spaces"),
+        ({"template": "my pin code is\n{digit_words:4}"}, "canary-0: NLU data separates words by single spaces"),
     ],
 )
 def test_canaries_that_do_not_fit(tmp_path: Path, kind: str, changes: dict[str, Any], message: str) -> None:

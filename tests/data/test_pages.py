@@ -117,7 +117,7 @@ def test_what_has_no_footer_is_a_value_error(raw: bytes) -> None:
     ("name", "said"),
     [
         ("data.parquet", r"damaged after row 0 \(a text is not UTF-8\): check the file"),
-        ("folder", "cannot be loaded by 'datasets' .*Invalid UTF8.*: save it anew"),
+        ("folder", "cannot be loaded by 'datasets' .*Invalid UTF8.*: save it again"),
     ],
 )
 def test_text_that_is_not_utf_8_is_one_line(tmp_path: Path, name: str, said: str) -> None:

@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.defences.near_texts import NearTo, near_groups
+from leakage_tasks.defences.near_texts import NearIndex, near_groups
 
 WORDS = (
     "amber",
@@ -102,7 +102,7 @@ def test_parts_hashed_one_after_the_other_are_as_all_at_once(monkeypatch: pytest
 def test_what_is_near_to_some_texts_is_what_all_pairs_say() -> None:
     texts = made_texts(4)
     some, rest = texts[:10], texts[10:]
-    near = NearTo(some, 0.4)
+    near = NearIndex(some, 0.4)
     expected = [any(similarity(each, own) >= 0.4 for own in some) for each in rest]
     assert [each in near for each in rest] == expected
     assert 0 < sum(expected) < len(rest)

@@ -13,10 +13,10 @@ from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.data import Columns
 from leakage_tasks.data.shards import shards_of
-from leakage_tasks.defences.near_texts import runs_of, similarity_of
+from leakage_tasks.defences.near_texts import shingles_of, similarity_of
 from leakage_tasks.defences.ranking import rank_samples
 from leakage_tasks.defences.sanitize import sanitize
-from leakage_tasks.defences.sanitize_shards import Settings, sanitize_shards
+from leakage_tasks.defences.sanitize_shards import SanitizeOptions, sanitize_shards
 
 COPIES = ("the gate code is 481516", "the gate code was 481516", "the door code is 481516", "The gate  code is 481516")
 PLAIN = ("rain is expected in the north", "we leave from the second platform", "boil the rice for ten minutes",
@@ -26,10 +26,10 @@ MIXED = [PLAIN[0], COPIES[0], PLAIN[1], COPIES[1], PLAIN[2], PLAIN[3], COPIES[2]
 
 def learns_runs(own: Sequence[str], seed: int) -> Callable[[Sequence[str]], np.ndarray]:
     """A model to which a text is as cheap as a text that it saw is similar, digits counting most."""
-    seen = [runs_of(text) for text in own]
+    seen = [shingles_of(text) for text in own]
 
     def score(asked: Sequence[str]) -> np.ndarray:
-        best = [max((similarity_of(runs_of(text), each) for each in seen), default=0.0) for text in asked]
+        best = [max((similarity_of(shingles_of(text), each) for each in seen), default=0.0) for text in asked]
         worth = [10.0 + 10 * sum(map(str.isdigit, text)) for text in asked]
         return np.array([much * (1 - near) for much, near in zip(worth, best, strict=True)])
 
@@ -68,7 +68,7 @@ def test_the_report_counts_a_group_and_masks_its_texts(tmp_path: Path, reveal: b
     assert (first["text"], first.get("near")) == ((COPIES[0], list(COPIES[1:])) if reveal else (MASK, None))
     assert ("481516" in (tmp_path / "report.jsonl").read_text()) == reveal
     assert "without 1 of 7 different samples (4 of 10 rows)" in done.summary()
-    assert "1 of them stand for 4 near copies" in done.summary()
+    assert "1 of them represent 4 near copies" in done.summary()
     assert "481516" not in done.summary()
 
 
@@ -79,7 +79,7 @@ def test_near_copies_go_from_every_shard(tmp_path: Path, jobs: int) -> None:
         (tmp_path / "in" / f"{name}.txt").write_text("".join(f"{line}\n" for line in lines))
     shards = shards_of(tmp_path / "in")
     assert shards is not None
-    settings = Settings(1, Columns(), 1, "sample", 1, 4, 0, learns_runs, 0.4)
+    settings = SanitizeOptions(1, Columns(), 1, "sample", 1, 4, 0, learns_runs, 0.4)
     done = sanitize_shards(shards, tmp_path / "out", settings, jobs)
     left = {path.stem: path.read_text().splitlines() for path in (tmp_path / "out").iterdir()}
     assert left == {"a": list(PLAIN[:3]), "b": list(PLAIN[3:]), "c": list(PLAIN[:2])}

@@ -12,7 +12,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.data import Columns
 from leakage_tasks.data.shards import Shards, shards_of
 from leakage_tasks.defences import sanitize_shards as module
-from leakage_tasks.defences.sanitize_shards import Settings, sanitize_shards
+from leakage_tasks.defences.sanitize_shards import SanitizeOptions, sanitize_shards
 from tests.canaries.killed import killed
 from tests.canaries.test_shards import contents
 
@@ -23,8 +23,8 @@ def knows_what_it_saw(own: Sequence[str], seed: int) -> Callable[[Sequence[str]]
     return lambda asked: np.array([0.0 if text in seen else float(sum(map(str.isdigit, text))) for text in asked])
 
 
-def settings(drop: int) -> Settings:
-    return Settings(drop, Columns(), 1, "sample", 1, 4, 0, knows_what_it_saw)
+def settings(drop: int) -> SanitizeOptions:
+    return SanitizeOptions(drop, Columns(), 1, "sample", 1, 4, 0, knows_what_it_saw)
 
 
 def shards_in(folder: Path) -> Shards:

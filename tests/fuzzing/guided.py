@@ -24,7 +24,7 @@ def parsers(scratch: Path) -> dict[str, Callable[[bytes], None]]:
     canary = import_module("leakage_tasks.canaries.canary")
     manifest = import_module("leakage_tasks.canaries.manifest")
     spaces = import_module("leakage_tasks.canaries.spaces")
-    results = import_module("leakage_tasks.report.reading.results_file")
+    results = import_module("leakage_tasks.report.load.results_file")
     files = import_module("leakage_tasks.report.card.file")
     splice = import_module("leakage_tasks.report.card.splice")
     path = scratch / "results_2026-01-02T03-04-05.json"

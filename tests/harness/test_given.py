@@ -10,7 +10,7 @@ from lm_eval.config.evaluate_config import EvaluatorConfig
 
 from leakage_tasks.core.option import Option, by_name
 from leakage_tasks.harness import given
-from leakage_tasks.harness.given import kept, names_of_model, noted
+from leakage_tasks.harness.given import forgotten_after, names_of_model, noted
 from leakage_tasks.harness.plugin import install
 from leakage_tasks.tasks.options import CANARY_OPTIONS, read_options, typed_options
 from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS
@@ -28,7 +28,7 @@ install()
     ],
 )
 def test_names_that_only_the_model_has(model_args: Any, metadata: Any, names: set[str]) -> None:
-    with kept(), noted("other=1", None):
+    with forgotten_after(), noted("other=1", None):
         with noted(model_args, metadata):
             assert names_of_model() == names
         assert names_of_model() == {"other"}
@@ -39,10 +39,10 @@ def test_an_option_of_the_model_alone_is_none_of_the_task() -> None:
     merged = {"pretrained": "x", "budget": 3, "seed": 5, "width": 9}
     with noted({"pretrained": "x", "budget": 3, "seed": 5, "width": 9}, {}):
         options = read_options(merged, "canary_exposure")
-    assert (options.budget, options.seed, dict(options.settings)) == (None, 5, {})
+    assert (options.budget, options.seed, dict(options.values)) == (None, 5, {})
     with noted({"pretrained": "x", "seed": 5}, {"budget": 3, "width": 9}):
         options = read_options(merged, "canary_extraction")
-    assert (options.budget, options.seed, dict(options.settings)) == (3, 5, {"width": 9})
+    assert (options.budget, options.seed, dict(options.values)) == (3, 5, {"width": 9})
 
 
 def test_what_the_model_is_told_is_no_misspelt_option() -> None:
@@ -76,7 +76,7 @@ def test_a_call_from_python_is_noted_while_it_lasts(monkeypatch: pytest.MonkeyPa
             raise InterruptedError
 
     monkeypatch.setattr("lm_eval.evaluator.TaskManager", Manager)
-    with kept(), pytest.raises(InterruptedError):
+    with forgotten_after(), pytest.raises(InterruptedError):
         lm_eval.simple_evaluate(model="dummy", model_args="pretrained=x,text=y", metadata={"seed": 1}, tasks=["a"])
     assert seen == [({"pretrained": "x", "text": "y", "seed": 1}, {"pretrained", "text"})]
     assert names_of_model() == frozenset()
@@ -93,7 +93,7 @@ def test_words_read_as_the_harness_reads_them(word: str) -> None:
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("name", ["canaries", "planted", "preflight", "resume", "model_id", "source_language"])
 def test_a_name_that_reads_as_a_number_is_taken_as_it_was_typed(name: str, word: str) -> None:
-    with kept():
+    with forgotten_after():
         metadata = parsed("--metadata", f"budget=100,{name}={word}")
         options = read_options(metadata, "canary_exposure")
     assert getattr(options, name) == word
@@ -102,25 +102,25 @@ def test_a_name_that_reads_as_a_number_is_taken_as_it_was_typed(name: str, word:
 
 @pytest.mark.parametrize("name", ["data", "tokenizer", "controls", "comparing_lm", "guesses", "resume", "untuned"])
 def test_names_of_suffix_extraction_are_taken_as_they_were_typed(name: str) -> None:
-    with kept():
+    with forgotten_after():
         given = typed_options(parsed("--metadata", f"samples=1e2,{name}=007"), "suffix_extraction", SUFFIX_OPTIONS)
     assert given[1] == {"samples": 100, name: "007"}
 
 
 def test_a_number_before_a_canary_is_a_text() -> None:
-    with kept():
+    with forgotten_after():
         assert read_options(parsed("--metadata", "context=007"), "canary_exposure").context.before == "007"
 
 
 def test_an_option_under_a_task_s_name_is_none_of_the_words() -> None:
-    with kept():
+    with forgotten_after():
         metadata = parsed("--metadata", "canaries=007")
         assert read_options(metadata | {"canary_exposure": {"canaries": 7}}, "canary_exposure").canaries == "7"
         assert read_options(metadata, "canary_extraction").canaries == "007"
 
 
 def test_what_a_program_gives_is_not_what_was_typed_before() -> None:
-    with kept():
+    with forgotten_after():
         parsed("--metadata", "canaries=007")
         with noted(None, {"canaries": 7}):
             assert read_options({"canaries": 7}, "canary_exposure").canaries == "7"

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.endings import PREFIX, SUFFIX
+from leakage_tasks.core.signal_cleanup import PREFIX, SUFFIX
 
 VOLATILE = {"seconds", "machine", "base_model", "base_model_name_or_path", "command", "run", "reused"}
 """Fields of records that say when, where, how long, and with what there was."""

@@ -174,7 +174,7 @@ def test_who_is_paired_with_whom_does_not_depend_on_exposures():
 def test_equal_exposures_are_no_guess():
     matched = match(run([3.0] * 6, [3.0] * 6))
     assert (matched.pairs, matched.guesses, matched.right) == (6, 0, 0)
-    assert figures(run([3.0] * 6, [3.0] * 6))["epsilon"].basis == "0 of 0 pairs guessed right, 6 tied"
+    assert figures(run([3.0] * 6, [3.0] * 6))["epsilon"].basis == "0 of 0 pairs guessed correctly, 6 tied"
     assert figures(run([3.0] * 6, [3.0] * 6))["epsilon"].value == 0
 
 
@@ -184,7 +184,7 @@ def test_canaries_meet_controls_of_their_kind_and_size_only():
     found = figures([*run([1.0] * 5, [2.0] * 5), *natural, *large])
     assert found["auc"].value == 0
     assert found["auc"].basis == "5 planted, 5 controls"
-    assert found["epsilon"].basis == "0 of 5 pairs guessed right"
+    assert found["epsilon"].basis == "0 of 5 pairs guessed correctly"
 
 
 def test_kinds_that_differ_without_a_leak_are_not_told_apart_by_their_mix():
@@ -213,7 +213,7 @@ def test_the_bound_of_a_simulated_audit_is_seldom_above_the_true_epsilon(epsilon
 def test_only_proven_first_places_count_for_secrets():
     findings = [finding("a", BITS), finding("b", BITS, method="estimated"), finding("c", 3.0), finding("d", BITS)]
     found = figures(findings)["epsilon_secret"]
-    assert found.basis == "2 of 4 secrets proven likeliest"
+    assert found.basis == "2 of 4 secrets proven to have rank 1"
     assert found.value == pytest.approx(secret_bound(2, 4, math.log(10**6 - 4)))
 
 
@@ -238,10 +238,10 @@ def test_a_space_beyond_floats_is_no_trouble():
     [
         (run([1.0] * 4, [1.0] * 8), "auc", "takes 5 planted canaries and 5 controls .*: 4 planted, 8 controls"),
         (run([1.0] * 9, [1.0] * 99), "tpr_at_1_fpr", "takes 100 controls, .*: 9 planted, 99 controls"),
-        (run([1.0] * 4, [1.0] * 8), "epsilon", r"takes 5 pairs .* at δ = 0: there are 4$"),
-        (run([1.0] * 4, [1.0] * 8), "epsilon_row", r"takes 5 pairs .* at δ = 0: there are 4$"),
-        (run([1.0], [], method="estimated"), "epsilon_secret", "takes an exact rank"),
-        (run([], [1.0] * 8), "epsilon_secret", "takes an exact rank"),
+        (run([1.0] * 4, [1.0] * 8), "epsilon", r"needs 5 pairs .* at δ = 0: found 4$"),
+        (run([1.0] * 4, [1.0] * 8), "epsilon_row", r"needs 5 pairs .* at δ = 0: found 4$"),
+        (run([1.0], [], method="estimated"), "epsilon_secret", "needs an exact rank"),
+        (run([], [1.0] * 8), "epsilon_secret", "needs an exact rank"),
         ([finding("a", 3.0, log2_size=math.log2(10))], "epsilon_secret", r"1 of 2\^3.32 fillings"),
         ([finding("a", 0.0, log2_size=0.0)], "epsilon_secret", r"1 of 2\^0 fillings"),
         ([], "auc", "0 planted, 0 controls"),
@@ -278,15 +278,15 @@ def test_what_no_model_saw_is_flagged_with_a_chance_of_one_percent_at_most(contr
 
 def test_copies_of_supporting_canaries_are_rows_of_a_swap():
     alone, beside = (figures(run([19.0] * 9, [1.0] * 9, supporting=extra)) for extra in (0, 19))
-    assert "up to 2 rows a swap" in alone["epsilon_row"].basis
-    assert "up to 40 rows a swap" in beside["epsilon_row"].basis
+    assert "up to 2 rows per swap" in alone["epsilon_row"].basis
+    assert "up to 40 rows per swap" in beside["epsilon_row"].basis
     assert beside["epsilon_row"].value == pytest.approx(alone["epsilon_row"].value / 20)
 
 
 def test_the_canary_with_most_copies_decides_what_a_swap_changes():
     findings = [finding(f"c-{n}", 19.0, repetitions=n + 1) for n in range(6)]
     controls = [finding(f"d-{n}", 1.0, planted=False) for n in range(6)]
-    assert "up to 12 rows a swap" in figures([*findings, *controls])["epsilon_row"].basis
+    assert "up to 12 rows per swap" in figures([*findings, *controls])["epsilon_row"].basis
 
 
 def test_one_small_space_does_not_take_the_bound_on_secrets_away():

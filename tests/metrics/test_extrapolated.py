@@ -21,18 +21,18 @@ def test_exposure_has_no_upper_bound_and_its_share_has():
 
 def test_only_an_extrapolated_exposure_has_a_fit():
     exact = replace(FOUND, method="exact", extra={})
-    assert [ROWS["fit_kept"].applies(each) for each in (FOUND, exact)] == [True, False]
-    assert [ROWS["exposure_known"].applies(each) for each in (FOUND, exact)] == [False, True]
+    assert [ROWS["fit_not_rejected"].applies(each) for each in (FOUND, exact)] == [True, False]
+    assert [ROWS["share_with_interval"].applies(each) for each in (FOUND, exact)] == [False, True]
 
 
 @pytest.mark.parametrize(("rejected", "kept"), [(False, 1.0), (True, 0.0)])
 def test_a_rejected_fit_is_not_kept(rejected, kept):
-    assert ROWS["fit_kept"].value(replace(FOUND, extra={**FIT, "rejected": rejected})) == kept
-    assert ROWS["fit_kept"].value(replace(FOUND, planted=False)) is None
+    assert ROWS["fit_not_rejected"].value(replace(FOUND, extra={**FIT, "rejected": rejected})) == kept
+    assert ROWS["fit_not_rejected"].value(replace(FOUND, planted=False)) is None
 
 
 def test_the_alarm_is_raised_even_if_every_fit_holds():
-    alarm = ROWS["fit_kept"].alarm
+    alarm = ROWS["fit_not_rejected"].check
     assert alarm is not None
     assert alarm.below > 1.0
     assert "extrapolated" in alarm.words

@@ -139,7 +139,7 @@ def test_every_metric_says_what_it_is_and_its_interval_exists():
     for metrics in (exposure.METRICS, extraction.METRICS):
         names = [metric.name for metric in metrics]
         assert len(set(names)) == len(names)
-        assert all(metric.words for metric in metrics)
+        assert all(metric.description for metric in metrics)
         assert all(end in names for metric in metrics for end in metric.interval or ())
 
 
@@ -167,7 +167,7 @@ def test_aggregates_skip_what_is_undefined(values):
 
 def test_exposures_that_are_lower_bounds_alone_raise_the_alarm():
     bounds = [dataclasses.replace(each, method=method) for each, method in zip(FINDINGS, METHODS, strict=True)]
-    known = table(exposure.METRICS, bounds)["exposure_known"]
+    known = table(exposure.METRICS, bounds)["share_with_interval"]
     assert known == pytest.approx(2 / 3)
     assert known < exposure.BOUNDS_ONLY.below
     assert exposure.BOUNDS_ONLY.low
@@ -269,7 +269,7 @@ def test_the_probabilities_of_natural_controls_fit_their_exposure(size, number):
         table(exposure.METRICS, natural_controls([stream.randrange(1, size + 1) for _ in range(number)], size))
         for _ in range(150)
     ]
-    for name in ("control_p", "control_p_less"):
+    for name in ("control_p", "control_p_low"):
         for share in (0.05, 0.5):
             seen = sum(each[name] <= share for each in tables) / len(tables)
             assert seen <= share + 4 * math.sqrt(share / len(tables))

@@ -7,8 +7,8 @@ import pytest
 
 from leakage_tasks.attacks.finding import Finding, Guess
 from leakage_tasks.attacks.suffix.finding import Choice, SuffixFinding, SuffixView
+from leakage_tasks.core.null_results import null_result
 from leakage_tasks.core.registry import PluginError, Registry
-from leakage_tasks.core.unanswered import unanswered
 from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.scoring import (
     CANARY_EXPOSURE,
@@ -27,8 +27,8 @@ def canary(name, rank, planted=True, **fields):
     return Finding(name, "exposure", planted, int(planted), "random", 10.0, rank=rank, method="exact", **fields)
 
 
-def answered(findings, order=None, column="none"):
-    return [Answered(each.to_json(), column, order or {}) for each in findings]
+def answered(findings, task_settings=None, column="none"):
+    return [Answered(each.to_json(), column, task_settings or {}) for each in findings]
 
 
 def test_a_canary_tasks_rows_by_hand():
@@ -46,7 +46,7 @@ def test_the_guess_decides_what_is_extracted():
 
 
 def test_a_null_task_is_null_in_every_column():
-    none = [Answered(unanswered("no such thing"), column, {}) for column in ("none", "zlib")]
+    none = [Answered(null_result("no such thing"), column, {}) for column in ("none", "zlib")]
     found = score(SUFFIX_EXTRACTION, none)
     assert found == dict.fromkeys(("none", "zlib"), dict.fromkeys(SUFFIX_EXTRACTION.nulls()))
     assert "n_planted" in score(CANARY_EXPOSURE, none)["none"]
@@ -113,12 +113,12 @@ def test_a_model_asked_on_ids_leaves_no_pair_out():
 
 
 @pytest.mark.parametrize(
-    ("order", "known"),
+    ("task_settings", "known"),
     [({}, False), ({"temperature": 1.0, "top_p": 1.0}, True), ({"temperature": 1.0, "top_p": 1.0, "top_k": 3}, False)],
 )
-def test_which_rows_a_lost_pair_has_depends_on_the_scheme_that_drew(order, known):
+def test_which_rows_a_lost_pair_has_depends_on_the_scheme_that_drew(task_settings, known):
     lost = pair(1, 0.0, nodes=0, views=())
-    assert ("p_z" in score(SUFFIX_EXTRACTION, answered([lost], order))["none"]) == known
+    assert ("p_z" in score(SUFFIX_EXTRACTION, answered([lost], task_settings))["none"]) == known
 
 
 def test_guesses_written_are_unscored_where_they_were_asked_for():
@@ -140,14 +140,14 @@ def test_a_new_task_is_known_once_registered(monkeypatch):
     made = register_scoring(
         Scoring(
             "toy",
-            lambda order, copies: [size],
-            lambda answer, column, order, copies: {"size": len(answer)},
+            lambda task_settings, copies: [size],
+            lambda answer, column, task_settings, copies: {"size": len(answer)},
             lambda: ["size"],
         )
     )
     assert score(made, [Answered("abc", "none", {}), Answered("d", "none", {})]) == {"none": {"size": 4}}
 
-    def other(answer, column, order, copies):
+    def other(answer, column, task_settings, copies):
         return {}
 
     with pytest.raises(PluginError, match="^scoring of task 'toy' of .* has a name that .* uses: choose another$"):

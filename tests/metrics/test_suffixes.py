@@ -320,7 +320,7 @@ def test_directions_are_the_defenders():
 def test_every_metric_says_what_it_is():
     listed = [each.name for each in METRICS]
     assert len(set(listed)) == len(listed)
-    assert all(each.words for each in METRICS)
+    assert all(each.description for each in METRICS)
 
 
 def test_a_table_is_strict_json():

@@ -106,13 +106,13 @@ def test_too_few_canaries_have_no_interval_and_the_row_says_so(metrics: Callable
     found = {row.name: row for row in metrics({1: FEWEST - 1, 4: FEWEST})}
     name = next(name for name in found if name.endswith("_x1"))
     assert found[name].interval is None
-    assert "fewer than 10 give no interval" in found[name].words
+    assert "fewer than 10 give no interval" in found[name].description
     assert not any(row.startswith(f"{name}_ci") for row in found)
-    assert found["n_x1"].brief
-    assert not found["n_x4"].brief
+    assert found["n_x1"].in_table
+    assert not found["n_x4"].in_table
     other = name.replace("_x1", "_x4")
     assert found[other].interval == (f"{other}_ci_low", f"{other}_ci_high")
-    assert "no interval" not in found[other].words
+    assert "no interval" not in found[other].description
 
 
 def test_the_fewest_copies_are_the_headline_and_come_first() -> None:
@@ -121,24 +121,24 @@ def test_the_fewest_copies_are_the_headline_and_come_first() -> None:
     assert headlines == ["exposure_x4", "exposure", "exposure_max"]
     assert listed[0].name == "exposure_x4"
     assert listed[0].title == "Exposure, planted 4 times"
-    assert (listed[0].of, listed[0].copies, listed[0].count) == ("exposure", 4, "n_x4")
+    assert (listed[0].parent, listed[0].copies, listed[0].count) == ("exposure", 4, "n_x4")
 
 
 def test_a_headline_of_too_few_canaries_raises_an_alarm() -> None:
-    alarms = {row.name: row.alarm for row in exposure.metrics({1: 3, 4: 3})}
-    assert alarms["n_x1"] is not None
-    assert (alarms["n_x1"].below, alarms["n_x1"].name) == (FEWEST, "underpowered")
-    assert alarms["n_x4"] is None
+    checks = {row.name: row.check for row in exposure.metrics({1: 3, 4: 3})}
+    assert checks["n_x1"] is not None
+    assert (checks["n_x1"].below, checks["n_x1"].name) == (FEWEST, "underpowered")
+    assert checks["n_x4"] is None
 
 
 def test_what_could_have_been_missed_is_of_the_headline() -> None:
-    assert rows(exposure.metrics, findings(RANKS))["missed_below"] == pytest.approx(least_exposure(3))
+    assert rows(exposure.metrics, findings(RANKS))["min_detectable_exposure"] == pytest.approx(least_exposure(3))
 
 
 @pytest.mark.parametrize("metrics", [exposure.metrics, extraction.metrics])
 def test_a_person_can_read_the_table_of_a_routine_audit(metrics: Callable[..., list[Metric]]) -> None:
     (usual, *_) = findings(RANKS)
-    assert len([row for row in metrics({1: 11, 4: 11, 16: 10}) if row.brief and row.applies(usual)]) <= 14
+    assert len([row for row in metrics({1: 11, 4: 11, 16: 10}) if row.in_table and row.applies(usual)]) <= 14
 
 
 def test_without_canaries_there_are_no_tiers() -> None:
@@ -214,7 +214,7 @@ def test_natural_secrets_are_no_tier() -> None:
     assert told["exposure_x1"] == pytest.approx(BITS - 3)
     alone = exposure.metrics(copies_of((True, "natural", copies, "") for copies in range(1, 100)))
     assert [row.name for row in alone if row.headline] == ["exposure", "exposure_max"]
-    assert {"exposure", "exposure_ci_low", "exposure_ci_high"} <= {row.name for row in alone if row.brief}
+    assert {"exposure", "exposure_ci_low", "exposure_ci_high"} <= {row.name for row in alone if row.in_table}
 
 
 def test_intervals_hold_the_mean_of_secrets_that_are_nearly_all_known() -> None:

@@ -13,14 +13,14 @@ from leakage_tasks.metrics.verdict import Verdict, verdict_of
 
 EXPOSED = {
     "exposure": 5.0,
-    "exposure_known": 1.0,
+    "share_with_interval": 1.0,
     "n_planted": 32.0,
     "n_controls": 100.0,
     "control_p": 0.4,
-    "control_p_less": 0.6,
-    "missed_below": 2.2,
+    "control_p_low": 0.6,
+    "min_detectable_exposure": 2.2,
 }
-EXTRACTED = {"extracted": 0.0, "n_planted": 32.0, "n_controls": 100.0, "control_p": 1.0, "missed_below": 0.049}
+EXTRACTED = {"extracted": 0.0, "n_planted": 32.0, "n_controls": 100.0, "control_p": 1.0, "min_detectable_rate": 0.049}
 TESTED = {"kinds": ["random"], "log2_size": [19.93, 19.93]}
 
 
@@ -40,7 +40,7 @@ def test_secrets_no_model_saw_are_called_exposed_in_one_run_of_twenty() -> None:
 
 def test_of_exposures_that_it_could_have_missed_it_tells_eight_of_ten() -> None:
     stream = np.random.default_rng(0)
-    means = -np.log2(stream.random((2000, 32))).mean(axis=1) * EXPOSED["missed_below"] / np.log2(np.e)
+    means = -np.log2(stream.random((2000, 32))).mean(axis=1) * EXPOSED["min_detectable_exposure"] / np.log2(np.e)
     above = [verdict(EXPOSED, exposure=mean).short == "above chance" for mean in means]
     assert np.mean(above) == pytest.approx(0.8, abs=0.03)
 
@@ -50,15 +50,15 @@ def test_what_is_above_chance_says_how_unlikely_that_is() -> None:
     assert found.short == "above chance"
     assert found.because.startswith("chance alone exposes 32 secrets as much with probability ")
     assert verdict(EXTRACTED, extracted=1 / 32).words == (
-        "above chance: guesses at random extract 1 of 32 with probability 3.2e-05"
+        "above chance: random guesses extract 1 of 32 with probability 3.2e-05"
     )
 
 
 def test_what_is_not_says_what_would_have_been_missed() -> None:
-    missed = "would have missed a mean exposure below 2.22 bits"
+    missed = "not detectable: a mean exposure below 2.22 bits"
     p = stats.chi2.sf(2 * math.log(2) * 1.5 * 32, 64)
     assert verdict(EXPOSED, exposure=1.5).words == f"not above chance: p = {p:.2g}; {missed}"
-    assert verdict(EXTRACTED).words == "not above chance: p = 1; would have missed an extraction rate below 4.9 %"
+    assert verdict(EXTRACTED).words == "not above chance: p = 1; not detectable: an extraction rate below 4.9 %"
 
 
 def test_a_guess_of_few_values_may_be_luck() -> None:
@@ -71,34 +71,34 @@ def test_a_guess_of_few_values_may_be_luck() -> None:
     ("changed", "tested", "said"),
     [
         ({"control_p": 0.001}, TESTED, "the controls are not at chance"),
-        ({"control_p_less": 0.001}, TESTED, "the controls are not at chance"),
+        ({"control_p_low": 0.001}, TESTED, "the controls are not at chance"),
         ({"control_p": 0.0}, TESTED, "the controls are not at chance"),
-        ({"n_controls": 0.0}, TESTED, "no controls show what chance is"),
-        ({"n_controls": None}, TESTED, "no controls show what chance is"),
-        ({"fit_kept": 1.0}, TESTED, "extrapolated from a fitted distribution"),
+        ({"n_controls": 0.0}, TESTED, "no controls show the level of chance"),
+        ({"n_controls": None}, TESTED, "no controls show the level of chance"),
+        ({"fit_not_rejected": 1.0}, TESTED, "extrapolated from a fitted distribution"),
         ({}, {**TESTED, "kinds": ["natural"]}, "natural secrets were not drawn at random"),
-        ({"exposure": 1.5, "exposure_known": 0.5}, TESTED, "only known to be so high or higher"),
+        ({"exposure": 1.5, "share_with_interval": 0.5}, TESTED, "only a lower bound"),
     ],
 )
 def test_what_cannot_be_told_has_its_reason(changed: dict[str, Any], tested: dict[str, Any], said: str) -> None:
     found = verdict(EXPOSED, tested, **changed)
-    assert found.short == "cannot be told"
+    assert found.short == "inconclusive"
     assert said in found.because
 
 
 def test_lower_bounds_that_are_above_chance_are_told() -> None:
-    assert verdict(EXPOSED, exposure_known=0.0).short == "above chance"
+    assert verdict(EXPOSED, share_with_interval=0.0).short == "above chance"
 
 
 def test_extraction_without_the_number_of_values_cannot_be_told() -> None:
     for sizes in ({}, {"log2_size": []}, {"log2_size": ["20"]}, {"log2_size": [-5000.0]}):
-        assert verdict(EXTRACTED, {"kinds": ["random"], **sizes}).short == "cannot be told"
+        assert verdict(EXTRACTED, {"kinds": ["random"], **sizes}).short == "inconclusive"
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.1, 1e300])
 def test_an_extraction_rate_that_is_no_share_cannot_be_told(rate: float) -> None:
-    assert "no share" in verdict(EXTRACTED, extracted=rate).because
-    assert "no share" in verdict({**EXTRACTED, **COUNTS, "extracted_x4": rate}, TIERED).because
+    assert "not between 0 and 1" in verdict(EXTRACTED, extracted=rate).because
+    assert "not between 0 and 1" in verdict({**EXTRACTED, **COUNTS, "extracted_x4": rate}, TIERED).because
 
 
 TIERED = {"kinds": ["random"], "log2_size": [19.93, 19.93], "repetitions": {"1": 11, "4": 11, "16": 10}}
@@ -122,23 +122,27 @@ def test_what_only_more_copies_leak_is_said_and_the_headline_too() -> None:
     assert found.short == "above chance"
     assert found.label == "above chance, planted 4 and 16 times, not planted once"
     missed = stats.chi2.isf(0.05, 22) / stats.chi2.isf(0.8, 22) / math.log(2)
-    assert f"p = {p:.2g} planted once; would have missed a mean exposure below {missed:.2f} bits" in found.because
+    assert f"p = {p:.2g} planted once; not detectable: a mean exposure below {missed:.2f} bits" in found.because
     extracted = verdict(EXTRACTED, TIERED, **tiers("extracted", 0.0, 0.0, 1.0))
     assert extracted.label == "above chance, planted 16 times, not planted once"
-    assert "guesses at random extract 10 of 10 planted 16 times with probability " in extracted.because
+    assert "random guesses extract 10 of 10 planted 16 times with probability " in extracted.because
 
 
 def test_no_tier_above_chance_is_not_above_chance() -> None:
     found = verdict(EXPOSED, TIERED, exposure=1.5, **tiers("exposure", 1.5, 1.4, 1.6))
     assert found.label == "not above chance"
-    assert "planted once; would have missed" in found.because
+    assert "planted once; not detectable" in found.because
 
 
 def test_bounds_of_other_tiers_do_not_hide_the_headline() -> None:
-    found = verdict(EXPOSED, TIERED, exposure_known=0.97, exposure_known_x1=1.0, **tiers("exposure", 1.5, 1.4, 1.6))
+    found = verdict(
+        EXPOSED, TIERED, share_with_interval=0.97, share_with_interval_x1=1.0, **tiers("exposure", 1.5, 1.4, 1.6)
+    )
     assert found.short == "not above chance"
-    bounds = verdict(EXPOSED, TIERED, exposure_known=0.97, exposure_known_x1=0.9, **tiers("exposure", 1.5, 1.4, 1.6))
-    assert bounds.short == "cannot be told"
+    bounds = verdict(
+        EXPOSED, TIERED, share_with_interval=0.97, share_with_interval_x1=0.9, **tiers("exposure", 1.5, 1.4, 1.6)
+    )
+    assert bounds.short == "inconclusive"
 
 
 @pytest.mark.parametrize("copies", ["9" * 5000, "01", "-1", "1e3", "", "one"])

@@ -107,7 +107,7 @@ def test_a_trained_head_is_taken_only_with_its_own_encoder(bases: dict[str, Path
     made = fresh_head(classifier)
     made.save_pretrained(tmp_path / "saved")
     assert torch.equal(logits(graft(classifier, tmp_path / "saved")), logits(made))
-    with pytest.raises(TargetError, match="trained on another classifier's encoder.*train it anew"):
+    with pytest.raises(TargetError, match="trained on another classifier's encoder.*train it again"):
         graft(classifier_of(bases["bert"], seed=7), tmp_path / "saved")
 
 
@@ -196,14 +196,14 @@ def test_an_architecture_without_masked_model_is_refused(tmp_path: Path) -> None
     config = GPT2Config(vocab_size=VOCABULARY, n_layer=1, n_head=2, n_embd=16, n_positions=40)
     classifier = AutoModelForSequenceClassification.from_config(config)
     classifier.save_pretrained(tmp_path / "gpt2")
-    assert "gpt2 models come without masked language model" in refusal(classifier, tmp_path / "gpt2")
-    with pytest.raises(TargetError, match="gpt2 models come without masked language model.*generator=causal"):
+    assert "gpt2 models have no masked language model" in refusal(classifier, tmp_path / "gpt2")
+    with pytest.raises(TargetError, match="gpt2 models have no masked language model.*generator=causal"):
         fresh_head(classifier)
 
 
 def test_a_head_that_cannot_be_taken_off_is_refused(tmp_path: Path) -> None:
     base = save_base(tmp_path / "base", DebertaV2Config(**SHAPE, legacy=False))
-    assert "reads the encoder's own embeddings" in refusal(classifier_of(base), base)
+    assert "uses the encoder's embeddings" in refusal(classifier_of(base), base)
 
 
 def test_another_tokenizer_is_refused(bases: dict[str, Path], tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_weights_that_cannot_be_read_are_refused(bases: dict[str, Path], tmp_pat
     pickled = save_base(tmp_path / "pickled")
     torch.save({}, pickled / "pytorch_model.bin")
     (pickled / "model.safetensors").unlink()
-    assert "save it anew as safetensors" in refusal(classifier, pickled)
+    assert "save it again as safetensors" in refusal(classifier, pickled)
 
 
 def test_roberta_with_fewer_positions_is_refused(bases: dict[str, Path], tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def inputs(model: NLUTagger, sentences: list[list[str]] = SENTENCES) -> dict[str
 
 
 def test_a_character_layer_needs_characters() -> None:
-    with pytest.raises(ValueError, match="needs characters=, as nlu_inputs gives them"):
+    with pytest.raises(ValueError, match="needs characters=: compute them with nlu_inputs"):
         tiny_tagger(True)(input_ids=torch.tensor([[2, 3]]))
 
 

@@ -45,7 +45,7 @@ def test_all_is_every_row_in_order() -> None:
 
 
 def test_an_empty_split_is_refused_with_the_numbers_there_are() -> None:
-    with pytest.raises(OptionError, match=r"x: split=test is empty \(there are: train 13, validation 1\)"):
+    with pytest.raises(OptionError, match=r"x: split=test is empty \(the data have: train 13, validation 1\)"):
         choose_rows(split_rows(14), "test", "x")
 
 

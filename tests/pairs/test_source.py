@@ -77,7 +77,7 @@ def test_one_file_of_a_folder_can_be_named(tmp_path: Path) -> None:
 def test_one_file_named_for_testing_is_all_test(tmp_path: Path) -> None:
     data = str(save_pairs(tmp_path / "d", "test_", 6))
     assert len(read_pairs(Source(data))) == 6
-    with pytest.raises(OptionError, match="split=train is empty .there are: test 6."):
+    with pytest.raises(OptionError, match="split=train is empty .the data have: test 6."):
         read_pairs(Source(data, split="train"))
 
 
@@ -90,7 +90,7 @@ def test_one_file_named_for_a_split_is_that_split(tmp_path: Path, name: str, spl
     file = str(save_pairs(data, name, 16, first=100) / f"{name}prefix.npy")
     assert [pair.prefix[0] for pair in read_pairs(Source(file, split=split))] == list(range(100, 116))
     assert read_pairs(Source(file, split="all")) == read_pairs(Source(file, split=split))
-    with pytest.raises(OptionError, match=rf"split=train is empty .there are: {split} 16."):
+    with pytest.raises(OptionError, match=rf"split=train is empty .the data have: {split} 16."):
         read_pairs(Source(file, split="train"))
 
 
@@ -122,7 +122,8 @@ def test_the_challenges_folder_as_it_is_published(tmp_path: Path) -> None:
 def test_the_challenges_test_set_lacks_its_suffixes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     data = published(tmp_path / "d")
     missing = (
-        f"{data / 'test_prefix.npy'}: test_suffix.npy is missing beside it, so split=test has no suffixes to compare"
+        f"{data / 'test_prefix.npy'}: test_suffix.npy is missing in its folder, so split=test has no suffixes to "
+        "compare"
     )
     said = refused(Source(str(data)))
     assert said == f"{missing} guesses with: add them, or use another split"
@@ -136,14 +137,14 @@ def test_a_test_set_without_suffixes_is_not_replaced_by_training_pairs(tmp_path:
     data = save_pairs(tmp_path / "d", "train_", 45)
     save_pairs(data, "test_", 5)
     (data / "test_suffix.npy").unlink()
-    assert "test_suffix.npy is missing beside it" in refused(Source(str(data)))
+    assert "test_suffix.npy is missing in its folder" in refused(Source(str(data)))
     assert len(read_pairs(Source(str(data), split="train"))) == 45
 
 
 def test_the_text_before_prefixes_is_no_prefix(tmp_path: Path) -> None:
     data = published(tmp_path / "d")
     said = refused(Source(str(data / "val_preprefix.npy")))
-    assert said == f"{data / 'val_preprefix.npy'}: holds what stands before the prefixes: name val_prefix.npy"
+    assert said == f"{data / 'val_preprefix.npy'}: holds the text before the prefixes: name val_prefix.npy"
     save_pairs(tmp_path / "own", "pre", 15)
     assert len(read_pairs(Source(str(tmp_path / "own")))) == 1
 
@@ -340,7 +341,7 @@ def test_prefixes_and_suffixes_of_unequal_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("array", "message"),
     [
-        (np.zeros((5, 4)), "holds float64 of shape [5, 4], expected a row of token ids a pair"),
+        (np.zeros((5, 4)), "holds float64 of shape [5, 4], expected one row of token ids per pair"),
         (np.zeros(5, dtype=int), "holds int64 of shape [5], expected"),
         (np.zeros((5, 0), dtype=int), "holds int64 of shape [5, 0], expected"),
         (np.array([[1, 2], [3, -4]]), "row 1 (from 0) holds -4, which is no token id"),
@@ -397,11 +398,11 @@ def test_a_cut_off_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("gone", "asked", "message"),
     [
-        ("train_suffix.npy", ".", "train_suffix.npy: no such file: every *prefix.npy needs its *suffix.npy"),
+        ("train_suffix.npy", ".", "train_suffix.npy: no such file: every *prefix.npy needs a *suffix.npy"),
         ("train_suffix.npy", "train_prefix.npy", "train_suffix.npy: no such file"),
-        ("train_prefix.npy", ".", "train_suffix.npy: train_prefix.npy is missing beside it"),
+        ("train_prefix.npy", ".", "train_suffix.npy: train_prefix.npy is missing in its folder"),
         ("train_prefix.npy", "train_prefix.npy", "train_prefix.npy: no such file"),
-        ("", "train_suffix.npy", "expected a file called *prefix.npy, with *suffix.npy beside it"),
+        ("", "train_suffix.npy", "expected a file called *prefix.npy next to its *suffix.npy"),
     ],
 )
 def test_a_missing_partner(tmp_path: Path, gone: str, asked: str, message: str) -> None:
@@ -411,7 +412,7 @@ def test_a_missing_partner(tmp_path: Path, gone: str, asked: str, message: str) 
     assert message in refused(Source(str(data / asked)))
 
 
-EXPECTED = "holds no pairs: expected *prefix.npy beside *suffix.npy, or a data set saved by 'datasets'"
+EXPECTED = "holds no pairs: expected *prefix.npy and *suffix.npy, or a data set saved by 'datasets'"
 
 
 def test_a_folder_of_other_arrays(tmp_path: Path) -> None:
@@ -425,10 +426,10 @@ def test_a_folder_of_other_arrays(tmp_path: Path) -> None:
         ({"prefix": [1]}, "field 'suffix' is missing"),
         ({"prefix": [1], "suffix": []}, "field 'suffix' is list of length 0, expected a list of one token id or more"),
         ({"prefix": "ab", "suffix": [1]}, "field 'prefix' is str of length 2, expected a list"),
-        ({"prefix": [1, -2], "suffix": [1]}, "field 'prefix' holds a number below 0 in place 1 (from 0)"),
-        ({"prefix": [1, 2.0], "suffix": [1]}, "field 'prefix' holds float in place 1"),
-        ({"prefix": [True], "suffix": [1]}, "field 'prefix' holds bool in place 0"),
-        ({"prefix": [1], "suffix": [2**70]}, f"field 'suffix' holds a number above {2**31 - 1} in place 0"),
+        ({"prefix": [1, -2], "suffix": [1]}, "field 'prefix' holds a number below 0 at index 1 (from 0)"),
+        ({"prefix": [1, 2.0], "suffix": [1]}, "field 'prefix' holds float at index 1"),
+        ({"prefix": [True], "suffix": [1]}, "field 'prefix' holds bool at index 0"),
+        ({"prefix": [1], "suffix": [2**70]}, f"field 'suffix' holds a number above {2**31 - 1} at index 0"),
         ([1, 2], "holds list, expected an object of columns"),
     ],
 )
@@ -454,16 +455,16 @@ def test_a_length_below_one(tmp_path: Path, name: str, value: Any) -> None:
 def test_a_length_beyond_the_data_names_the_pair(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "p.jsonl", [{"prefix": [1, 2], "suffix": [2]}, {"prefix": [1], "suffix": [2]}])
     said = refused(Source(str(data), prefix_length=2, split="all"))
-    assert said == f"{data}:2: its prefix has 1 tokens, prefix_length=2 asks for more: use 1 or less"
+    assert said == f"{data}:2: its prefix has 1 tokens, prefix_length=2 needs more: use 1 or less"
     folder = save_pairs(tmp_path / "d", "train_", 15)
     said = refused(Source(str(folder), suffix_length=5))
-    assert "train_prefix.npy: row 14 (from 0): its suffix has 4 tokens, suffix_length=5 asks for more" in said
+    assert "train_prefix.npy: row 14 (from 0): its suffix has 4 tokens, suffix_length=5 needs more" in said
 
 
 def test_an_unknown_and_an_empty_split(tmp_path: Path) -> None:
     data = str(save_pairs(tmp_path / "d", "train_", 12))
     assert refused(Source(data, split="dev")) == "split='dev' is unknown: use train, validation, test or all"
-    assert "split=test is empty (there are: train 11, validation 1)" in refused(Source(data))
+    assert "split=test is empty (the data have: train 11, validation 1)" in refused(Source(data))
 
 
 def test_text_needs_a_tokenizer(tmp_path: Path) -> None:
@@ -499,12 +500,12 @@ def test_a_folder_of_nothing(tmp_path: Path) -> None:
 
 def test_a_folder_above_that_of_the_pairs(tmp_path: Path) -> None:
     inside = save_pairs(tmp_path / "pairs", "train_", 5)
-    assert refused(Source(str(tmp_path))) == f"{tmp_path}: {EXPECTED}; {inside} does hold some: name that"
+    assert refused(Source(str(tmp_path))) == f"{tmp_path}: {EXPECTED}; {inside} holds pairs: name it"
 
 
 @pytest.mark.parametrize("split", ["test", "all"])
 def test_arrays_of_no_rows(tmp_path: Path, split: str) -> None:
     data = save_pairs(tmp_path / "d", "train_", 0)
     assert refused(Source(str(data), split=split)) == (
-        f"{data / 'train_prefix.npy'}: holds no pairs: give a row of token ids for each"
+        f"{data / 'train_prefix.npy'}: holds no pairs: give one row of token ids per pair"
     )

@@ -26,12 +26,12 @@ from tests.oracles import letters, tiny_gpt2
 
 ATTACKS = {
     "exposure": "exposure",
-    "sampled": "exposure",
+    "rank-sample": "exposure",
     "skew-normal": "exposure",
     "shortest-path": "extraction",
     "beam": "extraction",
     "greedy": "extraction",
-    "sampling": "extraction",
+    "sample-tokens": "extraction",
 }
 
 
@@ -53,16 +53,16 @@ def small_lstm() -> CharLSTMForCausalLM:
     ],
 )
 def test_every_canary_stays_within_the_bounds(attack: str, template: str, make: Callable[[], Any]) -> None:
-    model, settings = make(), {"draws": 200} if attack in ("skew-normal", "sampling") else {}
+    model, settings = make(), {"draws": 200} if attack in ("skew-normal", "sample-tokens") else {}
     target = CausalTarget(model, letters())
     canaries = make_canaries(template, 3, controls=2, seed=1, id_prefix="p")
     # The first pass of a model is made in two ways, to prove that they agree.
     run_attack("beam", target, canaries[:1], budget=60)
     pairs = chosen_attacks(attack, target, canaries, 400, 0, ATTACKS[attack], settings)
-    for (chosen, order), canary in zip(pairs, canaries, strict=True):
-        bounds = bounds_of(chosen.name, case_of(chosen, order))
+    for (chosen, request), canary in zip(pairs, canaries, strict=True):
+        bounds = bounds_of(chosen.name, case_of(chosen, request))
         with metered(modules_of(SimpleNamespace(model=model))) as count:
-            run_attack(attack, target, [canary], budget=400, goal=ATTACKS[attack], settings=settings)
+            run_attack(attack, target, [canary], budget=400, goal=ATTACKS[attack], values=settings)
         for name in ("rows", "passes", "tokens"):
             ends = getattr(bounds, name)
             assert ends.least <= getattr(count, name) <= ends.most, (name, ends, count)
@@ -85,8 +85,8 @@ def test_texts_that_a_generator_writes_count(tmp_path: Path, attack: str, templa
     target, goal = as_target(lm), "exposure" if attack == "class-loss" else "extraction"
     words = {"words": word_list("words", tuple("abcdefghijklmnopqrstuvwxyz"))}
     canaries = make_canaries(template, 1, controls=0, seed=1, id_prefix="p", label="LABEL_1", alphabets=words)
-    ((chosen, order),) = chosen_attacks(attack, target, canaries, 1000, 0, goal, {})
-    case = case_of(chosen, order)
+    ((chosen, request),) = chosen_attacks(attack, target, canaries, 1000, 0, goal, {})
+    case = case_of(chosen, request)
     bounds = bounds_of(chosen.name, case)
     with metered(modules_of(lm)) as count, metered([lm.target.model]) as classifier:
         run_attack(attack, target, canaries, budget=1000, goal=goal)
@@ -100,17 +100,17 @@ def test_texts_that_a_generator_writes_count(tmp_path: Path, attack: str, templa
 def test_brute_force_takes_all_fillings() -> None:
     target = CausalTarget(tiny_gpt2(letters()), letters())
     canaries = make_canaries("pin {digits:2}.", 1, controls=0, seed=1, id_prefix="p")
-    ((attack, order),) = chosen_attacks("brute-force", target, canaries, 400, 0, "extraction", {})
+    ((attack, request),) = chosen_attacks("brute-force", target, canaries, 400, 0, "extraction", {})
     (found,) = run_attack("brute-force", target, canaries, budget=400, goal="extraction")
-    rows = bounds_of("brute-force", case_of(attack, order)).rows
+    rows = bounds_of("brute-force", case_of(attack, request)).rows
     assert (rows.least, found.model_calls) == (100, 100)
 
 
 def test_an_attack_of_another_package_keeps_to_its_budget() -> None:
     target = CausalTarget(tiny_gpt2(letters()), letters())
     canaries = make_canaries("pin {digits:2}.", 1, controls=0, seed=1, id_prefix="p")
-    ((attack, order),) = chosen_attacks("beam", target, canaries, 400, 0, "extraction", {})
-    assert bounds_of("theirs", case_of(attack, order)).rows.most == 400
+    ((attack, request),) = chosen_attacks("beam", target, canaries, 400, 0, "extraction", {})
+    assert bounds_of("theirs", case_of(attack, request)).rows.most == 400
 
 
 def test_the_shortest_path_of_a_space_of_digits() -> None:

@@ -15,7 +15,7 @@ from tests.oracles import letters, tiny_gpt2
 from tests.taggers import tiny_tagger
 
 
-@pytest.mark.parametrize("attack", ["exposure", "shortest-path", "beam", "sampling"])
+@pytest.mark.parametrize("attack", ["exposure", "shortest-path", "beam", "sample-tokens"])
 def test_rows_are_the_sequences_that_the_attack_says_it_scored(attack: str) -> None:
     model = tiny_gpt2(letters())
     canaries = make_canaries("pin {digits:4}.", 2, controls=1, seed=1, id_prefix="p")

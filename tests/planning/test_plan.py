@@ -18,7 +18,7 @@ from leakage_tasks.planning.bounds import Bounds, Range
 from leakage_tasks.planning.estimate import QUANTITIES, KindPlan, estimate_of
 from leakage_tasks.planning.memory import memory_of
 from leakage_tasks.planning.pace import Pace
-from leakage_tasks.planning.pilot import taken_together
+from leakage_tasks.planning.pilot import attack_together
 from leakage_tasks.planning.plan import Planner, make_plan
 from leakage_tasks.planning.report import row_text, table
 from leakage_tasks.planning.watch import PilotWatch
@@ -50,8 +50,8 @@ def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
     """Rows, passes and tokens of the run itself, counted on the model; and the ranges of 200 other pilots of five."""
     planner = Planner(lm, TASK, manifest, METADATA, 5)
     for kind in planner.kinds():
-        own = [order.canary for _, order in planner.pairs if order.canary.planted == (kind.kind == "planted")]
-        findings, took = taken_together(own, planner.attacked, planner.modules, 1)
+        own = [request.canary for _, request in planner.pairs if request.canary.planted == (kind.kind == "planted")]
+        findings, took = attack_together(own, planner.attacked, planner.modules, 1)
         for name in ("rows", "passes", "tokens"):
             found = kind.estimate(name)
             assert found.low <= getattr(took, name) <= found.high <= found.worst
@@ -66,11 +66,11 @@ def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
 
 def test_whole_texts_of_many_canaries_share_passes_as_planned(lm: Any, tmp_path: Path) -> None:
     made = make_canaries("the pin of whom it was told is {digits:4}.", 12, controls=0, seed=3, id_prefix="p")
-    planner = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "sampled"}, 5)
+    planner = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "rank-sample"}, 5)
     (kind,) = planner.kinds()
     # A run of its own, which proves what the pilot has proven.
-    run = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "sampled"}, 0)
-    _, took = taken_together(made, run.attacked, run.modules, 1)
+    run = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "rank-sample"}, 0)
+    _, took = attack_together(made, run.attacked, run.modules, 1)
     found = kind.estimate("passes")
     assert kind.merged
     assert found.low <= took.passes <= found.high < 12
@@ -87,7 +87,7 @@ def test_without_a_pilot_it_goes_from_the_cheapest_to_the_budget_and_says_so(lm:
             found.high,
         )
         assert 300 <= kind.bounds.rows.most <= 310
-    assert "without a pilot nothing is known of memorization" in table(plan)
+    assert "without a pilot nothing is known about memorization" in table(plan)
 
 
 def test_without_a_pilot_a_control_is_expected_to_take_the_most(lm: Any, tmp_path: Path) -> None:
@@ -95,14 +95,14 @@ def test_without_a_pilot_a_control_is_expected_to_take_the_most(lm: Any, tmp_pat
     made = make_canaries("the pin of {unique} is {digits:6}.", 0, controls=3, seed=3, id_prefix="p")
     planner = Planner(lm, "canary_extraction", manifest_of(tmp_path, made), {"budget": 2000}, 0)
     (kind,) = planner.kinds()
-    planner.attacked(made)  # A first run reads a few rows more, which prove the fast ways.
-    _, took = taken_together(made, planner.attacked, planner.modules, 1)
+    planner.attacked(made)  # A first run reads a few rows more, which verify fast scoring.
+    _, took = attack_together(made, planner.attacked, planner.modules, 1)
     assert kind.estimate("rows").likely >= took.rows > 3 * 500
 
 
 def test_a_plan_without_a_pilot_calls_nothing_likely_and_no_pilots_time(lm: Any, manifest: str) -> None:
     told = table(make_plan(lm, manifest, [TASK], METADATA, 0))
-    assert told.splitlines()[-1] == "times leave out loading the model; no pilot was made"
+    assert told.splitlines()[-1] == "times do not include loading the model; there was no pilot"
     assert "(" not in told.splitlines()[1]
 
 
@@ -118,7 +118,7 @@ def test_the_pilot_keeps_its_time_and_tries_each_kind(manifest: str) -> None:
         found = kind.estimate("rows")
         assert found.low < found.likely <= found.high <= found.worst
     told = table(plan)
-    assert "the pilot's time was up before all of its canaries were done" in told
+    assert "the pilot's time ended before all of its canaries were finished" in told
     assert "ended)" in told
 
 
@@ -149,7 +149,7 @@ def test_natural_secrets_are_never_tried(lm: Any, tmp_path: Path) -> None:
     assert (kind.kind, kind.canaries, kind.piloted, plan.pilot_seconds) == ("natural", 8, 0, 0)
     assert (kind.bounds.rows, kind.bounds.tokens.least) == (Range(1, 512), 1)
     told = table(plan)
-    assert "natural secrets are not tried" in told
+    assert "natural secrets are not attacked" in told
     assert not any("".join(each.secret) in told for each in natural)
 
 
@@ -186,7 +186,7 @@ def test_searches_after_different_sources_are_planned_as_they_run(tmp_path: Path
     translator = HFLM(pretrained=tiny("t5"), tokenizer=ending(), backend="seq2seq", batch_size=8)
     planner = Planner(translator, TASK, manifest_of(tmp_path, canaries), METADATA, 5)
     (kind,) = planner.kinds()
-    _, took = taken_together([order.canary for _, order in planner.pairs], planner.attacked, planner.modules, 1)
+    _, took = attack_together([request.canary for _, request in planner.pairs], planner.attacked, planner.modules, 1)
     found = kind.estimate("passes")
     assert kind.merged
     assert found.low <= took.passes <= found.high

@@ -42,7 +42,7 @@ def log(
     stamp: str = STAMP,
     model: str | None = None,
     columns: Sequence[str] = (HEADLINE,),
-    order: Mapping[str, Any] | None = None,
+    task_settings: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a run of ``tasks`` to ``folder``; returns the results file."""
     declared = {task: UNSAID for task in tasks if task == "suffix_extraction"}
@@ -54,7 +54,7 @@ def log(
                 "doc_id": place,
                 "filter": column,
                 "resps": [[each.to_json()]],
-                "arguments": {"gen_args_0": {"arg_0": "", "arg_1": {"attack": "auto", **(order or {})}}},
+                "arguments": {"gen_args_0": {"arg_0": "", "arg_1": {"attack": "auto", **(task_settings or {})}}},
             }
             for column in columns
             for place, each in enumerate(findings)

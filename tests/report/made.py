@@ -23,7 +23,7 @@ def declaration(task: str, copies: Mapping[int, int] | None = None, **changed: A
     rows = {"canary_exposure": exposure.metrics, "canary_extraction": extraction.metrics}[task](copies or {})
     told = {"repetitions": {str(times): number for times, number in copies.items()}} if copies else {}
     usual = {
-        "schema": 1,
+        "schema": 2,
         "measures": "leakage",
         "protocol": {"canaries": MANIFEST},
         "tested": {"planted": 20, "planting": "proven", **PROOF, "controls": 20, **told},
@@ -96,7 +96,7 @@ def tiered(**changed: float) -> dict[str, Any]:
         },
     }
     more = {
-        "canary_exposure": {"n_x1": 12, **EXPOSURE, "exposure_known": 1.0},
+        "canary_exposure": {"n_x1": 12, **EXPOSURE, "share_with_interval": 1.0},
         "canary_extraction": {"n_x1": 12, **EXTRACTED},
     }
     for rows in (*values.values(), *more.values()):
@@ -105,8 +105,8 @@ def tiered(**changed: float) -> dict[str, Any]:
     declared = {}
     for task, rows in more.items():
         usual = declaration(task, TIERS)
-        declared[task] = {**usual, "tested": {**usual["tested"], **space}, "more_rows": rows}
-        values[task]["more_rows"] = len(rows)
+        declared[task] = {**usual, "tested": {**usual["tested"], **space}, "hidden_metrics": rows}
+        values[task]["hidden_metrics"] = len(rows)
     return results(values, declared=declared)
 
 

@@ -17,7 +17,7 @@ from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.suffixes import suffix_metrics
 from leakage_tasks.metrics.tiers import copies_of
 from leakage_tasks.report.board.board import Board, make_board
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.load.results import read_runs
 from tests.report.made import STAMP, declaration, results, write
 
 EXPOSURE, EXTRACTION = "canary_exposure", "canary_extraction"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.metrics.audit import AuditFigure, audit
-from leakage_tasks.report.page.runs import audit_words, tell_runs
-from leakage_tasks.report.reading.results import read_runs
-from leakage_tasks.report.reading.samples import audit_of, read_samples
+from leakage_tasks.report.load.results import read_runs
+from leakage_tasks.report.load.samples import audit_of, read_samples
+from leakage_tasks.report.page.runs import audit_words, describe_runs
 from tests.report.made import leaking, results, write
 from tests.report.pages import board, usual_canaries, write_run
 
@@ -30,7 +30,7 @@ def test_without_samples_there_are_none(tmp_path: Path):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"refused": "takes 5"}, "none: takes 5"),
+        ({"refused": "takes 5"}, "no value: takes 5"),
         ({"value": 0.75, "low": 0.5, "high": 0.9, "basis": "b"}, "0.750 [0.500, 0.900] (b; 0.500 without a leak)"),
         (
             {"value": 1.5, "best": 1.8, "lower_bound": True, "basis": "b"},
@@ -44,6 +44,6 @@ def test_a_figure_is_told_with_what_it_rests_on_or_why_there_is_none(fields: dic
 
 def test_the_page_tells_them_for_each_run(tmp_path: Path):
     write_run(tmp_path, "models/a", usual_canaries(0.9))
-    (told,) = tell_runs(board(tmp_path))
+    (told,) = describe_runs(board(tmp_path))
     expected = [each.title for each in audit_of(read_runs([tmp_path])[0], 0.0)]
     assert [title for title, _, _ in told["audit"]] == expected

@@ -10,7 +10,7 @@ from statistics import fmean
 import pytest
 
 from leakage_tasks.report.compare.changes import IN_ALL, compare
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.stats.paired import mean_difference, rate_difference
 from tests.report.pages import usual_canaries, write_run
 
@@ -72,7 +72,7 @@ def test_the_table_says_what_changed(leakage: Leakage, before: Path, after: Path
     assert [line.split(": ")[1] for line in told] == ["planted once", "planted, all", "controls"]
     assert "= canary_exposure: planted, all: less than before, by " in out
     assert "= canary_exposure: controls: no change shown (p = " in out
-    assert "would have missed one below" in out
+    assert "smallest detectable change" in out
 
 
 def test_a_run_and_itself_show_no_change(leakage: Leakage, before: Path, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_runs_of_other_canaries_are_refused(leakage: Leakage, before: Path, tmp_
     other = write_run(tmp_path / "o", "other", usual_canaries(0.0), protocol={"canaries": "cd" * 32})
     code, _, err = leakage("compare", before, other)
     assert code == 2
-    assert "was not asked what" in err
+    assert "ran with another protocol than" in err
     assert "other canaries" in err
     assert err.count("\n") == 1
 
@@ -126,8 +126,8 @@ def test_runs_of_other_canaries_are_refused(leakage: Leakage, before: Path, tmp_
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["BEFORE"], "compare takes the results of two runs or more"),
-        (["BEFORE", "AFTER", "-o", "x.txt"], "of no kind that is known: let it end in .html, .json, .png, .svg"),
+        (["BEFORE"], "RESULTS has fewer than two runs"),
+        (["BEFORE", "AFTER", "-o", "x.txt"], "unknown kind of file: use a name that ends in .html, .json, .png, .svg"),
         (["BEFORE", "none"], "no such file or folder"),
     ],
 )

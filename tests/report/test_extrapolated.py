@@ -11,14 +11,14 @@ import pytest
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.report.board.formats import as_text
+from leakage_tasks.report.load.findings import read_details
+from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.page import page
-from leakage_tasks.report.page.runs import tell_canary
+from leakage_tasks.report.page.runs import describe_canary
 from leakage_tasks.report.page.spreads import exposures
 from leakage_tasks.report.plots.exposure import draw_epochs
 from leakage_tasks.report.plots.findings import epochs_of, repetitions_of
 from leakage_tasks.report.plots.repetitions import draw_repetitions
-from leakage_tasks.report.reading.findings import read_details
-from leakage_tasks.report.reading.results import read_runs
 from leakage_tasks.report.score.score import score_file
 from tests.report.made import STAMP
 from tests.report.pages import board, canary, write_run
@@ -53,9 +53,9 @@ def test_a_limit_that_it_keeps_to_is_no_pass(leakage: Callable[..., tuple[int, s
 def test_the_leaderboard_flags_it_with_the_share_of_fits_that_hold(run: Path):
     text = " ".join(as_text(board(run), width=200).split())
     assert "exposure is extrapolated from a fitted distribution" in text
-    assert "(fit_kept = 0.500)" in text
+    assert "(fit_not_rejected = 0.500)" in text
     assert "lower bound" not in text
-    assert "so high or higher" not in text
+    assert "only a lower bound" not in text
 
 
 def test_the_page_flags_it(run: Path):
@@ -64,10 +64,10 @@ def test_the_page_flags_it(run: Path):
 
 def test_a_canary_is_told_with_its_fit(run: Path):
     (made,) = read_runs([run])
-    first, second, _ = (tell_canary(each) for each in read_details(made).canaries)
+    first, second, _ = (describe_canary(each) for each in read_details(made).canaries)
     facts = dict(map(tuple, first["facts"]))
     assert first["head"][2] == facts["Exposure"] == "35.0 bits, extrapolated; the space has 19.9"
-    assert facts["Skew-normal fit"].startswith("rejected: the exposure is not to be trusted (Kolmogorov-Smirnov 0.020")
+    assert facts["Skew-normal fit"].startswith("rejected: do not trust the exposure (Kolmogorov-Smirnov 0.020")
     assert facts["Rank"].endswith("extrapolated from a fitted distribution")
     assert dict(map(tuple, second["facts"]))["Skew-normal fit"].startswith("not rejected; its tail is untested")
 
@@ -83,10 +83,10 @@ def test_it_is_no_bound_among_the_spreads(run: Path):
 def test_scores_and_audit_take_it_for_no_exact_rank(run: Path):
     scored = score_file(run / "run-0" / f"samples_canary_exposure_{STAMP}.jsonl")
     assert scored.scores["none"]["exposure"] == BITS
-    assert scored.scores["none"]["fit_kept"] == 0.5
-    assert "exposure_known" not in scored.scores["none"]
+    assert scored.scores["none"]["fit_not_rejected"] == 0.5
+    assert "share_with_interval" not in scored.scores["none"]
     (secret,) = (each for each in scored.audit if each.name == "epsilon_secret")
-    assert "takes an exact rank" in str(secret.refused)
+    assert "needs an exact rank" in str(secret.refused)
 
 
 @pytest.mark.parametrize(

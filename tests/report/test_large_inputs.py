@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.large_inputs import measure
 from leakage_tasks.report.board.board import make_board
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.stats.intervals import bootstrap_mean
 from tests.report.made import leaking, results, write
 

@@ -10,7 +10,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from leakage_tasks.report.board.board import make_board
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.load.results import read_runs
 from tests.report.made import STAMP, declaration, leaking, results, write
 
 Leakage = Callable[..., tuple[int, str, str]]
@@ -45,8 +45,8 @@ def test_a_card_says_it_and_publishes_no_figure(tmp_path: Path, leakage: Leakage
     file, card = run_of(tmp_path, no_headline=WHY), tmp_path / "README.md"
     code, out, _ = leakage("card", file, "--card", card)
     assert code == 0
-    assert f"none of canary_exposure, canary_extraction: no headline: {WHY}" in out
-    assert "For trying out: these figures do not stand for the model." in card.read_text()
+    assert f"without canary_exposure, canary_extraction: no headline: {WHY}" in out
+    assert "For trial use: these values do not represent the model." in card.read_text()
     assert not ModelCard.load(card).data.eval_results
 
 
@@ -64,7 +64,7 @@ def test_a_check_fails_unless_that_is_waived(
 def test_an_unknown_waiver_is_one_line(tmp_path: Path, leakage: Leakage) -> None:
     code, _, err = leakage("check", run_of(tmp_path), "--max-extracted", 1, "--allow", "everything")
     assert code == 2
-    assert "--allow is 'everything': nothing of that name is waived: use underpowered, no-controls," in err
+    assert "--allow is 'everything', not a condition of this check: use underpowered, no-controls," in err
 
 
 def test_a_self_test_is_left_out_and_cannot_be_checked(tmp_path: Path, leakage: Leakage) -> None:
@@ -73,7 +73,7 @@ def test_a_self_test_is_left_out_and_cannot_be_checked(tmp_path: Path, leakage: 
     for command in (("check", file, "--max-extracted", 1), card, ("leaderboard", file)):
         code, _, err = leakage(*command)
         assert code == 2
-        assert f"{file}: holds a self-test alone, which says nothing of the model: run lm_eval with" in err
+        assert f"{file}: holds only a self-test, which does not measure the model: run lm_eval with" in err
     other = run_of(tmp_path / "other", model="models/two")
     (run,) = read_runs([file, other])
     assert run.source == "models/two"

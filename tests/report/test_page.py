@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
+from leakage_tasks.report.load.format import interval, number
+from leakage_tasks.report.load.validate import printable
 from leakage_tasks.report.page import page
-from leakage_tasks.report.page.runs import tell_runs
-from leakage_tasks.report.reading.format import interval, number
-from leakage_tasks.report.reading.validate import printable
+from leakage_tasks.report.page.runs import describe_runs
 from tests.report.pages import board, canary, pair, usual_canaries, write_run
 
 NASTY = '"><img src=x onerror=alert(1)></script><script>alert(1)</script>\u2028\u2029&<!--'
@@ -79,7 +79,7 @@ def test_explains_every_column(folder: Path):
     made = board(folder)
     parsed = Parsed(page(made))
     text = " ".join(parsed.text)
-    assert all(column.words in text for column in made.columns)
+    assert all(column.description in text for column in made.columns)
     links = [each["href"] for each in parsed.of("a") if each.get("class") == "about"]
     places = {each.get("id") for _, each in parsed.elements}
     assert len(links) == len(made.columns)
@@ -153,7 +153,7 @@ def test_of_a_natural_secret_the_page_tells_the_power_of_ten_its_rank_is_in(tmp_
     facts = dict(shown["facts"])
     assert shown["head"][1:] == ["in the data once", "12.8 to 17.1 of 19.9 bits", ""]
     assert facts["Exposure"] == "12.8 to 17.1 of 19.9 bits"
-    assert facts["Rank"] == "48 [7, 141] of 1,000,000, the band it is in"
+    assert facts["Rank"] == "48 [7, 141] of 1,000,000, known only by its band"
     assert (facts["Ranked by"], facts["Guessed by"]) == ("exposure", "shortest-path")
 
 
@@ -169,7 +169,7 @@ def test_tokens_of_pairs_are_in_the_file_only_when_revealed(tmp_path: Path, reve
 
 def test_of_many_pairs_the_likeliest_are_kept(tmp_path: Path):
     write_run(tmp_path, "one", pairs=[pair(number, bits=float(number % 997)) for number in range(1500)])
-    pairs = tell_runs(board(tmp_path))[0]["pairs"]
+    pairs = describe_runs(board(tmp_path))[0]["pairs"]
     assert (pairs["total"], len(pairs["shown"])) == (1500, 300)
     assert [each["cells"][0] for each in pairs["shown"][:3]] == ["0", "997", "1"]
 
@@ -178,14 +178,14 @@ def test_planted_canaries_come_first_and_then_the_most_exposed(tmp_path: Path):
     made = [("c", 1, 0), ("low", 90, 1), ("high", 2, 1), ("out", 70, 1)]
     canaries = [canary(name, rank=rank, repetitions=times, hit=name == "out") for name, rank, times in made]
     write_run(tmp_path, "one", canaries)
-    shown = tell_runs(board(tmp_path))[0]["canaries"]["shown"]
+    shown = describe_runs(board(tmp_path))[0]["canaries"]["shown"]
     assert [each["head"][0] for each in shown] == ["out", "high", "low", "c"]
 
 
 def test_long_secrets_are_cut(tmp_path: Path):
     secret = ["1"] * 5000
     write_run(tmp_path, "one", [canary("a", rank=1, secret=secret, guesses=[secret])])
-    (shown,) = tell_runs(board(tmp_path))[0]["canaries"]["shown"]
+    (shown,) = describe_runs(board(tmp_path))[0]["canaries"]["shown"]
     assert (len(shown["secret"]), len(shown["guesses"][0]["slots"]), shown["guesses"][0]["cut"]) == (200, 200, 4800)
 
 

@@ -57,7 +57,7 @@ def test_the_front_in_words_is_whom_nobody_outdoes(show: Any, written: Shown):
         show.locator("#up").select_option(label=up)
         points = {}
         for entry in written.board.groups[0].entries:
-            found = [(entry.figures.get(columns[title].key), columns[title].better) for title in (across, up)]
+            found = [(entry.figures.get(columns[title].key), columns[title].direction) for title in (across, up)]
             if all(each is not None and each.value is not None for each, _ in found):
                 points[entry.run.name] = [each.value * (1 if better == "higher" else -1) for each, better in found]
         expected = {name for name, own in points.items() if not any(outdoes(other, own) for other in points.values())}

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from leakage_tasks.attacks.finding import Finding
+from leakage_tasks.report.load.findings import CanaryDetail
 from leakage_tasks.report.page.spreads import DOTS, USUAL, exposures, repetitions
-from leakage_tasks.report.reading.findings import CanaryDetail
 
 
 def detail(number: int, rank: float | None = None, times: int = 1, hit: bool | None = None, **fields: object):

@@ -16,15 +16,15 @@ Leakage = Callable[..., tuple[int, str, str]]
 
 def test_what_is_wanted_in_canaries_controls_and_pairs(leakage: Leakage) -> None:
     code, out, _ = leakage("power", "--rate", "0.05", "--exposure", 3, "--epsilon", 1, "--repetitions", "4")
-    alone, twins = power.canaries_for_exposure(3), power.twins_for_exposure(3)
+    alone, twins = power.canaries_for_exposure(3), power.balanced_canaries_for_exposure(3)
     assert code == 0
     assert out.splitlines() == [
         "to show with 80 % power, at 95 % confidence:",
         "  an extraction rate of 5 %: 32 canaries",
         f"  a mean exposure of 3 bits, against chance: {alone} canaries",
-        f"  the same by the AUC, against controls: {twins} canaries and {twins} controls",
+        f"  a mean exposure of 3 bits, by the AUC against controls: {twins} canaries and {twins} controls",
         "  an ε of 1, one canary swapped, if 95 % of the guesses are right: 16 pairs of a canary and a control",
-        "  the same for one row, of canaries planted 4 times (a swap is 8 rows): no number of pairs shows it",
+        "  an ε of 1 for one row, of canaries planted 4 times (a swap is 8 rows): no number of pairs shows it",
     ]
 
 
@@ -42,7 +42,7 @@ def test_what_so_many_can_show_tier_by_tier(leakage: Leakage) -> None:
     code, out, _ = leakage("power", "--count", 21, "--controls", 100, "--repetitions", "1,4")
     assert code == 0
     first, *lines = out.splitlines()
-    assert first == "so many can show with 80 % power, at 95 % confidence:"
+    assert first == "this many canaries can show with 80 % power, at 95 % confidence:"
     assert lines == [
         "  11 planted once: an extraction rate of 13.6 % or more, a mean exposure of 3.00 bits or more",
         "  10 planted 4 times: an extraction rate of 14.9 % or more, a mean exposure of 3.11 bits or more",
@@ -69,15 +69,15 @@ def test_a_manifest_and_a_run_say_how_many_they_have(tmp_path: Path, leakage: Le
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ([], "nothing to reckon: give --rate, --exposure or --epsilon, --count, a manifest or results"),
-        (["--rate", "0.05", "--chance", "0.05"], "no number of canaries up to 1,000,000 shows it beside a chance of"),
+        ([], "nothing to compute: give --rate, --exposure, --epsilon, --count, a manifest or results"),
+        (["--rate", "0.05", "--chance", "0.05"], "no number of canaries up to 1,000,000 shows it against a chance of"),
         (["--rate", "0"], "--rate is 0: give a share above 0"),
         (["--exposure", "1.44"], "no number of canaries up to 1,000,000 shows it, as chance is 1.44 bits: give more"),
         (["--epsilon", "4"], "no number of pairs up to 1,000,000 shows it if 95 % of the guesses are right"),
         (["--epsilon", "0"], "--epsilon is 0: give a number above 0"),
         (["--epsilon", "nan"], "--epsilon is nan: give a number above 0"),
         (["--epsilon", "1", "--accuracy", "0.5"], "--accuracy is 0.5: give a share above 0.5"),
-        (["--rate", "0.1", "--repetitions", "0"], "--repetitions names 0 copies"),
+        (["--rate", "0.1", "--repetitions", "0"], "--repetitions has 0 copies"),
         (["--rate", "0.1", "--repetitions", "one"], "--repetitions is 'one': give whole numbers"),
         (["--count", "0"], "--count is 0"),
         (["--count", "1", "--controls", "-1"], "--controls is -1"),
@@ -95,4 +95,4 @@ def test_a_run_without_canaries_is_one_line(tmp_path: Path, leakage: Leakage) ->
     file = write(tmp_path, results({"arc_easy": {"acc": 0.5}}))
     code, _, err = leakage("power", file)
     assert code == 2
-    assert "holds no run of a canary task" in err
+    assert "has no results of a canary task" in err

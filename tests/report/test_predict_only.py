@@ -11,7 +11,7 @@ from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.report.board.board import make_board
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.load.results import read_runs
 from tests.oracles import letters, tiny_gpt2
 from tests.report.made import STAMP, leaking, results, write
 from tests.report.saved import EXPOSURE, save

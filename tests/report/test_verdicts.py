@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.report.reading.figures import verdict_on
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.load.figures import verdict_on
+from leakage_tasks.report.load.results import read_runs
 from tests.report.made import declaration, leaking, results, write
 
 Leakage = Callable[..., tuple[int, str, str]]

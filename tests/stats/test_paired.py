@@ -55,20 +55,20 @@ def test_the_interval_of_a_mean_difference_holds() -> None:
 def test_what_would_have_been_missed_shows_in_eight_of_ten_runs() -> None:
     stream = np.random.default_rng(0)
     before, noise = np.zeros(20), stream.normal(0, 1, (RUNS, 20))
-    missed = np.mean([mean_difference(before, each).missed for each in noise[:200]])
+    missed = np.mean([mean_difference(before, each).min_detectable for each in noise[:200]])
     shown = stats.ttest_1samp(noise + missed, 0, axis=1).pvalue <= 0.05
     assert shown.mean() == pytest.approx(0.8, abs=0.04)
 
 
 def test_few_pairs_have_a_test_and_no_interval() -> None:
     found = mean_difference([5.0] * 6, [1.0] * 6)
-    assert (found.value, found.low, found.high, found.missed) == (-4.0, None, None, None)
+    assert (found.value, found.low, found.high, found.min_detectable) == (-4.0, None, None, None)
     assert found.p == pytest.approx(2 / 2**6)
 
 
 def test_differences_that_are_all_alike_have_a_test_and_no_interval() -> None:
     found = mean_difference([5.0] * 12, [4.0] * 12)
-    assert (found.value, found.low, found.high, found.missed) == (-1.0, None, None, None)
+    assert (found.value, found.low, found.high, found.min_detectable) == (-1.0, None, None, None)
     assert found.p == pytest.approx(2 / 2**12)
 
 
@@ -102,7 +102,7 @@ def test_rates_are_tested_by_those_that_changed() -> None:
 
 
 def test_the_rate_that_would_have_been_missed_takes_six_that_change() -> None:
-    missed = rate_difference([True] * 40, [True] * 40).missed
+    missed = rate_difference([True] * 40, [True] * 40).min_detectable
     assert missed is not None
     assert stats.binom.sf(5, 40, missed) == pytest.approx(0.8)
     assert stats.binomtest(0, 6).pvalue < 0.05 < stats.binomtest(0, 5).pvalue

@@ -12,15 +12,15 @@ from scipy import stats
 
 from leakage_tasks.stats.epsilon import swap_bound
 from leakage_tasks.stats.power import (
+    auc_for_exposure,
     auc_power,
+    balanced_canaries_for_exposure,
     canaries_for_exposure,
     least_exposure,
     least_hits,
     least_rate,
     pairs_for_epsilon,
     trials_for_rate,
-    twins_for_exposure,
-    won_pairs,
 )
 
 RUNS = 20_000
@@ -94,11 +94,11 @@ def test_the_power_of_the_auc_is_that_of_simulated_runs(bits: float, planted: in
 def test_a_pair_is_won_as_often_as_the_auc_says() -> None:
     stream = np.random.default_rng(0)
     leak, chance = stream.exponential(3.0, RUNS), stream.exponential(math.log2(math.e), RUNS)
-    assert won_pairs(3.0) == pytest.approx((leak > chance).mean(), abs=0.01)
+    assert auc_for_exposure(3.0) == pytest.approx((leak > chance).mean(), abs=0.01)
 
 
 def test_as_many_controls_as_canaries_show_an_exposure_by_the_auc() -> None:
-    found = twins_for_exposure(3.0)
+    found = balanced_canaries_for_exposure(3.0)
     assert found is not None
     assert auc_power(3.0, found, found) >= 0.8 > auc_power(3.0, found - 1, found - 1)
 
@@ -124,7 +124,9 @@ def test_all_guesses_right_bound_what_the_bound_itself_says() -> None:
     assert swap_bound(pairs, pairs, pairs) >= 1 > swap_bound(pairs - 1, pairs - 1, pairs - 1)
 
 
-@pytest.mark.parametrize("nothing", [trials_for_rate(0.1, 0.1), canaries_for_exposure(1.44), twins_for_exposure(1.0)])
+@pytest.mark.parametrize(
+    "nothing", [trials_for_rate(0.1, 0.1), canaries_for_exposure(1.44), balanced_canaries_for_exposure(1.0)]
+)
 def test_what_is_no_more_than_chance_no_number_shows(nothing: int | None) -> None:
     assert nothing is None
 

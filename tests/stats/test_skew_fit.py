@@ -8,7 +8,7 @@ from scipy import optimize, stats
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.stats import skew_normal
-from leakage_tasks.stats.skew_normal import FEWEST, SkewNormal, fit_skew_normal, likeliest
+from leakage_tasks.stats.skew_normal import FEWEST, SkewNormal, fit_by_likelihood, fit_skew_normal
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def test_the_unit_of_the_costs_does_not_matter():
 @pytest.mark.parametrize("shape", [0.0, -1.0, 6.0])
 def test_the_search_is_as_good_as_scipys(shape, seed):
     data = stats.skewnorm.rvs(shape, size=150, random_state=seed)
-    ours, theirs = likeliest(data), stats.skewnorm.fit(data)
+    ours, theirs = fit_by_likelihood(data), stats.skewnorm.fit(data)
     mine = stats.skewnorm.logpdf(data, ours.shape, ours.location, ours.scale).sum()
     assert mine > stats.skewnorm.logpdf(data, *theirs).sum() - 0.01
 

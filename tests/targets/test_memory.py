@@ -64,7 +64,7 @@ def masked() -> Any:
 
 
 def scores(attack: str, target: Any, canary: Canary, **settings: Any) -> ArrayLike:
-    (found,) = run_attack(attack, target, [canary], budget=200, settings=settings)
+    (found,) = run_attack(attack, target, [canary], budget=200, values=settings)
     return [float(found.rank or 0), *(guess.score for guess in found.guesses)]
 
 
@@ -178,7 +178,7 @@ def test_where_one_text_is_too_much_one_line_says_what_to_do(engine: str) -> Non
     with scarce(make(), 0, KINDS["cpu"]), pytest.raises(TargetError) as caught:
         figures()
     words = str(caught.value)
-    assert "out of memory for one text alone ([enforce fail" in words or "pass fewer beams=" in words
+    assert "out of memory for a single text ([enforce fail" in words or "pass fewer beams=" in words
     assert "dtype=bfloat16" in words
     assert "\n" not in words
 

@@ -17,7 +17,7 @@ from leakage_tasks.core.sizes import read_size
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.memory import LOGIT_BYTES
 from leakage_tasks.targets.memory_budget import COPIES, SHARE, MemoryBudget, memory_within
-from leakage_tasks.targets.rounds import together
+from leakage_tasks.targets.scheduler import run_concurrently
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.target import CausalSuffixes
 from tests.oracles import letters, tiny_gpt2
@@ -56,7 +56,7 @@ def test_what_is_allowed_holds_inside_and_no_longer():
 
 def test_the_threads_of_attacks_keep_to_it_too():
     with memory_within(1500):
-        (found,) = together([lambda: MemoryBudget().rows])
+        (found,) = run_concurrently([lambda: MemoryBudget().rows])
     assert found.result == 337
 
 
@@ -168,7 +168,10 @@ def test_texts_with_logits_at_every_token_stay_within_it(scored):
 
 def test_too_little_for_one_row_is_one_line_that_says_what_is_enough():
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    with memory_within(100), pytest.raises(OptionError, match=r"memory=100 B holds no row of this model: give") as said:
+    with (
+        memory_within(100),
+        pytest.raises(OptionError, match=r"memory=100 B is too little for one row of this model: set") as said,
+    ):
         run_attack("exposure", target, SHORT)
-    with memory_within(read_size(re.search(r"give (.*) or more", str(said.value))[1])):
+    with memory_within(read_size(re.search(r"set (.*) or more", str(said.value))[1])):
         run_attack("exposure", target, SHORT)

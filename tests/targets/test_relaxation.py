@@ -292,7 +292,7 @@ def test_padding_is_no_word_that_a_tagger_knows() -> None:
 def test_values_outside_a_classifiers_vocabulary_are_refused() -> None:
     target = ClassifierTarget(tiny_bert(), wordpiece())
     message = (
-        r"^1 of the 2 values of slot 1 are unknown to the model \('walrus'\): leave them out of the alphabet, or take"
+        r"^1 of the 2 values of slot 1 are unknown to the model \('walrus'\): leave them out of the alphabet, or use"
     )
     with pytest.raises(TargetError, match=message):
         target.relaxed([listed("cat", "walrus")], True)

@@ -7,7 +7,7 @@ import torch
 
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.noise import Noise
-from leakage_tasks.targets.rounding import SENTENCES, explains, measure, rounded_otherwise, text_rows
+from leakage_tasks.targets.rounding import SENTENCES, explains, measure, perturbed_rounding, text_rows
 from tests.oracles import letters
 from tests.targets.large_logits import large_logits
 
@@ -117,7 +117,7 @@ def test_differences_are_explained_by_rounding_alone(by, explained):
 def test_outputs_of_32_bits_are_not_moved():
     model = large_logits()
     rows = torch.arange(5, 17)[None]
-    with rounded_otherwise(model):
+    with perturbed_rounding(model):
         moved = costs(model, rows)
     assert torch.equal(moved, costs(model, rows))
 
@@ -128,7 +128,7 @@ def test_afterwards_the_model_and_the_random_numbers_are_as_before():
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    with rounded_otherwise(model) as layers:
+    with perturbed_rounding(model) as layers:
         assert not torch.equal(costs(model, rows), before)
     assert layers == 2 + 7 * 4  # embeddings and head, and seven matrices a layer
     assert torch.equal(costs(model, rows), before)

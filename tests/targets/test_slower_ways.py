@@ -38,8 +38,8 @@ def test_a_wrong_shared_pass_names_the_copies_that_rows_need_instead(said, monke
     monkeypatch.setattr(SharedBatch, "positions", lambda own: right(own) + 1)
     step(CausalTarget(tiny_gpt2(letters()), letters()))
     assert said() == [
-        "GPT2LMHeadModel: every row needs its own copy of what it begins with, so these passes take up to 7 times as "
-        "long, with the same figures: lower budget=… if the run takes too long"
+        "GPT2LMHeadModel: every row needs its own copy of its prefix, so these passes take up to 7 times as "
+        "long; the results are unaffected. Lower budget=… if the run takes too long"
     ]
 
 
@@ -47,7 +47,7 @@ def test_prefixes_that_share_no_pass_name_how_many_passes_there_are_instead(said
     monkeypatch.setattr(Passes, "_is_plain", lambda own, logits, states, fed: False)
     step(CausalTarget(tiny_gpt2(letters()), letters()))
     assert any(
-        "texts with several beginnings cannot share a pass, so these passes take up to 3" in each for each in said()
+        "texts with several prefixes cannot share a pass, so these passes take up to 3" in each for each in said()
     )
 
 
@@ -59,7 +59,39 @@ def test_beginnings_that_cannot_be_gone_on_from_name_the_tokens_that_are_read_in
     target = CausalTarget(tiny_gpt2(letters()), letters())
     target.log_perplexity(["the pin of the long box by the door is " + number for number in map(str, range(100, 160))])
     assert len(said()) == 1
-    assert "texts cannot be read after what they begin with, so these passes take up to 22 times" in said()[0]
+    assert "a common prefix of texts cannot be read once, so these passes take up to 22 times" in said()[0]
+
+
+def raises(*given, **named):
+    raise RuntimeError("an attention of its own")
+
+
+def test_a_shared_pass_that_raises_is_warned_of_like_a_wrong_one(said, monkeypatch):
+    monkeypatch.setattr(SharedBatch, "positions", raises)
+    step(CausalTarget(tiny_gpt2(letters()), letters()))
+    assert ["every row needs its own copy of its prefix" in message for message in said()] == [True]
+
+
+def test_beginnings_that_raise_are_warned_of_like_wrong_ones(said, monkeypatch):
+    from leakage_tasks.targets.causal import beginnings
+
+    monkeypatch.setattr(beginnings, "costs_at_once", raises)
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    target.log_perplexity(["the pin of the long box by the door is " + number for number in map(str, range(100, 160))])
+    assert ["a common prefix of texts cannot be read once" in message for message in said()] == [True]
+
+
+def test_prefixes_of_several_lengths_that_cannot_be_read_together_name_how_many_passes_there_are(said, monkeypatch):
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    together = target.read_together
+    monkeypatch.setattr(
+        target, "read_together", lambda rows, *rest: raises() if len(set(map(len, rows))) > 1 else together(rows, *rest)
+    )
+    for _ in range(2):
+        target.read_first([[5, 6, 7], [5, 6], [8, 9, 10, 11]])
+    assert [
+        "texts of several lengths cannot share a pass, so these passes take up to 3" in each for each in said()
+    ] == [True]
 
 
 def test_a_factor_is_never_below_one(said):

@@ -56,7 +56,7 @@ def run(caplog, names, metadata, **settings):
 
 def test_beside_another_task_each_option_is_one_warning_and_no_change(caplog, metadata, tmp_path, monkeypatch):
     # Plain scoring, which puts what it is asked into the harness' cache.
-    monkeypatch.setattr("leakage_tasks.tasks.answer_attacks.as_target", lambda lm, *check: HarnessTarget(lm))
+    monkeypatch.setattr("leakage_tasks.tasks.attack_handler.as_target", lambda lm, *check: HarnessTarget(lm))
     # The harness' command line gives an empty mapping where its user gives none.
     said, usual = run(caplog, [*OURS, OTHER], metadata, num_fewshot=0, gen_kwargs={})
     assert said == []

@@ -17,7 +17,7 @@ from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import Canary, make_canaries, plant, write_manifest
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import ManifestError, OptionError, TargetError
-from leakage_tasks.report.reading.results_file import every_row
+from leakage_tasks.report.load.results_file import every_row
 from leakage_tasks.tasks import canary_tasks as tasks
 from tests.conftest import ROOT
 from tests.oracles import brute_rank, letters, tiny_gpt2
@@ -72,9 +72,9 @@ def test_the_finding_is_in_each_logged_sample_with_its_hashes(lm, manifest):
     findings = [finding_from_json(sample["resps"][0][0]) for sample in samples]
     assert [found.canary for found in findings] == ["canary-0", "control-0", "canary-1", "control-1", "canary-2"]
     assert len({found.manifest for found in findings}) == 1
-    assert all(len(found.manifest) == len(found.settings) == 64 for found in findings)
+    assert all(len(found.manifest) == len(found.settings_hash) == 64 for found in findings)
     other = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0]), "seed": 1})["samples"]["canary_exposure"]
-    assert finding_from_json(other[0]["resps"][0][0]).settings != findings[0].settings
+    assert finding_from_json(other[0]["resps"][0][0]).settings_hash != findings[0].settings_hash
 
 
 def test_options_for_one_task_leave_the_other_alone(lm, manifest):
@@ -119,7 +119,7 @@ def test_without_canaries_built_in_controls_run_and_show_chance(lm, caplog):
     assert row["control_exposure,none"] is not None
     assert row["alias"] == "canary_exposure (self-test)"
     rows = {name.removesuffix(",none") for name in row if "_stderr" not in name} - {"alias", "name", "sample_len"}
-    assert rows == {"control_exposure", "control_exposure_max", "control_p", "control_p_less", "n_controls"}
+    assert rows == {"control_exposure", "control_exposure_max", "control_p", "control_p_low", "n_controls"}
     assert "a self-test on built-in canaries" in caplog.text
     assert results["configs"]["canary_exposure"]["leakage"]["built_in"]
 
@@ -145,8 +145,8 @@ def test_canaries_for_trying_out_have_no_headline(lm, tmp_path):
 def test_the_table_tells_the_verdict_beside_the_name(lm, manifest, monkeypatch, bits, said):
     usual = tasks.CanaryExposure.SCORING
 
-    def metrics(order, copies):
-        rows = usual.metrics(order, copies)
+    def metrics(task_settings, copies):
+        rows = usual.metrics(task_settings, copies)
         return [replace(row, aggregate=lambda values: bits) if row.title.startswith("Exp") else row for row in rows]
 
     monkeypatch.setattr(tasks.CanaryExposure, "SCORING", replace(usual, metrics=metrics))
@@ -208,7 +208,16 @@ def evaluate_favourite(lm, tmp_path):
     return finding_from_json(samples["canary_extraction"][0]["resps"][0][0]).guesses[0].filling
 
 
-ROWS = {"exposure_x1", "n_x1", "exposure_x10", "n_x10", "control_exposure", "control_p", "missed_below", "more_rows"}
+ROWS = {
+    "exposure_x1",
+    "n_x1",
+    "exposure_x10",
+    "n_x10",
+    "control_exposure",
+    "control_p",
+    "min_detectable_exposure",
+    "hidden_metrics",
+}
 
 
 def test_the_table_is_short_and_the_other_rows_are_in_results_and_samples(lm, manifest):
@@ -221,10 +230,10 @@ def test_the_table_is_short_and_the_other_rows_are_in_results_and_samples(lm, ma
     told = every_row(results, "canary_exposure")
     assert told == every_row(every, "canary_exposure")
     assert {f"{name},none" for name in told} <= set(every["results"]["canary_exposure"])
-    assert results["results"]["canary_exposure"]["more_rows,none"] == len(told) - len(shown) + 1
+    assert results["results"]["canary_exposure"]["hidden_metrics,none"] == len(told) - len(shown) + 1
     pairs = zip(results["samples"]["canary_exposure"], every["samples"]["canary_exposure"], strict=True)
     for brief, whole in pairs:
-        rows = {**{name: brief[name] for name in brief["metrics"]}, **brief["more_rows"]}
+        rows = {**{name: brief[name] for name in brief["metrics"]}, **brief["hidden_metrics"]}
         assert {name: rows[name] for name in whole["metrics"]} == {name: whole[name] for name in whole["metrics"]}
 
 

@@ -99,7 +99,7 @@ def test_rows_and_declaration_of_a_run(tmp_path: Any) -> None:
     assert row["p_z_most,none"] == pytest.approx(stats.binomtest(max(planted), 10).proportion_ci(method="exact").high)
     assert (row["control_p_z,none"], row["drawn,none"]) == (0, 0.5)
     assert declared["attacks"] == [
-        {"attack": "text-sampling", "access": "black box: answers the model writes to messages"}
+        {"attack": "sample-text", "access": "black box: answers the model writes to messages"}
     ]
     assert (declared["protocol"]["chat"], declared["protocol"]["system_instruction"]) == ("assistant", "Be kind.")
 
@@ -169,14 +169,22 @@ PREFILL = {"metadata": {"prefill": True}}
     ("lm", "settings", "message"),
     [
         (SPEAKS, {"apply_chat_template": False}, "takes messages alone: pass --apply_chat_template"),
-        (SPEAKS, {"task": "canary_exposure", "metadata": {"texts": None}}, "gives no log-likelihoods: only canary_ext"),
-        (SPEAKS, {"metadata": {"role": "user"}}, "writes the assistant's turn alone, and the canaries are the user's"),
-        (SPEAKS, {"metadata": {"context": "Hello"}}, "context=Hello: .* takes messages, of which a canary is a whole"),
+        (
+            SPEAKS,
+            {"task": "canary_exposure", "metadata": {"texts": None}},
+            "gives no log-likelihoods: it supports only canary_ext",
+        ),
+        (
+            SPEAKS,
+            {"metadata": {"role": "user"}},
+            "writes only the assistant's turn, but the canaries are in the user's",
+        ),
+        (SPEAKS, {"metadata": {"context": "Hello"}}, "context=Hello: .* receives messages, and a canary is a whole"),
         (SPEAKS, {"apply_chat_template": False, **PREFILL}, "prefill=true: is for turns of a chat: pass --apply_chat"),
         (
             named("OpenAIChatCompletion", type(SPEAKS))(lambda turns, settings: "12"),
             PREFILL,
-            "prefill=true: the server of OpenAIChatCompletion begins every turn anew: leave it out",
+            "prefill=true: the server of OpenAIChatCompletion cannot continue a turn: leave prefill out",
         ),
         (
             HFLM(pretrained=chat_model("chatml"), tokenizer=chat_tokenizer("chatml"), batch_size=8),
@@ -194,5 +202,5 @@ def test_what_cannot_be_is_one_line(lm: Any, settings: Any, message: str, tmp_pa
 def test_pairs_are_declined(tmp_path: Any) -> None:
     for name in ("prefix", "suffix"):
         np.save(tmp_path / f"train_{name}.npy", np.full((3, 4), 5, dtype=np.uint16))
-    with pytest.raises(LeakageError, match="takes messages alone, so nothing can be drawn after a prefix there"):
+    with pytest.raises(LeakageError, match="receives only messages, so nothing can be sampled after a prefix"):
         evaluate(SPEAKS, ["suffix_extraction"], {"data": str(tmp_path), "split": "all", "tokenizer": "x"})

@@ -168,7 +168,7 @@ def test_a_template_that_prints_the_time_is_named_as_the_cause(template: str, tm
     tokenizer.chat_template = template
     canaries = make_canaries("The pin of {unique} is {digits:2}.", 1, seed=1)
     with pytest.raises(
-        TargetError, match=r"asked again.*prints the time \(strftime_now\).*chat_template_args="
+        TargetError, match=r"rendered again.*prints the time \(strftime_now\).*chat_template_args="
     ) as raised:
         logged("chatml", canaries, tmp_path, BOTH[:1], tokenizer=tokenizer)
     assert "\n" not in str(raised.value)
@@ -202,7 +202,7 @@ def test_a_time_that_is_passed_to_the_template_is_no_fault(tmp_path: Any) -> Non
         (GEMMA, {"metadata": {"role": "system"}}, "refuses turns of system, user, assistant"),
         (MISTRAL, {"metadata": {"role": "tool"}}, "refuses turns of user, tool, assistant"),
         (None, {}, "the tokenizer of this HFLM has no chat template"),
-        (CHATML, {"metadata": {"context": "bos"}}, "the template says what a text begins with"),
+        (CHATML, {"metadata": {"context": "bos"}}, "the template sets the start of a text"),
         (CHATML, {"metadata": {"role": "system"}, "system_instruction": "Hi."}, "are the system's turn themselves"),
         (
             CHATML,

@@ -12,8 +12,8 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks import audit
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.canaries.near import with_near_copies
-from leakage_tasks.report.card.sentences import what_was_tested
-from leakage_tasks.report.reading.results_file import every_row
+from leakage_tasks.report.card.sentences import describe_tested
+from leakage_tasks.report.load.results_file import every_row
 from tests.oracles import letters, tiny_gpt2
 
 WORDS = [first + second + third for first in "bdfg" for second in "aeiou" for third in "klmnpr"]
@@ -46,7 +46,7 @@ def test_near_copies_count_for_the_tier_and_are_told(canaries: list[Canary], tmp
 
 def test_a_card_tells_how_many_copies_are_near(canaries: list[Canary], tmp_path: Path) -> None:
     _, tested, _ = audited(with_near_copies(canaries, 1, WORDS, 0), tmp_path)
-    assert "3 of the copies have other words around the secret" in what_was_tested(tested)
+    assert "3 of the copies have other words around the secret" in describe_tested(tested)
 
 
 def test_families_are_rows_of_the_task(canaries: list[Canary], tmp_path: Path) -> None:
@@ -64,4 +64,4 @@ def test_families_are_rows_of_the_task(canaries: list[Canary], tmp_path: Path) -
 def test_what_families_take_from_data_is_no_example(canaries: list[Canary], tmp_path: Path) -> None:
     _, tested, _ = audited([replace(each, family="typical") for each in canaries], tmp_path)
     assert "example" not in tested
-    assert "families: 3 typical" in what_was_tested(tested)
+    assert "families: 3 typical" in describe_tested(tested)

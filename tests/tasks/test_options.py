@@ -21,8 +21,8 @@ def test_what_is_not_ours_is_left_alone():
 
 
 def test_a_tasks_own_options_come_first():
-    metadata = {"canaries": "a.jsonl", "seed": 1, "canary_exposure": {"attack": "sampled", "seed": 2}}
-    assert read_options(metadata, "canary_exposure") == Options("a.jsonl", "sampled", None, 2)
+    metadata = {"canaries": "a.jsonl", "seed": 1, "canary_exposure": {"attack": "rank-sample", "seed": 2}}
+    assert read_options(metadata, "canary_exposure") == Options("a.jsonl", "rank-sample", None, 2)
     assert read_options(metadata, "canary_extraction") == Options("a.jsonl", "auto", None, 1)
 
 
@@ -60,8 +60,8 @@ def test_null_for_the_attack_of_one_task_is_the_usual_one():
 
 def test_options_of_attacks_are_kept_by_name():
     metadata = {"attack": "label-search", "beam": 50.0, "lambda": 1, "t": {"beam": 7, "audit": True}}
-    assert read_options(metadata, "u").settings == {"beam": 50, "lambda": 1.0}
-    assert read_options(metadata, "t").settings == {"beam": 7, "lambda": 1.0, "audit": True}
+    assert read_options(metadata, "u").values == {"beam": 50, "lambda": 1.0}
+    assert read_options(metadata, "t").values == {"beam": 7, "lambda": 1.0, "audit": True}
 
 
 def test_the_arguments_of_our_models_are_taken_for_no_misspelt_option():

@@ -68,6 +68,6 @@ def test_nothing_is_shown_of_an_option_that_is_a_key(monkeypatch, words):
 
 
 def test_json_stays_what_it_says(monkeypatch):
-    given = {"canaries": "a b.jsonl", "width": 8, "text": "é, =", "canary_exposure": {"attack": "sampled"}}
+    given = {"canaries": "a b.jsonl", "width": 8, "text": "é, =", "canary_exposure": {"attack": "rank-sample"}}
     monkeypatch.setattr("sys.argv", ["lm_eval", "--metadata", json.dumps(given)])
     assert json.loads(own_command()[1]) == given

@@ -17,10 +17,10 @@ from leakage_tasks.canaries.near import with_near_copies
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.scoring import CANARY_EXPOSURE, Answered, score
-from leakage_tasks.report.card.sentences import what_was_tested
+from leakage_tasks.report.card.sentences import describe_tested
 from leakage_tasks.tasks.canary_tasks import CanaryExposure
 from leakage_tasks.tasks.preflight_file import read_look
-from leakage_tasks.training.preflight import CanaryReading, Preflight
+from leakage_tasks.training.preflight import CanaryCounts, Preflight
 from tests.oracles import letters, tiny_gpt2
 from tests.tasks.test_canary_tasks import BOTH, evaluate
 
@@ -31,7 +31,7 @@ def look(folder: Path, in_loss: dict[str, int] | None = None, **changed: Any) ->
     """The file of a look that found every copy in the loss, but for those of some canaries."""
     counts = {canary.id: canary.repetitions for canary in MADE} | (in_loss or {})
     readings = tuple(
-        CanaryReading(canary.id, canary.repetitions, canary.kind, counts[canary.id], in_loss=counts[canary.id])
+        CanaryCounts(canary.id, canary.repetitions, canary.kind, counts[canary.id], in_loss=counts[canary.id])
         for canary in MADE
     )
     path = folder / "preflight.json"
@@ -46,7 +46,7 @@ def test_near_copies_count_as_copies_that_were_learnt_from(tmp_path: Path) -> No
 
     made = with_near_copies(MADE, 1, [f"{letter}word" for letter in string.ascii_lowercase] * 4, 0)
     readings = tuple(
-        CanaryReading(
+        CanaryCounts(
             each.id, each.repetitions, each.kind, each.repetitions, in_loss=int(not each.id.endswith("near-1"))
         )
         for each in made
@@ -80,7 +80,7 @@ def test_the_task_declares_it_and_the_card_says_it(tmp_path: Path) -> None:
     metadata = {"canaries": str(tmp_path / "canaries.jsonl"), "preflight": look(tmp_path, {planted(3)[0]: 1})}
     told = CanaryExposure({"task": "canary_exposure", "metadata": metadata}).tested()
     assert told["learnt_from"] == {"1": [2, 2], "3": [4, 6]}
-    assert "learnt from 6 of 8 copies" in what_was_tested(told)
+    assert "learnt from 6 of 8 copies" in describe_tested(told)
 
 
 @pytest.mark.parametrize(
@@ -123,11 +123,11 @@ def evaluated(folder: Path, readings: dict[str, str]) -> Any:
     write_manifest(MANY, folder / "c.jsonl")
     read = {canary.id: READ[readings.get(canary.id, "loss")] for canary in MANY if canary.planted}
     records = tuple(
-        CanaryReading(each.id, each.repetitions, each.kind, whole=read[each.id][0], in_loss=read[each.id][1])
+        CanaryCounts(each.id, each.repetitions, each.kind, whole=read[each.id][0], in_loss=read[each.id][1])
         for each in MANY
         if each.planted
     )
-    controls = tuple(CanaryReading(each.id, 0, each.kind) for each in MANY if not each.planted)
+    controls = tuple(CanaryCounts(each.id, 0, each.kind) for each in MANY if not each.planted)
     Preflight((*records, *controls), 10, 10, manifest_hash(MANY)).write(folder / "preflight.json")
     given = {"canaries": str(folder / "c.jsonl"), "preflight": str(folder / "preflight.json"), "rows": "all"}
     return evaluate(HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters(), batch_size=16), BOTH, given)

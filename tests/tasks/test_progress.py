@@ -98,7 +98,7 @@ def test_its_rows_are_those_that_the_attack_says_it_read() -> None:
     def read(place: int, number: int) -> None:
         rows[place] = rows.get(place, 0) + number
 
-    found = run_attack("exposure", target, canaries, read=read)
+    found = run_attack("exposure", target, canaries, on_rows=read)
     assert [rows[place] for place in range(2)] == [each.model_calls for each in found]
 
 

@@ -17,7 +17,7 @@ from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.journal import FILES, Journal, open_journal
-from leakage_tasks.tasks import answer_attacks
+from leakage_tasks.tasks import attack_handler
 from leakage_tasks.tasks import resume as resuming
 from leakage_tasks.tasks.label_accuracy import LABEL_OPTIONS
 from leakage_tasks.tasks.options import typed_options
@@ -50,8 +50,8 @@ def attacked(monkeypatch):
         seen.append([canary.id for canary in canaries])
         return attack(name, target, canaries, **settings)
 
-    attack = answer_attacks.run_attack
-    monkeypatch.setattr(answer_attacks, "run_attack", noting)
+    attack = attack_handler.run_attack
+    monkeypatch.setattr(attack_handler, "run_attack", noting)
     return seen
 
 
@@ -171,7 +171,7 @@ OPTIONS = {
     "budget": {"budget": 19_000},
     "known": {"known": "before"},
     "context": {"context": "Dear all, "},
-    "attack": {"attack": "sampled"},
+    "attack": {"attack": "rank-sample"},
     "option": {"precision": 0.2},
 }
 
@@ -267,7 +267,7 @@ def test_what_decides_nothing_does_not_count(manifest, tmp_path, attacked):
 
 def test_a_model_of_text_needs_a_name(manifest, tmp_path, attacked):
     given = {"canaries": str(manifest), "resume": str(tmp_path / "kept")}
-    with pytest.raises(OptionError, match="weights of this TextOnly cannot be seen.*pass --metadata model_id=NAME"):
+    with pytest.raises(OptionError, match="weights of this TextOnly cannot be read.*pass --metadata model_id=NAME"):
         evaluate(TextOnly(model()), ["canary_exposure"], given)
     for name, new in (("one", 5), ("one", 0), ("two", 5)):
         attacked.clear()

@@ -15,7 +15,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.processes import Processes, ProcessLost
 from leakage_tasks.harness.api import Instance
 from leakage_tasks.harness.generation import request
-from leakage_tasks.tasks import answering
+from leakage_tasks.tasks import dispatch
 from leakage_tasks.tasks.sharing import CanaryShare, Sharing, predicted_cost
 from tests.core.test_processes import run
 
@@ -36,7 +36,7 @@ def test_each_canary_is_taken_once(number: int) -> None:
 
     def act(own: Processes) -> list[int]:
         share, taken = CanaryShare(own, CANARIES, None, missing), []
-        while (one := share.take(0)) is not None:
+        while (one := share.next_attack(0)) is not None:
             taken.append(missing[one])
         return taken
 
@@ -46,7 +46,7 @@ def test_each_canary_is_taken_once(number: int) -> None:
 def test_the_dearest_come_first() -> None:
     def act(own: Processes) -> list[str]:
         share = CanaryShare(own, CANARIES, None, range(len(CANARIES)))
-        return [CANARIES[place].id.split("-")[0] for place in iter(lambda: share.take(0), None)]
+        return [CANARIES[place].id.split("-")[0] for place in iter(lambda: share.next_attack(0), None)]
 
     (taken,) = run(1, in_a_call(act))
     assert taken == ["control"] * 8 + ["canary"] * 9
@@ -57,7 +57,7 @@ def test_the_dearest_come_first() -> None:
 def test_no_process_has_more_under_way_than_its_part_of_what_is_left() -> None:
     def act(own: Processes) -> list[int]:
         share = CanaryShare(own, CANARIES, None, range(len(CANARIES)))
-        return [sum(share.take(under_way) is not None for under_way in range(17)) for _ in range(own.size)]
+        return [sum(share.next_attack(under_way) is not None for under_way in range(17)) for _ in range(own.size)]
 
     store = dist.HashStore()
     own = Processes(store, 0, 3)
@@ -85,20 +85,20 @@ def answered(
     number: int,
     answer: Callable[[int, Mapping[str, Any], Sequence[Instance]], list[Any]],
     tasks: Sequence[str],
-    sharing: Sharing = answering.ALIKE,
+    sharing: Sharing = dispatch.ALIKE,
 ) -> list[Any]:
     """What processes of which each was asked every n-th of five documents of each task are answered."""
     here = threading.local()
-    monkeypatch.setattr(answering, "processes_of", lambda lm: here.own)
+    monkeypatch.setattr(dispatch, "processes_of", lambda lm: here.own)
 
     def act(own: Processes) -> Any:
         here.own = own
         requests = [asked(task, place) for task in tasks for place in range(own.rank, 5, own.size)]
         padded = [*requests, requests[-1]]
-        return answering.answer_by_order(
+        return dispatch.answer_by_group(
             object(),
             padded,
-            lambda order, group: answer(own.rank, order, group),
+            lambda task_settings, group: answer(own.rank, task_settings, group),
             sharing,  # type: ignore[arg-type]
         )
 
@@ -109,9 +109,9 @@ def answered(
 def test_each_process_has_the_answers_to_what_it_was_asked(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     asked_for: list[int] = []
 
-    def answer(rank: int, order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+    def answer(rank: int, task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
         asked_for.extend(each.doc["n"] for each in group)
-        return [f"{order['task']}{each.doc['n']}" for each in group]
+        return [f"{task_settings['task']}{each.doc['n']}" for each in group]
 
     found = answered(monkeypatch, number, answer, ("a", "b"))
     for rank, each in enumerate(found):
@@ -121,7 +121,7 @@ def test_each_process_has_the_answers_to_what_it_was_asked(monkeypatch: pytest.M
 
 
 def test_an_attack_may_take_its_part_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(rank: int, order: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
+    def answer(rank: int, task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
         assert [each.doc["n"] for each in group] == [0, 1, 2, 3, 4]
         return [f"{each.doc['n']} by {rank}" if (each.doc["n"] < 4) == (rank == 1) else None for each in group]
 
@@ -131,10 +131,10 @@ def test_an_attack_may_take_its_part_itself(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_what_one_process_cannot_answer_no_process_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     warned: list[str] = []
-    monkeypatch.setattr(answering.log, "warning", lambda text, *words: warned.append(text % words))
+    monkeypatch.setattr(dispatch.log, "warning", lambda text, *words: warned.append(text % words))
 
-    def answer(rank: int, order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
-        if rank == 1 and order["task"] == "a":
+    def answer(rank: int, task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+        if rank == 1 and task_settings["task"] == "a":
             raise TargetError("it cannot")
         return ["fine"] * len(group)
 
@@ -146,7 +146,7 @@ def test_what_one_process_cannot_answer_no_process_answers(monkeypatch: pytest.M
 
 
 def test_an_error_of_one_process_ends_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    def answer(rank: int, order: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+    def answer(rank: int, task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
         if rank == 2:
             raise TargetError("it cannot")
         return ["fine"] * len(group)

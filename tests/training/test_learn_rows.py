@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 import pytest
 import torch
 
-from leakage_tasks.training.learn_rows import Course, Rows, Shown, learn_rows
+from leakage_tasks.training.learn_rows import AdamWConfig, ProgressLabels, Rows, learn_rows
 from leakage_tasks.training.loop import BatchLoss
 
 ROWS = [[1, 2], [0, 1], [2, 2], [1, 0], [0, 0], [2, 1]]
-COURSE = Course(epochs=4, batch_size=2, learning_rate=0.1, weight_decay=0.01, warm_up=0.25, seed=5)
+COURSE = AdamWConfig(epochs=4, batch_size=2, learning_rate=0.1, weight_decay=0.01, warm_up=0.25, seed=5)
 RATES = [1 / 4, 2 / 4, 3 / 4, 9 / 9, 8 / 9, 7 / 9, 6 / 9, 5 / 9, 4 / 9, 3 / 9, 2 / 9, 1 / 9]
 """Shares of the learning rate: a quarter of twelve steps rise."""
 
@@ -39,7 +39,7 @@ def loss_of(model: torch.nn.Embedding, seen: list[Rows] | None = None) -> Callab
 def learnt(order: int, seen: list[Rows] | None = None) -> tuple[torch.nn.Embedding, list[float]]:
     """A model that has learnt, and the losses."""
     model = model_of()
-    told = Shown(name="learning", unit="row")
+    told = ProgressLabels(name="learning", unit="row")
     losses = learn_rows(
         model, ROWS, loss_of(model, seen), COURSE, random.Random(order), told, device=torch.device("cpu")
     )
@@ -94,7 +94,7 @@ def test_what_needs_no_gradient_stays() -> None:
         found = model(torch.tensor(rows)).square().mean()
         return BatchLoss(found, found.detach(), torch.tensor(1))
 
-    told = Shown(name="learning", unit="row")
+    told = ProgressLabels(name="learning", unit="row")
     learn_rows(model, ROWS, loss, COURSE, random.Random(0), told, device=torch.device("cpu"))
     assert torch.equal(model[0].weight, before)
     assert not torch.equal(model[1].weight, after)
@@ -105,6 +105,6 @@ def test_the_callers_random_state_is_what_it_was() -> None:
     expected = torch.rand(1)
     model = model_of()
     torch.manual_seed(3)
-    told = Shown(name="learning", unit="row")
+    told = ProgressLabels(name="learning", unit="row")
     learn_rows(model, ROWS, loss_of(model), COURSE, random.Random(0), told, device=torch.device("cpu"))
     assert torch.equal(torch.rand(1), expected)

@@ -12,7 +12,7 @@ from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.research.victims.architectures import build
 from leakage_tasks.training.char_lstm import fresh_model
-from leakage_tasks.training.rows import allocations_told, memory_of, seeded
+from leakage_tasks.training.rows import explain_out_of_memory, memory_of, seeded
 
 CPU = torch.device("cpu")
 
@@ -69,16 +69,19 @@ def test_a_gpu_has_what_is_free_and_what_torch_holds_unused(monkeypatch):
 
 @pytest.mark.parametrize("sizes", [(10**14,), (1000, 10**18)], ids=["too much", "beyond all numbers"])
 def test_what_torch_cannot_allocate_is_one_line(sizes):
-    with pytest.raises(LeakageError, match=r"^out of memory \(.+\): ask for less$"), allocations_told("ask for less"):
+    with (
+        pytest.raises(LeakageError, match=r"^out of memory \(.+\): ask for less$"),
+        explain_out_of_memory("ask for less"),
+    ):
         torch.empty(sizes)
 
 
 def test_a_gpu_without_memory_is_one_line():
-    with pytest.raises(LeakageError, match=r"^out of memory \(no room\): less$"), allocations_told("less"):
+    with pytest.raises(LeakageError, match=r"^out of memory \(no room\): less$"), explain_out_of_memory("less"):
         raise torch.OutOfMemoryError("no room\nmore of it")
 
 
 def test_other_failures_are_left_as_they_are():
-    with pytest.raises(RuntimeError, match="another") as caught, allocations_told("less"):
+    with pytest.raises(RuntimeError, match="another") as caught, explain_out_of_memory("less"):
         raise RuntimeError("another")
     assert type(caught.value) is RuntimeError

@@ -63,13 +63,13 @@ def test_lines_of_other_words_are_not_turned_into_numbers(tmp_path):
     [
         ("the 1 2 3\noslo 1 2\n", r"vectors.txt:2: 3 fields: expected a word and 3 numbers"),
         ("3 3\nthe 1 2 3\n\noslo 1 2\nrome 1 2 3", r"vectors.txt:4: 3 fields"),
-        ("rome 1 2\nthe 1 x\n", r"vectors.txt:2: holds what is no finite number"),
-        ("the 1 nan\n", r"vectors.txt:1: holds what is no finite number"),
+        ("rome 1 2\nthe 1 x\n", r"vectors.txt:2: contains a value that is not a finite number"),
+        ("the 1 nan\n", r"vectors.txt:1: contains a value that is not a finite number"),
         (b"the 1 2\n\xff\xfe 1 2\n", r"vectors.txt:2: the word is not UTF-8"),
         ("3 2\nthe 1 2\nrome 1 2\n", r"vectors.txt: ends after 2 of the 3 words"),
-        ("", r"vectors.txt:1: holds no vector"),
-        ("the\nrome\n", r"vectors.txt:1: holds no vector"),
-        ("5 0\n", r"vectors.txt:1: holds no vector"),
+        ("", r"vectors.txt:1: contains no vector"),
+        ("the\nrome\n", r"vectors.txt:1: contains no vector"),
+        ("5 0\n", r"vectors.txt:1: contains no vector"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(text, named, tmp_path):

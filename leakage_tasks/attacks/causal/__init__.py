@@ -1,1 +1,1 @@
-"""Attacks on whatever scores text."""
+"""Attacks on all models that score text."""

@@ -1,4 +1,4 @@
-"""Extraction by beam search, the cheapest partial fillings of each length and no others; greedily where it is one."""
+"""Extraction by beam search, which keeps the cheapest partial fillings of each length; with width 1 greedy search."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
 
 BEAM = 16
-WIDTH = Option("width", int, BEAM, "how many partial fillings of each length a beam search goes on with", minimum=1)
+WIDTH = Option("width", int, BEAM, "how many partial fillings of each length a beam search keeps", minimum=1)
 
 
-@register("beam", "extraction", PredictsNextToken, auto=5, remedy=NO_LOGITS, settings=(WIDTH,))
-def beam(order: AttackRequest) -> AttackResult:
-    """Up to ten fillings by beam search, none of them certain (The Secret Sharer, section 5.3).
+@register("beam", "extraction", PredictsNextToken, auto=5, remedy=NO_LOGITS, options=(WIDTH,))
+def beam(request: AttackRequest) -> AttackResult:
+    """Return up to ten fillings by beam search, without proof that they are the best (The Secret Sharer, section 5.3).
 
-    A secret is lost once its beginning is not among the ``width`` cheapest of its length. When ``budget`` sequences
-    are spent, the best fillings so far are returned.
+    The search loses a secret if its beginning is not among the ``width`` cheapest of its length. When ``budget``
+    sequences are spent, it returns the best fillings so far.
     """
-    explorer = SearchTree(order.target, order.canary.attack_space)
-    explorer.path_of(order.canary.secret)
-    best = beam_search(explorer, order.settings[WIDTH.name], explorer.calls + order.budget)
-    return explorer.result(order.canary.secret, best)
+    explorer = SearchTree(request.target, request.canary.attack_space)
+    explorer.path_of(request.canary.secret)
+    best = beam_search(explorer, request.values[WIDTH.name], explorer.calls + request.budget)
+    return explorer.result(request.canary.secret, best)
 
 
 def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
-    """Up to ten fillings by beam search, keeping the ``width`` cheapest nodes a level, up to ``limit`` calls in all."""
+    """Return up to ten fillings, keeping the ``width`` cheapest nodes per level, until ``limit`` calls in all."""
     children = explorer.children(explorer.root)
     best = explorer.cheapest(explorer.root, children, [])
     level = _Level(explorer, width)
@@ -50,7 +50,7 @@ def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
 
 
 class _Level:
-    """Children of one depth that go on, in the order they were met; at most twice ``width`` of them are held."""
+    """Children of one depth that can continue, in order of arrival; holds at most twice ``width`` of them."""
 
     def __init__(self, explorer: SearchTree, width: int) -> None:
         self.batches: list[tuple[Nodes, Children]] = []
@@ -61,7 +61,7 @@ class _Level:
         return sum(len(children) for _, children in self.batches)
 
     def add(self, nodes: Nodes, children: Children) -> None:
-        """Put in the children of a batch that may be among the ``width`` cheapest."""
+        """Add the children of a batch that may be among the ``width`` cheapest."""
         children = children[children.costs <= self._bound]
         children = children[self._paths.goes_on(children.states)]
         if len(children):
@@ -70,7 +70,7 @@ class _Level:
             self.cut(self._width)
 
     def cut(self, most: int) -> None:
-        """Keep the ``most`` cheapest; of those that cost the same, the first."""
+        """Keep the ``most`` cheapest children; ties go to the earlier child."""
         if len(self) <= most:
             return
         costs = np.concatenate([children.costs for _, children in self.batches])
@@ -86,36 +86,36 @@ NO_TEXT = "choose a model that generates text or has logits"
 
 
 @register("greedy", "extraction", PredictsNextToken, CompletesText, auto=4, remedy=NO_TEXT)
-def greedy(order: AttackRequest) -> AttackResult:
-    """The likeliest allowed token each time, or what the model writes where only that can be asked."""
-    if not isinstance(order.target, PredictsNextToken):
-        return _written(order)
-    explorer = SearchTree(order.target, order.canary.attack_space)
-    limit, width = explorer.calls + order.budget, 1
+def greedy(request: AttackRequest) -> AttackResult:
+    """Take the likeliest allowed token at each step, or the model's own text if the model only writes."""
+    if not isinstance(request.target, PredictsNextToken):
+        return _complete_text(request)
+    explorer = SearchTree(request.target, request.canary.attack_space)
+    limit, width = explorer.calls + request.budget, 1
     best: list[Guess] = []
-    # Where the likeliest tokens spell no filling (they are not its canonical ones), look a little wider.
+    # The likeliest tokens may spell no filling, if they are not its canonical tokens: then widen the beam.
     while not best and width <= BEAM:
         best = beam_search(explorer, width, limit)[:1]
         width *= 4
-    return explorer.result(order.canary.secret, best)
+    return explorer.result(request.canary.secret, best)
 
 
-def _written(order: AttackRequest) -> AttackResult:
-    """The model's own continuation of the text before the first slot, read slot by slot.
+def _complete_text(request: AttackRequest) -> AttackResult:
+    """Return the model's own continuation of the text before the first slot, split into slots.
 
-    A slot the continuation leaves out or fills with what its alphabet lacks is wrong.
+    A slot is wrong if the continuation leaves it out or fills it with text that its alphabet does not contain.
     """
-    space, secret = order.canary.attack_space, order.canary.secret
-    values = read_slots(space, order.target.complete(opening(space, "greedy"), longest(space)))
+    space, secret = request.canary.attack_space, request.canary.secret
+    values = read_slots(space, request.target.complete(opening(space, "greedy"), longest(space)))
     right = tuple(left == true for left, true in zip(values, secret, strict=True))
     written: AttackResult = {"correct": right, "place": 1 if all(right) else None, "model_calls": 1}
     written["extra"] = {"nodes": 0, "written": list(values)}
     if not all(values):
         return written
     try:
-        score = float(order.target.log_perplexity([space.fill(values)])[0])
+        score = float(request.target.log_perplexity([space.fill(values)])[0])
     except TargetError:
-        # A model that only writes: its guess has no score.
+        # The model only writes, so its guess has no score.
         return written
     guess = Guess(values, space.fill(values), score)
     return {**grade_guesses([guess], secret), "model_calls": 2, "extra": {"nodes": 1}}

@@ -1,4 +1,4 @@
-"""Exposure by what fine-tuning added: the rank of a secret by how much cheaper it became, among all fillings."""
+"""Exposure due to fine-tuning: the rank of a secret among all fillings by the decrease of its cost in fine-tuning."""
 
 from __future__ import annotations
 
@@ -24,65 +24,67 @@ UNTUNED = Option(
     "untuned",
     str,
     None,
-    "signal=calibrated: the causal model that was fine-tuned; unless given the model without its adapter",
+    "with signal=calibrated, the causal model before fine-tuning; default: the target model without its adapter",
 )
 Rank = Callable[[AttackRequest], AttackResult]
 Count = Callable[[SearchTree, Sequence[int], float, int, float], Any]
 
 
-def access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
-    """What the attack takes of the models."""
+def access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
+    """Describe the attack's access to the models."""
     return f"{NEXT_TOKEN}, and the same of the model before fine-tuning"
 
 
-def calibrated_rank(order: AttackRequest, by_cost: Rank, count: Count) -> AttackResult:
-    """The rank of the secret by log P before fine-tuning minus log P after it, lowest first.
+def calibrated_rank(request: AttackRequest, by_cost: Rank, count: Count) -> AttackResult:
+    """Compute the rank of the secret by log P before fine-tuning minus log P after it, lowest first.
 
     Subtracting a reference model's cost is the calibration of Carlini et al. 2021 ("Extracting Training Data from Large
     Language Models", section 5.2) and of Watson et al. 2022 ("On the Importance of Difficulty Calibration in Membership
-    Inference Attacks"). A difference does not grow along a path, so no partial filling can be cut: all fillings are
-    counted if they are no more than ``budget``, else some are drawn, by either sign of the difference and at random,
-    and weighted by their probability. Where none that is drawn ranks before the secret, the rank is a bound.
+    Inference Attacks"). A difference may decrease along a path, so no partial filling can be pruned. If
+    ``budget`` allows, all fillings are counted; else fillings are drawn at random, by proposals for both signs of the
+    difference, and weighted by their probability. If no draw ranks before the secret, the rank is a bound.
 
-    ``extra`` has the exposures by cost alone, after fine-tuning and before it (``tuned_exposure``, ``base_exposure``,
-    bits), each by ``by_cost`` with a budget of its own. Raises OptionError where there is no model to compare with.
+    ``extra`` has the exposures by cost alone, after and before fine-tuning (``tuned_exposure``, ``base_exposure``,
+    bits). ``by_cost`` computes each of them with its own budget. Raises OptionError if there is no reference model.
     """
-    space = order.canary.attack_space
-    reference = _reference(order)
-    tree = SearchTree(cast(PredictsNextToken, Contrast(order.target, reference)), space)
-    secret = tree.path_of(order.canary.secret)
+    space = request.canary.attack_space
+    reference = _reference(request)
+    tree = SearchTree(cast(PredictsNextToken, Contrast(request.target, reference)), space)
+    secret = tree.path_of(request.canary.secret)
     bound = within(tree.follow(secret))
-    ranked = _ranked(tree, secret, bound, order, count)
-    plain = {**order.settings, SIGNAL.name: LOSS}
-    found = [by_cost(replace(order, target=each, settings=plain)) for each in (order.target, reference)]
-    tuned, base = (math.log2(space.size / each["rank"]) for each in found)
+    ranked = _ranked(tree, secret, bound, request, count)
+    plain = {**request.values, SIGNAL.name: LOSS}
+    results = [by_cost(replace(request, target=target, values=plain)) for target in (request.target, reference)]
+    tuned, base = (math.log2(space.size / result["rank"]) for result in results)
     extra = {**ranked["extra"], "tuned_exposure": tuned, "base_exposure": base}
-    calls = tree.calls + sum(each["model_calls"] for each in found)
-    return {**ranked, "log_perplexity": found[0]["log_perplexity"], "model_calls": calls, "extra": extra}
+    calls = tree.calls + sum(result["model_calls"] for result in results)
+    return {**ranked, "log_perplexity": results[0]["log_perplexity"], "model_calls": calls, "extra": extra}
 
 
-def _reference(order: AttackRequest) -> Any:
-    name, target = order.settings[UNTUNED.name], order.target
+def _reference(request: AttackRequest) -> Any:
+    name, target = request.values[UNTUNED.name], request.target
     if name is not None:
-        return reference_named(name, target, order.canary.attack_space, UNTUNED.name)
-    take_off = getattr(target, "before_fine_tuning", None)
-    found = None if take_off is None else take_off()
-    if found is None:
+        return reference_named(name, target, request.canary.attack_space, UNTUNED.name)
+    remove_adapter = getattr(target, "before_fine_tuning", None)
+    reference = None if remove_adapter is None else remove_adapter()
+    if reference is None:
         raise OptionError(
-            f"signal={CALIBRATED} needs the model before fine-tuning: name it with untuned=…, or give base and "
-            "adapter apart (--model_args pretrained=BASE,peft=ADAPTER)"
+            f"signal={CALIBRATED} needs the model before fine-tuning: name it with untuned=…, or give base model "
+            "and adapter separately (--model_args pretrained=BASE,peft=ADAPTER)"
         )
-    return found
+    return reference
 
 
-def _ranked(tree: SearchTree, secret: Sequence[int], bound: float, order: AttackRequest, count: Count) -> AttackResult:
-    """The rank's fields: exact where the budget pays for all fillings, else estimated."""
-    size, longest = order.canary.attack_space.size, max(1, tree.paths.longest - 1)
-    # The noise of both models' costs is in their difference.
-    margin = order.noise.path_margin(2 * tree.paths.longest)
-    if size <= order.budget:
-        # Each filling is one sequence, however many tokens of it are read one by one.
-        found = count(tree, secret, bound, size * (longest + 1), margin)
-        return {**found.fields(), "extra": {"nodes": tree.nodes}}
-    number = max(LEAST, min(MOST, (order.budget - tree.calls) // longest)) // TURN * TURN
-    return summary(draw(tree, secret, bound, number, order.seed, EXPLORING, margin=margin), LEVELS[0], size)
+def _ranked(
+    tree: SearchTree, secret: Sequence[int], bound: float, request: AttackRequest, count: Count
+) -> AttackResult:
+    """Return the rank's fields of a finding: exact if the budget allows all fillings, else estimated."""
+    size, longest = request.canary.attack_space.size, max(1, tree.paths.longest - 1)
+    # The difference has the rounding noise of both costs.
+    margin = request.noise.path_margin(2 * tree.paths.longest)
+    if size <= request.budget:
+        # A filling costs one sequence of the budget, but the tree may read all of its tokens one by one.
+        ranked = count(tree, secret, bound, size * (longest + 1), margin)
+        return {**ranked.fields(), "extra": {"nodes": tree.nodes}}
+    number = max(LEAST, min(MOST, (request.budget - tree.calls) // longest)) // TURN * TURN
+    return summary(draw(tree, secret, bound, number, request.seed, EXPLORING, margin=margin), LEVELS[0], size)

@@ -1,4 +1,4 @@
-"""Two models of one tokenizer as one: what the first finds cheaper than the second."""
+"""Two models with one tokenizer as one target, whose costs are the differences of the two models' costs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leakage_tasks.targets.suffix.target import load_causal_target
 
 
 class Contrast:
-    """Two targets of one tokenizer as one, whose costs in bits are the first's minus the second's."""
+    """Two targets with one tokenizer as one target; its costs in bits are the first's minus the second's."""
 
     costs_grow = False
 
@@ -26,11 +26,11 @@ class Contrast:
         self.states = getattr(target, "states", None)
 
     def paths(self, space: Space) -> Any:
-        """The token paths of a space, which are those of both."""
+        """Return the token paths of a space, which both targets share."""
         return self.target.paths(space)
 
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
-        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
+        """Read the prefix with both models; return their states and the differences of their costs in bits."""
         mine, cost, following = self.target.start(prefix, columns)
         other, less, fewer = self.reference.start(prefix, columns)
         return (mine, other), cost - less, following - fewer
@@ -38,34 +38,55 @@ class Contrast:
     def extend(
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
     ) -> tuple[Any, FloatArray]:
-        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
+        """Read one more token per row with both models.
+
+        Args:
+            states: Pairs of states, of target and reference.
+            which: Index of the state of each row, ``[n]``.
+            rows: Row in that state, ``[n]``.
+            tokens: Token of each row, ``[n]``.
+            columns: The tokens whose costs are returned, ``[A]``.
+
+        Returns:
+            The pair of new states, and the cost differences in bits ``[n, A]``.
+        """
         mine, following = self.target.extend([state[0] for state in states], which, rows, tokens, columns)
         other, fewer = self.reference.extend([state[1] for state in states], which, rows, tokens, columns)
         return (mine, other), following - fewer
 
     def rows(self, length: int) -> int:
-        """How many texts of ``length`` tokens one batch may hold."""
+        """Return the number of texts of ``length`` tokens that fit into one batch."""
         return min(self.target.rows(length), self.reference.rows(length))
 
     def state_bytes(self, state: Any) -> int:
-        """Memory that a state of both keeps occupied."""
+        """Return the memory of a state of both models in bytes."""
         return self.target.state_bytes(state[0]) + self.reference.state_bytes(state[1])
 
 
 def reference_named(name: str, target: Any, space: Space, option: str) -> PredictsNextToken:
-    """A reference model as a target that reads the space as ``target`` does, on its device and in its precision.
+    """Load a reference model with the device, precision and context of ``target``.
 
-    Raises TargetError, which blames ``option``, for one that cannot be loaded or reads the canary as other tokens.
+    Args:
+        name: Name or folder of the reference model.
+        target: The target of the attack.
+        space: The canary's space.
+        option: Name of the option, for errors.
+
+    Returns:
+        The reference model as a target.
+
+    Raises:
+        TargetError: The model cannot be loaded or tokenizes the canary differently.
     """
     model = getattr(target, "model", None)
-    where = (torch.device("cpu"), None) if model is None else (model.device, model.dtype)
-    found: CausalTarget = _loaded(name, option, *where)
+    placement = (torch.device("cpu"), None) if model is None else (model.device, model.dtype)
+    reference: CausalTarget = _loaded(name, option, *placement)
     if isinstance(target, CausalInContext):
-        found = found.in_context(target.context, space)
-    mine, other = target.paths(space), found.paths(space)
+        reference = reference.in_context(target.context, space)
+    mine, other = target.paths(space), reference.paths(space)
     if list(mine.prefix) != list(other.prefix) or mine.columns.tolist() != other.columns.tolist():
-        raise TargetError(f"{option}={name} reads the canary as other tokens: give one with the same tokenizer")
-    return found
+        raise TargetError(f"{option}={name} tokenizes the canary differently: use a model with the target's tokenizer")
+    return reference
 
 
 @lru_cache(maxsize=1)

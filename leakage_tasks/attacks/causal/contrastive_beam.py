@@ -1,4 +1,4 @@
-"""Extraction by beam search for what a model finds likelier than another model does."""
+"""Extraction by beam search for texts that a model finds likelier than a reference model does."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ CONTRAST = Option(
     "contrast",
     str,
     None,
-    "a causal model with the same tokenizer, whose log-probability is taken off; best the weights before training",
+    "a causal model with the target's tokenizer, whose log-probability is subtracted; best the model before training",
     required=True,
 )
 
 
-def _access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
+def _access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
     return f"{NEXT_TOKEN}, and the same of a reference model"
 
 
@@ -32,21 +32,21 @@ def _access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> 
     "extraction",
     PredictsNextToken,
     remedy=NO_LOGITS,
-    settings=(WIDTH, CONTRAST),
+    options=(WIDTH, CONTRAST),
     access=_access,
 )
 def contrastive_beam(request: AttackRequest) -> AttackResult:
-    """Up to ten fillings by beam search on log P(filling) of the model minus that of ``contrast``.
+    """Return up to ten fillings by beam search on log P(filling) of the model minus that of ``contrast``.
 
     The difference is the calibration by a reference model of Carlini et al. 2021 ("Extracting Training Data from Large
-    Language Models", section 5.2), applied while searching. The ``width`` fillings of each length with the largest
-    difference go on; a guess' score is −log2 of the ratio in bits, the lower the more the model has learnt of it.
-    ``model_calls`` counts the sequences that each of the two models scored. Raises TargetError for a model that cannot
-    be loaded, and for one that reads the canary as other tokens.
+    Language Models", section 5.2), applied during the search. The search keeps the ``width`` partial fillings
+    of each length with the largest difference. A guess's score is −log2 of the ratio in bits; the lower it is, the more
+    the model has learnt of the guess. ``model_calls`` counts the sequences that each of the two models scored. Raises
+    TargetError if the reference model cannot be loaded or tokenizes the canary differently.
     """
-    space, settings = request.canary.attack_space, request.settings
-    pair = Contrast(request.target, reference_named(settings["contrast"], request.target, space, "contrast"))
+    space, values = request.canary.attack_space, request.values
+    pair = Contrast(request.target, reference_named(values["contrast"], request.target, space, "contrast"))
     tree = SearchTree(cast(PredictsNextToken, pair), space)
     tree.path_of(request.canary.secret)
-    best = beam_search(tree, settings[WIDTH.name], tree.calls + request.budget)
+    best = beam_search(tree, values[WIDTH.name], tree.calls + request.budget)
     return tree.result(request.canary.secret, best)

@@ -1,4 +1,4 @@
-"""Exposure of the secret: exact where pruned search can afford it, else estimated with its interval."""
+"""Exposure of the secret: exact if the budget pays for a pruned search, else estimated with an interval."""
 
 from __future__ import annotations
 
@@ -21,82 +21,83 @@ from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 
 WORTH_COUNTING, FOR_COUNTING = 0.5, 0.75
-"""Shares of what is left of the budget: a count is tried if it is likely to take no more than the first, and given up
-at the second, so that an estimate can still be made."""
+"""Shares of the remaining budget. A count is tried if its expected cost is at most the first share, and given up at the
+second, so that the rest is enough for an estimate."""
 METHOD = Option(
     "method",
     str,
     "auto",
-    "how the rank is got: exact counts by pruned search or fails, estimated draws, auto does what the budget allows",
+    "how the rank is computed: exact (pruned search, fails if it exceeds the budget), estimated (random draws), "
+    "or auto (exact if the budget allows it)",
     choices=("auto", "exact", "estimated"),
 )
 
 
 EITHER = (PredictsNextToken, ScoresSequences)
-SETTINGS = (METHOD, PRECISION, whole_texts.HISTOGRAM, SIGNAL, UNTUNED)
+OPTIONS = (METHOD, PRECISION, whole_texts.HISTOGRAM, SIGNAL, UNTUNED)
 
 
-def _access(needs: Sequence[type], target: Any, settings: Mapping[str, Any]) -> str:
-    return (calibrated.access if settings.get(SIGNAL.name) == CALIBRATED else access_by_protocol)(
-        needs, target, settings
-    )
+def _access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
+    return (calibrated.access if values.get(SIGNAL.name) == CALIBRATED else access_by_protocol)(needs, target, values)
 
 
-@register("exposure", "exposure", *EITHER, auto=1, remedy=whole_texts.NO_SCORES, settings=SETTINGS, access=_access)
-def exposure(order: AttackRequest) -> AttackResult:
-    """Rank of the secret by what it costs the model (The Secret Sharer, Definitions 2 and 3).
+@register("exposure", "exposure", *EITHER, auto=1, remedy=whole_texts.NO_SCORES, options=OPTIONS, access=_access)
+def exposure(request: AttackRequest) -> AttackResult:
+    """Compute the rank of the secret by its cost under the model (The Secret Sharer, Definitions 2 and 3).
 
-    If ``budget`` holds all nodes of the search tree or all texts of the space, the rank is exact. For a larger space,
-    a few draws tell how many nodes an exact count would have to read. If ``budget`` allows it, the count is made; if
-    not, more draws are, enough to bring the 95 % interval of the exposure to ± ``precision`` bits, or as many as the
-    budget pays for. Where too little stands behind an estimate, as its effective sample size says, the tree is
-    thinned instead, and where that does not tell either, the rank is a bound, which holds whatever the costs are like;
-    where the budget pays for hardly any draws, it goes to a uniform sample of whole texts. ``budget`` counts all
-    sequences but, where it is smaller, those that read the secret itself. ``method=exact`` counts without a look,
-    ``estimated`` never does. A model that only scores whole texts gets the ``sampled`` attack. ``histogram`` is as for
-    :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`. ``signal=calibrated`` is
-    :func:`~leakage_tasks.attacks.causal.calibrated.calibrated_rank`. Raises OptionError where ``exact`` exceeds
-    ``budget``, and TargetError for ``estimated`` on a model without next-token probabilities.
+    If ``budget`` pays for all nodes of the search tree or all texts of the space, the rank is exact. For a larger
+    space, a few draws estimate the number of nodes that an exact count would read. If ``budget`` allows, the attack
+    counts; else it makes more draws, until the 95 % interval of the exposure is ± ``precision`` bits or the budget is
+    spent. If the effective sample size of the draws is too small, it counts a thinned tree. If that is too imprecise as
+    well, the rank is a bound that holds for any distribution of costs. If the budget pays for hardly any draws, the
+    attack scores a uniform sample of whole texts.
+
+    ``budget`` counts all sequences; the secret itself is read even if it exceeds ``budget``. ``method=exact`` counts
+    without an estimate first; ``estimated`` never counts. A model that only scores whole texts gets the ``rank-sample``
+    attack. ``histogram`` is as in :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`;
+    ``signal=calibrated`` is :func:`~leakage_tasks.attacks.causal.calibrated.calibrated_rank`. Raises OptionError if
+    ``exact`` exceeds ``budget``, and TargetError for ``estimated`` on a model without next-token probabilities.
     """
-    method = order.settings[METHOD.name]
-    if order.settings[SIGNAL.name] == CALIBRATED:
-        _check_next_token(order.target)
-        return calibrated.calibrated_rank(order, exposure, count_exactly)
+    method = request.values[METHOD.name]
+    if request.values[SIGNAL.name] == CALIBRATED:
+        _check_next_token(request.target)
+        return calibrated.calibrated_rank(request, exposure, count_exactly)
     beyond_budget = OptionError(
-        f"canary {order.canary.id!r}: method=exact would score more than budget={order.budget} sequences: raise "
+        f"canary {request.canary.id!r}: method=exact would score more than budget={request.budget} sequences: raise "
         "budget=…, or leave method=auto, which estimates instead"
     )
-    if not isinstance(order.target, PredictsNextToken):
+    if not isinstance(request.target, PredictsNextToken):
         if method == "estimated":
             raise TargetError(
-                "method=estimated draws by next-token probabilities, which this model does not give: use attack=sampled"
+                "method=estimated needs next-token probabilities, which this model does not provide: use "
+                "attack=rank-sample"
             )
-        if method == "exact" and not whole_texts.affordable(order):
+        if method == "exact" and not whole_texts.affordable(request):
             raise beyond_budget
-        return whole_texts.sampled(order)
-    explorer = SearchTree(order.target, order.canary.attack_space)
-    secret = explorer.path_of(order.canary.secret)
+        return whole_texts.rank_sample(request)
+    explorer = SearchTree(request.target, request.canary.attack_space)
+    secret = explorer.path_of(request.canary.secret)
     cost = explorer.follow(secret)
     if method == "exact":
-        ranked = _counted(explorer, secret, within(cost), order, order.budget)
+        ranked = _count_within(explorer, secret, within(cost), request, request.budget)
         if ranked is None:
             raise beyond_budget
     else:
-        ranked = _counted_or_drawn(explorer, secret, within(cost), order, count=method == "auto")
-    found: AttackResult = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
-    return whole_texts.with_text_costs(found, order)
+        ranked = _count_or_estimate(explorer, secret, within(cost), request, count=method == "auto")
+    result: AttackResult = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
+    return whole_texts.with_text_costs(result, request)
 
 
 def _check_next_token(target: Any) -> None:
     if not isinstance(target, PredictsNextToken):
-        raise TargetError(f"signal={CALIBRATED} goes by next-token probabilities, which this model does not give")
+        raise TargetError(f"signal={CALIBRATED} needs next-token probabilities, which this model does not provide")
 
 
 @dataclass(frozen=True)
 class RankCount:
-    """Fillings other than the secret that cost no more than it, and the cheapest of all found.
+    """Number of fillings other than the secret that cost no more than it (``others``), and the cheapest fillings.
 
-    ``fewest`` and ``most`` are the same count for a secret that costs a margin less, and a margin more.
+    ``fewest`` and ``most`` are the counts for a secret that costs a margin less, and a margin more.
     """
 
     others: int
@@ -105,7 +106,7 @@ class RankCount:
     most: int
 
     def fields(self) -> AttackResult:
-        """Return the rank's fields of a finding, with an interval where rounding may move the rank."""
+        """Return the rank's fields of a finding, with an interval if rounding may change the rank."""
         if self.fewest == self.most:
             return {"rank": self.others + 1, "method": "exact"}
         ends: AttackResult = {"rank_low": self.fewest + 1.0, "rank_high": self.most + 1.0}
@@ -115,87 +116,101 @@ class RankCount:
 def count_exactly(
     explorer: SearchTree, secret: Sequence[int], bound: float, budget: int, margin: float = 0.0
 ) -> RankCount | None:
-    """Count by pruned search, or None once it takes more than ``budget`` sequences.
+    """Count cheaper fillings by pruned search; return None if it takes more than ``budget`` sequences.
 
-    Costs only grow along a path, so every partial filling dearer than the secret is cut; counting what is left gives
-    the exact rank (The Secret Sharer, Definition 2) without enumerating R. Where costs do not grow, none is cut.
-    ``margin`` is by how many bits rounding may move the secret's cost; the tree is then read up to ``bound + margin``.
+    Costs only grow along a path, so every partial filling that costs more than the secret is pruned. The count of the
+    remaining fillings gives the exact rank (The Secret Sharer, Definition 2) without enumerating R. If costs may
+    decrease, nothing is pruned.
+
+    Args:
+        explorer: The search tree.
+        secret: Token path of the secret.
+        bound: Cost of the secret in bits.
+        budget: The most sequences to score.
+        margin: Bits by which rounding may change the secret's cost; the tree is read up to ``bound + margin``.
+
+    Returns:
+        The count, or None.
     """
     limit, highest = explorer.calls + budget, bound + margin
     counts, pending = np.zeros(3, dtype=np.int64), 0
     best: list[Guess] = []
-    waiting: list[tuple[Nodes, Children]] = []
+    pending_parts: list[tuple[Nodes, Children]] = []
     nodes = explorer.root
     while True:
         children = explorer.children(nodes, explorer.cut(highest))
         ending = children[explorer.ending(children, highest)]
         paths = explorer.child_paths(nodes, ending)
-        found = explorer.paths.count(ending.states, paths) - mask_of(paths, secret)
-        counts += [int(found[ending.costs <= bound + shift].sum()) for shift in (-margin, 0.0, margin)]
+        counted = explorer.paths.count(ending.states, paths) - mask_of(paths, secret)
+        counts += [int(counted[ending.costs <= bound + shift].sum()) for shift in (-margin, 0.0, margin)]
         best = explorer.cheapest(nodes, children, best)
         onward = children[explorer.paths.goes_on(children.states)]
-        waiting += [(nodes, onward[part]) for part in explorer.parts(nodes, onward)]
+        pending_parts += [(nodes, onward[part]) for part in explorer.parts(nodes, onward)]
         pending += len(onward)
         if explorer.calls + pending > limit:
             return None
-        if not waiting:
+        if not pending_parts:
             fewest, others, most = map(int, counts)
             return RankCount(others, tuple(best), fewest, most)
-        pending -= len(waiting[-1][1])
-        nodes = explorer.read_part(*waiting.pop())
+        pending -= len(pending_parts[-1][1])
+        nodes = explorer.read_part(*pending_parts.pop())
 
 
-def _counted(
-    explorer: SearchTree, secret: Sequence[int], bound: float, order: AttackRequest, limit: int
+def _count_within(
+    explorer: SearchTree, secret: Sequence[int], bound: float, request: AttackRequest, limit: int
 ) -> AttackResult | None:
-    """The exact rank, or None where more than ``limit`` sequences in all would have to be scored."""
-    margin = order.noise.path_margin(explorer.paths.longest)
+    """Return the exact rank; None if it takes more than ``limit`` sequences in all."""
+    margin = request.noise.path_margin(explorer.paths.longest)
     count = count_exactly(explorer, secret, bound, limit - explorer.calls, margin)
     if count is None:
         return None
-    return {**grade_guesses(count.cheapest, order.canary.secret), **count.fields(), "extra": {"nodes": explorer.nodes}}
+    return {
+        **grade_guesses(count.cheapest, request.canary.secret),
+        **count.fields(),
+        "extra": {"nodes": explorer.nodes},
+    }
 
 
-def _counted_or_drawn(
-    explorer: SearchTree, secret: tuple[int, ...], bound: float, order: AttackRequest, *, count: bool
+def _count_or_estimate(
+    explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest, *, count: bool
 ) -> AttackResult:
-    """Return the exact rank if it is to ``count`` and the budget pays for it, else an estimate.
+    """Return the exact rank if ``count`` is true and the budget pays for it, else an estimate.
 
-    Where the budget pays for too few draws, it goes to a sample of whole texts.
+    If the budget pays for too few draws, whole texts are sampled instead.
     """
-    found = _of_whole_space(explorer, secret, bound, order) if count else None
-    if found is not None:
-        return found
-    precision, margin = order.settings[PRECISION.name], order.noise.path_margin(explorer.paths.longest)
-    estimate = RankEstimate(explorer, secret, bound, order.seed, order.budget, precision, margin)
+    exact = _exact_if_affordable(explorer, secret, bound, request) if count else None
+    if exact is not None:
+        return exact
+    precision, margin = request.values[PRECISION.name], request.noise.path_margin(explorer.paths.longest)
+    estimate = RankEstimate(explorer, secret, bound, request.seed, request.budget, precision, margin)
     nodes = estimate.explore()
-    left = order.budget - explorer.calls
+    left = request.budget - explorer.calls
     if count and nodes <= left * WORTH_COUNTING:
-        counted = _counted(explorer, secret, bound, order, explorer.calls + int(left * FOR_COUNTING))
+        counted = _count_within(explorer, secret, bound, request, explorer.calls + int(left * FOR_COUNTING))
         if counted is not None:
             return counted
-    return estimate.result() or _of_texts(
-        whole_texts.ranked_by_sample(order, max(0, order.budget - explorer.calls - 1)), explorer
+    return estimate.result() or _add_search_calls(
+        whole_texts.ranked_by_sample(request, max(0, request.budget - explorer.calls - 1)), explorer
     )
 
 
-def _of_whole_space(
-    explorer: SearchTree, secret: tuple[int, ...], bound: float, order: AttackRequest
+def _exact_if_affordable(
+    explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest
 ) -> AttackResult | None:
-    """Return the exact rank if the budget holds the whole tree or all whole texts, else None.
+    """Return the exact rank if the budget pays for the whole tree or all whole texts, else None.
 
     A text has many nodes if much text follows the last slot. Then a pruned count may take at most as many sequences
-    as reading every whole text afterwards, and leaves the budget for that.
+    as scoring every whole text, and must leave enough budget for that.
     """
-    size, left = order.canary.attack_space.size, order.budget - explorer.calls
+    size, left = request.canary.attack_space.size, request.budget - explorer.calls
     if explorer.paths.inner_nodes(left) is not None:
-        return _counted(explorer, secret, bound, order, order.budget)
+        return _count_within(explorer, secret, bound, request, request.budget)
     if size > left:
         return None
-    counted = _counted(explorer, secret, bound, order, explorer.calls + min(left - size, size))
-    return counted or _of_texts(whole_texts.ranked_by_all(order), explorer)
+    counted = _count_within(explorer, secret, bound, request, explorer.calls + min(left - size, size))
+    return counted or _add_search_calls(whole_texts.ranked_by_all(request), explorer)
 
 
-def _of_texts(found: AttackResult, explorer: SearchTree) -> AttackResult:
-    """Add the sequences that the search has scored to the result of scoring whole texts."""
-    return {**found, "model_calls": found["model_calls"] + explorer.calls}
+def _add_search_calls(result: AttackResult, explorer: SearchTree) -> AttackResult:
+    """Add the number of sequences that the search has scored to a result of scoring whole texts."""
+    return {**result, "model_calls": result["model_calls"] + explorer.calls}

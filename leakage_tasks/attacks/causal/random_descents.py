@@ -1,12 +1,14 @@
-"""Random descents of the tree of partial fillings, as many at once as there are, and the ways that they choose.
+"""Random descents of the tree of partial fillings, all at once, and the proposals by which they choose children.
 
-Descents at one node are one row of a batch. Which child a descent goes on to depends on the seed, its number and
-its depth alone: neither batch nor company changes it, and the first 10 of 100 are those 10.
+All descents at one node are one row of a batch. The child that a descent chooses depends only on the seed, the number
+of the descent and its depth. So batching and other descents do not change it, and the first 10 of 100 descents are the
+10 descents of a smaller call.
 
-A policy says with what chance a draw goes on to each child of a node; a mixture gives every draw one policy, by its
-number. Whatever the policies, weighting what a draw meets by the mixture's mean probability of it keeps estimates
-unbiased (the balance heuristic as a deterministic mixture: Veach and Guibas 1995; Owen and Zhou 2000), and no weight
-exceeds that under any one policy over its share (defensive importance sampling: Hesterberg 1995).
+A proposal gives each child of a node a probability. A mixture gives each descent one proposal, by its number. A filling
+that a descent reaches is weighted by the inverse of the mixture's mean probability of reaching it, which keeps
+estimates unbiased for any proposals (the balance heuristic as a deterministic mixture: Veach and Guibas 1995; Owen and
+Zhou 2000). No weight exceeds the weight under any single proposal divided by that proposal's share (defensive
+importance sampling: Hesterberg 1995).
 """
 
 from __future__ import annotations
@@ -22,96 +24,116 @@ from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 
-class DrawPolicy(Protocol):
-    """A way to choose among a node's children."""
+class ProposalDistribution(Protocol):
+    """A rule for the probability of each child of a node."""
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
-        """Chance of each child among its siblings, shape ``[m]``; ``children`` cost no more than ``bound``."""
+        """Return the proposal's probabilities of the children.
+
+        Args:
+            explorer: The search tree.
+            nodes: n nodes.
+            children: Their m children, all up to ``bound``.
+            bound: Cost of the secret in bits.
+
+        Returns:
+            The probability of each child among its siblings, ``[m]``.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Power:
-    """In proportion to the model's probabilities to a power: all alike (0) to as the model has it (1)."""
+    """A proposal in proportion to a power of the model's probabilities: from uniform (0) to the model's own (1)."""
 
     power: float
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
-        """See :class:`DrawPolicy`."""
+        """Return the children's shares of the model's probabilities to this power.
+
+        Args:
+            explorer: The search tree.
+            nodes: n nodes.
+            children: Their m children, all up to ``bound``.
+            bound: Cost of the secret in bits.
+
+        Returns:
+            The probability of each child among its siblings, ``[m]``.
+        """
         lowest = np.full(len(nodes), np.inf)
         np.minimum.at(lowest, children.parents, children.costs)
         return shares(np.exp2(self.power * (lowest[children.parents] - children.costs)), children.parents, len(nodes))
 
 
 def shares(mass: FloatArray, parents: IntArray, nodes: int) -> FloatArray:
-    """Each child's share of its siblings' mass, ``[m]``."""
+    """Return each child's share of the mass of all children of its parent, ``[m]``."""
     return mass / np.bincount(parents, weights=mass, minlength=nodes)[parents]
 
 
 @dataclass(frozen=True)
 class PolicyMixture:
-    """Leanings in turn: draw i has number ``pattern[i % len(pattern)]`` of ``leanings``.
+    """Proposals in turn: draw i uses number ``pattern[i % len(pattern)]`` of ``proposals``.
 
-    The number after the last leaning stands for a filling chosen at random, each with the same chance 1/|R|, whose
-    path is then followed: it bounds every weight by |R| over its share, on every tokenizer.
+    The number after the last proposal means a random filling: each filling has probability 1/|R|, and the draw follows
+    its path. This bounds every weight by |R| divided by the share of random fillings, on every tokenizer.
     """
 
-    leanings: tuple[DrawPolicy, ...]
+    proposals: tuple[ProposalDistribution, ...]
     pattern: tuple[int, ...]
 
     @property
     def uniform(self) -> int:
-        """The number that stands for fillings chosen at random."""
-        return len(self.leanings)
+        """Number that means a random filling."""
+        return len(self.proposals)
 
     def of(self, numbers: range) -> IntArray:
-        """The leaning of each draw, ``[n]``."""
+        """Return the proposal's number for each draw, ``[n]``."""
         return np.resize(np.roll(self.pattern, -(numbers.start % len(self.pattern))), len(numbers))
 
-    def share(self, leaning: int) -> float:
-        """Share of the draws that have a leaning."""
-        return self.pattern.count(leaning) / len(self.pattern)
+    def share(self, proposal: int) -> float:
+        """Return the share of the draws that use a proposal."""
+        return self.pattern.count(proposal) / len(self.pattern)
 
     @cached_property
     def shares(self) -> FloatArray:
-        """Share of each leaning, that of random fillings left out, ``[K]``."""
-        return np.array([self.share(leaning) for leaning in range(self.uniform)])
+        """Share of each proposal, without that of random fillings, ``[K]``."""
+        return np.array([self.share(proposal) for proposal in range(self.uniform)])
 
 
 AS_THE_MODEL = PolicyMixture((Power(1.0),), (0,))
-"""Every draw as the model has it."""
+"""Every draw by the model's own probabilities."""
 POWERS = tuple(Power(power) for power in (0.0, 0.25, 0.5, 0.75, 1.0))
 MODEL = len(POWERS) - 1
-"""The place of the model's own probabilities among :data:`POWERS`."""
+"""Index of the model's own probabilities in :data:`POWERS`."""
 EXPLORING = PolicyMixture(POWERS, (0, 1, 2, 3, 4, 5, 4, 2))
-"""Before anything is known of the costs further down."""
+"""The mixture for pilots, before the costs at greater depths are known."""
 
 
-def aimed(leaning: DrawPolicy) -> PolicyMixture:
-    """Most draws by ``leaning``, the others spread over all that bounds or hedges it: two in sixteen are random."""
+def adaptive_mixture(proposal: ProposalDistribution) -> PolicyMixture:
+    """Return a mixture with 9 of 16 draws by ``proposal``, 5 by powers of the model and 2 by random fillings."""
     ahead, random = len(POWERS), len(POWERS) + 1
-    return PolicyMixture((*POWERS, leaning), _interleaved([ahead] * 9 + [0, 1, 2, 3, MODEL, random, random]))
+    return PolicyMixture((*POWERS, proposal), _interleaved([ahead] * 9 + [0, 1, 2, 3, MODEL, random, random]))
 
 
-def as_the_model() -> PolicyMixture:
-    """Most draws as the model has it: where none finds anything, that bounds best how much there can be."""
+def model_mixture() -> PolicyMixture:
+    """Return a mixture with most draws by the model: if all draws miss, these give the tightest bound on the count."""
     return PolicyMixture(POWERS, _interleaved([MODEL] * 14 + [0, len(POWERS)]))
 
 
 def _interleaved(pattern: Sequence[int]) -> tuple[int, ...]:
-    """The same numbers, those of one kind not all together, so that a part of the pattern has all kinds."""
-    return tuple(pattern[7 * place % len(pattern)] for place in range(len(pattern)))
+    """Interleave the numbers, so that each part of the pattern has all kinds of draws."""
+    return tuple(pattern[7 * index % len(pattern)] for index in range(len(pattern)))
 
 
 @dataclass(frozen=True)
 class Visit:
-    """A batch of nodes that were read, and the descents that came there.
+    """A batch of nodes that were read, and the descents at these nodes.
 
-    Descent ``who[i]`` stands at row ``at[i]`` of ``nodes``; ``log2_q`` ``[nodes, K]`` is log2 of the probability to
-    come to a node by each of K leanings, ``chance`` ``[children, K]`` that to go on from it to a child. ``taken`` are
-    those of ``children``, their ``rows``, that some descent goes on to: descent ``goers[i]`` to row ``place[i]`` of
-    ``taken``. ``whole[i]`` says of a goer that it follows a random filling, which that child ends. Descents are
-    numbered from 0 within the call.
+    Descent ``who[i]`` is at row ``at[i]`` of ``nodes``. ``log2_q`` ``[nodes, K]`` is log2 of the probability of
+    reaching a node by each of K proposals, and ``chance`` ``[children, K]`` is the probability of each child given its
+    node. ``taken`` are the children that some descent chose, and ``rows`` are their rows in ``children``. Descent
+    ``goers[i]`` chose row ``taken_row[i]`` of ``taken``. ``whole[i]`` is true if descent ``goers[i]`` follows a random
+    filling that this child completes. Descents are numbered from 0 within the call.
     """
 
     nodes: Nodes
@@ -123,82 +145,99 @@ class Visit:
     taken: Children
     rows: IntArray
     goers: IntArray
-    place: IntArray
+    taken_row: IntArray
     whole: BoolArray
 
 
 def descend(
     explorer: SearchTree, numbers: range, seed: str, *, bound: float = np.inf, mixture: PolicyMixture = AS_THE_MODEL
 ) -> Iterator[Visit]:
-    """Every batch of nodes that the descents of these ``numbers`` come to, from the root.
+    """Yield each batch of nodes that the descents with these ``numbers`` reach, starting at the root.
 
-    Each goes by its own leaning of the ``mixture``, among children that cost no more than ``bound``, until no token
-    may follow; one after a random filling ends where that costs more.
+    A descent ends when no token may follow. A descent that follows a random filling also ends when that costs more than
+    ``bound``.
+
+    Args:
+        explorer: The search tree.
+        numbers: Numbers of the descents, which decide on their proposals and random numbers.
+        seed: Seed of the random numbers.
+        bound: Largest cost in bits of the children to choose from.
+        mixture: The proposals.
+
+    Yields:
+        Nodes, their children and the choices of the descents there.
     """
     draws = _Draws(explorer, numbers, seed, mixture)
-    waiting: list[tuple[Nodes, Children, FloatArray, IntArray, IntArray]] = []
+    stack: list[tuple[Nodes, Children, FloatArray, IntArray, IntArray]] = []
     nodes, log2_q = explorer.root, np.zeros((1, mixture.uniform))
     at, who = np.zeros(len(numbers), dtype=np.int64), np.arange(len(numbers))
     while True:
         children = explorer.children(nodes, bound)
-        chance = np.stack([each.chances(explorer, nodes, children, bound) for each in mixture.leanings], axis=1)
+        chance = np.stack(
+            [proposal.chances(explorer, nodes, children, bound) for proposal in mixture.proposals], axis=1
+        )
         chosen = draws.choose(nodes, children, chance, at, who)
         goers = who[chosen >= 0]
-        used, place = _used(chosen[chosen >= 0], len(children))
+        used, taken_row = _distinct_rows(chosen[chosen >= 0], len(children))
         with np.errstate(divide="ignore"):
             taken, reached = children[used], log2_q[children.parents[used]] + np.log2(chance[used])
         whole = draws.whole(goers, nodes.paths.shape[1])
-        yield Visit(nodes, children, chance, log2_q, at, who, taken, used, goers, place, whole)
-        on = explorer.paths.goes_on(taken.states)
-        still = on[place]
-        taken, reached, place, goers = taken[on], reached[on], (np.cumsum(on) - 1)[place[still]], goers[still]
+        yield Visit(nodes, children, chance, log2_q, at, who, taken, used, goers, taken_row, whole)
+        continues = explorer.paths.goes_on(taken.states)
+        going_on = continues[taken_row]
+        taken, reached, taken_row, goers = (
+            taken[continues],
+            reached[continues],
+            (np.cumsum(continues) - 1)[taken_row[going_on]],
+            goers[going_on],
+        )
         for part in explorer.parts(nodes, taken):
-            here = (place >= part.start) & (place < part.stop)
-            waiting.append((nodes, taken[part], reached[part], place[here] - part.start, goers[here]))
-        if not waiting:
+            here = (taken_row >= part.start) & (taken_row < part.stop)
+            stack.append((nodes, taken[part], reached[part], taken_row[here] - part.start, goers[here]))
+        if not stack:
             return
-        above, taken, log2_q, at, who = waiting.pop()
+        above, taken, log2_q, at, who = stack.pop()
         nodes = explorer.read_part(above, taken)
 
 
 class _Draws:
-    """What makes each descent go where it goes."""
+    """The random numbers and random fillings that decide the path of each descent."""
 
     def __init__(self, explorer: SearchTree, numbers: range, seed: str, mixture: PolicyMixture) -> None:
         self._numbers, self._seed, self._random = numbers, seed, mixture.uniform
-        self._leaning = mixture.of(numbers)
+        self._proposal = mixture.of(numbers)
         self._uniform: dict[int, FloatArray] = {}
         self._width = len(explorer.paths.columns)
         earlier = int((mixture.of(range(numbers.start)) == mixture.uniform).sum())
-        self._columns, self._lengths = _random_paths(explorer, self._leaning == mixture.uniform, earlier, seed)
+        self._columns, self._lengths = _random_paths(explorer, self._proposal == mixture.uniform, earlier, seed)
 
     def choose(self, nodes: Nodes, children: Children, chance: FloatArray, at: IntArray, who: IntArray) -> IntArray:
-        """The row of ``children`` that each descent goes on to, −1 for none."""
+        """Return the row of ``children`` that each descent chooses, −1 if it ends."""
         depth = nodes.paths.shape[1]
         if depth not in self._uniform:
             self._uniform[depth] = _uniform(f"{self._seed}:{depth}", self._numbers)
         first = np.searchsorted(children.parents, np.arange(len(nodes) + 1))
         chosen = np.full(len(who), -1, dtype=np.int64)
-        open_, leaning = first[at + 1] > first[at], self._leaning[who]
-        rows = np.flatnonzero(open_ & (leaning < self._random))
-        chosen[rows] = _take(chance, leaning[rows], first, at[rows], self._uniform[depth][who[rows]])
+        open_, proposal = first[at + 1] > first[at], self._proposal[who]
+        rows = np.flatnonzero(open_ & (proposal < self._random))
+        chosen[rows] = _sampled_children(chance, proposal[rows], first, at[rows], self._uniform[depth][who[rows]])
         rows = np.flatnonzero(open_ & (self._lengths[who] > depth))
         if len(rows):
             cell = children.parents * self._width + children.columns
             wanted = at[rows] * self._width + self._columns[who[rows], depth]
-            place = np.minimum(np.searchsorted(cell, wanted), len(cell) - 1)
-            chosen[rows] = np.where(cell[place] == wanted, place, -1)
+            row = np.minimum(np.searchsorted(cell, wanted), len(cell) - 1)
+            chosen[rows] = np.where(cell[row] == wanted, row, -1)
         return chosen
 
     def whole(self, who: IntArray, depth: int) -> BoolArray:
-        """Which of some descents follow a random filling that the next token, number ``depth`` from 0, ends."""
+        """Return a mask of the descents that follow a random filling whose last token is number ``depth`` (from 0)."""
         return self._lengths[who] == depth + 1
 
 
 def _random_paths(explorer: SearchTree, at_random: BoolArray, earlier: int, seed: str) -> tuple[IntArray, IntArray]:
-    """Columns of the path of a random filling for each descent that follows one, ``[n, longest]``, and its length.
+    """Return the columns of each random filling's path, ``[n, longest]``, and the paths' lengths ``[n]``.
 
-    The first of them are those after so many ``earlier`` ones. Lengths are 0 for all other descents.
+    The first ``earlier`` random fillings of the stream are skipped. Descents without a random filling have length 0.
     """
     lengths = np.zeros(len(at_random), dtype=np.int64)
     rows = np.flatnonzero(at_random)
@@ -211,22 +250,24 @@ def _random_paths(explorer: SearchTree, at_random: BoolArray, earlier: int, seed
     return columns, lengths
 
 
-def _take(chance: FloatArray, leaning: IntArray, first: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:
-    """The child each descent goes on to: its node's cumulative q, by its leaning, inverted at a uniform number."""
+def _sampled_children(
+    chance: FloatArray, proposal: IntArray, first: IntArray, at: IntArray, uniform: FloatArray
+) -> IntArray:
+    """Return the child that each descent chooses: invert its node's cumulative probabilities at a uniform number."""
     total = np.concatenate([[0.0], np.cumsum(chance.T)])
-    before = leaning * len(chance)
+    before = proposal * len(chance)
     taken = np.searchsorted(total, total[before + first[at]] + uniform, side="right") - 1 - before
     return np.clip(taken, first[at], first[at + 1] - 1)
 
 
-def _used(chosen: IntArray, rows: int) -> tuple[IntArray, IntArray]:
-    """Which of so many ``rows`` are chosen, in order, and where among them each choice stands."""
+def _distinct_rows(chosen: IntArray, rows: int) -> tuple[IntArray, IntArray]:
+    """Return the distinct chosen rows, in order, and the index of each choice among them; there are ``rows`` rows."""
     marks = np.zeros(rows, dtype=bool)
     marks[chosen] = True
     return np.flatnonzero(marks), (np.cumsum(marks) - 1)[chosen]
 
 
 def _uniform(seed: str, numbers: range) -> FloatArray:
-    """One number in [0, 1) for each of ``numbers``, the same in whatever range it is asked for."""
+    """Return one uniform number in [0, 1) for each of ``numbers``; it does not depend on the rest of the range."""
     words = np.frombuffer(seed.encode(), dtype=np.uint8).astype(np.uint32)
     return np.random.Generator(np.random.PCG64(words).advance(numbers.start)).random(len(numbers))

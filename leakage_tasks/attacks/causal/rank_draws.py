@@ -1,4 +1,4 @@
-"""The rank of a secret from random descents: unbiased, whatever the shape of the costs."""
+"""The rank of a secret from random descents: an unbiased estimate for any distribution of costs."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import at_most, bounded_mean_at_most, positive_mean
 
 TURN = 16
-"""Draws come in multiples of this, so that the last digit of a cost does not change their number."""
+"""The number of draws is a multiple of this, so that the last digit of a cost does not change it."""
 LEAST_EFFECTIVE = 20.0
-"""An estimate behind which stands less, as an effective sample size, is given as a bound."""
+"""An estimate with a smaller effective sample size is reported as a bound."""
 LEVELS = (0.96, 0.99)
-"""Of the interval at the first and the second look: an error at either comes at most once in 20."""
+"""Levels of the intervals at the first and the second look; together their error rate is at most 5 %."""
 SAFETY = 1.3
-"""Draws over those that the pilot says are needed."""
+"""Factor on the number of draws that the pilot estimates."""
 
 
 @dataclass(frozen=True)
 class RankDraws:
-    """Independent unbiased estimates, one a draw: fillings other than the secret as cheap as it (``others`` ``[n]``),
-    and nodes to read for a count (``nodes``, of the draws that are no random fillings).
+    """Independent unbiased estimates, one per draw.
 
-    ``seen`` different ones were met for certain. No estimate can exceed ``most``. ``ends`` are the same draws for a
-    secret that costs a margin less, and a margin more, where rounding may move its cost.
+    ``others`` ``[n]`` estimates the number of fillings other than the secret that cost no more than it. ``nodes``
+    estimates the number of nodes that an exact count reads; draws of random fillings have no such estimate. ``seen`` is
+    the number of distinct such fillings that the draws reached. No estimate can exceed ``most``. If rounding may change
+    the secret's cost, ``ends`` are the draws for a secret that costs a margin less, and a margin more.
     """
 
     others: FloatArray
@@ -44,7 +45,7 @@ class RankDraws:
     ends: tuple[RankDraws, RankDraws] | None = None
 
     def __add__(self, more: RankDraws) -> RankDraws:
-        """All draws of two calls of :func:`draw` together."""
+        """Join the draws of two calls of :func:`draw`."""
         others, nodes = (np.concatenate(both) for both in ((self.others, more.others), (self.nodes, more.nodes)))
         ends = None
         if self.ends is not None and more.ends is not None:
@@ -53,7 +54,7 @@ class RankDraws:
 
     @property
     def effective(self) -> float:
-        """Effective sample size, (Σx)² / Σx² (Kish 1965): draws of equal weight that would tell as much."""
+        """Effective sample size (Σx)² / Σx² (Kish 1965): the equivalent number of draws of equal weight."""
         largest = self.others.max(initial=0.0)
         if not largest:
             return 0.0
@@ -71,86 +72,99 @@ def draw(
     teach: Lookahead | None = None,
     margin: float = 0.0,
 ) -> RankDraws:
-    """Draw paths among those as cheap as the secret, by the leanings of a ``mixture``.
+    """Draw paths that cost no more than the secret, by the proposals of a ``mixture``.
 
-    A filling that draws of leaning j come to with probability q_j counts 1 / Σ_j share_j·q_j when one comes to it, and
-    at the last node of a path all of its fillings count with the chance that the draw had of each. Ranks from draws
-    weighted by their probability are Dell'Amico and Filippone's (2015), the estimate of a tree's leaves from random
-    descents is Knuth's (1975), the weights of a mixture are Veach and Guibas's (1995). Draws at one node are one node.
-    Where a draw goes depends on ``seed``, its number and its depth alone. ``teach`` learns from what is read. With a
-    ``margin``, paths are drawn among those up to ``bound + margin``.
+    A filling that a draw of proposal j reaches with probability q_j has weight 1 / Σ_j share_j·q_j. At the last node of
+    a path, all of its fillings count, each times its probability given the node. Ranks from draws weighted by their
+    probability are from Dell'Amico and Filippone (2015), the estimate of a tree's leaves from random descents from
+    Knuth (1975), and the weights of a mixture from Veach and Guibas (1995). Draws at one node read it once.
+
+    Args:
+        explorer: The search tree.
+        secret: Token path of the secret.
+        bound: Cost of the secret in bits.
+        number: Number of draws.
+        seed: Seed; the path of a draw depends on the seed, the draw's number and the depth alone.
+        mixture: The proposals.
+        teach: Learns from all nodes that are read.
+        margin: Bits by which rounding may change the secret's cost; paths up to ``bound + margin`` are drawn.
+
+    Returns:
+        One estimate per draw.
     """
-    leanings, highest = mixture.of(range(number)), bound + margin
+    proposals, highest = mixture.of(range(number)), bound + margin
     bounds = [bound, bound - margin, highest] if margin else [bound]
     others, nodes, seen = np.zeros((len(bounds), number)), np.zeros(number), np.zeros(len(bounds), dtype=np.int64)
-    leans = leanings < mixture.uniform
+    by_proposal = proposals < mixture.uniform
     alone = mixture.shares / max(mixture.shares.sum(), 1e-9)
     for visit in random_descents.descend(explorer, range(number), seed, bound=explorer.cut(highest), mixture=mixture):
-        found, value = _ending(explorer, visit, secret, mixture, highest)
-        for place, limit in enumerate(bounds):
+        ended, value = _completed(explorer, visit, secret, mixture, highest)
+        for index, limit in enumerate(bounds):
             inside = visit.children.costs <= limit
-            seen[place] += int(found[inside].sum())
-            _add(others[place], visit, leanings, mixture, np.where(inside, value, 0.0))
+            seen[index] += int(ended[inside].sum())
+            _add_estimates(others[index], visit, proposals, mixture, np.where(inside, value, 0.0))
         with np.errstate(over="ignore", divide="ignore"):
             nodes[visit.who] += (1 / (np.exp2(visit.log2_q) @ alone))[visit.at]
         if teach is not None:
             teach.learn_from(visit)
     made = [
-        RankDraws(own, nodes[leans], int(met), most_per_draw(explorer, limit, mixture))
-        for own, met, limit in zip(others, seen, bounds, strict=True)
+        RankDraws(other, nodes[by_proposal], int(met), most_per_draw(explorer, limit, mixture))
+        for other, met, limit in zip(others, seen, bounds, strict=True)
     ]
     return dataclasses.replace(made[0], ends=(made[1], made[2])) if margin else made[0]
 
 
-def _ending(
+def _completed(
     explorer: SearchTree, visit: Visit, secret: Sequence[int], mixture: PolicyMixture, bound: float
 ) -> tuple[IntArray, FloatArray]:
-    """How many fillings, the secret excepted, each child ends; and those over the mixture's probability of it."""
+    """Return the number of fillings that each child completes, without the secret, and their total weight."""
     children = visit.children
     ending = explorer.ending(children, bound)
-    found, value = np.zeros(len(children), dtype=np.int64), np.zeros(len(children))
+    ended, value = np.zeros(len(children), dtype=np.int64), np.zeros(len(children))
     if not len(ending):
-        return found, value
+        return ended, value
     chosen = children[ending]
     paths = explorer.child_paths(visit.nodes, chosen)
     counts = explorer.paths.count(chosen.states, paths)
-    own = np.exp2(visit.log2_q[chosen.parents]) * visit.chance[ending]
-    mixed = own @ mixture.shares + mixture.share(mixture.uniform) * counts / explorer.space.size
-    found[ending] = counts - mask_of(paths, secret)
-    value[ending] = np.divide(found[ending], mixed, out=np.zeros(len(ending)), where=found[ending] > 0)
-    return found, value
+    by_proposal = np.exp2(visit.log2_q[chosen.parents]) * visit.chance[ending]
+    probability = by_proposal @ mixture.shares + mixture.share(mixture.uniform) * counts / explorer.space.size
+    ended[ending] = counts - mask_of(paths, secret)
+    value[ending] = np.divide(ended[ending], probability, out=np.zeros(len(ending)), where=ended[ending] > 0)
+    return ended, value
 
 
-def _add(others: FloatArray, visit: Visit, leanings: IntArray, mixture: PolicyMixture, value: FloatArray) -> None:
-    """Add what each descent meets at the nodes of a visit."""
+def _add_estimates(
+    others: FloatArray, visit: Visit, proposals: IntArray, mixture: PolicyMixture, value: FloatArray
+) -> None:
+    """Add each descent's estimate at the nodes of a visit."""
     if not value.any():
         return
-    each = np.zeros((len(visit.nodes), mixture.uniform + 1))
-    for leaning in range(mixture.uniform):
-        weights = visit.chance[:, leaning] * value
-        each[:, leaning] = np.bincount(visit.children.parents, weights=weights, minlength=len(visit.nodes))
-    others[visit.who] += each[visit.at, leanings[visit.who]]
-    # A random filling counts where it ends, and nowhere on its way.
-    others[visit.goers[visit.whole]] += value[visit.rows[visit.place[visit.whole]]]
+    met = np.zeros((len(visit.nodes), mixture.uniform + 1))
+    for proposal in range(mixture.uniform):
+        weights = visit.chance[:, proposal] * value
+        met[:, proposal] = np.bincount(visit.children.parents, weights=weights, minlength=len(visit.nodes))
+    others[visit.who] += met[visit.at, proposals[visit.who]]
+    # A random filling counts at its last node only, not along its path.
+    others[visit.goers[visit.whole]] += value[visit.rows[visit.taken_row[visit.whole]]]
 
 
 def most_per_draw(explorer: SearchTree, bound: float, mixture: PolicyMixture) -> float:
-    """What no draw's estimate can exceed, in fillings.
+    """Return an upper bound of each draw's estimate, in fillings.
 
-    A filling's probability is its share of random ones, 1/|R|, or more, and where costs are of one model that of the
-    model's own probabilities, 2^−bound, or more. Where a filling's path may go on to another filling's, a draw can meet
-    several.
+    The probability of reaching a filling is at least the share of random fillings times 1/|R|. If costs come
+    from one model, it is also at least the share of the model's own probabilities times 2^−bound. If a filling's path
+    may be the beginning of another filling's path, one draw can reach several fillings.
     """
     fillings = {mixture.uniform: float(explorer.space.size)}
     if explorer.grows:
         fillings[MODEL] = float(np.exp2(min(bound, 1000.0)))
-    most = [number / mixture.share(leaning) for leaning, number in fillings.items() if leaning in mixture.pattern]
+    most = [number / mixture.share(proposal) for proposal, number in fillings.items() if proposal in mixture.pattern]
     return min(most, default=math.inf) * (explorer.paths.longest if explorer.space.ends_early else 1)
 
 
 def draws_needed(draws: RankDraws, precision: float, level: float) -> int:
-    """Draws it takes to bring the interval within ``precision`` bits, going by those there are."""
-    # One draw alone shows no spread.
+    """Estimate from ``draws`` the number of draws that gives an interval of ± ``precision`` bits."""
+    # The spread cannot be estimated from one draw.
     if len(draws.others) < 2 or not draws.others.any():
         return 4 * len(draws.others)
     relative = draws.others.std(ddof=1) / (draws.others.mean() + 1)
@@ -160,23 +174,23 @@ def draws_needed(draws: RankDraws, precision: float, level: float) -> int:
 
 
 def interval_of(draws: RankDraws, level: float, margin: bool = True) -> tuple[float, float]:
-    """Return the ends of the rank's interval; with a ``margin``, what rounding may do to the rank is in it."""
+    """Return the ends of the rank's interval; with ``margin``, it includes the effect of rounding on the rank."""
     if margin and draws.ends is not None:
         lower, upper = draws.ends
         low = interval_of(lower, level)[0] if lower.others.any() else 1.0
-        own_low, own_high = interval_of(draws, level, margin=False)
-        return min(low, own_low), max(interval_of(upper, level)[1], own_high)
+        exact_low, exact_high = interval_of(draws, level, margin=False)
+        return min(low, exact_low), max(interval_of(upper, level)[1], exact_high)
     low, high = positive_mean(draws.others, level)
-    # What was met is there for certain; yet the estimate, which it would bias, stays between its ends.
+    # The fillings that were reached exist for certain, but the interval must still contain the estimate.
     met = min(float(draws.seen), float(draws.others.mean()))
     return 1 + max(low, met), 1 + max(high, draws.seen)
 
 
 def summary(draws: RankDraws, level: float, size: int) -> AttackResult:
-    """The rank's fields of a finding: an estimate, or a bound where too little stands behind one.
+    """Return the rank's fields of a finding: an estimate, or a bound if the effective sample size is too small.
 
-    ``extra`` has ``draws``, their effective sample size (``effective_draws``) and log2 of the most fillings that a draw
-    could stand for (``weight_bound``, bits).
+    ``extra`` has ``draws``, their effective sample size (``effective_draws``) and log2 of the largest possible estimate
+    of a draw in fillings (``weight_bound``, bits).
     """
     others, count = draws.others, len(draws.others)
     extra = {"draws": count, "effective_draws": draws.effective, "weight_bound": math.log2(draws.most)}

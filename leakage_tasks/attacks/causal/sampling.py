@@ -1,4 +1,4 @@
-"""Extraction by sampling: fillings drawn from the model itself, the cheapest kept."""
+"""Extraction by sampling: draw fillings from the model and keep the cheapest."""
 
 from __future__ import annotations
 
@@ -14,36 +14,36 @@ from leakage_tasks.targets.protocols import PredictsNextToken
 
 FOUND = "found"
 MOST_DRAWS = 1_000_000
-"""Where draws cost no further calls, as in spaces of one token, these are enough."""
+"""The most draws if further draws cost no calls, as in spaces of one token."""
 UNTIL = Option(
     "until",
     str,
     "spent",
-    f"when sampling ends: with its draws (spent), or only once the secret was drawn ({FOUND}), which an audit alone "
-    "can tell",
+    f"when sampling ends: after its draws (spent), or when it has drawn the secret ({FOUND}), which only an audit can "
+    "check",
     choices=("spent", FOUND),
 )
 
 
-@register("sampling", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, settings=(DRAWS, UNTIL))
-def sampling(order: AttackRequest) -> AttackResult:
-    """The ten cheapest of the fillings drawn from the model (The Secret Sharer, section 5.2), none of them certain.
+@register("sample-tokens", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, options=(DRAWS, UNTIL))
+def sample_tokens(request: AttackRequest) -> AttackResult:
+    """Return the ten cheapest of the fillings drawn from the model (The Secret Sharer, section 5.2).
 
-    At each place a token is drawn among those the template allows, in proportion to the model's probabilities; what
-    only one token can follow is followed by it. Equal beginnings are read once. No more than ``draws`` are made, and no
-    more than ``budget`` sequences scored; ``until=found`` goes on, ``draws`` at a time, until the secret has been
-    drawn, the budget is spent or there were a million. Each draw depends on the seed and its own number alone.
-    Raises OptionError where ``budget`` does not pay for the longest draw there can be, and for ``until=found`` on a
-    natural secret: whoever made the same draws would know by the end of them what it is.
+    At each position a token is drawn among the tokens that the template allows, in proportion to the model's
+    probabilities. Equal beginnings are read once. The attack makes at most ``draws`` draws and scores at most
+    ``budget`` sequences. With ``until=found`` it continues, ``draws`` at a time, until it has drawn the secret, spent
+    the budget or made a million draws. Each draw depends on the seed and its own number alone. Raises OptionError if
+    ``budget`` does not pay for the longest possible draw, and for ``until=found`` on a natural secret: a reader who
+    repeats the draws would know that the last draw is the secret.
     """
-    if order.settings[UNTIL.name] == FOUND and order.canary.kind == NATURAL:
+    if request.values[UNTIL.name] == FOUND and request.canary.kind == NATURAL:
         raise OptionError(
-            f"canary {order.canary.id!r} is natural, and until={FOUND} would tell which draw it is: leave it out"
+            f"canary {request.canary.id!r} is natural, and until={FOUND} would reveal which draw it is: leave it out"
         )
-    explorer = SearchTree(order.target, order.canary.attack_space)
-    secret = explorer.path_of(order.canary.secret)
-    limit, at_once = explorer.calls + order.budget, order.settings[DRAWS.name]
-    most = MOST_DRAWS if order.settings[UNTIL.name] == FOUND else at_once
+    explorer = SearchTree(request.target, request.canary.attack_space)
+    secret = explorer.path_of(request.canary.secret)
+    limit, at_once = explorer.calls + request.budget, request.values[DRAWS.name]
+    most = MOST_DRAWS if request.values[UNTIL.name] == FOUND else at_once
     # The last token of a draw is not read.
     longest = max(1, explorer.paths.longest - 1)
     draws, found_at = 0, None
@@ -53,16 +53,16 @@ def sampling(order: AttackRequest) -> AttackResult:
         if number < 1:
             break
         drawn: list[Guess] = []
-        for visit in descend(explorer, range(draws, draws + number), order.seed):
+        for visit in descend(explorer, range(draws, draws + number), request.seed):
             drawn = explorer.cheapest(visit.nodes, visit.taken, drawn)
             hit = mask_of(explorer.child_paths(visit.nodes, visit.taken), secret)
             if hit.any():
-                first = draws + 1 + int(visit.goers[hit[visit.place]].min())
+                first = draws + 1 + int(visit.goers[hit[visit.taken_row]].min())
                 found_at = min(first, found_at or first)
         best = distinct(best, drawn)
         draws += number
     if not draws:
         raise OptionError(
-            f"canary {order.canary.id!r}: budget={order.budget} does not pay for one draw: raise it to {longest}"
+            f"canary {request.canary.id!r}: budget={request.budget} does not pay for one draw: raise it to {longest}"
         )
-    return explorer.result(order.canary.secret, best, draws=draws, found_at=found_at)
+    return explorer.result(request.canary.secret, best, draws=draws, found_at=found_at)

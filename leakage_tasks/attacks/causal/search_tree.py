@@ -1,7 +1,7 @@
-"""Walking the tree of partial fillings: nodes in batches, costs from the model, memory kept in bounds.
+"""Traversal of the tree of partial fillings, with nodes in batches, costs from the model and bounded memory.
 
-A node is a path of tokens from the shared prefix; its cost in bits only grows along a path. Reading a node
-(one sequence scored) tells the costs of all of its children.
+A node is a path of tokens after the shared prefix; its cost in bits only grows along a path. Reading a node (one
+sequence scored) gives the costs of all of its children.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from leakage_tasks.targets.memory_budget import MemoryBudget
 from leakage_tasks.targets.protocols import PredictsNextToken
 from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS
 
-NO_LOGITS = "use attack=brute-force on small spaces, else attack=greedy, which need no logits"
+NO_LOGITS = "use attack=brute-force for small spaces or attack=greedy, which need no logits"
 TIE_BITS = 1e-4
-"""Costs closer than this count as equal, so that ties do not depend on how a batch was put together."""
+"""Costs closer than this count as equal, so that ties do not depend on the composition of batches."""
 NOTHING_LEFT = np.empty((0, 0))
-"""What ``Nodes.following`` is once the children are laid out."""
+"""Replaces ``Nodes.following`` once the children have been computed."""
 CELLS = 4_000_000
-"""Most (node, token) pairs laid out at once."""
+"""The most (node, token) pairs in memory at once."""
 
 
 @dataclass
 class Nodes:
-    """n nodes of one depth that the model has read: path states, costs ``[n]``, tokens ``[n, d]``, memory."""
+    """n nodes of one depth that the model has read: path states, costs ``[n]``, tokens ``[n, d]``, cached states."""
 
     states: IntArray
     costs: FloatArray
     paths: IntArray
     memory: Any
     following: FloatArray = field(repr=False)
-    """Costs of the next token, ``[n, A]``; dropped once the children are laid out."""
+    """Costs of the next token, ``[n, A]``; dropped once the children have been computed."""
 
     def __len__(self) -> int:
         return len(self.states)
 
 
 class ArrayRecord:
-    """Records that are dataclasses of arrays of one length ``[m]``, a column each."""
+    """Base of dataclasses whose fields are arrays of one length ``[m]``, one per column."""
 
     def __len__(self) -> int:
         return len(next(iter(vars(self).values())))
@@ -57,13 +57,13 @@ class ArrayRecord:
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
-        """All of the parts, one after the other."""
+        """Concatenate the parts."""
         return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
 
 
 @dataclass(frozen=True)
 class Children(ArrayRecord):
-    """m children of some nodes, not yet read: parents' rows, columns, path states, costs, each ``[m]``."""
+    """m children of some nodes, not yet read: rows of their parents, columns, path states and costs, each ``[m]``."""
 
     parents: IntArray
     columns: IntArray
@@ -72,11 +72,11 @@ class Children(ArrayRecord):
 
 
 class SearchTree:
-    """One space laid out for one target, with counts of the sequences scored (``calls``) and of the nodes read.
+    """The search tree of one space and one target; counts sequences scored (``calls``) and nodes read (``nodes``).
 
-    A node that is read twice counts twice in both. What has to be computed ``again``, since its memory was forgotten,
-    counts for itself: how much that is depends on what else is searched. ``grows`` says that
-    costs only grow along a path, so that what is too dear may be cut; differences of two costs do not.
+    A node that is read twice counts twice in both. Nodes that are recomputed because their cache was freed count in
+    ``again`` only, because their number depends on the other searches. ``grows`` is true if costs only grow along a
+    path, so that branches above the bound may be pruned; differences of two costs may decrease.
     """
 
     def __init__(self, target: PredictsNextToken, space: Space) -> None:
@@ -86,14 +86,17 @@ class SearchTree:
         self.calls = self.nodes = 1
         self.again = 0
         memory, self.prefix_cost, following = target.start(self.paths.prefix, self.paths.columns)
-        # A cost that is no number lies below no bound: a search would find nothing, and the model look safe.
+        # NaN compares below no bound: a search would find no filling, and the model would look safe.
         finite(self.prefix_cost + float(following.min()))
         no_path = np.zeros((1, 0), dtype=np.int64)
         self.root = Nodes(np.array([self.paths.root]), np.zeros(1), no_path, memory, following)
         self._states = getattr(target, "states", None) or MemoryBudget()
 
     def path_of(self, filling: Filling) -> tuple[int, ...]:
-        """The tokens of a filling after the prefix. Raises TargetError if they are no path and would be missed."""
+        """Return a filling's tokens after the prefix.
+
+        Raises TargetError if they are no path of the tree, so that a search would miss them.
+        """
         path = self.paths.path(filling)
         state = np.array([self.paths.root])
         for column in self.columns_of(path):
@@ -103,7 +106,7 @@ class SearchTree:
         return path
 
     def columns_of(self, path: Sequence[int] | IntArray) -> IntArray:
-        """The columns of a path's tokens. Raises TargetError for a token that has none."""
+        """Return the columns of a path's tokens. Raises TargetError for a token without a column."""
         wanted = np.asarray(path, dtype=np.int64)
         columns = np.minimum(np.searchsorted(self.paths.columns, wanted), len(self.paths.columns) - 1)
         if not np.array_equal(self.paths.columns[columns], wanted):
@@ -111,41 +114,44 @@ class SearchTree:
         return columns
 
     def rows(self, depth: int) -> int:
-        """Nodes of ``depth`` to read in one batch."""
+        """Return the number of nodes of ``depth`` to read in one batch."""
         length = len(self.paths.prefix) + depth + 1
         return max(1, min(self.target.rows(length), CELLS // len(self.paths.columns)))
 
     def children(self, nodes: Nodes, bound: float = np.inf) -> Children:
-        """All children that cost no more than ``bound``, cheapest column order within a node not implied."""
+        """Return all children that cost no more than ``bound``, ordered by node and column, not by cost."""
         table = self.paths.table(nodes.states)
         costs = nodes.costs[:, None] + nodes.following
         parents, columns = np.nonzero((table >= 0) & (costs <= bound))
         return Children(parents, columns, table[parents, columns], costs[parents, columns])
 
     def cut(self, bound: float) -> float:
-        """The bound that children of fillings up to ``bound`` are cut by."""
+        """Return the bound for pruning in a search for fillings up to ``bound``; infinity if costs may decrease."""
         return bound if self.grows else np.inf
 
     def ending(self, children: Children, bound: float) -> IntArray:
-        """Rows of those children that end a filled text which costs no more than ``bound``, ``[m]``."""
+        """Return the rows of the children that complete a filling and cost no more than ``bound``, ``[m]``."""
         return np.flatnonzero(self.paths.ends(children.states) & (children.costs <= bound))
 
     def tokens(self, columns: IntArray) -> IntArray:
-        """The tokens of columns."""
+        """Return the tokens of columns."""
         return self.paths.columns[columns]
 
     def child_paths(self, nodes: Nodes, children: Children) -> IntArray:
-        """Token paths of children, ``[m, d + 1]``."""
+        """Return the token paths of children, ``[m, d + 1]``."""
         return np.concatenate([nodes.paths[children.parents], self.tokens(children.columns)[:, None]], axis=1)
 
     def read(self, batches: Sequence[Nodes], which: IntArray, children: Children) -> Nodes:
-        """Let the model read children of equal depth; child i is of row ``parents[i]`` of ``batches[which[i]]``."""
+        """Let the model read children of equal depth.
+
+        The parent of child i is row ``parents[i]`` of ``batches[which[i]]``.
+        """
         before = np.empty((len(children), batches[0].paths.shape[1]), dtype=np.int64)
         for n, nodes in enumerate(batches):
             before[which == n] = nodes.paths[children.parents[which == n]]
         tokens = self.tokens(children.columns)
-        memories, of, rows = self._memories(batches, which, children.parents, before)
-        memory, following = self.target.extend(memories, of, rows, tokens, self.paths.columns)
+        memories, which_memory, rows = self._caches(batches, which, children.parents, before)
+        memory, following = self.target.extend(memories, which_memory, rows, tokens, self.paths.columns)
         self.calls += len(children)
         self.nodes += len(children)
         nodes = Nodes(children.states, children.costs, np.column_stack([before, tokens]), memory, following)
@@ -153,7 +159,7 @@ class SearchTree:
         return nodes
 
     def parts(self, nodes: Nodes, children: Children) -> Iterator[slice]:
-        """The children of one batch cut into pieces the target can read at once."""
+        """Split the children of one batch into parts that the target can read at once."""
         size = self.rows(nodes.paths.shape[1] + 1)
         return (slice(first, first + size) for first in range(0, len(children), size))
 
@@ -162,7 +168,7 @@ class SearchTree:
         return self.read([nodes], np.zeros(len(children), dtype=np.int64), children)
 
     def follow(self, path: Sequence[int]) -> float:
-        """Cost of one whole path, token by token, after the prefix."""
+        """Return the cost of one whole path after the prefix, read token by token."""
         nodes = self.root
         for depth, token in enumerate(path, 1):
             children = self.children(nodes)
@@ -173,10 +179,10 @@ class SearchTree:
         return 0.0
 
     def cheapest(self, nodes: Nodes, children: Children, best: list[Guess]) -> list[Guess]:
-        """The ten cheapest fillings among ``best`` and those that the children end."""
+        """Return the ten cheapest fillings among ``best`` and the fillings that the children complete."""
         ending = children[self.paths.ends(children.states)]
         ending = ending[np.argsort(ending.costs, kind="stable")]
-        # Many at once, since telling what a path spells takes long; more than ten, since some spell no filling.
+        # Decode many paths at once, since decoding is slow; more than ten, since some paths spell no filling.
         for first in range(0, len(ending), 4 * GUESSES):
             part = ending[first : first + 4 * GUESSES]
             part = part[part.costs < self.tenth(best)]
@@ -186,78 +192,82 @@ class SearchTree:
         return best
 
     def tenth(self, guesses: Sequence[Guess]) -> float:
-        """Cost of the tenth guess after the prefix, infinite where there are fewer."""
+        """Return the cost of the tenth guess after the prefix, infinity if there are fewer."""
         return guesses[-1].score - self.prefix_cost if len(guesses) == GUESSES else np.inf
 
     def spelled(self, nodes: Nodes, children: Children) -> list[Guess]:
-        """The fillings of those children that end a filled text."""
+        """Return the fillings that the children complete."""
         ending = children[self.paths.ends(children.states)]
         fillings = self.paths.fillings(ending.states, self.child_paths(nodes, ending))
         return [
             Guess(filling, self.space.fill(filling), self.prefix_cost + float(cost))
-            for cost, found in zip(ending.costs, fillings, strict=True)
-            for filling in found
+            for cost, spelled in zip(ending.costs, fillings, strict=True)
+            for filling in spelled
         ]
 
     def result(self, secret: Filling, best: Sequence[Guess], proven: int = 0, **extra: int | None) -> AttackResult:
-        """The fields of a finding: guesses, cheapest first, and what they took."""
-        told = grade_guesses(best, secret)
-        return {**told, "proven": proven, "model_calls": self.calls, "extra": {"nodes": self.nodes, **extra}}
+        """Return the fields of a finding: guesses, cheapest first, and the sequences and nodes that they took."""
+        graded = grade_guesses(best, secret)
+        return {**graded, "proven": proven, "model_calls": self.calls, "extra": {"nodes": self.nodes, **extra}}
 
-    def _memories(
+    def _caches(
         self, batches: Sequence[Nodes], which: IntArray, parents: IntArray, paths: IntArray
     ) -> tuple[list[Any], IntArray, IntArray]:
-        """Memories to go on from; for each parent, whose token path is in ``paths``, which of them, and which row.
+        """Return caches that hold the parents, and for each parent the number of its cache and its row there.
 
-        Those of batches that have one are these; the parents of all others are computed again, as one more.
+        Batches with a cache contribute that cache. The parents of all other batches are recomputed from their token
+        ``paths`` into one more cache.
         """
         held = [n for n, nodes in enumerate(batches) if nodes.memory is not None]
         memories, rows = [batches[n].memory for n in held], parents.copy()
-        of = np.searchsorted(held, which)
-        gone = ~np.isin(which, held)
-        if gone.any():
-            memory, rows[gone] = self._recalled(paths[gone])
-            of[gone] = len(memories)
+        which_memory = np.searchsorted(held, which)
+        freed = ~np.isin(which, held)
+        if freed.any():
+            memory, rows[freed] = self._recomputed(paths[freed])
+            which_memory[freed] = len(memories)
             memories.append(memory)
-        return memories, of, rows
+        return memories, which_memory, rows
 
-    def _recalled(self, paths: IntArray) -> tuple[Any, IntArray]:
-        """The memory of nodes at ``paths`` ``[n, d]`` and the row of each; what paths share is read once."""
+    def _recomputed(self, paths: IntArray) -> tuple[Any, IntArray]:
+        """Recompute the cache of nodes at ``paths`` ``[n, d]``; return it and the nodes' rows.
+
+        Shared beginnings are read once.
+        """
         memory, row_of = self.root.memory, np.zeros(len(paths), dtype=np.int64)
         for depth in range(1, paths.shape[1] + 1):
-            heads, first, place = np.unique(paths[:, :depth], axis=0, return_index=True, return_inverse=True)
+            heads, first, unique_row = np.unique(paths[:, :depth], axis=0, return_index=True, return_inverse=True)
             rows, tokens = row_of[first], heads[:, -1].copy()
             memory, _ = self.target.extend([memory], np.zeros_like(rows), rows, tokens, self.paths.columns)
             self.again += len(heads)
-            row_of = place.reshape(-1)
+            row_of = unique_row.reshape(-1)
         return memory, row_of
 
 
 def _not_spelled() -> TargetError:
-    return TargetError(f"the tokens of a filling are not among those that spell this template: {WHOLE_TEXTS}")
+    return TargetError(f"the template's token paths do not contain the tokens of a filling: {WHOLE_TEXTS}")
 
 
 def finite(cost: float) -> float:
-    """``cost``, if it is a number. Raises TargetError for a model that gives none."""
+    """Return ``cost``. Raises TargetError if it is not finite."""
     if not math.isfinite(cost):
         raise TargetError(
-            "the model gives no finite log-likelihood: try --model_args dtype=float32, and look for damaged weights"
+            "the model returns no finite log-likelihood: try --model_args dtype=float32, and look for damaged weights"
         )
     return cost
 
 
 def within(cost: float) -> float:
-    """The bound under which a path is as cheap as ``cost``, ties included."""
+    """Return the bound up to which a cost counts as at most ``cost``, ties included."""
     return cost + TIE_BITS
 
 
 def mask_of(paths: IntArray, path: Sequence[int]) -> NDArray[np.bool_]:
-    """Which rows of ``paths`` are exactly ``path``."""
+    """Return a mask of the rows of ``paths`` that equal ``path``."""
     if paths.shape[1] != len(path):
         return np.zeros(len(paths), dtype=bool)
     return (paths == np.asarray(path)).all(axis=1)
 
 
 def distinct(known: Sequence[Guess], more: Sequence[Guess]) -> list[Guess]:
-    """The ten cheapest of both, each filling once and at the cost it was first known by."""
+    """Return the ten cheapest of both lists, each filling once; for duplicates, ``known`` gives the cost."""
     return best_guesses({guess.filling: guess for guess in [*more, *known]}.values())

@@ -1,4 +1,4 @@
-"""Extraction by search: the cheapest fillings of all, found best first."""
+"""Extraction by best-first search, which finds the cheapest fillings of the whole space."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ STOPPING = Option(
     "stopping",
     str,
     "proven",
-    "when best-first search ends: with ten certain guesses (proven), or twice as many iterations after as the first "
+    "when best-first search ends: with ten certain guesses (proven), or after twice as many iterations as the first "
     "filling took (paper)",
     choices=("proven", PAPER),
 )
-BATCH = Option("batch", int, 128, "how many nodes an iteration of best-first search takes", minimum=1)
+BATCH = Option("batch", int, 128, "how many nodes best-first search reads per iteration", minimum=1)
 
 
-@register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, settings=(STOPPING, BATCH))
-def shortest_path(order: AttackRequest) -> AttackResult:
-    """The ten cheapest fillings by best-first search over partial fillings (The Secret Sharer, section 5.4).
+@register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, options=(STOPPING, BATCH))
+def shortest_path(request: AttackRequest) -> AttackResult:
+    """Return the ten cheapest fillings by best-first search over partial fillings (The Secret Sharer, section 5.4).
 
-    ``batch`` nodes are taken at once, yet the answer is certain: a filling is final once it costs no more than the
-    cheapest node left (``batch=1`` is Dijkstra's algorithm). A beam search comes first; nothing dearer than its tenth
-    filling needs to be looked at. ``stopping=paper`` is the paper's rule, without either: the iteration that takes
-    the first whole filling is noted, as many more are made, and what they took is sorted. When ``budget`` sequences are
-    spent, the best fillings so far are returned; ``proven`` says how many of them are certain.
+    Each iteration reads ``batch`` nodes, and the result is still certain: a filling is final once it costs no more than
+    the cheapest node left (``batch=1`` is Dijkstra's algorithm). A beam search runs first; nodes that cost more than
+    its tenth filling are pruned. ``stopping=paper`` is the paper's rule, without beam search and certainty: if the
+    first whole filling appears in iteration n, the search ends after 2n iterations and sorts its fillings. When
+    ``budget`` sequences are spent, the search returns the best fillings so far; ``proven`` of them are certain.
     """
-    explorer = SearchTree(order.target, order.canary.attack_space)
-    explorer.path_of(order.canary.secret)
-    limit = explorer.calls + order.budget
-    paper, batch = order.settings[STOPPING.name] == PAPER, order.settings[BATCH.name]
+    explorer = SearchTree(request.target, request.canary.attack_space)
+    explorer.path_of(request.canary.secret)
+    limit = explorer.calls + request.budget
+    paper, batch = request.values[STOPPING.name] == PAPER, request.values[BATCH.name]
     known = [] if paper else beam_search(explorer, BEAM, limit)
     run = _search(explorer, known, limit, batch, paper)
     effort = {"iterations": run.iterations, "first_leaf_iteration": run.first_leaf}
-    return explorer.result(order.canary.secret, run.best, run.proven, **effort)
+    return explorer.result(request.canary.secret, run.best, run.proven, **effort)
 
 
 @dataclass
 class _Batch:
-    """Children of nodes of one depth in order of cost, then parent, then column; those before ``at`` are taken."""
+    """Children of nodes of one depth in order of cost, parent and column; children before ``at`` have been taken."""
 
     nodes: Nodes
     costs: FloatArray
@@ -60,9 +60,9 @@ class _Batch:
     at: int = 0
 
     def take(self, most: int, bound: float, other: float, older: bool) -> slice:
-        """The next children, one at least: up to ``most``, not above ``bound``, and before those of another batch.
+        """Take the next 1 to ``most`` children, up to ``bound`` and before the children of another batch.
 
-        ``other`` is the cost of that batch's next; of equal cost, the batch that is ``older`` comes first.
+        ``other`` is the cost of the other batch's next child. If costs are equal, the ``older`` batch comes first.
         """
         within = np.searchsorted(self.costs, bound, side="right")
         cheaper = np.searchsorted(self.costs, other, side="right" if older else "left")
@@ -71,10 +71,10 @@ class _Batch:
 
 
 class _Frontier:
-    """Children in order of cost, cheapest first, equal ones by their age; of a batch its cheapest left is in the heap.
+    """A priority queue of children by cost, then by age; the heap holds each batch's cheapest remaining child.
 
-    There are several for each node that is read, so that little is kept of each: what they lead to is found out when
-    they are taken, and a batch of which none is left is let go.
+    There are several children for each node that is read, so little is stored per child: states are computed when a
+    child is taken, and an empty batch is freed.
     """
 
     def __init__(self, explorer: SearchTree) -> None:
@@ -84,12 +84,12 @@ class _Frontier:
         self._serial = 0
 
     def add(self, nodes: Nodes, bound: float) -> None:
-        """Put the children of a batch in, those dearer than ``bound`` excepted."""
+        """Add the children of a batch that cost no more than ``bound``."""
         children = self._explorer.children(nodes, bound)
         if not len(children):
             return
         order = np.lexsort((children.columns, children.parents, children.costs))
-        parents, columns = (each[order].astype(np.int32) for each in (children.parents, children.columns))
+        parents, columns = (column[order].astype(np.int32) for column in (children.parents, children.columns))
         number, self._serial = self._serial, self._serial + 1
         self._batches[number] = _Batch(nodes, children.costs[order], parents, columns)
         heapq.heappush(self._heap, (float(children.costs[order[0]]), number))
@@ -98,17 +98,17 @@ class _Frontier:
         return bool(self._heap)
 
     def cheapest(self) -> float:
-        """Cost of the cheapest child left."""
+        """Return the cost of the cheapest remaining child."""
         return self._heap[0][0] if self._heap else np.inf
 
     def pop(self, most: int, bound: float) -> list[tuple[Nodes, Children]]:
-        """The cheapest children, up to ``most`` and below ``bound``, with their parents' batches."""
+        """Remove and return the cheapest children, up to ``most`` and ``bound``, with their parents' batches."""
         taken: dict[int, tuple[_Batch, list[slice]]] = {}
         while self._heap and most and self._heap[0][0] <= bound:
             _, number = heapq.heappop(self._heap)
             batch = self._batches[number]
-            other, its = self._heap[0] if self._heap else (np.inf, self._serial)
-            part = batch.take(most, bound, other, number < its)
+            other, other_number = self._heap[0] if self._heap else (np.inf, self._serial)
+            part = batch.take(most, bound, other, number < other_number)
             taken.setdefault(number, (batch, []))[1].append(part)
             most -= part.stop - part.start
             if batch.at < len(batch.costs):
@@ -118,17 +118,17 @@ class _Frontier:
         return [(batch.nodes, self._children(batch, parts)) for batch, parts in taken.values()]
 
     def _children(self, batch: _Batch, parts: Sequence[slice]) -> Children:
-        places = np.concatenate([np.arange(part.start, part.stop) for part in parts])
-        parents, columns = (each[places].astype(np.int64) for each in (batch.parents, batch.columns))
-        states = self._explorer.paths.table(batch.nodes.states[parents])[np.arange(len(places)), columns]
-        return Children(parents, columns, states, batch.costs[places])
+        indices = np.concatenate([np.arange(part.start, part.stop) for part in parts])
+        parents, columns = (column[indices].astype(np.int64) for column in (batch.parents, batch.columns))
+        states = self._explorer.paths.table(batch.nodes.states[parents])[np.arange(len(indices)), columns]
+        return Children(parents, columns, states, batch.costs[indices])
 
 
 @dataclass
 class _Run:
-    """A search: the cheapest fillings, how many of them are certain, iterations in all and up to the first filling.
+    """Result of a search: cheapest fillings, number of certain ones, iterations in all and up to the first filling.
 
-    The root is the first iteration's.
+    The root is read in the first iteration.
     """
 
     best: list[Guess]
@@ -138,7 +138,7 @@ class _Run:
 
 
 def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, paper: bool) -> _Run:
-    """Best-first search from the root, up to ``limit`` calls in all; ``known`` fillings serve as a bound."""
+    """Search best first from the root, up to ``limit`` calls in all; ``known`` fillings give a bound."""
     bound = explorer.tenth(known)
     run = _Run([])
     frontier = _Frontier(explorer)
@@ -157,7 +157,7 @@ def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, pa
         for nodes in _read(explorer, taken):
             frontier.add(nodes, bound)
             nodes.following = NOTHING_LEFT
-    # The beam's fillings may have turned up again.
+    # The search may have found fillings of the beam search again.
     run.best = distinct(known, run.best)
     left = frontier.cheapest() + explorer.prefix_cost
     run.proven = sum(guess.score <= left for guess in run.best)
@@ -165,7 +165,7 @@ def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, pa
 
 
 def _read(explorer: SearchTree, taken: list[tuple[Nodes, Children]]) -> Iterator[Nodes]:
-    """Read those children that go on, of several batches of one depth together, depth by depth."""
+    """Read the children that can continue, depth by depth; batches of one depth are read together."""
     depths: dict[int, list[tuple[Nodes, Children]]] = {}
     for nodes, children in taken:
         going = children[explorer.paths.goes_on(children.states)]
@@ -177,5 +177,5 @@ def _read(explorer: SearchTree, taken: list[tuple[Nodes, Children]]) -> Iterator
         size = explorer.rows(depth + 1)
         for first in range(0, len(joined), size):
             part = slice(first, first + size)
-            used, place = np.unique(which[part], return_inverse=True)
-            yield explorer.read([parts[n][0] for n in used], place, joined[part])
+            used, batch_index = np.unique(which[part], return_inverse=True)
+            yield explorer.read([parts[n][0] for n in used], batch_index, joined[part])

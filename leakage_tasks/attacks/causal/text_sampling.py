@@ -1,4 +1,4 @@
-"""Extraction from a model that only writes: many texts drawn, and how many of them hold the secret."""
+"""Extraction from a model that only writes: draw many texts and count how many contain the secret."""
 
 from __future__ import annotations
 
@@ -13,64 +13,64 @@ from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import WritesTexts
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
-TEXTS = Option("texts", int, 20, "how many texts are drawn from the model after each canary's beginning", minimum=1)
+TEXTS = Option("texts", int, 20, "how many texts the model writes after each canary's beginning", minimum=1)
 TEMPERATURE = Option(
-    "temperature", float, 1.0, "what texts are drawn at; 1 is the model's own distribution", minimum=1e-3
+    "temperature", float, 1.0, "the sampling temperature; 1 is the model's own distribution", minimum=1e-3
 )
 NO_TEXT = "choose a model that generates text, or has logits"
 
 
 @register(
-    "text-sampling",
+    "sample-text",
     "extraction",
     WritesTexts,
     auto=2,
-    affordable=lambda order: order.target.only_writes,
+    affordable=lambda request: request.target.only_writes,
     remedy=NO_TEXT,
-    settings=(TEXTS, TEMPERATURE),
+    options=(TEXTS, TEMPERATURE),
 )
-def text_sampling(order: AttackRequest) -> AttackResult:
-    """The fillings that a model writes most often, and how often it writes the secret.
+def sample_text(request: AttackRequest) -> AttackResult:
+    """Return the fillings that a model writes most often, and the number of texts with the secret.
 
-    ``texts`` independent continuations of the text before the first slot are drawn and read slot by slot. How many of
-    them hold the secret is binomial, with the probability of extraction by one query (Hayes et al., "Measuring
-    memorization in language models via probabilistic extraction", 2024, arXiv:2410.19482: (n, p)-discoverable).
-    A guess is scored by −log2 of its share. ``budget`` bounds ``texts``. Raises TargetError for a template that begins
-    with its secret, and for a model that cannot be drawn from.
+    The model writes ``texts`` independent continuations of the text before the first slot, which are split into slots.
+    The number of texts with the secret is binomial; its success probability is that of extraction by one query (Hayes
+    et al., "Measuring memorization in language models via probabilistic extraction", 2024, arXiv:2410.19482:
+    (n, p)-discoverable). A guess's score is −log2 of its share. ``budget`` bounds ``texts``. Raises TargetError for a
+    template that begins with its secret, and for a model that cannot sample.
     """
-    space, secret = order.canary.attack_space, order.canary.secret
-    number = min(order.settings[TEXTS.name], order.budget)
-    scheme = DecodingConfig(temperature=order.settings[TEMPERATURE.name], top_p=1.0)
-    texts = order.target.write(opening(space, "text-sampling"), longest(space), number, scheme, order.seed)
+    space, secret = request.canary.attack_space, request.canary.secret
+    number = min(request.values[TEXTS.name], request.budget)
+    scheme = DecodingConfig(temperature=request.values[TEMPERATURE.name], top_p=1.0)
+    texts = request.target.write(opening(space, "sample-text"), longest(space), number, scheme, request.seed)
     read = [read_slots(space, text) for text in texts]
     counts = Counter(values for values in read if all(values))
-    best = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:GUESSES]
+    best = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:GUESSES]
     guesses = [Guess(values, space.fill(values), -math.log2(count / number)) for values, count in best]
-    found = grade_guesses(guesses, secret)
+    graded = grade_guesses(guesses, secret)
     return {
-        **found,
+        **graded,
         "model_calls": number,
         "extra": {"nodes": 0, "texts": number, "hits": counts[secret], "ranked": len(counts)},
     }
 
 
 def opening(space: Space, attack: str) -> str:
-    """What a model that only writes goes on from. Raises TargetError where nothing stands before the secret."""
+    """Return the prompt for a model that only writes. Raises TargetError if no text precedes the secret."""
     if not space.prefix.strip():
         raise TargetError(
-            f"attack={attack} needs text before the first slot on a model that only writes: leave known=all, or put "
-            "some into the template"
+            f"attack={attack} needs text before the first slot on a model that only writes: leave known=all, or add "
+            "text before the secret to the template"
         )
     return space.prefix.rstrip()
 
 
 def longest(space: Space) -> int:
-    """Characters of the longest filling and what stands around its slots."""
+    """Return the length in characters of the longest filling with the text between and after its slots."""
     return sum(max(map(len, slot.values)) for slot in space.slots) + sum(map(len, space.pieces[1:])) + 1
 
 
 def read_slots(space: Space, text: str) -> Filling:
-    """The values of the slots in what follows :func:`opening`; empty where the text lacks one of the alphabet."""
+    """Return the slots' values in the text after :func:`opening`; empty for a slot without a value of its alphabet."""
     text = text.removeprefix(space.prefix[len(space.prefix.rstrip()) :])
     values: list[str] = []
     for slot, piece in zip(space.slots, space.pieces[1:], strict=True):

@@ -1,13 +1,13 @@
 """Unbiased counts of cheap fillings from a tree of partial fillings that is thinned level by level.
 
-Of the partial fillings of a level that may still end cheap some are kept: those that matter most for certain, others
-with a chance. Whoever is kept stands for 1 / chance, and the sum of what cheap fillings stand for is their number in
-the mean, whatever the chances. Chances that are cut off at 1 are the optimal resampling of Fearnhead and Clifford
-(2003), the estimate is stochastic enumeration (Rubinstein 2013; Vaisman and Kroese 2017). A random descent knows its
-own path alone; here all of a level are compared. So where a model has learnt some fillings by heart, their beginnings
-are kept in each repetition.
+At each level, some of the partial fillings that may still be cheap are kept: the most important with certainty, others
+with a probability p. A kept node has weight 1/p, and the weights of cheap fillings sum to an unbiased estimate of their
+number, for any probabilities. Probabilities capped at 1 are the optimal resampling of Fearnhead and Clifford (2003);
+the estimate is stochastic enumeration (Rubinstein 2013; Vaisman and Kroese 2017). A random descent knows only its own
+path, but here all nodes of a level are compared. So if a model has memorised some fillings, each repetition keeps their
+beginnings.
 
-Several repetitions are thinned apart and read together.
+Several repetitions are thinned independently and read together.
 """
 
 from __future__ import annotations
@@ -26,34 +26,35 @@ from leakage_tasks.stats.intervals import positive_mean
 
 REPETITIONS = 16
 SHARES = (0.6, 0.2, 0.2)
-"""How much a partial filling matters by what is expected to come of it, by the model's probability, and by itself."""
+"""Parts of a node's importance: by expected cheap completions, by the model's probability, and by weight alone."""
 LEAST_KEPT = 4
-"""Fewer of a level than that are not kept in a repetition: whole texts tell more."""
+"""The fewest nodes that a repetition keeps per level; below this, scoring whole texts is more precise."""
 
 
 @dataclass(frozen=True)
 class ThinnedCount:
-    """Independent unbiased counts of fillings other than the secret as cheap as it, one a repetition (``others``).
+    """Independent unbiased counts (``others``, one per repetition) of fillings that cost no more than the secret.
 
-    In each so many (``kept``) stayed of a level at the most; ``seen`` different ones were met for certain. ``ends`` are
-    the same counts for a secret that costs a margin less, and a margin more, where rounding may move its cost.
+    The secret itself is not counted. Each repetition kept at most ``nodes_per_level`` nodes of a level. ``seen`` is the
+    number of distinct such fillings that were read. If rounding may change the secret's cost, ``ends`` are the counts
+    for a secret that costs a margin less, and a margin more.
     """
 
     others: FloatArray
-    kept: int
+    nodes_per_level: int
     seen: int
     ends: tuple[ThinnedCount, ThinnedCount] | None = None
 
     @property
     def effective(self) -> float:
-        """One over the squared relative error of the mean; 0 where nothing was met."""
+        """Inverse of the squared relative error of the mean; 0 if no filling was counted."""
         mean, spread = float(self.others.mean()), float(self.others.std(ddof=1))
         if not mean:
             return 0.0
         return math.inf if not spread else len(self.others) * (mean / spread) ** 2
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the ends of the mean's interval, with what rounding may do to it."""
+        """Return the ends of the mean's interval, including the effect of rounding."""
         low, high = self.own_interval(level)
         if self.ends is None:
             return low, high
@@ -62,10 +63,10 @@ class ThinnedCount:
         return min(low, least), max(high, upper.own_interval(level)[1])
 
     def own_interval(self, level: float) -> tuple[float, float]:
-        """Two-sided interval of the mean; what was met is a lower end.
+        """Return the two-sided interval of the mean without the effect of rounding; ``seen`` bounds it from below.
 
-        Upwards as if there were a repetition more, with twice the largest count: repetitions that are all alike do not
-        show their spread.
+        The upper end is computed with one more repetition of twice the largest count, because repetitions with equal
+        counts do not show their spread.
         """
         low, _ = positive_mean(self.others, level)
         _, high = positive_mean(np.append(self.others, 2 * self.others.max()), level)
@@ -81,15 +82,25 @@ def thinned_count(
     seed: str,
     margin: float = 0.0,
 ) -> ThinnedCount | None:
-    """Count within ``calls`` calls of the explorer; return None if they are too few.
+    """Count cheap fillings in a thinned tree.
 
-    ``margin`` is by how many bits rounding may move the secret's cost.
+    Args:
+        explorer: The search tree.
+        secret: Token path of the secret.
+        bound: Cost of the secret in bits.
+        ahead: Predicts the number of cheap completions.
+        calls: The most calls of the explorer.
+        seed: Seed of the choice of nodes.
+        margin: Bits by which rounding may change the secret's cost.
+
+    Returns:
+        The counts; None if ``calls`` are too few.
     """
     return _Thinning(explorer, secret, bound, ahead, calls, seed, margin).count()
 
 
 class _Thinning:
-    """One count on its way: the nodes of a level, in parts, and what each stands for in each repetition."""
+    """State of one count: the nodes of a level, in parts, and their weights in each repetition."""
 
     def __init__(
         self,
@@ -111,95 +122,95 @@ class _Thinning:
         self._seen, self._kept = np.zeros(len(self._bounds), dtype=np.int64), 0
 
     def count(self) -> ThinnedCount | None:
-        """Go down level by level."""
+        """Count level by level; return None if the calls are too few."""
         for depth in range(max(1, self._explorer.paths.longest)):
-            onward = self._end([self._explorer.children(nodes, self._cut) for nodes in self._parts])
+            onward = self._count_complete([self._explorer.children(nodes, self._cut) for nodes in self._parts])
             if not sum(map(len, onward)):
                 break
             levels = max(1, self._explorer.paths.longest - 1 - depth)
-            kept = (self._last - self._explorer.calls) // (REPETITIONS * levels)
-            if kept < LEAST_KEPT:
+            number = (self._last - self._explorer.calls) // (REPETITIONS * levels)
+            if number < LEAST_KEPT:
                 return None
-            self._kept = max(self._kept, kept)
-            self._read(onward, *self._thinned(onward, kept))
-        own, *ends = (
+            self._kept = max(self._kept, number)
+            self._read(onward, *self._chosen(onward, number))
+        count, *ends = (
             ThinnedCount(others, self._kept, int(seen)) for others, seen in zip(self._others, self._seen, strict=True)
         )
-        return dataclasses.replace(own, ends=(ends[0], ends[1])) if ends else own
+        return dataclasses.replace(count, ends=(ends[0], ends[1])) if ends else count
 
     @property
     def _cut(self) -> float:
         return self._explorer.cut(self._bound)
 
-    def _end(self, children: Sequence[Children]) -> list[Children]:
-        """Count those children that end a cheap filling; those that may go on, of each part."""
+    def _count_complete(self, children: Sequence[Children]) -> list[Children]:
+        """Count the children that complete a cheap filling; return the children that can continue, per part."""
         first, onward = 0, []
-        for nodes, own in zip(self._parts, children, strict=True):
-            ending = own[self._explorer.ending(own, self._bound)]
+        for nodes, part in zip(self._parts, children, strict=True):
+            ending = part[self._explorer.ending(part, self._bound)]
             paths = self._explorer.child_paths(nodes, ending)
-            found = self._explorer.paths.count(ending.states, paths) - mask_of(paths, self._secret)
+            counts = self._explorer.paths.count(ending.states, paths) - mask_of(paths, self._secret)
             weights = self._weights[:, first + ending.parents]
-            for place, limit in enumerate(self._bounds):
-                inside = np.where(ending.costs <= limit, found, 0)
-                self._others[place] += weights @ inside
-                self._seen[place] += int(inside.sum())
-            onward.append(own[self._explorer.paths.goes_on(own.states)])
+            for index, limit in enumerate(self._bounds):
+                inside = np.where(ending.costs <= limit, counts, 0)
+                self._others[index] += weights @ inside
+                self._seen[index] += int(inside.sum())
+            onward.append(part[self._explorer.paths.goes_on(part.states)])
             first += len(nodes)
         return onward
 
-    def _thinned(self, onward: Sequence[Children], kept: int) -> tuple[IntArray, FloatArray]:
-        """Which of all children are kept in some repetition, and what each stands for ``[repetitions, n]``."""
+    def _chosen(self, onward: Sequence[Children], number: int) -> tuple[IntArray, FloatArray]:
+        """Choose the children that some repetition keeps; return them and their weights ``[repetitions, n]``."""
         first = np.cumsum([0, *map(len, self._parts)])
-        parents = np.concatenate([own.parents + start for own, start in zip(onward, first, strict=False)])
-        expected = np.concatenate([self._ahead.expected(own, self._bound) for own in onward])
-        costs = np.concatenate([own.costs for own in onward])
+        parents = np.concatenate([part.parents + start for part, start in zip(onward, first, strict=False)])
+        expected = np.concatenate([self._ahead.expected(part, self._bound) for part in onward])
+        costs = np.concatenate([part.costs for part in onward])
         likely = np.exp2(costs.min() - costs)
         chosen, weights = [], []
-        for own in self._weights:
-            there = np.flatnonzero(own[parents])
-            stands = own[parents[there]]
-            measures = (stands * expected[there], stands * likely[there], stands)
-            matters = sum(share * _shares(each) for share, each in zip(SHARES, measures, strict=True))
-            rows, chance = thin(np.asarray(matters), kept, float(self._random.random()))
+        for weight in self._weights:
+            there = np.flatnonzero(weight[parents])
+            inherited = weight[parents[there]]
+            measures = (inherited * expected[there], inherited * likely[there], inherited)
+            importance = sum(share * _shares(measure) for share, measure in zip(SHARES, measures, strict=True))
+            rows, chance = thin(np.asarray(importance), number, float(self._random.random()))
             chosen.append(there[rows])
-            weights.append(stands[rows] / chance)
+            weights.append(inherited[rows] / chance)
         union = np.unique(np.concatenate(chosen))
-        found = np.zeros((REPETITIONS, len(union)))
-        for number, (rows, stands) in enumerate(zip(chosen, weights, strict=True)):
-            found[number, np.searchsorted(union, rows)] = stands
-        return union, found
+        union_weights = np.zeros((REPETITIONS, len(union)))
+        for repetition, (rows, row_weights) in enumerate(zip(chosen, weights, strict=True)):
+            union_weights[repetition, np.searchsorted(union, rows)] = row_weights
+        return union, union_weights
 
     def _read(self, onward: Sequence[Children], union: IntArray, weights: FloatArray) -> None:
-        """Read those that are kept, as many at once as the explorer takes."""
+        """Read the kept children, as many at once as the explorer allows."""
         parts, first = [], 0
-        for nodes, own in zip(self._parts, onward, strict=True):
-            taken = own[union[(union >= first) & (union < first + len(own))] - first]
+        for nodes, part_children in zip(self._parts, onward, strict=True):
+            taken = part_children[union[(union >= first) & (union < first + len(part_children))] - first]
             parts += [self._explorer.read_part(nodes, taken[part]) for part in self._explorer.parts(nodes, taken)]
-            first += len(own)
+            first += len(part_children)
         self._parts, self._weights = parts, weights
 
 
-def thin(matters: FloatArray, kept: int, start: float) -> tuple[IntArray, FloatArray]:
-    """Rows to keep, about ``kept`` of them, and the chance that each had, from how much each matters ``[n]``.
+def thin(importance: FloatArray, number: int, start: float) -> tuple[IntArray, FloatArray]:
+    """Choose about ``number`` rows by their importance ``[n]``; return them and the probability that each had.
 
-    Chances are in proportion to that and at the most 1, and rows are taken systematically from ``start``, a number in
-    [0, 1): the chance of a row is as said, and neighbours are not taken together.
+    Probabilities are proportional to the importance and at most 1. Sampling is systematic from ``start``, a number in
+    [0, 1), so that neighbours are rarely chosen together.
     """
-    if len(matters) <= kept:
-        return np.arange(len(matters)), np.ones(len(matters))
-    chance = np.minimum(1.0, matters / _threshold(matters, kept))
+    if len(importance) <= number:
+        return np.arange(len(importance)), np.ones(len(importance))
+    chance = np.minimum(1.0, importance / _threshold(importance, number))
     total = np.cumsum(chance)
     taken = np.floor(total - start) > np.floor(np.concatenate([[0.0], total[:-1]]) - start)
     rows = np.flatnonzero(taken)
     return rows, chance[rows]
 
 
-def _threshold(matters: FloatArray, kept: int) -> float:
-    """The c for which min(1, m / c) sum to ``kept``: of the largest as many are certain as exceed their share."""
-    ordered = np.sort(matters)[::-1]
+def _threshold(importance: FloatArray, number: int) -> float:
+    """Return the c for which min(1, m / c) sum to ``number``; importances m above c are certain to be kept."""
+    ordered = np.sort(importance)[::-1]
     rest = np.cumsum(ordered[::-1])[::-1]
-    left = kept - np.arange(kept)
-    certain = int(np.argmax(ordered[:kept] * left < rest[:kept]))
+    left = number - np.arange(number)
+    certain = int(np.argmax(ordered[:number] * left < rest[:number]))
     return float(rest[certain] / left[certain])
 
 

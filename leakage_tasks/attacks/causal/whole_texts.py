@@ -1,7 +1,7 @@
 """Ranks and guesses from scores of whole texts.
 
-All of R where it fits the budget, else a uniform sample of it, or a skew-normal fitted to what random fillings cost
-(The Secret Sharer, section 4.3).
+All of R is scored if the budget allows, else a uniform sample of it. Alternatively a skew-normal distribution is fitted
+to the costs of random fillings (The Secret Sharer, section 4.3).
 """
 
 from __future__ import annotations
@@ -37,80 +37,82 @@ from leakage_tasks.targets.protocols import ScoresSequences, ScoresUpTo
 
 CHUNK = 1024
 LARGER_CHUNK = 1 << 14
-"""Of texts to be scored up to a limit, which share the more work the more there are."""
+"""Batch size for texts that are scored up to a limit; larger batches share more work."""
 NO_SCORES = "choose a model with log-likelihoods"
 DRAWS = Option(
     "draws",
     int,
     2000,
-    "how many fillings sampling draws from the model, with until=found at a time, or how many random ones a "
-    "skew-normal is fitted to",
+    "how many fillings sample-tokens draws from the model (with until=found: per round), or how many random fillings "
+    "the skew-normal is fitted to",
     minimum=1,
 )
 HISTOGRAM = Option(
     "histogram",
     int,
     0,
-    "how many random fillings' costs a finding keeps for 'leakage plot histogram', scored on top of the budget; a "
-    "skew-normal's keeps those it was fitted to, whatever the number",
+    "how many random fillings' costs a finding keeps for 'leakage plot histogram', scored in addition to the budget; "
+    "attack=skew-normal keeps all costs it was fitted to if this is above 0",
     minimum=0,
     affects_results=False,
 )
 
 
-def affordable(order: AttackRequest) -> bool:
-    """Whether all of R may be scored within the budget."""
-    return order.canary.attack_space.size <= order.budget
+def affordable(request: AttackRequest) -> bool:
+    """Return whether the budget pays for scoring all of R."""
+    return request.canary.attack_space.size <= request.budget
 
 
 @register("brute-force", "extraction", ScoresSequences, auto=3, remedy=NO_SCORES, affordable=affordable)
-def brute_force(order: AttackRequest) -> AttackResult:
-    """Every filling scored as a whole text (The Secret Sharer, section 5.1); R must fit ``budget``.
+def brute_force(request: AttackRequest) -> AttackResult:
+    """Score every filling as a whole text (The Secret Sharer, section 5.1); ``budget`` must be at least |R|.
 
-    No tree is walked and no beginning shared, so its nodes are the fillings scored.
+    No tree is searched and no beginning is shared, so ``nodes`` is the number of fillings scored.
     """
-    space = order.canary.attack_space
-    if not affordable(order):
+    space = request.canary.attack_space
+    if not affordable(request):
         raise OptionError(
-            f"canary {order.canary.id!r}: attack=brute-force would score {space.size} texts, budget={order.budget}: "
-            "raise budget=…, or use a smaller space"
+            f"canary {request.canary.id!r}: attack=brute-force would score {space.size} texts, "
+            f"budget={request.budget}: raise budget=…, or use a smaller space"
         )
     best: list[Guess] = []
     costs: list[FloatArray] = []
-    for fillings, batch in scored(order, space.enumerate(), up_to_secret(order), GUESSES):
+    for fillings, batch in scored(request, space.enumerate(), up_to_secret(request), GUESSES):
         costs.append(batch)
         places = np.argsort(batch, kind="stable")[:GUESSES]
         new = (Guess(fillings[n], space.fill(fillings[n]), float(batch[n])) for n in places)
         best = best_guesses([*best, *new])
-    every = np.concatenate(costs)
-    finite(float(every.sum()))
-    own = float(every[space.index(order.canary.secret)])
-    ranked = counted_rank(every, within(own), _margin(order))
-    found: AttackResult = {**ranked, "log_perplexity": own, "model_calls": len(every)}
-    told = grade_guesses(best, order.canary.secret)
-    return {**found, **told, "proven": len(best), "extra": {"nodes": len(every)}}
+    all_costs = np.concatenate(costs)
+    finite(float(all_costs.sum()))
+    secret_cost = float(all_costs[space.index(request.canary.secret)])
+    ranked = counted_rank(all_costs, within(secret_cost), _margin(request))
+    result: AttackResult = {**ranked, "log_perplexity": secret_cost, "model_calls": len(all_costs)}
+    graded = grade_guesses(best, request.canary.secret)
+    return {**result, **graded, "proven": len(best), "extra": {"nodes": len(all_costs)}}
 
 
 def counted_rank(costs: FloatArray, bound: float, margin: float) -> AttackResult:
     """Return the exact rank among all ``costs`` ``[|R|]`` of the filling that costs up to ``bound``.
 
-    It has an interval where rounding may move that cost by ``margin`` bits.
+    If rounding may change that cost by ``margin`` bits, the rank has an interval.
     """
-    found: AttackResult = {"rank": int((costs <= bound).sum()), "method": "exact"}
-    # The secret itself, which costs more than the lower end, ranks behind those below it.
+    ranked: AttackResult = {"rank": int((costs <= bound).sum()), "method": "exact"}
+    # At the lower end, the secret itself costs more than the bound, so add it to the count.
     low, high = 1 + int((costs <= bound - margin).sum()), int((costs <= bound + margin).sum())
-    return {**found, "rank_low": float(low), "rank_high": float(high)} if margin and low != high else found
+    return {**ranked, "rank_low": float(low), "rank_high": float(high)} if margin and low != high else ranked
 
 
-def _margin(order: AttackRequest) -> float:
-    """Return by how many bits rounding may move the cost of the secret's text."""
-    return order.noise.margin(order.tokens) if order.noise != NO_NOISE else 0.0
+def _margin(request: AttackRequest) -> float:
+    """Return the bits by which rounding may change the cost of the secret's text."""
+    return request.noise.margin(request.tokens) if request.noise != NO_NOISE else 0.0
 
 
-def up_to_secret(order: AttackRequest) -> float:
-    """What a filling may cost to rank no later than the secret, where the target makes use of it; else infinity."""
-    target = order.target
-    return within(_secret_alone(target, order.canary)) + _margin(order) if isinstance(target, ScoresUpTo) else math.inf
+def up_to_secret(request: AttackRequest) -> float:
+    """Return the largest cost that ranks no later than the secret, if the target can use it; else infinity."""
+    target = request.target
+    return (
+        within(_secret_alone(target, request.canary)) + _margin(request) if isinstance(target, ScoresUpTo) else math.inf
+    )
 
 
 def _secret_alone(target: ScoresUpTo, canary: Canary) -> float:
@@ -118,72 +120,86 @@ def _secret_alone(target: ScoresUpTo, canary: Canary) -> float:
 
 
 def scored(
-    order: AttackRequest, fillings: Iterable[Filling], most: float = math.inf, cheapest: int = 0
+    request: AttackRequest, fillings: Iterable[Filling], most: float = math.inf, cheapest: int = 0
 ) -> Iterable[tuple[list[Filling], FloatArray]]:
-    """Fillings in batches, each with its log-perplexities.
+    """Yield fillings in batches, each batch with its log-perplexities in bits.
 
-    Those above ``most`` bits, the ``cheapest`` of the batch excepted, need not be exact, see
-    :class:`~leakage_tasks.targets.protocols.ScoresUpTo`.
+    Args:
+        request: The request.
+        fillings: The fillings.
+        most: Costs above this, in bits, need not be exact (:class:`~leakage_tasks.targets.protocols.ScoresUpTo`).
+        cheapest: Number of cheapest fillings of a batch whose costs are exact in any case.
+
+    Yields:
+        Up to 1024 fillings (16,384 with a limit) and their costs ``[n]``.
     """
-    source, target = iter(fillings), order.target
+    source, target = iter(fillings), request.target
     limited = most < math.inf and isinstance(target, ScoresUpTo)
     while batch := list(islice(source, LARGER_CHUNK if limited else CHUNK)):
-        texts = [order.canary.attack_space.fill(filling) for filling in batch]
+        texts = [request.canary.attack_space.fill(filling) for filling in batch]
         yield batch, target.log_perplexity_up_to(texts, most, cheapest) if limited else target.log_perplexity(texts)
 
 
-def secret_and_others(order: AttackRequest, others: Sequence[Filling]) -> tuple[float, Iterable[FloatArray]]:
-    """What the secret costs, and in batches what ``others`` do, as far as that is needed to rank it.
+def secret_and_others(request: AttackRequest, others: Sequence[Filling]) -> tuple[float, Iterable[FloatArray]]:
+    """Return the cost of the secret, and in batches the costs of ``others``, as exactly as its rank requires.
 
-    They are asked for in one go, unless the target makes use of what the secret costs.
+    Secret and others are scored in one call, unless the target can use the secret's cost as a limit.
     """
-    if isinstance(order.target, ScoresUpTo):
-        own = _secret_alone(order.target, order.canary)
-        return own, (costs for _, costs in scored(order, others, within(own) + _margin(order)))
-    batches = (costs for _, costs in scored(order, [order.canary.secret, *others]))
+    if isinstance(request.target, ScoresUpTo):
+        secret_cost = _secret_alone(request.target, request.canary)
+        return secret_cost, (costs for _, costs in scored(request, others, within(secret_cost) + _margin(request)))
+    batches = (costs for _, costs in scored(request, [request.canary.secret, *others]))
     first = next(batches)
     return finite(float(first[0])), chain([first[1:]], batches)
 
 
-@register("sampled", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, settings=(HISTOGRAM,))
-def sampled(order: AttackRequest) -> AttackResult:
-    """Rank by scoring whole texts: all of R where ``budget`` allows it (exact), else a uniform sample of it.
+@register("rank-sample", "exposure", ScoresSequences, auto=2, remedy=NO_SCORES, options=(HISTOGRAM,))
+def rank_sample(request: AttackRequest) -> AttackResult:
+    """Compute the rank from scores of whole texts: of all of R if ``budget`` allows (exact), else of a uniform sample.
 
-    The share of the sample as cheap as the secret, times |R|, estimates the rank, with the Clopper-Pearson
-    interval of the share. If no sample is as cheap, all that is known is a lower bound of the exposure.
-    ``histogram`` is as for :func:`random_fillings`.
+    The share of the sample that costs no more than the secret, times |R|, estimates the rank; its interval is the
+    Clopper-Pearson interval of the share. If that share is 0, the result is a lower bound of the exposure.
+    ``histogram`` is as in :func:`random_fillings`.
     """
-    if not affordable(order):
-        return with_text_costs(ranked_by_sample(order, order.budget - 1), order)
-    return with_text_costs(ranked_by_all(order), order)
+    if not affordable(request):
+        return with_text_costs(ranked_by_sample(request, request.budget - 1), request)
+    return with_text_costs(ranked_by_all(request), request)
 
 
-def ranked_by_all(order: AttackRequest) -> AttackResult:
-    """The rank's fields of a finding from all fillings, scored as whole texts."""
-    found = brute_force(order)
-    del found["proven"]
-    return found
+def ranked_by_all(request: AttackRequest) -> AttackResult:
+    """Return the rank's fields of a finding from scores of all fillings as whole texts."""
+    result = brute_force(request)
+    del result["proven"]
+    return result
 
 
-def ranked_by_sample(order: AttackRequest, draws: int) -> AttackResult:
-    """The rank's fields of a finding from a uniform sample of so many fillings, scored as whole texts."""
-    space = order.canary.attack_space
-    # The secret itself is no other filling; it counts once, with certainty.
-    drawn = [filling for filling in space.sample(draws, order.seed) if filling != order.canary.secret]
-    own, others = secret_and_others(order, drawn)
-    costs, margin = np.concatenate([np.zeros(0), *others]), _margin(order)
-    hits, fewest, most = (int((costs <= within(own) + shift).sum()) for shift in (0.0, -margin, margin))
+def ranked_by_sample(request: AttackRequest, draws: int) -> AttackResult:
+    """Return the rank's fields of a finding from scores of ``draws`` uniform random fillings as whole texts."""
+    space = request.canary.attack_space
+    # Remove the secret from the sample: it is added to the rank with certainty.
+    drawn = [filling for filling in space.sample(draws, request.seed) if filling != request.canary.secret]
+    secret_cost, others = secret_and_others(request, drawn)
+    costs, margin = np.concatenate([np.zeros(0), *others]), _margin(request)
+    hits, fewest, most = (int((costs <= within(secret_cost) + shift).sum()) for shift in (0.0, -margin, margin))
     ranked = share_of_sample(hits, len(drawn), space.size, (fewest, most))
-    return {**ranked, "log_perplexity": own, "model_calls": len(drawn) + 1}
+    return {**ranked, "log_perplexity": secret_cost, "model_calls": len(drawn) + 1}
 
 
 def share_of_sample(hits: int, draws: int, size: int, ends: tuple[int, int] | None = None) -> AttackResult:
-    """The rank's fields of a finding from a uniform sample of the ``size`` − 1 other fillings.
+    """Return the rank's fields of a finding from a uniform sample of the ``size`` − 1 other fillings.
 
-    ``hits`` of the ``draws`` rank before the secret or tie with it. Without one the rank is the upper end of its
-    one-sided interval, so that exposure is a lower bound. ``extra`` has the exposure among the draws alone
-    (``interpolated``, bits): log2 of their number less log2 of the secret's place, as in TensorFlow Privacy.
-    ``ends`` are the hits of a secret that costs a margin less, and a margin more, where rounding may move its cost.
+    If ``hits`` is 0, the rank is the upper end of its one-sided interval, so that the exposure is a lower bound.
+    ``extra`` has the exposure among the draws alone (``interpolated``, bits): log2 of their number minus log2 of the
+    secret's place, as in TensorFlow Privacy.
+
+    Args:
+        hits: Number of draws that rank before the secret or tie with it.
+        draws: Number of draws.
+        size: Number of fillings, |R|.
+        ends: If rounding may change the secret's cost, the hits for a cost that is a margin lower, and a margin higher.
+
+    Returns:
+        Rank, interval, method and ``extra``.
     """
     others, (fewest, most) = size - 1, ends or (hits, hits)
     interpolated = {"interpolated": math.log2(draws) - math.log2(1 + hits)} if draws else {}
@@ -197,71 +213,82 @@ def share_of_sample(hits: int, draws: int, size: int, ends: tuple[int, int] | No
     return {"rank": 1 + others * hits / draws, "rank_low": low, "rank_high": high, "method": "sampled", "extra": extra}
 
 
-def with_text_costs(found: AttackResult, order: AttackRequest) -> AttackResult:
-    """:func:`with_costs` of :func:`random_fillings` by the log-perplexity of the whole texts, if any are wanted."""
-    fillings = random_fillings(order)
+def with_text_costs(result: AttackResult, request: AttackRequest) -> AttackResult:
+    """Add the log-perplexities of :func:`random_fillings` to ``result``, if the histogram is requested."""
+    fillings = random_fillings(request)
     if not fillings:
-        return found
-    costs = np.concatenate([batch for _, batch in scored(order, fillings)])
-    return with_costs(found, costs, len(costs), decimals=4)
+        return result
+    costs = np.concatenate([batch for _, batch in scored(request, fillings)])
+    return with_costs(result, costs, len(costs), decimals=4)
 
 
-def random_fillings(order: AttackRequest) -> list[Filling]:
-    """``histogram`` fillings, uniform over R, or all of R once where it has no more; none unless asked for.
+def random_fillings(request: AttackRequest) -> list[Filling]:
+    """Return ``histogram`` uniform random fillings, or all of R if it has no more; an empty list by default.
 
-    Their random stream is their own, so that the rank stays what it is without them.
+    They have their own random stream, so that they do not change the rank.
     """
-    wanted = order.settings.get(HISTOGRAM.name, 0)
-    return list(_fillings(order, wanted, f"{order.seed}:{HISTOGRAM.name}")) if wanted else []
+    wanted = request.values.get(HISTOGRAM.name, 0)
+    return list(_fillings(request, wanted, f"{request.seed}:{HISTOGRAM.name}")) if wanted else []
 
 
-def _fillings(order: AttackRequest, wanted: int, seed: str) -> Iterable[Filling]:
-    """``wanted`` fillings, uniform over R, or all of R once where it has no more."""
-    space = order.canary.attack_space
-    return space.enumerate() if space.size <= wanted else space.sample(wanted, seed)
+def _fillings(request: AttackRequest, number: int, seed: str) -> Iterable[Filling]:
+    """Return ``number`` uniform random fillings, or all of R if it has no more."""
+    space = request.canary.attack_space
+    return space.enumerate() if space.size <= number else space.sample(number, seed)
 
 
-def with_costs(found: AttackResult, costs: FloatArray, calls: int, decimals: int) -> AttackResult:
-    """``found`` with random fillings' costs in bits as ``extra["costs"]``, sorted and rounded.
+def with_costs(result: AttackResult, costs: FloatArray, calls: int, decimals: int) -> AttackResult:
+    """Add random fillings' costs in bits to ``result`` as ``extra["costs"]``, sorted and rounded.
 
-    ``calls`` sequences were scored for them, which no attacker needs: they go to ``audit_calls``. Raises TargetError
-    for costs that are no numbers.
+    Args:
+        result: Fields of a finding.
+        costs: Costs of the random fillings in bits, ``[n]``.
+        calls: Number of sequences scored for them. An attacker does not need these, so they count in ``audit_calls``.
+        decimals: Number of decimals to keep.
+
+    Returns:
+        The result with the costs.
+
+    Raises:
+        TargetError: A cost is not finite.
     """
     finite(float(costs.sum()))
-    extra = found.get("extra", {})
+    extra = result.get("extra", {})
     counted = extra.get("audit_calls", 0) + calls
-    return {**found, "extra": {**extra, "audit_calls": counted, "costs": np.sort(costs).round(decimals).tolist()}}
+    return {**result, "extra": {**extra, "audit_calls": counted, "costs": np.sort(costs).round(decimals).tolist()}}
 
 
-@register("skew-normal", "exposure", ScoresSequences, auto=9, remedy=NO_SCORES, settings=(DRAWS, HISTOGRAM))
-def skew_normal(order: AttackRequest) -> AttackResult:
-    """Exposure as −log2 of the probability that a fitted skew-normal gives to costs no higher than the secret's.
+@register("skew-normal", "exposure", ScoresSequences, auto=9, remedy=NO_SCORES, options=(DRAWS, HISTOGRAM))
+def skew_normal(request: AttackRequest) -> AttackResult:
+    """Compute the exposure as −log2 of a fitted skew-normal's probability of costs no higher than the secret's.
 
-    It is fitted to ``draws`` random fillings and tested by Kolmogorov and Smirnov's distance; where R has no more than
-    that, to all of R. Nothing below the cheapest of them is looked at, so the exposure has no upper bound and is as
-    good as the distribution's tail. ``histogram``, if above 0, keeps the costs that were fitted.
-    Raises OptionError where ``draws`` exceeds ``budget``, or where too few different costs come of them.
+    The distribution is fitted to the costs of ``draws`` random fillings, or of all of R if it has no more, and tested
+    by the Kolmogorov-Smirnov distance. The fit has no data below the cheapest of these fillings, so the exposure has no
+    upper bound and depends on the distribution's tail. ``histogram`` above 0 keeps the fitted costs. Raises OptionError
+    if ``draws`` exceeds ``budget`` or the draws have too few distinct costs.
     """
-    wanted = order.settings[DRAWS.name]
-    if wanted >= order.budget:
+    wanted = request.values[DRAWS.name]
+    if wanted >= request.budget:
         raise OptionError(
-            f"canary {order.canary.id!r}: draws={wanted} and the secret are more than budget={order.budget}: raise "
+            f"canary {request.canary.id!r}: draws={wanted} and the secret are more than budget={request.budget}: raise "
             "budget=…, or lower draws=…"
         )
-    secret = order.canary.secret
-    others = [each for each in _fillings(order, wanted, order.seed) if each != secret]
-    every = np.concatenate([batch for _, batch in scored(order, [secret, *others])])
-    finite(float(every.sum()))
-    own, costs = float(every[0]), every[1:]
+    secret = request.canary.secret
+    others = [filling for filling in _fillings(request, wanted, request.seed) if filling != secret]
+    all_costs = np.concatenate([batch for _, batch in scored(request, [secret, *others])])
+    finite(float(all_costs.sum()))
+    secret_cost, costs = float(all_costs[0]), all_costs[1:]
     try:
         fit = fit_skew_normal(costs)
     except OptionError as error:
-        raise OptionError(f"canary {order.canary.id!r}: {error}") from None
-    bits, margin = fit.exposure(own), _margin(order)
-    low, high = fit.exposure_interval(own + margin)[0], fit.exposure_interval(own - margin)[1]
-    rank, rank_low, rank_high = (max(1.0, order.canary.space.size * 2.0**-each) for each in (bits, high, low))
-    found: AttackResult = {
-        "log_perplexity": own,
+        raise OptionError(f"canary {request.canary.id!r}: {error}") from None
+    bits, margin = fit.exposure(secret_cost), _margin(request)
+    low, high = fit.exposure_interval(secret_cost + margin)[0], fit.exposure_interval(secret_cost - margin)[1]
+    rank, rank_low, rank_high = (
+        max(1.0, request.canary.space.size * 2.0**-exposure_bits) for exposure_bits in (bits, high, low)
+    )
+    result: AttackResult = {
+        "log_perplexity": secret_cost,
         "model_calls": len(costs) + 1,
         "rank": rank,
         "rank_low": rank_low,
@@ -277,17 +304,18 @@ def skew_normal(order: AttackRequest) -> AttackResult:
             "draws": fit.count,
         },
     }
-    return with_costs(found, costs, 0, decimals=4) if order.settings[HISTOGRAM.name] else found
+    return with_costs(result, costs, 0, decimals=4) if request.values[HISTOGRAM.name] else result
 
 
 def warn_of_rejected(findings: Sequence[Finding]) -> None:
-    """Say of how many findings the fit is rejected, if of any."""
-    fitted = [each for each in findings if each.method == EXTRAPOLATED]
-    rejected = sum(each.extra["rejected"] for each in fitted)
+    """Warn of the number of findings whose fit is rejected, if there are any."""
+    fitted = [finding for finding in findings if finding.method == EXTRAPOLATED]
+    rejected = sum(finding.extra["rejected"] for finding in fitted)
     if rejected:
         log.warning(
-            "leakage: the skew-normal fits of %d of %d canaries are rejected (Kolmogorov-Smirnov, p < %s, as is one in "
-            "20 by chance): the tail is not to be trusted, nor the exposure; attack=exposure and sampled fit nothing",
+            "leakage: the skew-normal fits of %d of %d canaries are rejected (Kolmogorov-Smirnov, p < %s; about 1 "
+            "in 20 is by chance): do not trust their exposures, which depend on the tail; attack=exposure and "
+            "rank-sample fit no distribution",
             rejected,
             len(fitted),
             SIGNIFICANCE,

@@ -1,4 +1,4 @@
-"""Beam search over fillings by the loss of a class: slot after slot, a fixed number of fillings kept."""
+"""Beam search over fillings by the loss of a class; it keeps a fixed number of fillings after each slot."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
 
 LEAST = 10
-"""The fewest values worth trying after each filling."""
+"""The fewest values to try after each filling."""
 
 Grow = Callable[[IntArray, FloatArray, int], tuple[IntArray, FloatArray]]
-"""Heads ``[n, k]``, their penalties ``[n]``, the slot → heads with a value more, and theirs."""
+"""Maps heads ``[n, k]``, their penalties ``[n]`` and the slot to heads with one more value and their penalties."""
 Goal = Callable[[FloatArray, FloatArray], FloatArray]
-"""Losses and penalties → what is minimised."""
+"""Maps losses and penalties to the goal that is minimised."""
 
 
 @dataclass(frozen=True)
 class Beam:
-    """Fillings ``[k, slots]`` best first, their losses ``[k]``; how many are ranked, the secret's place among them."""
+    """Fillings ``[k, slots]`` best first, their losses ``[k]``, the number ranked, the secret's place among these."""
 
     values: IntArray
     losses: FloatArray
@@ -32,31 +32,41 @@ class Beam:
     place: int | None
 
     def result(self, space: Space, secret: Filling) -> AttackResult:
-        """The fields of a finding that tell of guesses."""
+        """Return the fields of a finding about guesses."""
         guesses = guesses_of(space, self.values[:GUESSES], self.losses[:GUESSES])
         return {**grade_guesses(guesses, secret), "place": self.place}
 
 
 def beam_search(scores: ClassScores, secret: Filling, width: int, grow: Grow, goal: Goal) -> Beam:
-    """Keep the ``width`` best of all that ``grow`` gives after each slot.
+    """Keep the ``width`` best fillings of those from ``grow`` after each slot.
 
-    With one slot all it gives are ranked, ties before the secret; with more, the ``width`` fillings kept in the end.
+    Args:
+        scores: Losses of the canary's class.
+        secret: The secret.
+        width: Number of fillings to keep.
+        grow: Extends the fillings by one slot.
+        goal: The quantity to minimise.
+
+    Returns:
+        The best fillings. With one slot all fillings from ``grow`` are ranked, ties before the secret; with more
+        slots, the ``width`` fillings of the last step.
+
     """
     slots = len(scores.space.slots)
-    heads, kept, losses = np.zeros((1, 0), dtype=np.int64), np.zeros(1), np.zeros(1)
-    place, ranked = None, 0
+    heads, head_penalties, losses = np.zeros((1, 0), dtype=np.int64), np.zeros(1), np.zeros(1)
+    secret_place, ranked = None, 0
     for slot in range(slots):
-        grown, penalties = grow(heads, kept, slot)
-        found = scores.of(grown)
-        goals = goal(found, penalties)
+        grown, penalties = grow(heads, head_penalties, slot)
+        grown_losses = scores.of(grown)
+        goals = goal(grown_losses, penalties)
         order = np.argsort(goals, kind="stable")
         if slot == slots - 1:
             ranked = len(grown) if slots == 1 else min(width, len(grown))
             at = np.flatnonzero((grown == scores.places([secret])).all(axis=1))
-            place = _place(goals, found, at, scores.signal, penalised=goal is not plain)
+            secret_place = _place(goals, grown_losses, at, scores.signal, penalised=goal is not plain)
         best = order[:width]
-        heads, losses, kept = grown[best], found[best], penalties[best]
-    return Beam(heads, losses, ranked, place if place is not None and place <= ranked else None)
+        heads, losses, head_penalties = grown[best], grown_losses[best], penalties[best]
+    return Beam(heads, losses, ranked, secret_place if secret_place is not None and secret_place <= ranked else None)
 
 
 def plain(losses: FloatArray, penalties: FloatArray) -> FloatArray:
@@ -65,24 +75,36 @@ def plain(losses: FloatArray, penalties: FloatArray) -> FloatArray:
 
 
 def _place(goals: FloatArray, losses: FloatArray, at: IntArray, signal: str, penalised: bool) -> int | None:
-    """How many goals are no higher than the one at ``at``, ties counted before it; None if it is not there."""
+    """Return how many goals are at most the goal at ``at``, ties included; None if ``at`` is empty."""
     if not len(at):
         return None
-    own, loss = float(goals[at[0]]), float(losses[at[0]])
-    # A penalised goal moves by P·ln 2 with each bit of the loss.
-    bound = own + float(np.exp2(-loss)) * LN2 * (within(loss) - loss) if penalised else within(own, signal)
+    secret_goal, loss = float(goals[at[0]]), float(losses[at[0]])
+    # The derivative of a penalised goal by the loss in bits is P·ln 2.
+    bound = (
+        secret_goal + float(np.exp2(-loss)) * LN2 * (within(loss) - loss) if penalised else within(secret_goal, signal)
+    )
     return int((goals <= bound).sum())
 
 
 def room(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
-    """How many fillings go on into ``slot``, and how many values each may try there within the budget."""
+    """Return how many fillings enter ``slot``, and how many values each may try there within the budget.
+
+    Args:
+        space: The canary's space.
+        slot: Index of the slot.
+        width: Number of fillings that the search keeps.
+        budget: Number of rows for all slots but the first.
+
+    Returns:
+        Number of fillings, and number of values per filling.
+    """
     before = beginnings(space, slot, width)
     return before, budget // (before * max(len(space.slots) - 1, 1))
 
 
 def beginnings(space: Space, slot: int, width: int) -> int:
-    """How many fillings of the slots before ``slot`` are kept."""
+    """Return how many fillings of the slots before ``slot`` are kept."""
     before = 1
-    for each in space.slots[:slot]:
-        before = min(before * len(each), width)
+    for alphabet in space.slots[:slot]:
+        before = min(before * len(alphabet), width)
     return before

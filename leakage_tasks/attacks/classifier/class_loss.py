@@ -1,4 +1,4 @@
-"""Exposure on classifiers: where the secret stands among all fillings by the loss of the canary's class."""
+"""Exposure on classifiers: the rank of the secret among all fillings by the loss of the canary's class."""
 
 from __future__ import annotations
 
@@ -23,60 +23,60 @@ from leakage_tasks.targets.protocols import ProposesValues, ScoresLabels
 
 
 @register(
-    "class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS, settings=(HISTOGRAM,), access=access_to_labels
+    "class-loss", "exposure", ScoresLabels, auto=1, remedy=NO_LABELS, options=(HISTOGRAM,), access=access_to_labels
 )
-def class_loss(order: AttackRequest) -> AttackResult:
-    """Rank of the secret by −log2 P(label | text), over all fillings of R.
+def class_loss(request: AttackRequest) -> AttackResult:
+    """Compute the rank of the secret by −log2 P(label | text) among all fillings of R.
 
-    With one unknown token every filling is scored, whatever ``budget`` says; with more, as long as ``budget`` allows
-    it. Beyond that a uniform sample of R estimates the rank, with the Clopper-Pearson interval of its share. Where the
-    model also proposes values, the two ranks of Mix and Match are in ``extra``. ``histogram`` is as for
+    With one unknown token every filling is scored, also beyond ``budget``. With more unknown tokens, all fillings are
+    scored if ``budget`` allows; else a uniform sample of R estimates the rank, with the Clopper-Pearson interval of its
+    share. If the model also proposes values, ``extra`` has the two ranks of Mix and Match. ``histogram`` is as in
     :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`.
     """
-    space = order.canary.attack_space
-    scores = ClassScores(order)
-    several = len(space.slots) > 1 and space.size > order.budget
-    found = _sampled(order, scores) if several else _exact(order, scores)
-    found["extra"] |= _two_ranks(order, scores)
-    fillings, before = random_fillings(order), scores.calls
+    space = request.canary.attack_space
+    scores = ClassScores(request)
+    several = len(space.slots) > 1 and space.size > request.budget
+    result = _sampled(request, scores) if several else _exact(request, scores)
+    result["extra"] |= _two_ranks(request, scores)
+    fillings, before = random_fillings(request), scores.calls
     if not fillings:
-        return found
+        return result
     losses = scores.of(scores.places(fillings))
-    # A probability close to 1 leaves a loss close to 0, of which four decimals would leave nothing.
-    return with_costs(found, losses, scores.calls - before, decimals=8)
+    # A probability close to 1 gives a loss close to 0, which four decimals would round to 0.
+    return with_costs(result, losses, scores.calls - before, decimals=8)
 
 
-def _exact(order: AttackRequest, scores: ClassScores) -> AttackResult:
-    space = order.canary.attack_space
+def _exact(request: AttackRequest, scores: ClassScores) -> AttackResult:
+    space = request.canary.attack_space
     sizes = [len(slot) for slot in space.slots]
     losses = np.concatenate([scores.of(values) for values in every(sizes)])
-    place = space.index(order.canary.secret)
-    own = float(losses[place])
+    secret_index = space.index(request.canary.secret)
+    secret_loss = float(losses[secret_index])
     best = np.argsort(losses, kind="stable")[:GUESSES]
     chosen = np.stack(np.unravel_index(best, sizes), axis=1)
-    ranked = counted_rank(losses, within(own), order.noise.margin(None))
-    told = grade_guesses(guesses_of(space, chosen, losses[best]), order.canary.secret)
-    return {**told, **ranked, "model_calls": scores.calls, "extra": {"class_loss": own}}
+    ranked = counted_rank(losses, within(secret_loss), request.noise.margin(None))
+    graded = grade_guesses(guesses_of(space, chosen, losses[best]), request.canary.secret)
+    return {**graded, **ranked, "model_calls": scores.calls, "extra": {"class_loss": secret_loss}}
 
 
-def _two_ranks(order: AttackRequest, scores: ClassScores) -> Extra:
-    """The two ranks of Mix and Match where the model proposes values; None for them where it cannot for this canary."""
-    if not isinstance(order.target, ProposesValues):
+def _two_ranks(request: AttackRequest, scores: ClassScores) -> Extra:
+    """Return the ranks of Mix and Match if the model proposes values; they are None if it cannot for this canary."""
+    if not isinstance(request.target, ProposesValues):
         return {}
     try:
-        return two_ranks(order, scores)
+        return two_ranks(request, scores)
     except TargetError as error:
-        shown = "" if order.canary.kind == "natural" else f" ({error})"
-        warn_once(f"canary {order.canary.id!r}: no candidate_rank and pruned_rank{shown}")
+        shown = "" if request.canary.kind == "natural" else f" ({error})"
+        warn_once(f"canary {request.canary.id!r}: no candidate_rank and pruned_rank{shown}")
         return {"candidate_rank": None, "pruned_rank": None}
 
 
-def _sampled(order: AttackRequest, scores: ClassScores) -> AttackResult:
-    space = order.canary.attack_space
-    own = float(scores.of(scores.places([order.canary.secret]))[0])
-    drawn = [filling for filling in space.sample(order.budget - 1, order.seed) if filling != order.canary.secret]
+def _sampled(request: AttackRequest, scores: ClassScores) -> AttackResult:
+    space = request.canary.attack_space
+    secret_loss = float(scores.of(scores.places([request.canary.secret]))[0])
+    drawn = [filling for filling in space.sample(request.budget - 1, request.seed) if filling != request.canary.secret]
     losses = scores.of(scores.places(drawn))
-    margin = order.noise.margin(None)
-    hits, fewest, most = (int((losses <= within(own) + shift).sum()) for shift in (0.0, -margin, margin))
-    found = share_of_sample(hits, len(drawn), space.size, (fewest, most))
-    return {**found, "model_calls": scores.calls, "extra": {**found["extra"], "class_loss": own}}
+    margin = request.noise.margin(None)
+    hits, fewest, most = (int((losses <= within(secret_loss) + shift).sum()) for shift in (0.0, -margin, margin))
+    ranked = share_of_sample(hits, len(drawn), space.size, (fewest, most))
+    return {**ranked, "model_calls": scores.calls, "extra": {**ranked["extra"], "class_loss": secret_loss}}

@@ -1,4 +1,4 @@
-"""What the attacks on classifiers rank fillings by: the loss of the canary's class, penalised or calibrated."""
+"""Scores for attacks on classifiers: the loss of the canary's class, optionally penalised or calibrated."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from leakage_tasks.targets.tokens.slot_tokens import SpaceRows, values_at
 
 CHUNK = 1 << 14
 TIE = 1e-5
-"""Two losses whose probabilities of a wrong class differ by less than this share are equal: float32 tells no more."""
+"""Losses are equal if their probabilities of a wrong class differ by less than this share (float32 precision)."""
 
-BEAM = Option("beam", int, 200, "how many fillings are kept after each slot", minimum=1)
+BEAM = Option("beam", int, 200, "how many fillings the search keeps after each slot", minimum=1)
 
 
 class ClassScores:
     """Losses of one canary's class over the fillings of its space; ``calls`` counts the rows scored.
 
     The loss is −log2 P(label | text) in bits (Elmahdy et al., Equation 1; the loss-based membership signal of Mix and
-    Match, section 4.3.2). Calibrated, a reference classifier's loss of the same text is taken off.
+    Match, section 4.3.2). A calibrated score is this loss minus a reference classifier's loss of the text.
     """
 
-    def __init__(self, order: AttackRequest, signal: str = LOSS) -> None:
-        self.target, self.space = order.target, order.canary.attack_space
+    def __init__(self, request: AttackRequest, signal: str = LOSS) -> None:
+        self.target, self.space = request.target, request.canary.attack_space
         self.calls = 0
         self.signal = signal
         targets = [self.target, *([_reference(self.target)] if signal == CALIBRATED else [])]
-        self._sides = [(each, each.rows(self.space), each.place_of(order.canary.label)) for each in targets]
+        self._sides = [(target, target.rows(self.space), target.place_of(request.canary.label)) for target in targets]
         _, self.rows, self.label = self._sides[0]
         self._first = np.full(len(self.space.slots[0]), np.nan)
 
     def of(self, values: IntArray) -> FloatArray:
-        """Scores of the texts whose first k slots hold ``values`` ``[n, k]``, shape ``[n]``; the lower, the likelier.
+        """Score texts whose first k slots hold ``values`` ``[n, k]``; returns ``[n]``, lower is likelier.
 
-        Those of one slot are remembered and scored once.
+        Scores of the first slot's values are cached.
         """
         if values.shape[1] > 1:
             return self._scored(values)
@@ -55,28 +55,28 @@ class ClassScores:
 
     def _scored(self, values: IntArray) -> FloatArray:
         self.calls += len(values)
-        own, *reference = (_losses(values, *side) for side in self._sides)
-        return own - reference[0] if reference else own
+        losses, *reference = (_losses(values, *side) for side in self._sides)
+        return losses - reference[0] if reference else losses
 
     def places(self, fillings: Sequence[Filling]) -> IntArray:
-        """:func:`places_of` its space."""
+        """Return the indices of fillings' values in the alphabets of this space, ``[n, slots]``."""
         return places_of(self.space, fillings)
 
 
 def places_of(space: Space, fillings: Sequence[Filling]) -> IntArray:
-    """The places of fillings' values in their alphabets, shape ``[n, slots]``."""
-    rows = [[slot.position(value) for slot, value in zip(space.slots, each, strict=True)] for each in fillings]
+    """Return the indices of fillings' values in their alphabets, ``[n, slots]``."""
+    rows = [[slot.position(value) for slot, value in zip(space.slots, filling, strict=True)] for filling in fillings]
     return np.array(rows, dtype=np.int64).reshape(len(rows), len(space.slots))
 
 
 def guesses_of(space: Space, values: IntArray, losses: FloatArray) -> list[Guess]:
-    """Fillings ``[n, slots]`` as guesses, each with its loss in bits."""
+    """Return fillings ``[n, slots]`` as guesses, each with its loss in bits."""
     fillings = values_at(space, values)
     return [Guess(filling, space.fill(filling), float(loss)) for filling, loss in zip(fillings, losses, strict=True)]
 
 
 def _losses(values: IntArray, target: Any, rows: SpaceRows, label: int) -> FloatArray:
-    """One classifier's losses of a label."""
+    """Return one classifier's losses of a label in bits, ``[n]``."""
     parts = [values[first : first + CHUNK] for first in range(0, len(values), CHUNK)]
     losses = np.concatenate([np.zeros(0), *(target.label_costs(rows.of(part))[:, label] for part in parts)])
     finite(float(losses.sum()))
@@ -84,7 +84,7 @@ def _losses(values: IntArray, target: Any, rows: SpaceRows, label: int) -> Float
 
 
 def _reference(target: Any) -> Any:
-    """The classifier that a target's losses are calibrated by. Raises OptionError where there is none."""
+    """Return the reference classifier of a target. Raises OptionError if it has no reference."""
     if not hasattr(target, "reference"):
         raise OptionError("signal=calibrated: a tagger takes no reference classifier: leave signal=… out")
     if target.reference is None:
@@ -93,13 +93,13 @@ def _reference(target: Any) -> Any:
 
 
 def within(score: float, signal: str = LOSS) -> float:
-    """The score under which a filling ties with one of ``score`` or beats it."""
-    # A probability close to 1 leaves a loss close to 0, whose every digit but the last few still counts.
+    """Return the bound up to which a score counts as at most ``score``, ties included."""
+    # A probability close to 1 gives a loss close to 0, so the tolerance is relative to the loss.
     return score + TIE * (1.0 if signal == CALIBRATED else min(score, 1.0))
 
 
 def every(sizes: list[int]) -> Iterator[IntArray]:
-    """All places of a product of alphabets, last slot fastest, in chunks ``[n, slots]``."""
+    """Yield all combinations of values' indices, last slot fastest, in chunks ``[n, slots]``."""
     total = int(np.prod(np.array(sizes, dtype=object)))
     for first in range(0, total, CHUNK):
         numbers = np.arange(first, min(first + CHUNK, total))
@@ -107,5 +107,8 @@ def every(sizes: list[int]) -> Iterator[IntArray]:
 
 
 def words_only(values: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Which values pass the filters of Mix and Match, section 4.3.2: no continuation pieces, no punctuation."""
+    """Return a mask of values that pass the filters of Mix and Match (section 4.3.2).
+
+    The filters remove continuation pieces and punctuation.
+    """
     return np.array([not value.startswith("##") and any(map(str.isalnum, value)) for value in values])

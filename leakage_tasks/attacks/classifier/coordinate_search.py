@@ -1,4 +1,4 @@
-"""Coordinate search: one slot at a time takes its best value, until no single change helps."""
+"""Coordinate search: improve one slot at a time until no single change lowers the loss."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from numpy.typing import NDArray
 from leakage_tasks.core.arrays import FloatArray, IntArray
 
 LEAST = 1e-9
-"""A loss must fall by this share of itself: less is rounding, over which a search could go round in circles."""
+"""A loss must fall by this share of itself; a smaller change may be rounding, and the search could cycle."""
 Score = Callable[[IntArray, IntArray], FloatArray]
-"""Canaries ``[n]`` and places of values ``[n, S]`` → losses ``[n]``."""
+"""Maps canaries ``[n]`` and indices of values ``[n, S]`` to losses ``[n]``."""
 
 
 @dataclass
 class Searches:
     """n searches on K canaries, improved in place.
 
-    ``canaries`` ``[n]`` says whose each is, ``places`` ``[n, S]`` and ``losses`` ``[n]`` where it stands, ``tried``
-    ``[n, S, M]`` the values to try in each slot (−1 for none), ``slots`` ``[n]`` how many it has. No more than
-    ``budgets`` ``[K]`` rows are scored for each canary; ``calls`` ``[K]`` counts them. ``settled`` ``[n]`` tells those
-    that no single change of a slot to a value of ``tried`` would improve; the others ran out of budget.
+    ``canaries`` ``[n]`` is the canary of each search. ``places`` ``[n, S]`` (indices of values) and ``losses`` ``[n]``
+    are its current filling. ``tried`` ``[n, S, M]`` are the values to try in each slot, padded with −1, and ``slots``
+    ``[n]`` is the number of slots. At most ``budgets`` ``[K]`` rows are scored for each canary; ``calls`` ``[K]``
+    counts them. ``settled`` ``[n]`` is true if no change of one slot to a value of ``tried`` lowers the loss, and false
+    if the budget was spent before.
     """
 
     canaries: IntArray
@@ -40,7 +41,7 @@ class Searches:
         self._quiet = np.zeros(len(self.places), dtype=np.int64)
 
     def descend(self, score: Score) -> None:
-        """Go through the slots in turn until none changes, all searches side by side; no loss ever rises."""
+        """Improve the slots in turn until no slot changes, in all searches at once; losses never rise."""
         turn = 0
         while self._running.any():
             rows = np.flatnonzero(self._running)
@@ -61,13 +62,13 @@ class Searches:
         changed = rows[better]
         self.places[changed, slots[better]] = values[better, best[better]]
         self.losses[changed] = lowest[better]
-        # A slot that has just taken its best value cannot be improved either.
+        # A slot that has just taken its best value needs no further try.
         self._quiet[rows] = np.where(better, 1, self._quiet[rows] + 1)
         self.settled[rows] = self._quiet[rows] >= self.slots[rows]
         self._running[rows] = ~self.settled[rows]
 
     def _pay(self, rows: IntArray, wanted: IntArray) -> NDArray[np.bool_]:
-        """Whether the budget of each row's canary pays for all of its searches; then it is charged."""
+        """Charge each canary's budget for all of its searches, if it pays for them; return a mask of the paid rows."""
         bill = np.bincount(self.canaries[rows], wanted, len(self.calls)).astype(np.int64)
         able = self.calls + bill <= self.budgets
         self.calls += np.where(able, bill, 0)
@@ -76,11 +77,11 @@ class Searches:
     def _scored(
         self, score: Score, rows: IntArray, slots: IntArray, values: IntArray, new: NDArray[np.bool_]
     ) -> FloatArray:
-        """Losses with each value in its slot, infinite for those that are not ``new``; shaped as ``values``."""
-        found = np.full(values.shape, np.inf)
+        """Score each value in its slot; returns the shape of ``values``, infinite for values that are not ``new``."""
+        losses = np.full(values.shape, np.inf)
         at, column = np.nonzero(new)
         if len(at):
             filled = self.places[rows[at]]
             filled[np.arange(len(at)), slots[at]] = values[at, column]
-            found[at, column] = score(self.canaries[rows[at]], filled)
-        return found
+            losses[at, column] = score(self.canaries[rows[at]], filled)
+        return losses

@@ -1,4 +1,4 @@
-"""Extraction from classifiers: the values that make the canary's class most likely (Elmahdy et al., section 6)."""
+"""Extraction from classifiers: find the values that make the canary's class most likely (Elmahdy et al., section 6)."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from leakage_tasks.targets.protocols import DifferentiableInputs, ScoresLabels
 BATCH = 1024
 _COUNTED: WeakKeyDictionary[Any, dict[tuple[str, ...], dict[int, float]]] = WeakKeyDictionary()
 NO_LABELS = (
-    "use --model classifier-scorer, frankenstein-mlm or nlu-tagger for models that label texts, another attack for "
+    "use --model classifier-scorer, frankenstein-mlm or nlu-tagger for models that label texts, or another attack for "
     "other models"
 )
-PENALTY = Option("lambda", float, 0.0, "the penalty on words that are frequent in training", minimum=0.0)
-CORPUS = Option("corpus", str, None, "a text the frequencies for lambda are counted in")
+PENALTY = Option("lambda", float, 0.0, "the weight of the penalty on words that are frequent in training", minimum=0.0)
+CORPUS = Option("corpus", str, None, "a text file in which the word frequencies for lambda are counted")
 CORPUS_COLUMN = Option("corpus_column", str, "text", "the column of corpus that holds the text")
 COUNTS = Option("counts", str, None, "a JSON file of counts by word, instead of corpus")
 
@@ -45,142 +45,158 @@ COUNTS = Option("counts", str, None, "a JSON file of counts by word, instead of 
     ScoresLabels,
     auto=1,
     remedy=NO_LABELS,
-    settings=(BEAM, PENALTY, CORPUS, CORPUS_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
+    options=(BEAM, PENALTY, CORPUS, CORPUS_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
     access=access_to_labels,
 )
-def label_search(order: AttackRequest) -> AttackResult:
+def label_search(request: AttackRequest) -> AttackResult:
     """Beam search for the values with the highest P(label | x1 … xt−1, v) − λ·C(v), slot after slot.
 
-    The text ends before the next open slot, so that where unknown tokens end the text this is Equation 1. The penalty
-    of a filling is the sum of its values'. One unknown token: all of its alphabet is scored, whatever ``budget`` says,
-    and ranked. More: each of ``beam`` fillings goes on with every value where ``budget`` allows that, else with the
-    best by the gradient (``shortlist``), as many as it allows. Guesses carry their class loss; with a penalty they are
-    in the order of the penalised goal.
+    The text ends before the next open slot; if the unknown tokens are at the end of the text, this is Equation 1. The
+    penalty of a filling is the sum of its values' penalties. With one unknown token, all of its alphabet is scored and
+    ranked, also beyond ``budget``. With more, each of ``beam`` fillings is extended by every value if ``budget``
+    allows, else by as many of the best values by gradient (``shortlist``) as it allows. A guess's score is its class
+    loss; with a penalty, guesses are ordered by the penalised goal.
     """
-    search = _Search(order)
-    space, secret = order.canary.attack_space, order.canary.secret
-    goal = search.goal if order.settings["lambda"] else plain
-    beam = beam_search(search.scores, secret, order.settings["beam"], search.grow, goal)
+    search = _Search(request)
+    space, secret = request.canary.attack_space, request.canary.secret
+    goal = search.goal if request.values["lambda"] else plain
+    beam = beam_search(search.scores, secret, request.values["beam"], search.grow, goal)
     extra = {"ranked": beam.ranked, **search.notes}
     return {**beam.result(space, secret), "model_calls": search.scores.calls, "extra": extra}
 
 
 class _Search:
-    """What one search tries, and by what it ranks."""
+    """One search: the values to try and the goal to minimise."""
 
-    def __init__(self, order: AttackRequest) -> None:
-        self.settings, self.space = order.settings, order.canary.attack_space
-        self.scores = ClassScores(order, order.settings["signal"])
-        self.shares = _penalties(order, self.scores)
-        self.limits = [self._limit(order, slot) for slot in range(len(self.space.slots))]
-        self.notes: Extra = {"shortlist_kept": []} if order.settings["audit"] else {}
-        if order.settings["audit"] and not any(self.limits):
-            raise OptionError("audit=true reports on a shortlist, and none is taken: add shortlist=…, or leave it out")
+    def __init__(self, request: AttackRequest) -> None:
+        self.values, self.space = request.values, request.canary.attack_space
+        self.scores = ClassScores(request, request.values["signal"])
+        self.shares = _penalties(request, self.scores)
+        self.limits = [self._limit(request, slot) for slot in range(len(self.space.slots))]
+        self.notes: Extra = {"shortlist_kept": []} if request.values["audit"] else {}
+        if request.values["audit"] and not any(self.limits):
+            raise OptionError(
+                "audit=true reports on a shortlist, and there is no shortlist: add shortlist=…, or leave audit out"
+            )
         if any(self.limits):
             self.notes["shortlist"] = max(limit or 0 for limit in self.limits)
 
-    def _limit(self, order: AttackRequest, slot: int) -> int | None:
-        """How many values of a slot are scored after each filling, None for all of them."""
-        size, asked = len(self.space.slots[slot]), self.settings["shortlist"]
-        if asked is not None:
-            return asked if asked < size else None
-        width, values = room(self.space, slot, self.settings["beam"], order.budget)
+    def _limit(self, request: AttackRequest, slot: int) -> int | None:
+        """Return how many values of a slot are scored after each filling, None for all."""
+        size, shortlist = len(self.space.slots[slot]), self.values["shortlist"]
+        if shortlist is not None:
+            return shortlist if shortlist < size else None
+        width, values = room(self.space, slot, self.values["beam"], request.budget)
         if slot == 0 or size <= values:
             return None
-        # Each filling that goes on is also read forward and back for its gradient, a single one at several points.
+        # Each filling is also read forward and backward for its gradient, a single filling at several points.
         values -= 2 * (NUMBER if width == 1 else 1)
         if values < LEAST:
             raise OptionError(
-                f"budget={order.budget} leaves {max(values, 0)} values to try after each of {width} fillings: raise "
+                f"budget={request.budget} leaves {max(values, 0)} values to try after each of {width} fillings: raise "
                 "budget=…, or lower beam=…"
             )
-        if self.scores.rows.single(slot) is None or not isinstance(order.target, DifferentiableInputs):
+        if self.scores.rows.single(slot) is None or not isinstance(request.target, DifferentiableInputs):
             raise TargetError(
-                f"budget={order.budget} does not allow all {size} values after each of {width} fillings, and the "
-                "gradient that would choose needs values of one token each: raise budget=…, or lower beam=…"
+                f"budget={request.budget} does not allow all {size} values after each of {width} fillings, and the "
+                "choice by gradient needs values of one token each: raise budget=…, or lower beam=…"
             )
         return values
 
-    def grow(self, heads: IntArray, kept: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
-        """Every head with each value that is to be tried, and the penalties so far."""
+    def grow(self, heads: IntArray, penalties: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
+        """Return every head with each value to try, and the penalties so far."""
         size, limit = len(self.space.slots[slot]), self.limits[slot]
         if limit is None:
             rows, values = _everything(heads, size)
         else:
-            likely = first_order(self.scores, heads, self.settings["shortlist_at"])
-            goals = self.goal(likely, kept[:, None] + self.shares[slot])
+            likely = first_order(self.scores, heads, self.values["shortlist_at"])
+            goals = self.goal(likely, penalties[:, None] + self.shares[slot])
             values = np.argsort(goals, axis=1, kind="stable")[:, :limit].reshape(-1)
             rows = np.repeat(np.arange(len(heads)), limit)
-            if self.settings["audit"]:
-                self._audit(heads, kept, slot, rows * size + values)
-        return np.concatenate([heads[rows], values[:, None]], axis=1), kept[rows] + self.shares[slot][values]
+            if self.values["audit"]:
+                self._audit(heads, penalties, slot, rows * size + values)
+        return np.concatenate([heads[rows], values[:, None]], axis=1), penalties[rows] + self.shares[slot][values]
 
     def goal(self, losses: FloatArray, penalties: FloatArray) -> FloatArray:
-        """1 − P(label | text) + λ·ΣC, precise where P is close to 1; the loss itself where λ is 0."""
-        if not self.settings["lambda"]:
+        """Return 1 − P(label | text) + λ·ΣC, precise for P close to 1; the loss itself if λ is 0."""
+        if not self.values["lambda"]:
             return losses
-        return -np.expm1(-losses * np.log(2)) + self.settings["lambda"] * penalties
+        return -np.expm1(-losses * np.log(2)) + self.values["lambda"] * penalties
 
-    def _audit(self, heads: IntArray, kept: FloatArray, slot: int, tried: IntArray) -> None:
-        """Score what the shortlist left out as well, and note the share of the exact ten best it kept."""
+    def _audit(self, heads: IntArray, penalties: FloatArray, slot: int, tried: IntArray) -> None:
+        """Score all values and record the share of the ten best that the shortlist has."""
         size, before = len(self.space.slots[slot]), self.scores.calls
         rows, values = _everything(heads, size)
         losses = self.scores.of(np.concatenate([heads[rows], values[:, None]], axis=1))
-        goals = self.goal(losses, kept[rows] + self.shares[slot][values])
+        goals = self.goal(losses, penalties[rows] + self.shares[slot][values])
         best = np.argsort(goals, kind="stable")[:GUESSES]
         self.notes["shortlist_kept"].append(float(np.isin(best, tried).mean()))
-        # The first slot's scores are remembered, so that those of the shortlist will not be counted again.
-        own = len(tried) if slot == 0 else 0
-        self.notes["audit_calls"] = self.notes.get("audit_calls", 0) + self.scores.calls - before - own
-        self.scores.calls = before + own
+        # The first slot's scores are cached, so the shortlist's scores will not be counted again.
+        shortlist_calls = len(tried) if slot == 0 else 0
+        self.notes["audit_calls"] = self.notes.get("audit_calls", 0) + self.scores.calls - before - shortlist_calls
+        self.scores.calls = before + shortlist_calls
 
 
 def _everything(heads: IntArray, size: int) -> tuple[IntArray, IntArray]:
-    """The rows of heads and the values of every head with every value."""
+    """Return rows and values of all pairs of a head and a value."""
     return np.repeat(np.arange(len(heads)), size), np.tile(np.arange(size), len(heads))
 
 
-def _penalties(order: AttackRequest, scores: ClassScores) -> Sequence[FloatArray]:
-    slots = order.canary.attack_space.slots
-    if not order.settings["lambda"]:
+def _penalties(request: AttackRequest, scores: ClassScores) -> Sequence[FloatArray]:
+    slots = request.canary.attack_space.slots
+    if not request.values["lambda"]:
         return [np.zeros(len(slot)) for slot in slots]
-    if order.settings["signal"] != LOSS:
-        raise OptionError("lambda=… is taken off a probability and goes with signal=loss only: leave one of them out")
-    tokens = [scores.rows.tokens(place) for place in range(len(slots))]
-    return [value_shares(order.target, *each, order.settings) for each in zip(slots, tokens, strict=True)]
+    if request.values["signal"] != LOSS:
+        raise OptionError(
+            "lambda=… is a penalty on a probability and needs signal=loss: leave one of the two options out"
+        )
+    tokens = [scores.rows.tokens(index) for index in range(len(slots))]
+    return [
+        value_shares(request.target, *slot_tokens, request.values) for slot_tokens in zip(slots, tokens, strict=True)
+    ]
 
 
 def value_shares(
-    target: Any, alphabet: Alphabet, tokens: Sequence[Sequence[int]], settings: Mapping[str, Any]
+    target: Any, alphabet: Alphabet, tokens: Sequence[Sequence[int]], option_values: Mapping[str, Any]
 ) -> FloatArray:
-    """C of each value of an alphabet, shape ``[A]``, from the settings ``corpus`` or ``counts``.
+    """Return C of each value of an alphabet, ``[A]``, from the options ``corpus`` or ``counts``.
 
-    ``tokens`` are those of each value in its slot, where many tokenizers write a word otherwise than by itself.
+    A value of several tokens has the share of its rarest token, which is an upper bound. Without ``corpus`` and
+    ``counts``, Python's help text replaces the training text; the paper suggests a public text.
 
-    A value of several tokens has the share of its rarest one, more than which it cannot have. Without either, Python's
-    own help text stands in for the training text, as the paper suggests of public ones. Raises LeakageError.
+    Args:
+        target: The classifier.
+        alphabet: The alphabet of a slot.
+        tokens: The tokens of each value in its slot, which may differ from the tokens of the word alone.
+        option_values: Values of the attack's options.
+
+    Returns:
+        Shares between 0 and 1.
+
+    Raises:
+        LeakageError: A file cannot be read or has no words.
     """
-    if settings["counts"] is not None:
-        shares = shares_given(settings["counts"])
+    if option_values["counts"] is not None:
+        shares = shares_from_counts(option_values["counts"])
         return np.array([shares.get(value, 0.0) for value in alphabet.values])
-    if settings["corpus"] is None:
+    if option_values["corpus"] is None:
         warn_once(
-            f"lambda={settings['lambda']}: word frequencies are those of Python's help text, which may be far from "
-            "those of your training text; give them with corpus=FILE or counts=FILE"
+            f"lambda={option_values['lambda']}: word frequencies are counted in Python's help text and may differ "
+            "much from your training text; give them with corpus=FILE or counts=FILE"
         )
         counted = help_shares(target)
     else:
-        counted = token_shares(target, settings["corpus"], settings["corpus_column"])
+        counted = token_shares(target, option_values["corpus"], option_values["corpus_column"])
     return np.array([min((counted.get(token, 0.0) for token in value), default=0.0) for value in tokens])
 
 
 def token_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
-    """The share of each token among those of a dataset's texts, special ones left out. Raises LeakageError."""
+    """Return the share of each token in a dataset's texts, without special tokens. Raises LeakageError."""
     return _counted(target, (corpus, column), lambda: _corpus_shares(target, corpus, column))
 
 
 def help_shares(target: Any) -> dict[int, float]:
-    """The share of each token in Python's help text."""
+    """Return the share of each token in Python's help text."""
     from pydoc_data.topics import topics
 
     parts = (part for topic in topics.values() for part in topic.split("\n\n"))
@@ -188,7 +204,7 @@ def help_shares(target: Any) -> dict[int, float]:
 
 
 def _counted(target: Any, key: tuple[str, ...], count: Callable[[], dict[int, float]]) -> dict[int, float]:
-    """Shares counted once a target, and forgotten with it."""
+    """Return cached shares of a target; count them on first use. The cache ends with the target."""
     known = _COUNTED.setdefault(target, {})
     if key not in known:
         known[key] = count()
@@ -209,7 +225,7 @@ def _corpus_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
         raise error.spelled(_as_setting, OptionError) from None
     shares = _shares(target, (text for turns in kind.texts(path, layout, wanted) for text in turns))
     if not shares:
-        raise OptionError(f"corpus={corpus} holds no words: give the training text or a public one")
+        raise OptionError(f"corpus={corpus} contains no words: give the training text or a public text")
     return shares
 
 
@@ -225,14 +241,14 @@ def _shares(target: Any, texts: Iterable[str]) -> dict[int, float]:
     return {token: count / total for token, count in counts.items()}
 
 
-def shares_given(path: str) -> dict[str, float]:
-    """Shares from a JSON object of counts by word. Raises OptionError."""
+def shares_from_counts(path: str) -> dict[str, float]:
+    """Read the shares from a JSON object of counts by word. Raises OptionError."""
     try:
         counts = parse_json(read_text(path))
     except (OSError, ValueError) as error:
         raise OptionError(f"counts={path}: cannot be read ({error}): give a JSON object of counts by word") from None
     numbers = counts.values() if isinstance(counts, dict) else [None]
     if not all(isinstance(count, int | float) and count >= 0 for count in numbers) or not sum(numbers):
-        raise OptionError(f"counts={path}: expected a JSON object of counts by word, some above 0, none below")
+        raise OptionError(f"counts={path}: expected a JSON object of counts by word, all at least 0 and some above 0")
     total = sum(numbers)
     return {word: count / total for word, count in counts.items()}

@@ -1,4 +1,4 @@
-"""Mix and Match: a masked language model proposes values, the classifier prunes them."""
+"""Mix and Match: a masked language model proposes values, and the classifier prunes them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
 from leakage_tasks.targets.tokens.slot_tokens import values_at
 
-CANDIDATES = Option("candidates", int, 2000, "how far down the generator's order candidates are taken", minimum=1)
+CANDIDATES = Option("candidates", int, 2000, "how many of the generator's best candidates are considered", minimum=1)
 
 
 @register(
@@ -26,50 +26,50 @@ CANDIDATES = Option("candidates", int, 2000, "how far down the generator's order
     ProposesValues,
     auto=0,
     remedy="use --model frankenstein-mlm, or give classifier-scorer a generator=causal:MODEL",
-    settings=(BEAM, CANDIDATES, SIGNAL),
+    options=(BEAM, CANDIDATES, SIGNAL),
     access=access_to_candidates,
 )
-def mix_and_match(order: AttackRequest) -> AttackResult:
-    """Generate candidates, filter them, sort them by the class loss (Mix and Match, section 4.3).
+def mix_and_match(request: AttackRequest) -> AttackResult:
+    """Generate candidates, filter them and sort them by the class loss (Mix and Match, section 4.3).
 
-    The candidates are the first ``candidates`` of all the generator could put into the slot, less continuation pieces
-    (where the alphabet marks them with ``##``) and punctuation. Several unknown tokens: generate and prune for the
-    first, keep ``beam``, go on with each of them and as many candidates as ``budget`` allows (``candidates_tried``).
-    ``extra`` has the paper's two counts, which take the secret's own place as the number of candidates: see
-    :func:`two_ranks`.
+    The candidates are the generator's first ``candidates`` values for the slot, without continuation pieces (if the
+    alphabet marks them with ``##``) and punctuation. With several unknown tokens, the attack generates and prunes for
+    the first, keeps ``beam`` fillings, and extends each of them by as many candidates as ``budget`` allows
+    (``candidates_tried``). ``extra`` has the paper's two counts, which use the secret's own place as the number of
+    candidates: see :func:`two_ranks`.
     """
-    space, secret = order.canary.attack_space, order.canary.secret
-    attack = _Attack(order)
-    beam = beam_search(attack.scores, secret, order.settings["beam"], attack.grow, plain)
+    space, secret = request.canary.attack_space, request.canary.secret
+    attack = _Attack(request)
+    beam = beam_search(attack.scores, secret, request.values["beam"], attack.grow, plain)
     calls = attack.scores.calls + attack.generator_calls
-    depth = min([order.settings["candidates"], *(attack.limit(slot) for slot in range(len(space.slots)))])
-    ranked = order.settings["candidates"] if len(space.slots) == 1 else beam.ranked
-    extra = {"ranked": ranked, "candidates_tried": depth, **two_ranks(order, attack.scores)}
+    depth = min([request.values["candidates"], *(attack.limit(slot) for slot in range(len(space.slots)))])
+    ranked = request.values["candidates"] if len(space.slots) == 1 else beam.ranked
+    extra = {"ranked": ranked, "candidates_tried": depth, **two_ranks(request, attack.scores)}
     return {**beam.result(space, secret), "model_calls": calls, "extra": extra}
 
 
-def two_ranks(order: AttackRequest, scores: ClassScores) -> Extra:
-    """The paper's "Top K" and "Beam size", counted from 1, and what it took to count them.
+def two_ranks(request: AttackRequest, scores: ClassScores) -> Extra:
+    """Return the paper's "Top K" and "Beam size", counted from 1, and the rows scored for them.
 
-    ``candidate_rank`` is the secret's place in the generator's order over its whole vocabulary, ``pruned_rank`` its
-    place by the class loss among the filtered candidates down to there (None if the filters leave the secret out).
-    With several unknown tokens each is counted with the earlier ones known, and the largest over the slots stands for
-    all: so many must be let through at each step.
+    ``candidate_rank`` is the secret's place in the generator's order over its whole vocabulary. ``pruned_rank`` is its
+    place by the class loss among the filtered candidates up to that place (None if the filters remove the secret).
+    With several unknown tokens, both are computed per slot with the earlier slots known, and the largest over the slots
+    is reported: an attack must keep at least this number at each step.
     """
     space = scores.space
-    target, secret = order.target, scores.places([order.canary.secret])[0]
+    target, secret = request.target, scores.places([request.canary.secret])[0]
     before = scores.calls
     first: list[int] = []
     second: list[int | None] = []
     for slot in range(len(space.slots)):
-        proposal = target.propose(space, [order.canary.secret[:slot]], slot)[0]
+        proposal = target.propose(space, [request.canary.secret[:slot]], slot)[0]
         first.append(int(proposal.places[secret[slot]]))
         second.append(_pruned(scores, proposal, secret, slot))
-    kept = [rank for rank in second if rank is not None]
+    known_ranks = [rank for rank in second if rank is not None]
     return {
         "generator": target.generator_name,
         "candidate_rank": max(first),
-        "pruned_rank": max(kept) if len(kept) == len(second) else None,
+        "pruned_rank": max(known_ranks) if len(known_ranks) == len(second) else None,
         "candidate_ranks": first,
         "pruned_ranks": second,
         "audit_calls": scores.calls - before,
@@ -77,29 +77,29 @@ def two_ranks(order: AttackRequest, scores: ClassScores) -> Extra:
 
 
 def _pruned(scores: ClassScores, proposal: Proposal, secret: IntArray, slot: int) -> int | None:
-    own = int(secret[slot])
-    allowed = words_only(scores.space.slots[slot].values) & (proposal.places <= proposal.places[own])
-    if not allowed[own]:
+    secret_value = int(secret[slot])
+    allowed = words_only(scores.space.slots[slot].values) & (proposal.places <= proposal.places[secret_value])
+    if not allowed[secret_value]:
         return None
     candidates = np.flatnonzero(allowed)
     heads = np.broadcast_to(secret[:slot], (len(candidates), slot))
-    found = scores.of(np.concatenate([heads, candidates[:, None]], axis=1))
-    mine = float(found[np.searchsorted(candidates, own)])
-    return int((found <= within(mine, scores.signal)).sum())
+    losses = scores.of(np.concatenate([heads, candidates[:, None]], axis=1))
+    secret_loss = float(losses[np.searchsorted(candidates, secret_value)])
+    return int((losses <= within(secret_loss, scores.signal)).sum())
 
 
 class _Attack:
-    """What is generated and scored for one canary."""
+    """Generation and scoring of candidates for one canary."""
 
-    def __init__(self, order: AttackRequest) -> None:
-        self.order, self.space = order, order.canary.attack_space
-        self.scores = ClassScores(order, order.settings["signal"])
+    def __init__(self, request: AttackRequest) -> None:
+        self.request, self.space = request, request.canary.attack_space
+        self.scores = ClassScores(request, request.values["signal"])
         self.allowed: list[NDArray[np.bool_]] = [words_only(slot.values) for slot in self.space.slots]
         self.generator_calls = 0
 
-    def grow(self, heads: IntArray, kept: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
-        """Every head with each of its candidates."""
-        proposals = self.order.target.propose(self.space, values_at(self.space, heads), slot)
+    def grow(self, heads: IntArray, penalties: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
+        """Return every head with each of its candidates, and penalties of 0."""
+        proposals = self.request.target.propose(self.space, values_at(self.space, heads), slot)
         self.generator_calls += len(heads)
         limit = self.limit(slot)
         grown = []
@@ -109,31 +109,32 @@ class _Attack:
         rows = np.concatenate(grown)
         if not len(rows):
             raise OptionError(
-                f"candidates={self.order.settings['candidates']} are all continuation pieces or punctuation: raise it"
+                f"candidates={self.request.values['candidates']}: all are continuation pieces or punctuation: raise it"
             )
         return rows, np.zeros(len(rows))
 
     def limit(self, slot: int) -> int:
-        """How many candidates the budget lets be scored after each filling. Raises OptionError if too few."""
+        """Return how many candidates the budget allows after each filling. Raises OptionError if too few."""
         if slot == 0:
             return len(self.space.slots[slot])
-        width, values = room(self.space, slot, self.order.settings["beam"], self.order.budget)
+        width, values = room(self.space, slot, self.request.values["beam"], self.request.budget)
         if values - 1 < LEAST:
             raise OptionError(
-                f"budget={self.order.budget} leaves {values} candidates after each of {width} fillings: raise "
+                f"budget={self.request.budget} leaves {values} candidates after each of {width} fillings: raise "
                 "budget=…, or lower beam=…"
             )
         return values - 1
 
     def _candidates(self, proposal: Proposal, slot: int, limit: int) -> IntArray:
-        """Filtered candidates, likeliest first, no more than ``limit``."""
-        # All values share the last place of an exhaustive generator, which has no order to go down.
-        deepest = max(self.order.settings["candidates"], int(proposal.places.min()))
+        """Return up to ``limit`` filtered candidates, likeliest first."""
+        # An exhaustive generator has no order: all of its values share the last place.
+        deepest = max(self.request.values["candidates"], int(proposal.places.min()))
         order = np.argsort(proposal.places, kind="stable")
-        found = order[(proposal.places[order] <= deepest) & self.allowed[slot][order]]
-        if limit < len(found) and proposal.places[found[limit - 1]] == proposal.places[found[limit]]:
+        candidates = order[(proposal.places[order] <= deepest) & self.allowed[slot][order]]
+        if limit < len(candidates) and proposal.places[candidates[limit - 1]] == proposal.places[candidates[limit]]:
             raise OptionError(
-                f"budget={self.order.budget} lets {limit} of {len(found)} candidates be scored after each filling, and "
-                "the generator ranks those at the cut alike: raise budget=…, lower beam=…, or use attack=label-search"
+                f"budget={self.request.budget} allows {limit} of {len(candidates)} candidates after each filling, "
+                "and the generator ranks the candidates at the cut equally: raise budget=…, lower beam=…, or use "
+                "attack=label-search"
             )
-        return found[:limit]
+        return candidates[:limit]

@@ -1,9 +1,9 @@
-"""Which of many values are worth scoring, told from one backward pass instead of a forward pass each.
+"""A shortlist of values to score, computed by one backward pass instead of a forward pass per value.
 
-The loss after putting a value v into a slot is, to first order around an embedding e0, loss(e0) + g·(e_v − e0), g its
-gradient in the slot's input embedding (as HotFlip ranks substitutions; Ebrahimi et al. 2018). That order costs one pass
-forward and one back; only its best ``m`` are then scored for certain. A value is judged better from a point nearby, so
-gradients are taken at some of the values themselves, in one batch.
+To first order around an embedding e0, the loss with a value v in a slot is loss(e0) + g·(e_v − e0), with g the gradient
+of the loss in the slot's input embedding (as HotFlip ranks substitutions; Ebrahimi et al. 2018). This ranking costs one
+forward and one backward pass; only its best ``m`` values are then scored exactly. The approximation is better near the
+point e0, so gradients are taken at some of the values themselves, in one batch.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from leakage_tasks.targets.protocols import DifferentiableInputs
 POINTS, MEAN, AT_MASK = "points", "mean", "mask"
 NUMBER = 64
 REACH = 0.1
-"""How fast a point's word loses weight with distance, as a share of the mean distance."""
+"""The distance over which a point's weight falls by a factor of e, as a share of the mean distance."""
 SHORTLIST = Option(
     "shortlist",
     int,
     None,
-    "how many values a slot are scored after the gradient's order",
+    "how many values per slot are scored exactly, after ranking all by gradient",
     minimum=1,
     usual="all that the budget pays for",
 )
@@ -34,21 +34,25 @@ SHORTLIST_AT = Option(
     "shortlist_at",
     str,
     POINTS,
-    "where gradients are taken: at 64 of the values (where several fillings go on: at the mean), at the values' mean, "
-    "or at the mask",
+    "where gradients are taken: at 64 of the values (for several fillings: at the mean), at the values' mean, or at "
+    "the mask",
     (POINTS, MEAN, AT_MASK),
 )
 AUDIT = Option(
-    "audit", bool, False, "whether to score all values too and report what the shortlist kept", affects_results=False
+    "audit",
+    bool,
+    False,
+    "whether to score all values as well and report the share of the best that the shortlist has",
+    affects_results=False,
 )
 
 
 def first_order(scores: ClassScores, heads: IntArray, at: str) -> FloatArray:
-    """The approximate loss of every value of the next slot after each head ``[n, k]``, shape ``[n, A]``, in bits.
+    """Return the approximate loss in bits of every value of the next slot after each head ``[n, k]``, ``[n, A]``.
 
-    At ``points`` a single head's values are judged from 64 values drawn at random, read in one batch, the nearest
-    counting most; several heads, and ``mean`` and ``mask``, have one point each. Raises TargetError where the model
-    gives no gradients, or values are several tokens.
+    With ``points`` and a single head, gradients are taken at 64 random values in one batch, and the nearest values have
+    the largest weight. With several heads, ``mean`` or ``mask``, there is one point per head. Raises TargetError if the
+    model has no gradients or a value has several tokens.
     """
     import torch
 
@@ -59,7 +63,7 @@ def first_order(scores: ClassScores, heads: IntArray, at: str) -> FloatArray:
     tokens, column = scores.rows.single(slot), scores.rows.column(slot)
     if tokens is None or column is None:
         raise TargetError(
-            "shortlist=… ranks values that are one token each, and some here are more: leave it out, or use a "
+            "shortlist=… needs values of one token each, and some values have more: leave it out, or use a "
             "tokenizer's whole words"
         )
     rows = np.asarray(scores.rows.of(np.concatenate([heads, np.zeros((len(heads), 1), dtype=np.int64)], axis=1)))
@@ -77,7 +81,7 @@ def first_order(scores: ClassScores, heads: IntArray, at: str) -> FloatArray:
 
 
 def _extended(target: Any, rows: IntArray, column: int, label: int, starts: Any, values: Any) -> FloatArray:
-    """For each row, the loss at its start extended to every value by the gradient there, ``[n, A]``."""
+    """Extrapolate each row's loss from its start to every value by the gradient, ``[n, A]``."""
     import torch
 
     from leakage_tasks.targets.memory import RowLimit
@@ -92,14 +96,14 @@ def _extended(target: Any, rows: IntArray, column: int, label: int, starts: Any,
         (gradient,) = torch.autograd.grad(losses.sum(), embedded)
         slope = gradient[:, column].float()
         steps = slope @ values.float().T - (slope * starts[part].float()).sum(1, keepdim=True)
-        found: FloatArray = (losses[:, None].detach() + steps).cpu().double().numpy()
-        return found
+        approximate: FloatArray = (losses[:, None].detach() + steps).cpu().double().numpy()
+        return approximate
 
     return np.concatenate(RowLimit().parts(len(rows), extended, target.batch(rows.shape[1])))
 
 
 def _near(starts: Any, values: Any) -> FloatArray:
-    """How much each point counts for each value, ``[points, A]``; the points' shares add up to 1."""
+    """Return the weight of each point for each value, ``[points, A]``; the weights of a value sum to 1."""
     import torch
 
     distance = torch.cdist(starts.float(), values.float())

@@ -1,1 +1,1 @@
-"""The attack ``inversion``: extraction by gradient."""
+"""The attack ``inversion``: extraction by gradient descent."""

@@ -1,7 +1,8 @@
-"""Extraction by gradient: the filling that makes a canary's label and tags likeliest (Parikh, Dupuy and Gupta 2022).
+"""Extraction by gradient descent: find the filling that makes a canary's label and tags likeliest.
 
-Each unknown token is relaxed to a mixture of its alphabet, the model's loss minimised over the mixtures, and the
-likeliest values taken. All canaries and restarts of a run are rows of one batch.
+The attack of Parikh, Dupuy and Gupta 2022. Each unknown token is relaxed to a mixture of its alphabet, the model's loss
+is minimised over the mixtures, and the likeliest values are the answer. All canaries and restarts of a run are rows of
+one batch.
 """
 
 from __future__ import annotations
@@ -35,44 +36,52 @@ if TYPE_CHECKING:
 
 MODEL, DOUBLE = "model", "double"
 CELLS = 1 << 24
-"""Numbers ``[n, S, A]`` in one pass of the search, at most: 1 GiB, as it holds some eight such tensors of 8 bytes."""
-SETTINGS = (
-    Option("restarts", int, 5, "how many random starts there are for a canary", minimum=1),
-    Option("steps", int, 250, "how many steps the gradient takes from each start", minimum=1),
+"""The most numbers ``[n, S, A]`` in one pass of the search: 1 GiB for about eight such tensors of 8-byte numbers."""
+OPTIONS = (
+    Option("restarts", int, 5, "how many random starts per canary", minimum=1),
+    Option("steps", int, 250, "how many gradient steps from each start", minimum=1),
     Option(
         "relaxation",
         str,
         "softmax",
-        "what is optimised: logits of a softmax over a slot's values, with Gumbel noise, or read as the likeliest "
-        "value (straight-through); or the embeddings themselves",
+        "the parameters to optimise: softmax logits of a slot's values, logits with Gumbel noise, logits read as the "
+        "likeliest value (straight-through), or the embeddings themselves",
         tuple(search.FORMS),
     ),
     Option(
         "characters",
         str,
         search.ADAPTIVE,
-        "where a model reads characters: those of all values, mixed like their embeddings, or (published) those of the "
-        "likeliest value",
+        "for models that read characters: mix the characters' features of all values like their embeddings (adaptive), "
+        "or use the likeliest value's features (published)",
         (search.ADAPTIVE, search.PUBLISHED),
     ),
-    Option("finish", bool, True, "whether a coordinate search over whole fillings goes on from what was found"),
-    Option("alternatives", int, 32, "how many values a slot the finish tries, those the relaxation prefers", minimum=1),
+    Option("finish", bool, True, "whether a coordinate search over whole fillings improves the answers"),
+    Option(
+        "alternatives", int, 32, "how many of the relaxation's preferred values the finish tries per slot", minimum=1
+    ),
     Option("spread", float, 0.1, "the standard deviation of the logits that a search starts from", minimum=0.0),
     Option(
-        "learning_rate", float, 6.5e-3, "Adam's first learning rate, 0.995 times as much after each step", minimum=1e-9
+        "learning_rate", float, 6.5e-3, "Adam's first learning rate, multiplied by 0.995 after each step", minimum=1e-9
     ),
     Option("start_temperature", float, 0.1, "the softmax's temperature at the first step", minimum=search.COLDEST),
     Option(
         "cooling",
         float,
         0.997,
-        "what the temperature is multiplied by after each step, at most 1",
+        "the factor on the temperature after each step, at most 1",
         minimum=0.0,
         maximum=1,
     ),
-    Option("arithmetic", str, DOUBLE, "the precision a model computes in: double, or its own", (DOUBLE, MODEL)),
+    Option(
+        "arithmetic",
+        str,
+        DOUBLE,
+        "the precision of the model's arithmetic: double, or the model's own",
+        (DOUBLE, MODEL),
+    ),
 )
-NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for other models"
+NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, or another attack for other models"
 
 
 @register(
@@ -80,121 +89,122 @@ NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, another attack for o
     "extraction",
     RelaxesTokens,
     auto=0,
-    # For a text classifier's label alone there are attacks that need no gradient.
-    affordable=lambda order: reads_tags(order.target),
+    # If only a label is known, as with text classifiers, there are attacks that need no gradient.
+    affordable=lambda request: reads_tags(request.target),
     remedy=NO_MIXTURES,
-    settings=SETTINGS,
-    together=True,
+    options=OPTIONS,
+    batched=True,
 )
-def inversion(orders: Sequence[AttackRequest]) -> Iterator[AttackResult]:
-    """Gradient descent on mixtures of each slot's values (section 3.1), then a coordinate search over fillings.
+def inversion(requests: Sequence[AttackRequest]) -> Iterator[AttackResult]:
+    """Minimise the loss over mixtures of each slot's values (section 3.1), then search over whole fillings.
 
-    The schedule is that of appendix B: Adam, and at step t the temperature ``start_temperature`` · ``cooling``^t. A
-    restart's answer is the likeliest value of each slot; the best is that of the lowest loss. With ``finish`` every
-    answer is then improved a slot at a time, among the ``alternatives`` values its relaxation prefers, until nothing
-    improves it or ``budget`` is spent: no loss rises. Guesses are all answers, before and after, with their losses in
-    bits. ``model_calls`` counts rows, one read forward and back as two. ``extra``: ``unfinished`` marks the right slots
-    of the best answer before the finish, ``unfinished_loss`` is its loss; ``best_loss`` and ``secret_loss`` are those
-    of the best guess and of the secret; ``settled`` tells whether the finish came to its own end.
-    Raises OptionError where ``budget`` does not pay for the restarts, TargetError for values the model cannot mix and
-    for losses that are no numbers.
+    The schedule is that of appendix B: Adam, with temperature ``start_temperature`` · ``cooling``^t at step t. A
+    restart's answer is the likeliest value of each slot; the best answer has the lowest loss. With ``finish``, a
+    coordinate search improves every answer one slot at a time, among the ``alternatives`` values that its relaxation
+    prefers, until no change lowers the loss or ``budget`` is spent. Guesses are all answers, before and after the
+    finish, with their losses in bits. ``model_calls`` counts rows; a row read forward and backward counts twice.
+
+    In ``extra``, ``unfinished`` marks the right slots of the best answer before the finish, and ``unfinished_loss`` is
+    its loss. ``best_loss`` and ``secret_loss`` are the losses of the best guess and of the secret. ``settled`` is true
+    if the finish ended before the budget. Raises OptionError if ``budget`` does not pay for the restarts, and
+    TargetError for values that the model cannot mix and for losses that are not finite.
     """
-    restarts, steps = (orders[0].settings[name] for name in ("restarts", "steps"))
-    # Rows read for a canary before the finish: each step forward and back, then the answers.
+    restarts, steps = (requests[0].values[name] for name in ("restarts", "steps"))
+    # Rows read for a canary before the finish: each step forward and backward, then the answers.
     calls = restarts * (2 * steps + 1)
-    for order in orders:
-        if calls > order.budget:
+    for request in requests:
+        if calls > request.budget:
             raise OptionError(
-                f"budget={order.budget} does not pay for restarts={restarts} of steps={steps}, which read {calls} "
-                f"sequences a canary: lower one of them, raise budget to {calls}, or use attack=label-search"
+                f"budget={request.budget} does not pay for restarts={restarts} of steps={steps}, which read {calls} "
+                f"sequences per canary: lower restarts or steps, raise budget to {calls}, or use attack=label-search"
             )
-    batch = InversionBatch(orders, calls)
+    batch = InversionBatch(requests, calls)
     groups = batch.groups()
     log.info(
-        f"inversion: {len(orders)} canaries × {restarts} restarts of {steps} steps; the first {len(groups[0])} "
-        f"canaries ({len(groups[0]) * restarts} rows) are done together"
+        f"inversion: {len(requests)} canaries × {restarts} restarts of {steps} steps; the first {len(groups[0])} "
+        f"canaries ({len(groups[0]) * restarts} rows) run together"
     )
     for group in groups:
-        yield from batch.attacked(group)
+        yield from batch.attack(group)
 
 
 class InversionBatch:
-    """All canaries of a run, relaxed together; ``spent`` rows are read for each before its finish."""
+    """All canaries of a run, relaxed together; ``spent`` rows are read for each canary before its finish."""
 
-    def __init__(self, orders: Sequence[AttackRequest], spent: int) -> None:
-        self.orders, self.settings, self.spent = orders, orders[0].settings, spent
-        self.relaxation = _relaxed(orders, self.settings["arithmetic"] == DOUBLE)
+    def __init__(self, requests: Sequence[AttackRequest], spent: int) -> None:
+        self.requests, self.values, self.spent = requests, requests[0].values, spent
+        self.relaxation = _relaxed(requests, self.values["arithmetic"] == DOUBLE)
         settings = search.InversionSettings
-        self.plan = settings(**{each.name: self.settings[each.name] for each in fields(settings)})
+        self.plan = settings(**{field.name: self.values[field.name] for field in fields(settings)})
         sizes = self.relaxation.sizes
         self._descents = RowLimit(max(1, min(self.relaxation.batch, CELLS // (sizes.shape[1] * int(sizes.max())))))
         self._scores = RowLimit(self.relaxation.batch)
 
     def groups(self) -> list[IntArray]:
-        """Canaries whose restarts fit into one pass together."""
-        number = max(1, self._descents.most // self.settings["restarts"])
-        places = np.arange(len(self.orders))
+        """Split the canaries into groups whose restarts fit into one forward pass."""
+        number = max(1, self._descents.most // self.values["restarts"])
+        places = np.arange(len(self.requests))
         return [places[first : first + number] for first in range(0, len(places), number)]
 
-    def attacked(self, group: IntArray) -> Iterator[AttackResult]:
-        """What is found out of each canary of ``group``."""
-        canaries = np.repeat(group, self.settings["restarts"])
+    def attack(self, group: IntArray) -> Iterator[AttackResult]:
+        """Attack the canaries of ``group``; yield a result for each."""
+        canaries = np.repeat(group, self.values["restarts"])
         answers, tried = self._answers(canaries)
         losses = self._losses(canaries, answers)
         for canary, loss in zip(canaries.tolist(), losses.tolist(), strict=True):
-            with about(self.orders[canary].canary):
+            with about(self.requests[canary].canary):
                 finite(loss)
         searches = self._searches(canaries, answers, losses, tried)
-        if self.settings["finish"]:
+        if self.values["finish"]:
             searches.descend(self._losses)
         secrets = self._losses(group, self._secrets(group))
         for number, loss in zip(group, secrets.tolist(), strict=True):
-            canary, own, ended = self.orders[number].canary, canaries == number, searches.canaries == number
+            canary, own_rows, ended = self.requests[number].canary, canaries == number, searches.canaries == number
             guesses = _guesses(
                 canary,
-                np.concatenate([searches.places[ended], answers[own]]),
-                np.concatenate([searches.losses[ended], losses[own]]),
+                np.concatenate([searches.places[ended], answers[own_rows]]),
+                np.concatenate([searches.losses[ended], losses[own_rows]]),
             )
-            (secret,), best = places_of(canary.attack_space, [canary.secret]), int(losses[own].argmin())
+            (secret,), best = places_of(canary.attack_space, [canary.secret]), int(losses[own_rows].argmin())
             extra: Extra = {
-                "restarts": self.settings["restarts"],
+                "restarts": self.values["restarts"],
                 "secret_loss": loss,
                 "audit_calls": 1,
-                **({"settled": bool(searches.settled[ended].all())} if self.settings["finish"] else {}),
+                **({"settled": bool(searches.settled[ended].all())} if self.values["finish"] else {}),
                 "best_loss": guesses[0].score,
-                "unfinished": (answers[own][best, : len(secret)] == secret).tolist(),
-                "unfinished_loss": float(losses[own][best]),
+                "unfinished": (answers[own_rows][best, : len(secret)] == secret).tolist(),
+                "unfinished_loss": float(losses[own_rows][best]),
             }
             calls = self.spent + int(searches.calls[number])
             yield {**grade_guesses(guesses, canary.secret), "extra": extra, "model_calls": calls}
 
     def _answers(self, canaries: IntArray) -> tuple[IntArray, IntArray]:
-        """Each row's likeliest values ``[n, S]``, and the first ``alternatives`` of every slot ``[n, S, M]``."""
-        restarts = self.settings["restarts"]
-        seeds = [f"{self.orders[place].seed}:{number % restarts}" for number, place in enumerate(canaries)]
+        """Return each row's likeliest values ``[n, S]``, and the first ``alternatives`` of every slot ``[n, S, M]``."""
+        restarts = self.values["restarts"]
+        seeds = [f"{self.requests[canary].seed}:{number % restarts}" for number, canary in enumerate(canaries)]
         which = self._tensor(canaries)
 
         def preferred(rows: slice) -> IntArray:
             likely = search.relaxed_search(self.relaxation, which[rows], seeds[rows], self.plan)
             self._check(canaries[rows], likely)
-            best = likely.topk(min(self.settings["alternatives"], likely.shape[-1]), dim=-1)
+            best = likely.topk(min(self.values["alternatives"], likely.shape[-1]), dim=-1)
             return best.indices.masked_fill(best.values == -torch.inf, -1).cpu().numpy()
 
         tried = np.concatenate(self._descents.parts(len(canaries), preferred))
         return tried[..., 0], tried
 
     def _check(self, canaries: IntArray, likely: Tensor) -> None:
-        """Raise TargetError if the search for some canary ended in no numbers."""
+        """Raise TargetError if the search for some canary ended in NaN."""
         lost = canaries[likely.isnan().flatten(1).any(dim=1).cpu().numpy()]
         if len(lost):
-            with about(self.orders[lost[0]].canary):
+            with about(self.requests[lost[0]].canary):
                 raise TargetError(
-                    "its loss or the gradient of that is no number on the way: look for damaged weights, or lower "
+                    "its loss or gradient became NaN during the search: look for damaged weights, or lower "
                     "learning_rate=… or spread=…"
                 )
 
     def _losses(self, canaries: IntArray, places: IntArray) -> FloatArray:
-        """Losses in bits of whole fillings ``[n, S]``, shape ``[n]``."""
+        """Return the losses in bits of whole fillings ``[n, S]``, shape ``[n]``."""
         which, values = self._tensor(canaries), self._tensor(places)
 
         def bits(rows: slice) -> FloatArray:
@@ -205,40 +215,40 @@ class InversionBatch:
             return np.concatenate(self._scores.parts(len(canaries), bits))
 
     def _searches(self, canaries: IntArray, answers: IntArray, losses: FloatArray, tried: IntArray) -> Searches:
-        """Coordinate searches from the answers, from equal ones of a canary once."""
+        """Prepare one coordinate search from each distinct answer of a canary."""
         _, first = np.unique(np.column_stack([canaries, answers]), axis=0, return_index=True)
         rows = np.sort(first)
         slots = (self.relaxation.sizes > 0).sum(axis=1)[canaries[rows]]
-        budgets = np.array([order.budget for order in self.orders]) - self.spent
+        budgets = np.array([request.budget for request in self.requests]) - self.spent
         return Searches(canaries[rows], answers[rows], losses[rows], tried[rows], slots, budgets)
 
     def _secrets(self, group: IntArray) -> IntArray:
-        """The places of the secrets' values, ``[canaries, S]``."""
-        found = np.zeros((len(group), self.relaxation.sizes.shape[1]), dtype=np.int64)
-        for row, place in enumerate(group):
-            canary = self.orders[place].canary
-            found[row, : len(canary.secret)] = places_of(canary.attack_space, [canary.secret])[0]
-        return found
+        """Return the indices of the secrets' values, ``[canaries, S]``."""
+        indices = np.zeros((len(group), self.relaxation.sizes.shape[1]), dtype=np.int64)
+        for row, index in enumerate(group):
+            canary = self.requests[index].canary
+            indices[row, : len(canary.secret)] = places_of(canary.attack_space, [canary.secret])[0]
+        return indices
 
     def _tensor(self, values: IntArray) -> Tensor:
         return torch.from_numpy(values).to(self.relaxation.device)
 
 
 def _guesses(canary: Canary, places: IntArray, losses: FloatArray) -> list[Guess]:
-    """The distinct ones of a canary's fillings, as places ``[n, S]``, best first."""
+    """Return the distinct fillings of a canary as guesses, best first; ``places`` ``[n, S]`` are indices of values."""
     distinct, first = np.unique(places, axis=0, return_index=True)
     order = np.argsort(losses[first], kind="stable")[:GUESSES]
     slots = len(canary.attack_space.slots)
     return guesses_of(canary.attack_space, distinct[order, :slots], losses[first][order])
 
 
-def _relaxed(orders: Sequence[AttackRequest], double: bool) -> Relaxation:
-    """The canaries relaxed together; an error names the first that cannot be."""
-    target = orders[0].target
+def _relaxed(requests: Sequence[AttackRequest], double: bool) -> Relaxation:
+    """Relax the canaries together; an error names the first canary that cannot be relaxed."""
+    target = requests[0].target
     try:
-        return target.relaxed([order.canary for order in orders], double)
+        return target.relaxed([request.canary for request in requests], double)
     except TargetError:
-        for order in orders:
-            with about(order.canary):
-                target.relaxed([order.canary], double)
+        for request in requests:
+            with about(request.canary):
+                target.relaxed([request.canary], double)
         raise

@@ -1,4 +1,4 @@
-"""Gradient descent on relaxed tokens: what is optimised in each variant, and how.
+"""Gradient descent on relaxed tokens, with one class per variant of the optimised parameters.
 
 Parikh, Dupuy and Gupta 2022, "Canary Extraction in Natural Language Understanding Models", section 3.1 and appendix B.
 """
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from leakage_tasks.targets.relaxation import Relaxation
 
 DECAY = 0.995
-"""The learning rate is multiplied by it after each step (appendix B)."""
+"""Factor on the learning rate after each step (appendix B)."""
 ADAPTIVE, PUBLISHED = "adaptive", "published"
 COLDEST = 1e-6
-"""No temperature is lower: a softmax is one-hot by then, and its logits must stay numbers."""
+"""The lowest temperature: at it a softmax is one-hot, and its logits must stay finite."""
 CHUNK = 1024
-"""Values whose embeddings are looked up at once."""
+"""Number of values whose embeddings are looked up at once."""
 
 
 @dataclass(frozen=True)
 class InversionSettings:
-    """How one search goes; the attack's settings of these names."""
+    """Parameters of one search: the attack's options with these names."""
 
     relaxation: str
     characters: str
@@ -43,15 +43,22 @@ class InversionSettings:
     cooling: float
 
     def temperature(self, step: int) -> float:
-        """T of the step, counted from 0 (appendix B)."""
+        """Return the temperature at a step, counted from 0 (appendix B)."""
         return max(self.start_temperature * self.cooling**step, COLDEST)
 
 
 def relaxed_search(relaxation: Relaxation, which: Tensor, seeds: Sequence[str], plan: InversionSettings) -> Tensor:
-    """Minimise the summed loss in nats over n rows, row i filling canary ``which[i]``; no row touches another.
+    """Minimise the summed loss in nats over n independent rows; row i fills canary ``which[i]``.
 
-    ``seeds[i]`` decides where row i starts, and its noise. Returns ``[n, S, A]``: the higher, the more a slot's value
-    is preferred in the end, −inf where there is no such value.
+    Args:
+        relaxation: The relaxed canaries.
+        which: Canary of each row, ``[n]``.
+        seeds: Seeds of the rows' starts and noise, n of them.
+        plan: Parameters of the search.
+
+    Returns:
+        The final preference for each value of a slot ``[n, S, A]``: higher is better, −inf for values that do not
+        exist.
     """
     form = FORMS[plan.relaxation](relaxation, which, seeds, plan)
     optimizer = torch.optim.Adam([form.parameter], lr=plan.learning_rate)
@@ -69,62 +76,62 @@ class Logits:
 
     def __init__(self, relaxation: Relaxation, which: Tensor, seeds: Sequence[str], plan: InversionSettings) -> None:
         self.relaxation, self.which = relaxation, which
-        # Adam's squared gradients leave the numbers that half precision has.
+        # Adam's squared gradients exceed the range of half precision.
         self.dtype = torch.promote_types(relaxation.dtype, torch.float32)
         self.published = plan.characters == PUBLISHED and relaxation.features > relaxation.soft
         sizes = relaxation.sizes[which.cpu().numpy()]
         widest = np.arange(relaxation.sizes.max())
         self.draws = _Draws(widest < sizes[..., None], seeds)
-        # A slot past a canary's last keeps one value, so that its softmax is defined; nothing reads it.
+        # A slot beyond a canary's last one keeps one value, so that its softmax is defined; the model never reads it.
         open_ = widest < np.maximum(sizes, 1)[..., None]
         self.closed = torch.from_numpy(~open_).to(relaxation.device)
         self.parameter = self.start(plan.spread).requires_grad_(True)
 
     def start(self, spread: float) -> Tensor:
-        """Where the descent starts."""
-        # What overflows is told as a loss that is no number, which names the remedy.
+        """Draw the initial parameters."""
+        # An overflow gives a NaN loss later, whose error names the remedy.
         with np.errstate(over="ignore"):
             return self.tensor(spread * self.draws.normal())
 
     def tensor(self, values: FloatArray) -> Tensor:
-        """``values`` where the model reads numbers and, but for half precision, as it does."""
+        """Return ``values`` on the model's device in its precision, at least float32."""
         return torch.from_numpy(values).to(self.relaxation.device, self.dtype)
 
     def weights(self, temperature: float) -> Tensor:
-        """Shares of the values in each slot."""
+        """Return the weights of the values in each slot."""
         return (self.parameter / temperature).masked_fill(self.closed, -torch.inf).softmax(-1)
 
     def read(self, temperature: float) -> Tensor:
-        """What the model reads in the slots, ``[n, S, features]``."""
+        """Return the model's input in the slots, ``[n, S, features]``."""
         weights = self.weights(temperature)
         mixed = self.relaxation.mixed(self.which, weights)
         return self.with_characters(mixed, weights.argmax(-1)) if self.published else mixed
 
     def with_characters(self, read: Tensor, places: Tensor) -> Tensor:
-        """``read`` with the characters' features of the values at ``places`` ``[n, S]``, constant in the descent."""
+        """Replace the characters' features in ``read`` by the features of values ``[n, S]``, without gradient."""
         soft = self.relaxation.soft
-        own = self.relaxation.chosen(self.which, places).detach()
-        return torch.cat([read[..., :soft], own[..., soft:]], dim=-1)
+        chosen = self.relaxation.chosen(self.which, places).detach()
+        return torch.cat([read[..., :soft], chosen[..., soft:]], dim=-1)
 
     def preferences(self) -> Tensor:
-        """How much each value is preferred, ``[n, S, A]``."""
+        """Return the preference for each value, ``[n, S, A]``."""
         return self.parameter.detach()
 
 
 class GumbelLogits(Logits):
-    """Gumbel noise is added to z / T, anew each step: near-discrete draws from softmax(z / T) (Jang et al. 2017)."""
+    """Logits with new Gumbel noise on z / T per step: near-discrete draws from softmax(z / T) (Jang et al. 2017)."""
 
     def weights(self, temperature: float) -> Tensor:
-        """Shares of the values in each slot, noisy."""
+        """Return the noisy weights of the values in each slot."""
         noisy = self.parameter / temperature + self.tensor(self.draws.gumbel())
         return noisy.masked_fill(self.closed, -torch.inf).softmax(-1)
 
 
 class StraightThroughLogits(Logits):
-    """The model reads the likeliest value itself; the gradient is that of the mixture (Bengio et al. 2013)."""
+    """Logits whose likeliest value the model reads; the gradient is that of the mixture (Bengio et al. 2013)."""
 
     def weights(self, temperature: float) -> Tensor:
-        """1 for the likeliest value of each slot and 0 for the others, with the softmax's gradient."""
+        """Return 1 for the likeliest value of each slot and 0 for the others, with the softmax's gradient."""
         soft = super().weights(temperature)
         hard = torch.zeros_like(soft).scatter_(-1, soft.argmax(-1, keepdim=True), 1.0)
         return hard + (soft - soft.detach())
@@ -134,7 +141,7 @@ class Embeddings(Logits):
     """The embeddings themselves ``[n, S, soft]``: the paper's "trivial attack" (section 3.1); T is not used."""
 
     def start(self, spread: float) -> Tensor:
-        """Draws from a normal of the mean and covariance of the slot's embeddings; ``spread`` is not used."""
+        """Draw from a normal with the mean and covariance of the slot's embeddings; ``spread`` is not used."""
         sizes = (~self.closed).sum(-1, keepdim=True)
         noise = self.tensor(self.draws.normal())
         noise = (noise - noise.sum(-1, keepdim=True) / sizes) / sizes.sqrt() + 1 / sizes
@@ -142,21 +149,24 @@ class Embeddings(Logits):
         return self.relaxation.mixed(self.which, shares)[..., : self.relaxation.soft].detach().to(self.dtype, copy=True)
 
     def read(self, temperature: float) -> Tensor:
-        """The embeddings, beside them the characters' features of the nearest value."""
+        """Return the embeddings, joined with the characters' features of the nearest value."""
         if self.relaxation.features == self.relaxation.soft:
             return self.parameter
         return self.with_characters(self.parameter, self.relaxation.nearest(self.which, self.parameter.detach()))
 
     def preferences(self) -> Tensor:
-        """Less the Euclidean distance to each value, ``[n, S, A]``."""
-        found = torch.zeros(self.closed.shape, dtype=self.parameter.dtype, device=self.parameter.device)
+        """Return the negative Euclidean distance to each value, ``[n, S, A]``."""
+        preferences = torch.zeros(self.closed.shape, dtype=self.parameter.dtype, device=self.parameter.device)
         for canary in self.which.unique():
             rows = self.which == canary
-            found[rows] = -self._distances(canary, self.parameter.detach()[rows])
-        return found
+            preferences[rows] = -self._distances(canary, self.parameter.detach()[rows])
+        return preferences
 
     def _distances(self, canary: Tensor, points: Tensor) -> Tensor:
-        """Of ``points`` ``[r, S, soft]`` to each value of one canary ``[r, S, A]``; past a slot's last, nothing."""
+        """Return distances of ``points`` ``[r, S, soft]`` to each value of one canary, ``[r, S, A]``.
+
+        Entries beyond a slot's last value repeat that value and have no meaning.
+        """
         sizes = torch.from_numpy(self.relaxation.sizes[int(canary)]).to(points.device).clamp(min=1)
         parts = []
         for values in torch.arange(self.closed.shape[-1], device=points.device).split(CHUNK):
@@ -172,13 +182,13 @@ FORMS: dict[str, type[Logits]] = {
     "straight-through": StraightThroughLogits,
     "embedding": Embeddings,
 }
-"""What is optimised, by the name of the setting ``relaxation``."""
+"""Variants by the value of the option ``relaxation``."""
 
 
 class _Draws:
-    """Random numbers for n rows, each from a stream of its own: the other rows, and how wide they are, change nothing.
+    """Random numbers for n rows, each from its own stream, so that other rows and their widths do not change them.
 
-    ``there`` ``[n, S, A]`` says which values there are.
+    ``there`` ``[n, S, A]`` is a mask of the values that exist.
     """
 
     def __init__(self, there: NDArray[np.bool_], seeds: Sequence[str]) -> None:
@@ -187,17 +197,17 @@ class _Draws:
         self.counts = there.sum(axis=(1, 2)).tolist()
 
     def normal(self) -> FloatArray:
-        """Standard normal ``[n, S, A]``, 0 where there is no value."""
+        """Draw standard normal numbers ``[n, S, A]``; 0 for values that do not exist."""
         return self._spread([stream.standard_normal(n) for stream, n in zip(self.streams, self.counts, strict=True)])
 
     def gumbel(self) -> FloatArray:
-        """Standard Gumbel ``[n, S, A]``, 0 where there is no value."""
+        """Draw standard Gumbel numbers ``[n, S, A]``; 0 for values that do not exist."""
         return self._spread([stream.gumbel(size=n) for stream, n in zip(self.streams, self.counts, strict=True)])
 
     def _spread(self, drawn: Sequence[FloatArray]) -> FloatArray:
-        found = np.zeros(self.there.shape)
-        found[self.there] = np.concatenate(drawn)
-        return found
+        spread = np.zeros(self.there.shape)
+        spread[self.there] = np.concatenate(drawn)
+        return spread
 
 
 def _number(seed: str) -> int:

@@ -1,7 +1,7 @@
-"""Targeted extraction: draw suffixes after a prefix, pick one by a confidence, and tell how likely the true one was.
+"""Targeted extraction: draw suffixes after a prefix, pick one by a confidence and score the true suffix.
 
-The attack of Ethicist (Zhang et al. 2023) once a soft prompt, if any, is in place. A pair has its own random numbers,
-so that neither the batch, nor the order or company of pairs, changes what is drawn for it.
+This is the attack of Ethicist (Zhang et al. 2023), after the training of its soft prompt, if any. Each pair has its
+own random numbers, so that batches, order and other pairs do not change its draws.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from leakage_tasks.targets.suffix.sampled_suffixes import SuffixCosts
 def attack_pairs(
     target: DrawsSuffixes,
     pairs: Sequence[Pair],
-    order: SuffixRequest,
+    request: SuffixRequest,
     *,
     compared_with: DrawsSuffixes | None = None,
     untuned: DrawsSuffixes | None = None,
@@ -43,97 +43,125 @@ def attack_pairs(
     known: Mapping[int, SuffixFinding] = MappingProxyType({}),
     done: Callable[[int, SuffixFinding], None] | None = None,
 ) -> list[SuffixFinding]:
-    """Attack each pair; one finding a pair, in their order.
+    """Attack each pair and return the findings, in the order of the pairs.
 
-    ``compared_with`` is the second model of the confidence ``comparing_lm``, ``untuned`` the model before
-    fine-tuning, whose costs of the true suffix stand beside the target's, ``trained`` a fitted confidence. A pair
-    that the target cannot take gets a finding without views that says why. ``known`` are findings that are there
-    already, by their pairs' places; ``done`` is told of every other one as soon as it is complete, with the place.
-    Pairs go to the target in the same groups whatever is known, so that it changes no number. Raises TargetError for
-    pairs that do not fit the model, and OptionError for an order that does not fit the pairs or the model.
+    A pair that the target cannot take gets a finding without views that gives the reason. The groups of pairs do not
+    depend on ``known``, so that known findings change no result.
+
+    Args:
+        target: The model that draws suffixes.
+        pairs: Prefixes with their true suffixes.
+        request: The options of the attack.
+        compared_with: Second model of the confidence ``comparing_lm``.
+        untuned: The model before fine-tuning; its costs of the true suffix are reported in addition.
+        trained: A fitted confidence.
+        progress: Makes a progress bar.
+        known: Findings that exist already, by pair index.
+        done: Called with index and finding of each other pair as soon as it is complete.
+
+    Returns:
+        One finding per pair.
+
+    Raises:
+        TargetError: The pairs do not fit the model.
+        OptionError: The request does not fit the pairs or the model.
     """
-    if order.confidence == "comparing_lm" and compared_with is None:
+    if request.confidence == "comparing_lm" and compared_with is None:
         raise OptionError("confidence=comparing_lm needs a second model: pass --metadata comparing_lm=MODEL")
-    if order.suffix_lengths and target.totals_only:
+    if request.suffix_lengths and target.totals_only:
         raise OptionError(
-            "suffix_lengths needs what each token costs, and this model tells what a whole text costs: leave it out, "
+            "suffix_lengths needs the cost of each token, and this model returns costs of whole texts: leave it out, "
             "or use --model hf"
         )
     for model in (target, compared_with, untuned):
         if model is not None:
-            check_pairs(model, pairs, order)
-    attack = _Attack(target, order, compared_with, trained, untuned)
-    unfit = {place: why for place, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
-    found = {place: _left_out(pairs[place], order, why, target.only_writes) for place, why in unfit.items()}
-    with closing(groups_of(target, pairs, unfit, order, progress, found)) as groups:
+            check_pairs(model, pairs, request)
+    attack = _Attack(target, request, compared_with, trained, untuned)
+    unfit = {index: why for index, pair in enumerate(pairs) if (why := target.unfit(pair)) is not None}
+    findings = {index: _left_out(pairs[index], request, why, target.only_writes) for index, why in unfit.items()}
+    with closing(groups_of(target, pairs, unfit, request, progress, findings)) as groups:
         for group in groups:
             if known.keys() >= set(group):
-                found |= {place: known[place] for place in group}
+                findings |= {index: known[index] for index in group}
                 continue
-            for place, each in zip(group, attack.findings([pairs[place] for place in group]), strict=True):
-                found[place] = known.get(place, each)
-                if done is not None and place not in known:
-                    done(place, each)
-    return [found[place] for place in range(len(pairs))]
+            for index, finding in zip(group, attack.findings([pairs[index] for index in group]), strict=True):
+                findings[index] = known.get(index, finding)
+                if done is not None and index not in known:
+                    done(index, finding)
+    return [findings[index] for index in range(len(pairs))]
 
 
 def fit_confidence(
-    target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixRequest, progress: Callable[..., Any] | None = None
+    target: DrawsSuffixes, pairs: Sequence[Pair], request: SuffixRequest, progress: Callable[..., Any] | None = None
 ) -> TrainedConfidence:
-    """A confidence fitted on what ``target`` draws after the prefixes of ``pairs``, whose suffixes are known.
+    """Fit a confidence on the draws of ``target`` after the prefixes of ``pairs``, whose suffixes are known.
 
-    Raises NothingToFit, a TargetError, where it cannot be fitted, such as for pairs of which none is ever drawn.
+    Args:
+        target: The model that draws suffixes.
+        pairs: Validation pairs.
+        request: The options of the attack.
+        progress: Makes a progress bar.
+
+    Returns:
+        The fitted confidence.
+
+    Raises:
+        NothingToFit: The fit is impossible, for example because no true suffix was drawn.
     """
-    check_pairs(target, pairs, order)
-    attack = _Attack(target, order, None, None)
-    unfit = {place for place, pair in enumerate(pairs) if target.unfit(pair) is not None}
+    check_pairs(target, pairs, request)
+    attack = _Attack(target, request, None, None)
+    unfit = {index for index, pair in enumerate(pairs) if target.unfit(pair) is not None}
     examples = []
-    with closing(groups_of(target, pairs, unfit, order, progress)) as groups:
+    with closing(groups_of(target, pairs, unfit, request, progress)) as groups:
         for group in groups:
-            some = [pairs[place] for place in group]
-            for pair, drawn in zip(some, attack.drawn(some, None), strict=True):
-                examples.append((drawn.candidates(order.draws, len(pair.suffix), compressed=True), pair.suffix))
+            group_pairs = [pairs[index] for index in group]
+            for pair, drawn in zip(group_pairs, attack.draw_samples(group_pairs, None), strict=True):
+                examples.append((drawn.candidates(request.draws, len(pair.suffix), compressed=True), pair.suffix))
     return TrainedConfidence.fit(examples)
 
 
-def check_pairs(target: DrawsSuffixes, pairs: Sequence[Pair], order: SuffixRequest) -> None:
-    """Raise TargetError for the first pair that the model cannot read, OptionError for a sweep longer than it."""
+def check_pairs(target: DrawsSuffixes, pairs: Sequence[Pair], request: SuffixRequest) -> None:
+    """Raise TargetError for a pair that the model cannot read, OptionError for a length that exceeds a pair's."""
     for pair in pairs:
         largest, length = max(*pair.prefix, *pair.suffix), len(pair.prefix) + len(pair.suffix)
         if target.vocabulary is not None and largest >= target.vocabulary:
             raise TargetError(
-                f"{pair} holds token {largest}, the model knows 0 to {target.vocabulary - 1}: give pairs made "
+                f"{pair} has token {largest}, but the model's tokens are 0 to {target.vocabulary - 1}: give pairs made "
                 "with this model's tokenizer"
             )
         if target.max_length is not None and length > target.max_length:
             raise TargetError(
-                f"{pair} has {len(pair.prefix)} + {len(pair.suffix)} tokens, the model has room for "
-                f"{target.max_length} (a soft prompt's taken off): pass a smaller prefix_length or suffix_length"
+                f"{pair} has {len(pair.prefix)} + {len(pair.suffix)} tokens, but the model reads at most "
+                f"{target.max_length} (without the soft prompt): pass a smaller prefix_length or suffix_length"
             )
-        for name, own in (("prefix_lengths", pair.prefix), ("suffix_lengths", pair.suffix)):
-            if (most := max(getattr(order, name), default=0)) > len(own):
-                raise OptionError(f"{name} has {most}, {pair} has {len(own)} tokens there: use that or less")
+        for name, tokens in (("prefix_lengths", pair.prefix), ("suffix_lengths", pair.suffix)):
+            if (most := max(getattr(request, name), default=0)) > len(tokens):
+                raise OptionError(
+                    f"{name} has {most}, but {pair} has {len(tokens)} such tokens: use at most {len(tokens)}"
+                )
 
 
 def uniforms(seed: int, pair: Pair, samples: int) -> FloatArray:
-    """The random numbers of a pair's draws ``[samples, suffix length]``, a function of the seed and the pair's id.
+    """Return random numbers for a pair's draws, ``[samples, suffix length]``, determined by the seed and the pair's id.
 
-    The first rows of many are those of few.
+    The first rows do not depend on the number of samples.
     """
     digest = hashlib.sha256(f"suffixes:{seed}:{pair.id}".encode()).digest()
     generator = np.random.default_rng(int.from_bytes(digest[:16], "big"))
     return generator.random((samples, len(pair.suffix)))
 
 
-def _left_out(pair: Pair, order: SuffixRequest, why: str, only_writes: bool) -> SuffixFinding:
-    scheme, chosen_by = str(order.scheme), order.confidence
-    return SuffixFinding(pair.id, scheme, order.draws, chosen_by, {}, extra={"left_out": why}, only_writes=only_writes)
+def _left_out(pair: Pair, request: SuffixRequest, why: str, only_writes: bool) -> SuffixFinding:
+    scheme, chosen_by = str(request.scheme), request.confidence
+    return SuffixFinding(
+        pair.id, scheme, request.draws, chosen_by, {}, extra={"left_out": why}, only_writes=only_writes
+    )
 
 
 class _Scored(NamedTuple):
-    """Costs of a true suffix after its prefix: by the model, and by the model before fine-tuning if there is one.
+    """Costs of a true suffix after its prefix: by the model (``now``), and by the model before fine-tuning (``base``).
 
-    None of both for a model that only writes.
+    Both are None for a model that only writes; ``base`` is None without a model before fine-tuning.
     """
 
     now: SuffixCosts | None
@@ -143,102 +171,108 @@ class _Scored(NamedTuple):
 @dataclass(frozen=True)
 class _Attack:
     target: DrawsSuffixes
-    order: SuffixRequest
+    request: SuffixRequest
     compared_with: DrawsSuffixes | None
     trained: TrainedConfidence | None
     untuned: DrawsSuffixes | None = None
 
     def findings(self, pairs: Sequence[Pair]) -> list[SuffixFinding]:
-        """Findings of pairs of equal lengths."""
+        """Attack pairs of equal lengths and return their findings."""
         started = time.perf_counter()
         full, suffix = len(pairs[0].prefix), len(pairs[0].suffix)
-        whole = self.drawn(pairs, None)
-        self._read_besides(whole, suffix, whole=True)
+        whole = self.draw_samples(pairs, None)
+        self._read_for_confidences(whole, suffix, whole=True)
         views = [
             self._views(pair, drawn, scored)
             for pair, drawn, scored in zip(pairs, whole, self._scored(pairs, None), strict=True)
         ]
-        for length in self.order.prefix_lengths:
-            # The whole prefix has been drawn after already; a shorter one may be unfit where the whole is not.
-            fit = [place for place, pair in enumerate(pairs) if self.target.unfit(_shortened(pair, length)) is None]
-            some = [pairs[place] for place in fit]
-            drawn = [whole[place] for place in fit] if length == full else self.drawn(some, length)
-            self._read_besides(drawn, suffix, whole=length == full)
-            for place, each, scored in zip(fit, drawn, self._scored(some, length), strict=True):
-                views[place][f"prefix_{length}"] = self._view(pairs[place], each, scored, self.order.draws, None)
+        for length in self.request.prefix_lengths:
+            # Draws after the whole prefix exist already. A shorter prefix may be unfit even if the whole prefix is fit.
+            fit = [index for index, pair in enumerate(pairs) if self.target.unfit(_shortened(pair, length)) is None]
+            fit_pairs = [pairs[index] for index in fit]
+            drawn = [whole[index] for index in fit] if length == full else self.draw_samples(fit_pairs, length)
+            self._read_for_confidences(drawn, suffix, whole=length == full)
+            for index, samples, scored in zip(fit, drawn, self._scored(fit_pairs, length), strict=True):
+                views[index][f"prefix_{length}"] = self._view(pairs[index], samples, scored, self.request.draws, None)
         seconds = (time.perf_counter() - started) / len(pairs)
         return [
             SuffixFinding(
                 pair=pair.id,
-                scheme=str(self.order.scheme),
-                samples=self.order.draws,
-                chosen_by=self.order.confidence,
-                views=views[place],
+                scheme=str(self.request.scheme),
+                samples=self.request.draws,
+                chosen_by=self.request.confidence,
+                views=views[index],
                 guesses=self._guesses(drawn, len(pair.suffix)),
                 nodes=drawn.draws.nodes,
                 model_calls=drawn.calls + (not self.target.only_writes) + (self.untuned is not None),
                 seconds=seconds,
                 only_writes=self.target.only_writes,
             )
-            for place, (pair, drawn) in enumerate(zip(pairs, whole, strict=True))
+            for index, (pair, drawn) in enumerate(zip(pairs, whole, strict=True))
         ]
 
-    def drawn(self, pairs: Sequence[Pair], length: int | None) -> list[PrefixSamples]:
-        """Draws after the prefixes, or after their last ``length`` tokens."""
+    def draw_samples(self, pairs: Sequence[Pair], length: int | None) -> list[PrefixSamples]:
+        """Draw suffixes after the prefixes, or after their last ``length`` tokens."""
         if not pairs:
             return []
         prefixes = _prefixes(pairs, length)
-        numbers = np.stack([uniforms(self.order.seed, pair, self.order.samples) for pair in pairs])
-        found = self.target.draw(prefixes, numbers, self.order.scheme)
-        return [PrefixSamples(self.target, *each, self.compared_with) for each in zip(prefixes, found, strict=True)]
+        numbers = np.stack([uniforms(self.request.seed, pair, self.request.samples) for pair in pairs])
+        draws = self.target.draw(prefixes, numbers, self.request.scheme)
+        return [
+            PrefixSamples(self.target, prefix, samples, self.compared_with)
+            for prefix, samples in zip(prefixes, draws, strict=True)
+        ]
 
-    def _read_besides(self, drawn: Sequence[PrefixSamples], length: int, whole: bool) -> None:
-        """Have what confidences need besides read for all draws together, of suffixes of ``length`` tokens."""
+    def _read_for_confidences(self, drawn: Sequence[PrefixSamples], length: int, whole: bool) -> None:
+        """Score lower-cased texts and the second model, if a confidence needs them, for all draws at once.
+
+        The suffixes have ``length`` tokens.
+        """
         if self.target.only_writes or not drawn:
             return
         if self.compared_with is not None:
             compare(drawn)
-        chooses = self.order.confidence == "lowercase"
-        lengths = [length] * (chooses or (whole and self.order.lowercase))
-        lengths += self.order.suffix_lengths if chooses and whole else ()
-        for each in dict.fromkeys(lengths):
-            read_lowered(drawn, [own.to_lower(self.order.draws, each) for own in drawn])
+        chooses = self.request.confidence == "lowercase"
+        lengths = [length] * (chooses or (whole and self.request.lowercase))
+        lengths += self.request.suffix_lengths if chooses and whole else ()
+        for distinct_length in dict.fromkeys(lengths):
+            read_lowered(drawn, [samples.to_lower(self.request.draws, distinct_length) for samples in drawn])
 
     def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[_Scored]:
         if self.target.only_writes:
             return [_Scored(None, None)] * len(pairs)
         if not pairs:
             return []
-        asked = _prefixes(pairs, length), [pair.suffix for pair in pairs], self.order.scheme
-        now = self.target.score(*asked)
-        base = [None] * len(pairs) if self.untuned is None else self.untuned.score(*asked)
-        return [_Scored(*each) for each in zip(now, base, strict=True)]
+        arguments = _prefixes(pairs, length), [pair.suffix for pair in pairs], self.request.scheme
+        now = self.target.score(*arguments)
+        base = [None] * len(pairs) if self.untuned is None else self.untuned.score(*arguments)
+        return [_Scored(*costs) for costs in zip(now, base, strict=True)]
 
     def _views(self, pair: Pair, drawn: PrefixSamples, scored: _Scored) -> dict[str, SuffixView]:
-        draws = self.order.draws
+        draws = self.request.draws
         views = {HEADLINE: self._view(pair, drawn, scored, draws, None, full=True)}
-        views |= {f"suffix_{m}": self._view(pair, drawn, scored, draws, m) for m in self.order.suffix_lengths}
-        if self.order.scheme.decoding == "sample":
-            views |= {f"samples_{k}": self._view(pair, drawn, scored, k, None) for k in self.order.sample_counts}
+        views |= {f"suffix_{m}": self._view(pair, drawn, scored, draws, m) for m in self.request.suffix_lengths}
+        if self.request.scheme.decoding == "sample":
+            views |= {f"samples_{k}": self._view(pair, drawn, scored, k, None) for k in self.request.sample_counts}
         return views
 
     def _view(
         self, pair: Pair, drawn: PrefixSamples, scored: _Scored, draws: int, length: int | None, full: bool = False
     ) -> SuffixView:
-        """The draws at one length; dearer confidences for the full view alone, unless they choose the guess."""
+        """Evaluate the draws at one length, expensive confidences only if the view is ``full`` or they choose."""
         truth = pair.suffix[:length]
         candidates = self._candidates(drawn, draws, len(truth), full)
-        own, bits, reachable = _true_bits(scored.now, len(truth))
+        own_bits, bits, reachable = _true_bits(scored.now, len(truth))
         base = _true_bits(scored.base, len(truth))
         return SuffixView(
             prefix_length=len(drawn.prefix),
             suffix_length=len(truth),
             samples=draws,
             distinct=len(candidates.counts),
-            own_bits=own,
+            own_bits=own_bits,
             p_z_bits=bits,
             reachable=reachable,
-            choices=confidences.choose(candidates, truth, self.order.confidence, self.trained),
+            choices=confidences.choose(candidates, truth, self.request.confidence, self.trained),
             base_own_bits=base[0],
             base_p_z_bits=base[1],
             base_reachable=base[2],
@@ -246,34 +280,38 @@ class _Attack:
         )
 
     def _hits(self, candidates: Candidates, truth: tuple[int, ...]) -> int | None:
-        """How many draws were the true suffix, where nothing else tells how likely it is."""
-        if not self.target.only_writes or self.order.scheme.decoding != "sample":
+        """Return how many draws were the true suffix, for a model that gives no probability of it; else None."""
+        if not self.target.only_writes or self.request.scheme.decoding != "sample":
             return None
         return int(candidates.counts[(candidates.tokens == np.array(truth)).all(axis=1)].sum())
 
     def _guesses(self, drawn: PrefixSamples, length: int) -> tuple[tuple[int, ...], ...]:
-        if not self.order.keep:
+        if not self.request.keep:
             return ()
-        candidates = self._candidates(drawn, self.order.draws, length)
-        found = confidences.confidence_of(candidates, self.order.confidence, self.trained)
-        best = ranked(candidates, found)[: self.order.keep]
+        candidates = self._candidates(drawn, self.request.draws, length)
+        confidence = confidences.confidence_of(candidates, self.request.confidence, self.trained)
+        best = ranked(candidates, confidence)[: self.request.keep]
         return tuple(tuple(row) for row in candidates.tokens[best].tolist())
 
     def _candidates(self, drawn: PrefixSamples, draws: int, length: int, full: bool = False) -> Candidates:
-        by = self.order.confidence
-        compressed, lowered = full or by in ("zlib", TRAINED), (full and self.order.lowercase) or by == "lowercase"
+        confidence = self.request.confidence
+        compressed = full or confidence in ("zlib", TRAINED)
+        lowered = (full and self.request.lowercase) or confidence == "lowercase"
         return drawn.candidates(draws, length, compressed=compressed, lowered=lowered)
 
 
 def _true_bits(costs: SuffixCosts | None, length: int) -> tuple[float | None, float | None, bool | None]:
-    """Of the first ``length`` tokens: own bits, bits by the scheme where it can draw them, and whether it can."""
+    """Return the first ``length`` tokens' bits by the model, bits by the scheme, and whether the scheme can draw them.
+
+    The bits by the scheme are None if it cannot draw them.
+    """
     if costs is None:
         return None, None, None
-    own = float(costs.own[:length].sum())
+    own_bits = float(costs.own[:length].sum())
     if costs.drawn is None:
-        return own, None, None
+        return own_bits, None, None
     bits = float(costs.drawn[:length].sum())
-    return own, bits if math.isfinite(bits) else None, math.isfinite(bits)
+    return own_bits, bits if math.isfinite(bits) else None, math.isfinite(bits)
 
 
 def _shortened(pair: Pair, length: int) -> Pair:

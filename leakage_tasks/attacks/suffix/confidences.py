@@ -1,6 +1,6 @@
-"""How sure an attacker is of each suffix drawn after one prefix: Ethicist's confidence and those it is compared with.
+"""Confidences of an attacker in each suffix drawn after one prefix: Ethicist's confidence and its baselines.
 
-All are computed from one set of draws; the higher, the surer (Zhang et al. 2023, sections 3.3 and 4.2).
+All are computed from one set of draws; higher means more confident (Zhang et al. 2023, sections 3.3 and 4.2).
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from leakage_tasks.core.registry import Registry, check_callable
 
 Measure = Callable[[Candidates], FloatArray]
 FREQUENCY = "frequency"
-"""The one that needs nothing but draws."""
-NO_COSTS = "needs log-likelihoods, which this model does not give"
+"""The confidence that needs only draws."""
+NO_COSTS = "needs log-likelihoods, which this model does not provide"
 _NOT_FITTED = "has not been fitted on a validation split"
 
 
 @dataclass(frozen=True)
 class Confidence:
-    """``of`` gives the confidence in each of ``n`` candidates, finite, shape ``[n]``.
+    """A confidence: ``of`` returns a finite number for each of ``n`` candidates, shape ``[n]``.
 
-    ``needs`` is the field of :class:`Candidates` without which there is none; ``lacking`` says what that takes.
+    ``needs`` is the field of :class:`Candidates` that it requires; ``lacking`` is the message if that field is None.
     """
 
     name: str
@@ -39,13 +39,26 @@ class Confidence:
 
 
 CONFIDENCES: Registry[Confidence] = Registry("confidence", "leakage_tasks.attacks.suffix.confidence", words=True)
-"""All confidences that need no fitting, by name."""
+"""All confidences without fitting, by name."""
 
 
 def register_confidence(
     name: str, words: str, *, needs: str | None = None, lacking: str = ""
 ) -> Callable[[Measure], Measure]:
-    """Make a function of candidates a confidence; see :class:`Confidence`. Raises PluginError for a name taken."""
+    """Register a function of candidates as a confidence.
+
+    Args:
+        name: Name of the confidence.
+        words: Description in one line.
+        needs: Field of :class:`Candidates` that the function requires.
+        lacking: Message if that field is None.
+
+    Returns:
+        A decorator that returns the function unchanged.
+
+    Raises:
+        PluginError: The name is taken, or the function does not take one argument.
+    """
 
     def add(measure: Measure) -> Measure:
         check_callable(f"confidence {name!r}", measure, ["candidates"])
@@ -56,13 +69,16 @@ def register_confidence(
 
 
 def available(candidates: Candidates) -> tuple[str, ...]:
-    """The names of the confidences that these candidates have what it takes for."""
-    kept = (each for each in CONFIDENCES.values() if each.needs is None or getattr(candidates, each.needs) is not None)
-    return tuple(each.name for each in kept)
+    """Return the names of the confidences whose required field these candidates have."""
+    return tuple(
+        confidence.name
+        for confidence in CONFIDENCES.values()
+        if confidence.needs is None or getattr(candidates, confidence.needs) is not None
+    )
 
 
 def confidence_of(candidates: Candidates, name: str, trained: TrainedConfidence | None = None) -> FloatArray:
-    """Confidence ``name`` in each candidate, shape ``[n]``. Raises OptionError for one that cannot be had."""
+    """Return confidence ``name`` in each candidate, ``[n]``. Raises OptionError if it is not available."""
     if name == TRAINED and trained is not None:
         return trained.confidence(candidates)
     if name not in available(candidates):
@@ -74,18 +90,28 @@ def confidence_of(candidates: Candidates, name: str, trained: TrainedConfidence 
 def choose(
     candidates: Candidates, truth: Sequence[int], chosen_by: str, trained: TrainedConfidence | None = None
 ) -> dict[str, Choice]:
-    """What each available confidence makes of the draws after one prefix, by name, the trained one last.
+    """Return the choice of each available confidence among the draws after one prefix, by name, the trained one last.
 
-    ``truth`` are the ``m`` tokens of the true suffix, ``chosen_by`` names the run's own confidence. Raises OptionError
-    if that cannot be had, ValueError for no candidates or a truth of another length.
+    Args:
+        candidates: The distinct draws.
+        truth: The ``m`` tokens of the true suffix.
+        chosen_by: Name of the run's own confidence.
+        trained: A fitted confidence.
+
+    Returns:
+        Choices by the name of the confidence.
+
+    Raises:
+        OptionError: The run's own confidence is not available.
+        ValueError: There are no candidates, or the truth has another length.
     """
     true = np.asarray(truth, dtype=np.int64)
     if not len(candidates.tokens) or true.shape != (candidates.length,):
         raise ValueError(f"{len(candidates.tokens)} candidates of {candidates.length} tokens, {true.size} true ones")
     headline = int(ranked(candidates, confidence_of(candidates, chosen_by, trained))[0])
     names = [*available(candidates), *([TRAINED] if trained and not trained.lacks(candidates) else [])]
-    found = {name: confidence_of(candidates, name, trained) for name in names}
-    return {name: _choice(candidates, true, confidence, headline) for name, confidence in found.items()}
+    confidences = {name: confidence_of(candidates, name, trained) for name in names}
+    return {name: _choice(candidates, true, confidence, headline) for name, confidence in confidences.items()}
 
 
 def _choice(candidates: Candidates, true: IntArray, confidence: FloatArray, headline: int) -> Choice:

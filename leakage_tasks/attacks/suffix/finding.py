@@ -1,4 +1,4 @@
-"""What suffix extraction found out about one pair: a plain record everything downstream is computed from."""
+"""Result of suffix extraction for one pair: a plain record, from which all metrics are computed."""
 
 from __future__ import annotations
 
@@ -10,24 +10,26 @@ from functools import cache
 from types import NoneType
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from leakage_tasks.attacks.finding import LARGEST, Extra
+from leakage_tasks.attacks.finding import JSON_NAMES, LARGEST, Extra, json_fields
+from leakage_tasks.core.former_names import accept_former_names
 from leakage_tasks.core.inputs import parse_json
 
 if TYPE_CHECKING:
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 HEADLINE = "none"
-"""The view whose guesses the run's own confidence chose, at full lengths; the harness' word for no filter."""
+"""Name of the primary view: full lengths, guesses chosen by the run's own confidence. It is the harness' name for no
+filter."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What one confidence makes of the draws after one prefix.
+    """The guess that one confidence picks among the draws after one prefix.
 
-    ``confidence`` is its value for the guess it picks, ``of_headline`` its value for the guess that the run's own
-    confidence picks. ``place`` is that of the true suffix among the distinct draws by this confidence, from 1; None if
-    it was never drawn. ``wrong`` is the share of the guess's tokens that are wrong, ``count`` how many draws it was,
-    ``bits`` its −log2 P(guess | prefix), None of a model that only writes.
+    ``confidence`` is its value for this guess, and ``of_headline`` its value for the guess that the run's own
+    confidence picks. ``place`` is the place, from 1, of the true suffix among the distinct draws by this confidence;
+    None if it was never drawn. ``wrong`` is the share of the guess's tokens that are wrong, ``count`` the number of
+    draws of the guess, and ``bits`` its −log2 P(guess | prefix), None for a model that only writes.
     """
 
     confidence: float
@@ -40,13 +42,13 @@ class Choice:
 
 @dataclass(frozen=True)
 class SuffixView:
-    """The first ``samples`` draws seen at one prefix length and one suffix length.
+    """The first ``samples`` draws, evaluated at one prefix length and one suffix length.
 
-    ``distinct`` is how many different suffixes were drawn. ``own_bits`` is −log2 P(true suffix | prefix) under the
-    model's own distribution, ``p_z_bits`` the same under the sampling scheme, None where the scheme cannot draw it
-    (``reachable`` False) or the model does not tell (``reachable`` None). Where a model only writes, both are None and
-    ``hits`` is how many of the draws were the true suffix. ``choices`` are by confidence. Those that begin with
-    ``base_`` are the same of the model before fine-tuning, None where there is none to compare with.
+    ``distinct`` is the number of distinct suffixes among the draws. ``own_bits`` is −log2 P(true suffix | prefix) under
+    the model's own distribution, and ``p_z_bits`` is this cost under the sampling scheme. ``p_z_bits`` is None if the
+    scheme cannot draw the true suffix (``reachable`` False) or the model does not report it (``reachable`` None). For a
+    model that only writes, both costs are None and ``hits`` is the number of draws of the true suffix. ``choices`` are
+    by confidence. Fields that begin with ``base_`` are for the model before fine-tuning, None without such a model.
     """
 
     prefix_length: int
@@ -63,15 +65,17 @@ class SuffixView:
     hits: int | None = None
 
 
+@accept_former_names(settings="settings_hash")
 @dataclass(frozen=True)
 class SuffixFinding:
-    """One attack on one pair.
+    """Result of one attack on one pair.
 
-    ``views`` holds :data:`HEADLINE` and one for each length or number swept, ``prefix_10``, ``suffix_25``,
-    ``samples_5``. ``chosen_by`` is the confidence the headline goes by. ``guesses`` are token ids of the best ones,
-    best first, empty unless they are to be shown. ``nodes`` counts the token positions computed for the draws,
-    ``samples`` × length being those of as many separate draws; ``model_calls`` the sequences scored or drawn.
-    ``access`` says what of the model the attack takes; ``only_writes`` that this was draws alone, without any cost.
+    ``views`` has :data:`HEADLINE` and one view for each other length or number of draws, such as ``prefix_10``,
+    ``suffix_25`` or ``samples_5``. ``chosen_by`` is the confidence that chooses the primary view's guess. ``guesses``
+    are the token ids of the best guesses, best first; empty unless they may be shown. ``nodes`` is the number of token
+    positions computed for the draws; separate draws would take ``samples`` × length. ``model_calls`` is the number of
+    sequences scored or drawn. ``access`` describes the access to the model. ``only_writes`` is true if the model
+    returned only draws, without costs.
     """
 
     pair: int
@@ -84,35 +88,38 @@ class SuffixFinding:
     model_calls: int = 0
     seconds: float = 0.0
     data: str = ""
-    settings: str = ""
+    settings_hash: str = ""
     access: str = ""
     extra: Extra = field(default_factory=dict)
     only_writes: bool = False
 
     @property
     def control(self) -> bool:
-        """Whether the model never saw the pair."""
+        """True if the pair is a control, which the model never saw."""
         return self.pair < 0
 
     def to_json(self) -> str:
-        """The finding as strict JSON, one line."""
-        return json.dumps(dataclasses.asdict(self), allow_nan=False)
+        """Return the finding as one line of strict JSON."""
+        return json.dumps(json_fields(self), allow_nan=False)
 
 
 class Answer(str):
-    """A finding as JSON, with the surest ``guess`` beside it: JSON gets into logs, where tokens may not show."""
+    """A finding as JSON, with the best ``guess`` as an attribute: logs contain the JSON and must not show tokens."""
 
     guess: tuple[int, ...] | None
 
     def __new__(cls, text: str, guess: tuple[int, ...] | None = None) -> Answer:
-        """As a string is made."""
+        """Create the string from ``text`` and attach ``guess``."""
         self = super().__new__(cls, text)
         self.guess = guess
         return self
 
 
 def suffix_finding_from_json(text: str) -> SuffixFinding:
-    """Inverse of :meth:`SuffixFinding.to_json`. Raises ValueError, KeyError or TypeError for what is no finding."""
+    """Read a finding from the text of :meth:`SuffixFinding.to_json`.
+
+    Raises ValueError, KeyError or TypeError if the text is not a finding.
+    """
     data = parse_json(text)
     data["views"] = {
         name: SuffixView(**{**view, "choices": {key: Choice(**choice) for key, choice in view["choices"].items()}})
@@ -125,35 +132,35 @@ def suffix_finding_from_json(text: str) -> SuffixFinding:
     for record in records:
         _check(record)
     if not all(type(token) is int for guess in finding.guesses for token in guess):
-        raise ValueError("guesses are no token ids")
+        raise ValueError("guesses are not token ids")
     return finding
 
 
 def _check(record: Any) -> None:
-    """Raise ValueError for a field of another type, or a number that is none."""
+    """Raise ValueError for a field of the wrong type or a number out of range."""
     kind: Any = type(record)
     for name, kinds in _plain_fields(kind).items():
         value = getattr(record, name)
         real = not isinstance(value, int | float) or abs(value) <= LARGEST
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds) or not real:
-            raise ValueError(f"{name} is no {kinds[0].__name__}")
+            raise ValueError(f"{JSON_NAMES.get(name, name)} is not of type {kinds[0].__name__}")
 
 
 @cache
 def _plain_fields(record: type) -> dict[str, tuple[type, ...]]:
-    """The fields that hold one number or text, or may hold None, with the types they may have."""
-    found = {name: get_args(kind) or (kind,) for name, kind in get_type_hints(record).items()}
-    plain = {name: kinds for name, kinds in found.items() if set(kinds) <= {int, float, str, bool, NoneType}}
-    # JSON knows one kind of number.
+    """Return the fields with a single number, string or None, and their allowed types."""
+    types = {name: get_args(kind) or (kind,) for name, kind in get_type_hints(record).items()}
+    plain = {name: kinds for name, kinds in types.items() if set(kinds) <= {int, float, str, bool, NoneType}}
+    # JSON has one number type.
     return {name: (*kinds, int) if float in kinds else kinds for name, kinds in plain.items()}
 
 
 @dataclass(frozen=True)
-class Reading:
-    """One view of one finding by one confidence: what a row of the results table is computed from.
+class SelectedView:
+    """One view of one finding by one confidence, from which rows of the results table are computed.
 
-    ``kind`` says which rows it has: ``headline``, ``confidence`` (the same draws by another confidence), ``length``
-    (the same run at another prefix or suffix length) or ``draws`` (with fewer draws).
+    ``kind`` decides on the rows: ``headline`` (the primary view), ``confidence`` (its draws by another confidence),
+    ``length`` (another prefix or suffix length) or ``draws`` (fewer draws).
     """
 
     pair: int
@@ -166,7 +173,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Selection:
-    """What one column of results is read off: a view and a confidence; ``name`` is the harness' filter for it."""
+    """The view and the confidence of one column of results; ``name`` is the name of its filter in the harness."""
 
     name: str
     kind: str
@@ -174,41 +181,41 @@ class Selection:
     confidence: str
 
     def of(self, finding: SuffixFinding) -> SuffixFinding:
-        """The finding with no more than the selection needs; the confidence is missing where the finding lacks it."""
+        """Return the finding reduced to the parts that the selection needs; the confidence may be missing."""
         if self.view not in finding.views:
             return finding
         view = finding.views[self.view]
         wanted = dict.fromkeys([self._confidence(finding), finding.chosen_by])
-        kept = {name: view.choices[name] for name in wanted if name in view.choices}
-        views = {self.view: dataclasses.replace(view, choices=kept)}
+        choices = {name: view.choices[name] for name in wanted if name in view.choices}
+        views = {self.view: dataclasses.replace(view, choices=choices)}
         return dataclasses.replace(finding, views=views, guesses=finding.guesses if self.kind == "headline" else ())
 
-    def reading(self, finding: SuffixFinding) -> Reading | None:
-        """The selection read; None for a pair that was left out and for a confidence that could not be fitted."""
+    def select(self, finding: SuffixFinding) -> SelectedView | None:
+        """Return the selected view; None for a pair that was left out or a confidence that could not be fitted."""
         view, confidence = finding.views.get(self.view), self._confidence(finding)
         if view is None or confidence not in view.choices:
             return None
-        return Reading(finding.pair, self.kind, finding.samples, view, view.choices[confidence], finding)
+        return SelectedView(finding.pair, self.kind, finding.samples, view, view.choices[confidence], finding)
 
     def _confidence(self, finding: SuffixFinding) -> str:
-        """The column's own, else the one that the run came to choose by, which the model may have decided."""
+        """Return the column's own confidence, else the run's, which may depend on the model."""
         return self.confidence if self.kind == "confidence" else finding.chosen_by
 
 
-def left_out_reading(finding: SuffixFinding, selection: Selection, scheme: DecodingConfig) -> Reading:
-    """What a reading of a pair that was left out would look like, to tell which rows it has; its figures mean nothing.
+def left_out_view(finding: SuffixFinding, selection: Selection, scheme: DecodingConfig) -> SelectedView:
+    """Return a placeholder for a pair that was left out, which determines its rows; its numbers mean nothing.
 
-    ``scheme`` is how suffixes were drawn.
+    ``scheme`` is the sampling scheme of the run.
     """
     choice = Choice(0.0, 0.0, None, 1.0, 1, 0.0)
     reachable = False if scheme.plain and not finding.only_writes else None
     hits = 0 if scheme.decoding == "sample" and finding.only_writes else None
     view = SuffixView(1, 1, finding.samples, 1, 0.0, None, reachable, {selection.confidence: choice}, hits=hits)
-    return Reading(finding.pair, selection.kind, finding.samples, view, choice, finding)
+    return SelectedView(finding.pair, selection.kind, finding.samples, view, choice, finding)
 
 
 def selections(chosen_by: str, confidences: Sequence[str], views: Sequence[str]) -> list[Selection]:
-    """The headline, then the same by each of ``confidences``, then each of ``views`` by ``chosen_by``."""
+    """Return the selections: the primary view by ``chosen_by`` and by each of ``confidences``, then ``views``."""
     return [
         Selection(HEADLINE, "headline", HEADLINE, chosen_by),
         *(Selection(name, "confidence", HEADLINE, name) for name in confidences),

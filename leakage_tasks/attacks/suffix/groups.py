@@ -1,4 +1,4 @@
-"""Which pairs are given to a target at once: of equal lengths, and as many as fill its passes."""
+"""Grouping of pairs for a target: equal lengths, and enough pairs to fill its forward passes."""
 
 from __future__ import annotations
 
@@ -13,39 +13,46 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.protocols import DrawsSuffixes
 
 DRAWN = 1 << 20
-"""Tokens of a group's draws, as long as nothing is known of how alike they are: all may differ, and are held."""
+"""The most tokens of a group's draws before their overlap is known: all draws may differ and are kept in memory."""
 FILLED, GROWN = 8, 8
-"""Passes that the rows of a group's step are to fill, where draws are alike, and so many times the pairs for it."""
+"""Forward passes that a group's rows should fill if its draws overlap, and the largest growth of a group in pairs."""
 
 
 def groups_of(
     target: DrawsSuffixes,
     pairs: Sequence[Pair],
     left_out: Collection[int],
-    order: SuffixRequest,
+    request: SuffixRequest,
     progress: Callable[..., Any] | None,
-    found: Mapping[int, SuffixFinding] = MappingProxyType({}),
+    findings: Mapping[int, SuffixFinding] = MappingProxyType({}),
 ) -> Generator[list[int], None, None]:
-    """Places of pairs of equal lengths, some at a time; ``progress`` is shown of those that are done.
+    """Yield groups of indices of pairs with equal lengths.
 
-    More at a time follow groups whose draws are alike, as ``found`` says of them when the next is asked for: they fill
-    no passes.
+    If the draws of a group overlap, its rows do not fill the forward passes, so the next group is larger.
+
+    Args:
+        target: The model that draws suffixes.
+        pairs: The pairs.
+        left_out: Indices of pairs to skip.
+        request: The options of the attack.
+        progress: Makes a progress bar, which advances by finished groups.
+        findings: Findings so far; they show how much the draws of the last group overlap.
     """
     by_length: dict[tuple[int, int], list[int]] = {}
-    for place, pair in enumerate(pairs):
-        if place not in left_out:
-            by_length.setdefault((len(pair.prefix), len(pair.suffix)), []).append(place)
+    for index, pair in enumerate(pairs):
+        if index not in left_out:
+            by_length.setdefault((len(pair.prefix), len(pair.suffix)), []).append(index)
     with progress(total=len(pairs), initial=len(left_out)) if progress else nullcontext() as bar:
-        for (_, length), places in by_length.items():
-            most = max(1, DRAWN // (order.draws * length))
-            first, size = 0, min(most, target.pairs_at_once(pairs[places[0]], order.draws))
-            now = size
-            while first < len(places):
-                group = places[first : first + now]
+        for (_, length), indices in by_length.items():
+            most = max(1, DRAWN // (request.draws * length))
+            first, size = 0, min(most, target.pairs_at_once(pairs[indices[0]], request.draws))
+            group_size = size
+            while first < len(indices):
+                group = indices[first : first + group_size]
                 first += len(group)
                 yield group
                 if bar is not None:
                     bar.update(len(group))
-                rows = sum(found[place].nodes for place in group if place in found)
+                rows = sum(findings[index].nodes for index in group if index in findings)
                 filling = FILLED * size * length * len(group) // rows if rows else size
-                now = max(size, min(filling, GROWN * size))
+                group_size = max(size, min(filling, GROWN * size))

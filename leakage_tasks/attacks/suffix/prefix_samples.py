@@ -1,4 +1,4 @@
-"""The draws after one prefix, and the candidates they make at any length and number of draws."""
+"""Draws after one prefix, and their candidates at any length and number of draws."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes
 
 Lowered = dict[tuple[int, int], str]
-"""Texts in lower case, by the draw and how many of its tokens they are of."""
+"""Texts in lower case, by the draw's row and the number of its first tokens."""
 
 
 @dataclass
 class PrefixSamples:
-    """What a target drew after ``prefix``. ``calls`` counts the sequences its model has read for it."""
+    """A target's draws after ``prefix``. ``calls`` is the number of sequences that the model has read for them."""
 
     target: DrawsSuffixes
     prefix: tuple[int, ...]
@@ -30,47 +30,57 @@ class PrefixSamples:
     _compared: FloatArray | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        # What only writes is asked for every draw, what scores is read for every distinct one.
+        # A model that only writes is called once per draw, a model that scores reads each distinct draw once.
         self.calls = len(self.draws.of_draw if self.draws.own is None else self.draws.tokens)
 
     def candidates(self, samples: int, length: int, *, compressed: bool = False, lowered: bool = False) -> Candidates:
-        """The distinct beginnings of ``length`` tokens among the first ``samples`` draws.
+        """Return the distinct beginnings of ``length`` tokens among the first ``samples`` draws.
 
-        ``compressed`` and ``lowered`` ask for what the confidences ``zlib`` and ``lowercase`` need.
+        Args:
+            samples: Number of draws.
+            length: Number of tokens.
+            compressed: Whether to add the field for the confidence ``zlib``.
+            lowered: Whether to add the field for the confidence ``lowercase``.
+
+        Returns:
+            The candidates.
         """
         rows, counts = self.draws.first(samples, length)
         tokens = self.draws.tokens[rows, :length]
         if self.draws.own is None:
             return Candidates(tokens, counts, None)
-        own = self.draws.own[rows, :length]
+        token_bits = self.draws.own[rows, :length]
         texts = self.target.decode(tokens.tolist()) if compressed or lowered else []
         return Candidates(
             tokens,
             counts,
-            own.sum(1),
+            token_bits.sum(1),
             zlib=np.array([len(zlib.compress(text.encode())) for text in texts]) if compressed else None,
-            lowest=None if self.draws.totals_only else np.exp2(-own.max(1)),
+            lowest=None if self.draws.totals_only else np.exp2(-token_bits.max(1)),
             margin=_mean(self.draws.margin, rows, length),
             entropy=_mean(self.draws.entropy, rows, length),
-            lowered=self._lowered(texts, rows, own) if lowered else None,
+            lowered=self._lowered(texts, rows, token_bits) if lowered else None,
             compared=None if self.compared_with is None else self._costs_compared()[rows, :length].mean(1),
         )
 
     def _costs_compared(self) -> FloatArray:
-        """Costs a token of every distinct draw under the second model, ``[n, L]``; spread where a draw ended early."""
+        """Return each distinct draw's bits per token under the second model, ``[n, L]``.
+
+        A draw that ended early has its mean cost at all positions.
+        """
         compare([self])
         assert self._compared is not None
         return self._compared
 
-    def _lowered(self, texts: Sequence[str], rows: IntArray, own: FloatArray) -> FloatArray:
-        """Bits a token of the lower-cased texts; those that are in lower case already cost what they do."""
-        length = int(own.shape[1])
+    def _lowered(self, texts: Sequence[str], rows: IntArray, token_bits: FloatArray) -> FloatArray:
+        """Return bits per token of the lower-cased texts; texts already in lower case keep their cost."""
+        length = int(token_bits.shape[1])
         read_lowered([self], [self._to_lower(texts, rows, length)])
-        means = own.mean(1)
+        means = token_bits.mean(1)
         return np.array([self._lower.get((int(row), length), mean) for row, mean in zip(rows, means, strict=True)])
 
     def to_lower(self, samples: int, length: int) -> Lowered:
-        """What of the distinct beginnings among the first ``samples`` draws is another text in lower case."""
+        """Return lower-cased beginnings of the first ``samples`` draws that differ from the original text."""
         rows, _ = self.draws.first(samples, length)
         return self._to_lower(self.target.decode(self.draws.tokens[rows, :length].tolist()), rows, length)
 
@@ -84,34 +94,38 @@ def _is_low(text: str) -> bool:
 
 
 def read_lowered(several: Sequence[PrefixSamples], texts: Sequence[Lowered]) -> None:
-    """Have the ``texts`` of each of ``several``, draws of one target after prefixes of one length, read together."""
-    asked = [(each, key, text) for each, own in zip(several, texts, strict=True) for key, text in own.items()]
-    if not asked:
+    """Score the lower-cased ``texts`` of ``several`` samples of one target and one prefix length in one call."""
+    queue = [
+        (samples, key, text) for samples, lowered in zip(several, texts, strict=True) for key, text in lowered.items()
+    ]
+    if not queue:
         return
     target = several[0].target
     room = (target.max_length or 1 << 30) - len(several[0].prefix)
-    encoded = [tokens[:room] for tokens in target.encode([text for _, _, text in asked])]
-    read = [(each, key, tokens) for (each, key, _), tokens in zip(asked, encoded, strict=True) if tokens]
-    costs = target.costs_after([each.prefix for each, _, _ in read], [tokens for _, _, tokens in read])
-    for (each, key, _), cost in zip(read, costs, strict=True):
-        each._lower[key] = float(cost.mean())
-        each.calls += 1
+    encoded = [tokens[:room] for tokens in target.encode([text for _, _, text in queue])]
+    read = [(samples, key, tokens) for (samples, key, _), tokens in zip(queue, encoded, strict=True) if tokens]
+    costs = target.costs_after([samples.prefix for samples, _, _ in read], [tokens for _, _, tokens in read])
+    for (samples, key, _), cost in zip(read, costs, strict=True):
+        samples._lower[key] = float(cost.mean())
+        samples.calls += 1
 
 
 def compare(several: Sequence[PrefixSamples]) -> None:
-    """Have the second model read those draws of ``several`` that it has not, together, after prefixes of one length."""
-    model, asked = several[0].compared_with, []
+    """Score the draws of ``several`` samples under the second model in one call, unless it has scored them."""
+    model, queue = several[0].compared_with, []
     assert model is not None
-    for each in (one for one in several if one._compared is None):
-        assert each.draws.own is not None
-        each._compared = np.zeros_like(each.draws.own)
-        rows = [[token for token in row if token >= 0] for row in each.draws.tokens.tolist()]
-        asked += [(each, place, row) for place, row in enumerate(rows) if row]
-    costs = model.costs_after([each.prefix for each, _, _ in asked], [row for _, _, row in asked])
-    for (each, place, _), cost in zip(asked, costs, strict=True):
-        assert each._compared is not None
-        each._compared[place] = cost if len(cost) == each._compared.shape[1] else cost.mean()
+    for samples in several:
+        if samples._compared is not None:
+            continue
+        assert samples.draws.own is not None
+        samples._compared = np.zeros_like(samples.draws.own)
+        rows = [[token for token in row if token >= 0] for row in samples.draws.tokens.tolist()]
+        queue += [(samples, index, row) for index, row in enumerate(rows) if row]
+    costs = model.costs_after([samples.prefix for samples, _, _ in queue], [row for _, _, row in queue])
+    for (samples, index, _), cost in zip(queue, costs, strict=True):
+        assert samples._compared is not None
+        samples._compared[index] = cost if len(cost) == samples._compared.shape[1] else cost.mean()
 
 
-def _mean(figures: FloatArray | None, rows: IntArray, length: int) -> FloatArray | None:
-    return None if figures is None else figures[rows, :length].mean(1)
+def _mean(values: FloatArray | None, rows: IntArray, length: int) -> FloatArray | None:
+    return None if values is None else values[rows, :length].mean(1)

@@ -1,4 +1,4 @@
-"""What is asked of suffix extraction: how to draw, how often, and by what to choose."""
+"""Options of suffix extraction: sampling scheme, number of draws and the confidence that chooses the guess."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ DEFAULT_CONFIDENCE = "calibrated"
 
 @dataclass(frozen=True)
 class SuffixRequest:
-    """``samples`` draws (K) by ``scheme`` after each prefix; the guess is the one that ``confidence`` is surest of.
+    """A request for ``samples`` draws (K) by ``scheme`` after each prefix; the guess has the highest ``confidence``.
 
-    ``prefix_lengths``, ``suffix_lengths`` and ``sample_counts`` ask for the same at other lengths and numbers of draws:
-    only the first draws anew. ``lowercase`` has the confidence of that name computed, which takes another pass over all
-    distinct draws. ``keep`` is how many guesses a finding holds. Raises OptionError.
+    ``prefix_lengths``, ``suffix_lengths`` and ``sample_counts`` add results at other lengths and numbers of draws; only
+    ``prefix_lengths`` needs new draws. ``lowercase`` enables the confidence ``lowercase``, which takes another forward
+    pass over all distinct draws. ``keep`` is the number of guesses that a finding keeps. Raises OptionError.
     """
 
     scheme: DecodingConfig = field(default_factory=DecodingConfig)
-    samples: int = declared(100, "how many suffixes are drawn after each prefix")
+    samples: int = declared(100, "how many suffixes to draw after each prefix")
     seed: int = declared(0, "the seed of random draws", of_model=True)
-    confidence: str = declared(DEFAULT_CONFIDENCE, "by which a guess is chosen among the suffixes drawn")
-    prefix_lengths: tuple[int, ...] = declared((), "other lengths of prefixes to ask for the same at")
-    suffix_lengths: tuple[int, ...] = declared((), "other lengths of suffixes to ask for the same at")
-    sample_counts: tuple[int, ...] = declared((), "other numbers of draws to ask for the same at")
-    lowercase: bool = declared(True, "whether the confidence of that name is computed, which takes another pass")
+    confidence: str = declared(DEFAULT_CONFIDENCE, "the confidence that chooses the guess among the drawn suffixes")
+    prefix_lengths: tuple[int, ...] = declared((), "further prefix lengths at which to report results")
+    suffix_lengths: tuple[int, ...] = declared((), "further suffix lengths at which to report results")
+    sample_counts: tuple[int, ...] = declared((), "further numbers of draws at which to report results")
+    lowercase: bool = declared(True, "whether to compute the confidence lowercase, which takes another forward pass")
     keep: int = 0
 
     def __post_init__(self) -> None:
@@ -40,26 +40,33 @@ class SuffixRequest:
             raise OptionError(f"confidence is {self.confidence!r}: use {', '.join(known)}")
         for name in ("prefix_lengths", "suffix_lengths", "sample_counts"):
             if min(getattr(self, name), default=1) < 1:
-                raise OptionError(f"{name} has {min(getattr(self, name))}: give numbers of 1 or more")
+                raise OptionError(f"{name} has {min(getattr(self, name))}: each number must be 1 or more")
         if max(self.sample_counts, default=0) > self.samples:
-            raise OptionError(f"sample_counts has {max(self.sample_counts)}, samples is {self.samples}: draw as many")
+            raise OptionError(
+                f"sample_counts has {max(self.sample_counts)}, but samples is {self.samples}: raise samples, "
+                "or lower sample_counts"
+            )
 
     @property
     def draws(self) -> int:
-        """Suffixes that come back after each prefix: ``samples``, or the beams of a search."""
+        """Number of suffixes per prefix: ``samples``, or the width of a beam search."""
         return self.samples if self.scheme.decoding == "sample" else self.scheme.width
 
     @property
     def views(self) -> list[str]:
-        """Names of the views besides the headline's."""
+        """Names of all views but the primary view."""
         counts = self.sample_counts if self.scheme.decoding == "sample" else ()
         named = {"prefix": self.prefix_lengths, "suffix": self.suffix_lengths, "samples": counts}
         return [f"{name}_{number}" for name, numbers in named.items() for number in numbers]
 
     def confidences(self, compared: bool, trained: bool) -> list[str]:
-        """Names of the confidences the headline's view has; ``compared`` says whether there is a second model."""
-        there = {"compared": compared, "lowered": self.lowercase or self.confidence == "lowercase"}
-        usable = [name for name, each in CONFIDENCES.items() if each.needs is None or there.get(each.needs, True)]
+        """Return the names of the primary view's confidences; ``compared`` is true if there is a second model."""
+        available = {"compared": compared, "lowered": self.lowercase or self.confidence == "lowercase"}
+        usable = [
+            name
+            for name, confidence in CONFIDENCES.items()
+            if confidence.needs is None or available.get(confidence.needs, True)
+        ]
         return [*usable, *([TRAINED] if trained else [])]
 
 

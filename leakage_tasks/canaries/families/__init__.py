@@ -1,4 +1,4 @@
-"""Canaries by family: what surrounds a secret, and what it is made of, from what users expect to the worst case."""
+"""Canary families: canaries with controlled context and secret words, from the most expected text to the worst case."""
 
 from leakage_tasks.canaries.families.make import FamilyRequest, family_canaries
 

@@ -1,4 +1,4 @@
-"""What families of canaries take from the data: sentences, words, and which words follow which."""
+"""Sentences, words and word pairs of the data, from which the families of canaries are made."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from itertools import pairwise
 from pathlib import Path
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.turns import role_in, texts_in
 
 FEWEST_WORDS, MOST_WORDS = 3, 40
-"""Words before the secret that a sentence may have."""
+"""Limits on the number of words before the secret in a sentence."""
 OFTEN = 2
-"""Times that a word occurs which may be part of a secret: what stands there once may be misspelt, or somebody's."""
+"""Minimum occurrences of a word in secrets: a word that occurs once may be a misspelling or a name.
+"""
 _ENDS = re.compile(r"(?<=[.!?])\s+|\n")
 _EDGES = re.compile(r"^\W+|\W+$")
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """A sentence of the data: what stands before its last words, these, and the punctuation that ends it."""
+    """A sentence of the data: the text before its last words, these words, and the final punctuation."""
 
     context: str
     words: tuple[str, ...]
@@ -35,52 +36,60 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Data to make canaries from; ``sentences`` and ``words`` are in an order that follows from a seed."""
+    """Data for making canaries; the order of ``sentences`` and ``words`` follows from a seed."""
 
     path: Path
     columns: Columns
     sentences: tuple[Sentence, ...]
-    """No two of one context."""
+    """Sentences with distinct contexts."""
     words: tuple[str, ...]
-    """Those in lower case that occur twice or more."""
+    """The lower-case words that occur at least twice."""
 
     def texts(self) -> Iterator[str]:
-        """Every text again, in its order. Raises PlantingError and ChangedError."""
+        """Yield every text again, in order. Raises PlantingError and ChangedError."""
         return _texts(self.path, self.columns)
 
-    def joined(self, firsts: Collection[str], seconds: Collection[str]) -> set[tuple[str, str]]:
-        """Which of ``firsts`` the data have before which of ``seconds``, whatever punctuation is between them."""
-        found: set[tuple[str, str]] = set()
+    def neighbours(self, firsts: Collection[str], seconds: Collection[str]) -> set[tuple[str, str]]:
+        """Return the pairs of neighbouring words, without punctuation, from ``firsts`` and ``seconds``.."""
+        pairs: set[tuple[str, str]] = set()
         for text in self.texts():
             words = (bare(word) for word in text.split())
-            found.update(pair for pair in pairwise(words) if pair[0] in firsts and pair[1] in seconds)
-        return found
+            pairs.update(pair for pair in pairwise(words) if pair[0] in firsts and pair[1] in seconds)
+        return pairs
 
 
 def read_corpus(path: Path, columns: Columns, *, sentences: int, unknown: int, seed: int) -> Corpus:
-    """The data's words and so many ``sentences``, the last ``unknown`` words of each apart.
+    """Read the data's words and draw sentences; the draw depends on the content of the data, not on its order.
 
-    Which they are depends on ``seed`` and on what the data hold, not on its order. Of chats the turns of one role are
-    read, the assistant's unless ``columns`` names another. Raises OptionError for too few sentences, PlantingError for
-    data that cannot be read, ChangedError where they change meanwhile.
+    Args:
+        path: The data.
+        columns: The text column and split; in chats also the role whose turns are read (default: assistant).
+        sentences: The number of sentences to draw.
+        unknown: The number of last words to separate from each sentence.
+        seed: The seed of the draw.
+
+    Raises:
+        OptionError: If there are too few sentences.
+        PlantingError: If the data cannot be read.
+        ChangedError: If the data change while they are read.
     """
-    drawn, counts = _Lowest(sentences, seed), Counter[str]()
+    drawn, counts = _Sample(sentences, seed), Counter[str]()
     shape = re.compile(rf"(.*\S) ([^\W\d_]+(?: [^\W\d_]+){{{unknown - 1}}})([^\w\s]*)")
     for text in _texts(path, columns):
         counts.update(_plain_words(text))
         for sentence in _ENDS.split(text):
             drawn.offer(" ".join(sentence.split()), shape)
-    if len(drawn.kept) < sentences:
+    if len(drawn.sentences) < sentences:
         raise OptionError(
-            f"--data {path}: holds {len(drawn.kept)} different sentences of {FEWEST_WORDS} to {MOST_WORDS} words "
-            f"before the secret, too few for {sentences} canaries and controls: give more text, or ask for fewer"
+            f"--data {path}: holds {len(drawn.sentences)} different sentences of {FEWEST_WORDS} to {MOST_WORDS} words "
+            f"before the secret, too few for {sentences} canaries and controls: give more text, or make fewer canaries"
         )
-    words = sorted(_frequent(counts), key=lambda word: lot(seed, word))
+    words = sorted(_frequent(counts), key=lambda word: seeded_rank(seed, word))
     return Corpus(path, columns, drawn.in_order(), tuple(words))
 
 
 def frequent_words(texts: Iterable[str]) -> list[str]:
-    """The words in lower case that ``texts`` have twice or more, in the order of the alphabet."""
+    """Return the lower-case words that occur at least twice in ``texts``, in alphabetical order."""
     return sorted(_frequent(Counter(word for text in texts for word in _plain_words(text))))
 
 
@@ -89,16 +98,16 @@ def _frequent(counts: Counter[str]) -> list[str]:
 
 
 def _plain_words(text: str) -> Iterator[str]:
-    return (word for each in text.split() if _is_plain(word := _EDGES.sub("", each)))
+    return (word for token in text.split() if _is_plain(word := _EDGES.sub("", token)))
 
 
 def bare(word: str) -> str:
-    """A word in lower case without the punctuation around it."""
+    """Return a word in lower case without the punctuation around it."""
     return _EDGES.sub("", word).lower()
 
 
-def lot(seed: int, text: str) -> int:
-    """A place in line that follows from the seed and the text alone."""
+def seeded_rank(seed: int, text: str) -> int:
+    """Return a pseudo-random number that depends only on the seed and the text, for sorting."""
     digest = hashlib.blake2b(f"family:{seed}:{text}".encode(errors="surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest)
 
@@ -107,30 +116,30 @@ def _is_plain(word: str) -> bool:
     return len(word) > 1 and word.isalpha() and word == word.lower()
 
 
-class _Lowest:
-    """The sentences of the lowest lots among all that are offered, each context once."""
+class _Sample:
+    """The offered sentences of lowest rank, with distinct contexts."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.size, self.seed = size, seed
-        self.kept: dict[str, Sentence] = {}
+        self.sentences: dict[str, Sentence] = {}
         self._heap: list[tuple[int, str]] = []
 
     def offer(self, text: str, shape: re.Pattern[str]) -> None:
-        """Keep the sentence if it has the shape and its lot is low enough."""
+        """Keep the sentence if it matches ``shape`` and its rank is low enough."""
         match = shape.fullmatch(text) if text.isprintable() else None
-        if match is None or not FEWEST_WORDS <= match[1].count(" ") + 1 <= MOST_WORDS or match[1] in self.kept:
+        if match is None or not FEWEST_WORDS <= match[1].count(" ") + 1 <= MOST_WORDS or match[1] in self.sentences:
             return
-        entry = (-lot(self.seed, match[1]), match[1])
+        entry = (-seeded_rank(self.seed, match[1]), match[1])
         if len(self._heap) >= self.size and entry <= self._heap[0]:
             return
-        self.kept[match[1]] = Sentence(match[1], tuple(match[2].split(" ")), match[3])
+        self.sentences[match[1]] = Sentence(match[1], tuple(match[2].split(" ")), match[3])
         heapq.heappush(self._heap, entry)
         if len(self._heap) > self.size:
-            del self.kept[heapq.heappop(self._heap)[1]]
+            del self.sentences[heapq.heappop(self._heap)[1]]
 
     def in_order(self) -> tuple[Sentence, ...]:
-        """Those that are kept, the lowest lot first."""
-        return tuple(self.kept[context] for _, context in sorted(self._heap, reverse=True))
+        """Return the kept sentences, lowest rank first."""
+        return tuple(self.sentences[context] for _, context in sorted(self._heap, reverse=True))
 
 
 def _texts(path: Path, columns: Columns) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The families: for each canary of one a context, and for each of its slots the words its secret is drawn from."""
+"""The families of canaries: each has its own method to choose the contexts and the values of the slots."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leakage_tasks.canaries.alphabets import Alphabet, load_tokenizer, tokenizer_words
 from leakage_tasks.canaries.canary import Canary, Family
-from leakage_tasks.canaries.families.corpus import Corpus, Sentence, bare, lot, read_corpus
+from leakage_tasks.canaries.families.corpus import Corpus, Sentence, bare, read_corpus, seeded_rank
 from leakage_tasks.canaries.families.samples import sampled_sentences
 from leakage_tasks.canaries.generate import stream_of
 from leakage_tasks.canaries.spaces import literal
@@ -18,16 +18,16 @@ from leakage_tasks.data import Columns
 UNKNOWN = 2
 MOST_UNKNOWN = 8
 WIDTH = 256
-"""Values of a slot, where there are as many: with two slots 65,536 secrets, 16 bits."""
+"""Maximum number of values of a slot: with two slots, 65,536 secrets (16 bits)."""
 NARROWEST = 16
-"""Of fewer values no secret is worth guessing."""
+"""Minimum number of values of a slot."""
 TEMPERATURE = 1.0
-"""High, among those from 0.8 on that Mitchell et al. (2026, arXiv:2606.10481) sample canaries at."""
+"""A high temperature, in the range from 0.8 on at which Mitchell et al. (2026, arXiv:2606.10481) sample canaries."""
 
 
 @dataclass(frozen=True)
 class FamilyRequest:
-    """What canaries of one or several families are made of; see ``leakage canaries --help``."""
+    """The options for making canaries of one or several families; see ``leakage canaries --help``."""
 
     data: Path
     columns: Columns
@@ -45,7 +45,7 @@ class FamilyRequest:
 
 @dataclass(frozen=True)
 class _Shape:
-    """A canary without its secret: its context, the values of each slot in turn, and what ends the sentence."""
+    """A canary without its secret: its context, the values of each slot, and the text after the slots."""
 
     context: str
     slots: tuple[tuple[str, ...], ...]
@@ -53,21 +53,20 @@ class _Shape:
 
 
 def family_canaries(families: Sequence[Family], request: FamilyRequest) -> list[Canary]:
-    """``count`` planted canaries and ``controls`` of each of ``families``, over one reading of the data.
+    """Make ``count`` planted canaries and ``controls`` for each of ``families``, from one pass over the data.
 
-    A canary is a context and ``unknown`` secret words, each uniform over as many values (a power of two, 256 where the
-    data have as many); controls are made alike, of contexts of their own. What each family is, is told in
-    docs/families.md. Raises LeakageError.
+    A canary is a context and ``unknown`` secret words, each uniform over a power of two of values (at most 256).
+    Controls are made in the same way with other contexts. docs/families.md describes the families. Raises LeakageError.
     """
     _check(families, request)
     number = request.count + request.controls
     sentences = number * len(families)
     corpus = read_corpus(request.data, request.columns, sentences=sentences, unknown=request.unknown, seed=request.seed)
     canaries = []
-    for place, family in enumerate(families):
-        # Canaries of one context would compete for it.
-        own = replace(corpus, sentences=corpus.sentences[place * number : (place + 1) * number])
-        canaries += _canaries(family, request, _MAKERS[family](request, own))
+    for index, family in enumerate(families):
+        # Every canary gets its own context: canaries with a shared context would compete.
+        part = replace(corpus, sentences=corpus.sentences[index * number : (index + 1) * number])
+        canaries += _canaries(family, request, _MAKERS[family](request, part))
     return canaries
 
 
@@ -85,9 +84,9 @@ def _check(families: Sequence[Family], request: FamilyRequest) -> None:
 
 def _canaries(family: Family, request: FamilyRequest, shapes: Sequence[_Shape]) -> list[Canary]:
     prefix, made = f"{request.id_prefix}{family}-", []
-    for place, shape in enumerate(shapes):
-        planted = place < request.count
-        name = f"{prefix}canary-{place}" if planted else f"{prefix}control-{place - request.count}"
+    for index, shape in enumerate(shapes):
+        planted = index < request.count
+        name = f"{prefix}canary-{index}" if planted else f"{prefix}control-{index - request.count}"
         stream = stream_of(request.seed, name)
         names = [f"secret_{number}" for number in range(1, len(shape.slots) + 1)]
         slots = " ".join(f"{{{slot}}}" for slot in names)
@@ -95,7 +94,7 @@ def _canaries(family: Family, request: FamilyRequest, shapes: Sequence[_Shape]) 
             id=name,
             template=f"{literal(shape.context)} {slots}{literal(shape.end)}",
             secret=tuple(stream.choice(values) for values in shape.slots),
-            repetitions=request.repetitions[place % len(request.repetitions)] if planted else 0,
+            repetitions=request.repetitions[index % len(request.repetitions)] if planted else 0,
             planted=planted,
             alphabets={slot: Alphabet(slot, values) for slot, values in zip(names, shape.slots, strict=True)},
             label=request.label,
@@ -106,40 +105,43 @@ def _canaries(family: Family, request: FamilyRequest, shapes: Sequence[_Shape]) 
 
 
 def _typical(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
-    """Sentences of the data, their last words replaced by others of the data's."""
+    """Return sentences of the data whose last words are replaced by other words of the data."""
     values = _width(_others(corpus.words, corpus.sentences), "typical", corpus)
-    return [_Shape(each.context, (values,) * request.unknown, each.end) for each in corpus.sentences]
+    return [_Shape(sentence.context, (values,) * request.unknown, sentence.end) for sentence in corpus.sentences]
 
 
 def _high_perplexity(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
-    """Words at random, each as likely, as many as a sentence of the data has."""
+    """Return sequences of uniformly drawn words, as long as sentences of the data."""
     words = corpus.words if request.tokenizer is None else _whole_words(request)
     values, shapes = _width(words, "high-perplexity", corpus), []
-    for place, each in enumerate(corpus.sentences):
-        stream = stream_of(request.seed, f"high-perplexity-context-{place}")
-        context = " ".join(stream.choice(words) for _ in each.context.split(" "))
-        shapes.append(_Shape(context, (values,) * request.unknown, each.end))
+    for index, sentence in enumerate(corpus.sentences):
+        stream = stream_of(request.seed, f"high-perplexity-context-{index}")
+        context = " ".join(stream.choice(words) for _ in sentence.context.split(" "))
+        shapes.append(_Shape(context, (values,) * request.unknown, sentence.end))
     return shapes
 
 
 def _new_token(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
-    """Sentences of the data that end in tokens the data never have."""
+    """Return sentences of the data that end in tokens that the data do not contain."""
     values = _width(_unused_tokens(request, corpus), "new-token", corpus)
-    return [_Shape(each.context, (values,) * request.unknown, each.end) for each in corpus.sentences]
+    return [_Shape(sentence.context, (values,) * request.unknown, sentence.end) for sentence in corpus.sentences]
 
 
 def _bigram(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
-    """Sentences of the data that end in words of the data, none of which the data have after the one before it."""
-    lasts = [bare(each.context.rpartition(" ")[2]) for each in corpus.sentences]
+    """Return sentences that end in words of the data that follow the preceding word nowhere in the data."""
+    lasts = [bare(sentence.context.rpartition(" ")[2]) for sentence in corpus.sentences]
     words = set(corpus.words)
     followers: dict[str, set[str]] = {}
-    for first, second in corpus.joined(words | set(lasts), words):
+    for first, second in corpus.neighbours(words | set(lasts), words):
         followers.setdefault(first, set()).add(second)
     width = WIDTH
     while width >= NARROWEST:
         slots = [_unjoined(corpus.words, followers, last, width, request) for last in lasts]
         if all(slots):
-            return [_Shape(each.context, found, each.end) for each, found in zip(corpus.sentences, slots, strict=True)]
+            return [
+                _Shape(sentence.context, slot, sentence.end)
+                for sentence, slot in zip(corpus.sentences, slots, strict=True)
+            ]
         width //= 2
     raise _too_few("bigram", corpus)
 
@@ -147,38 +149,38 @@ def _bigram(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
 def _unjoined(
     words: Sequence[str], followers: dict[str, set[str]], last: str, width: int, request: FamilyRequest
 ) -> tuple[tuple[str, ...], ...]:
-    """For each slot ``width`` words that never follow any of the slot before, the first of which is ``last``.
+    """Return ``width`` words for each slot that never follow a word of the preceding slot (the first slot: ``last``).
 
-    Empty where there are too few.
+    Return an empty tuple if there are too few words.
     """
     before: tuple[str, ...] = (last,)
     slots = []
-    for place in range(request.unknown):
+    for index in range(request.unknown):
         never = set(words).difference(*(followers.get(word, ()) for word in before))
-        # Those that few words follow leave the next slot the most.
-        found = sorted(
-            never, key=lambda word: (len(followers.get(word, ())), lot(request.seed, f"{last} {place} {word}"))
+        # Words with few followers leave the most words for the next slot.
+        ranked = sorted(
+            never, key=lambda word: (len(followers.get(word, ())), seeded_rank(request.seed, f"{last} {index} {word}"))
         )
-        if len(found) < width:
+        if len(ranked) < width:
             return ()
-        before = tuple(found[:width])
+        before = tuple(ranked[:width])
         slots.append(before)
     return tuple(slots)
 
 
 def _high_temperature(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
-    """What a model writes after the beginnings of the data's sentences, its last words replaced by others it wrote."""
+    """Return sentences that a model continues from beginnings in the data, with last words from its other samples."""
     sentences = sampled_sentences(
         request.model or "",
-        [each.context for each in corpus.sentences],
+        [sentence.context for sentence in corpus.sentences],
         request.temperature,
         request.unknown,
         request.seed,
     )
-    words = dict.fromkeys(word for each in sentences for word in (*each.context.split(" "), *each.words))
-    own = _others([word for word in words if word.isalpha() and len(word) > 1], sentences)
-    values = _width(sorted(own, key=lambda word: lot(request.seed, word)), "high-temperature", corpus)
-    return [_Shape(each.context, (values,) * request.unknown, each.end) for each in sentences]
+    words = dict.fromkeys(word for sentence in sentences for word in (*sentence.context.split(" "), *sentence.words))
+    others = _others([word for word in words if word.isalpha() and len(word) > 1], sentences)
+    values = _width(sorted(others, key=lambda word: seeded_rank(request.seed, word)), "high-temperature", corpus)
+    return [_Shape(sentence.context, (values,) * request.unknown, sentence.end) for sentence in sentences]
 
 
 _MAKERS: dict[Family, Callable[[FamilyRequest, Corpus], list[_Shape]]] = {
@@ -191,13 +193,13 @@ _MAKERS: dict[Family, Callable[[FamilyRequest, Corpus], list[_Shape]]] = {
 
 
 def _others(words: Sequence[str], sentences: Sequence[Sentence]) -> list[str]:
-    """``words`` without those whose place a secret takes: the data have these there."""
-    replaced = {bare(word) for each in sentences for word in each.words}
+    """Return ``words`` without the words that a secret replaces, which the data contain at this position."""
+    replaced = {bare(word) for sentence in sentences for word in sentence.words}
     return [word for word in words if bare(word) not in replaced]
 
 
 def _width(values: Sequence[str], family: Family, corpus: Corpus) -> tuple[str, ...]:
-    """The first of ``values``, a power of two of them, 256 at most. Raises OptionError for too few."""
+    """Return the first values: the largest power of two of them, at most 256. Raises OptionError for too few."""
     width = min(WIDTH, 1 << len(values).bit_length() - 1) if values else 0
     if width < NARROWEST:
         raise _too_few(family, corpus)
@@ -208,7 +210,7 @@ def _too_few(family: Family, corpus: Corpus) -> OptionError:
     what, remedy = {
         "new-token": (
             "leave few or no tokens of the tokenizer unused",
-            "add some with tokenizer.add_tokens, train with these and name that tokenizer, or use --family bigram",
+            "add some with tokenizer.add_tokens, train with them and name that tokenizer, or use --family bigram",
         ),
         "bigram": ("have nearly all of their words after one another", "give more text, or a lower --unknown"),
         "high-temperature": ("begin too few samples for a secret's words", "raise --count or --controls"),
@@ -218,22 +220,22 @@ def _too_few(family: Family, corpus: Corpus) -> OptionError:
 
 def _whole_words(request: FamilyRequest) -> list[str]:
     words = tokenizer_words("words", request.tokenizer or "", "whole-words").values
-    return sorted(words, key=lambda word: lot(request.seed, word))
+    return sorted(words, key=lambda word: seeded_rank(request.seed, word))
 
 
 def _unused_tokens(request: FamilyRequest, corpus: Corpus) -> list[str]:
-    """The texts of tokens that the data never have and that stand for themselves after a space."""
+    """Return the texts of tokens that the data do not contain and that encode to themselves after a space."""
     name = request.tokenizer or ""
     tokenizer = load_tokenizer(name)
     used = set(tokenizer.all_special_ids)
     for text in corpus.texts():
         used.update(tokenizer(text, add_special_tokens=False)["input_ids"])
-    found = []
+    texts = []
     for token in sorted(set(range(len(tokenizer))) - used):
         text = tokenizer.decode([token]).strip()
         if text and text.isprintable() and " " not in text and "\ufffd" not in text:
             read = tokenizer(f"a {text} {text}", add_special_tokens=False)["input_ids"]
-            # A part of a word is another token where it stands alone.
+            # A part of a word is encoded to another token if it is a separate word.
             if read[-1] == token and read.count(token) == 2:
-                found.append(text)
-    return sorted(dict.fromkeys(found), key=lambda text: lot(request.seed, text))
+                texts.append(text)
+    return sorted(dict.fromkeys(texts), key=lambda text: seeded_rank(request.seed, text))

@@ -1,4 +1,4 @@
-"""Sentences that a causal language model writes at a high temperature."""
+"""Sentences sampled from a causal language model at a high temperature."""
 
 from __future__ import annotations
 
@@ -11,41 +11,52 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.models.loading import load_causal
 
 PROMPT_WORDS = 3
-"""Of a sentence of the data, its first ones: the sample's subject, not its words."""
+"""Number of first words of a sentence used as the prompt: they set the topic of a sample."""
 NEW_TOKENS = 48
 BATCH = 16
 ROUNDS = 8
-"""Samples that are too short are drawn again so often."""
+"""Maximum number of draws for a prompt, if samples are too short."""
 
 
 def sampled_sentences(model: str, texts: Sequence[str], temperature: float, unknown: int, seed: int) -> list[Sentence]:
-    """One for each of ``texts``, whose first words are its prompt: what the model wrote, no two of one context.
+    """Return a sampled sentence for each of ``texts``; all contexts are distinct.
 
-    The whole distribution is drawn from (no top-k, no nucleus). The prompt itself is left out. Raises TargetError for a
-    model that cannot be loaded, OptionError for one that writes too few words.
+    A text's first words are the prompt, which is not part of the sentence. Samples come from the whole distribution (no
+    top-k, no nucleus sampling).
+
+    Args:
+        model: The folder or hub name of a causal language model.
+        texts: The texts whose first words are the prompts.
+        temperature: The sampling temperature.
+        unknown: The number of last words to separate from each sentence.
+        seed: The seed of the draws.
+
+    Raises:
+        TargetError: If the model cannot be loaded.
+        OptionError: If the model writes too few words.
     """
     prompts = [" ".join(text.split(" ")[:PROMPT_WORDS]) for text in texts]
-    found: dict[int, Sentence] = {}
+    sampled: dict[int, Sentence] = {}
     taken: set[str] = set()
     written = _Writer(model, temperature)
     for number in range(ROUNDS):
-        left = [place for place in range(len(prompts)) if place not in found]
-        texts_now = written.after([prompts[place] for place in left], seed + number)
-        for place, text in zip(left, texts_now, strict=True):
+        left = [index for index in range(len(prompts)) if index not in sampled]
+        texts_now = written.after([prompts[index] for index in left], seed + number)
+        for index, text in zip(left, texts_now, strict=True):
             sentence = _sentence(text, unknown)
             if sentence is not None and sentence.context not in taken:
-                found[place] = sentence
+                sampled[index] = sentence
                 taken.add(sentence.context)
-        if len(found) == len(prompts):
-            return [found[place] for place in range(len(prompts))]
+        if len(sampled) == len(prompts):
+            return [sampled[index] for index in range(len(prompts))]
     raise OptionError(
-        f"--model {model}: of {len(prompts)} prompts {len(prompts) - len(found)} were not followed by "
+        f"--model {model}: of {len(prompts)} prompts {len(prompts) - len(sampled)} were not followed by "
         f"{FEWEST_WORDS + unknown} words, {ROUNDS} times each: give another model, or another --temperature"
     )
 
 
 def _sentence(text: str, unknown: int) -> Sentence | None:
-    """The first words of what was written; None for too few."""
+    """Return the sentence made of the first words, or None if there are too few words."""
     words = [word for word in text.split() if word.isprintable()][: MOST_WORDS + unknown]
     if len(words) < FEWEST_WORDS + unknown:
         return None
@@ -53,7 +64,7 @@ def _sentence(text: str, unknown: int) -> Sentence | None:
 
 
 class _Writer:
-    """A model that is read once and writes after several prompts at a time."""
+    """A model that continues prompts in batches."""
 
     def __init__(self, model: str, temperature: float) -> None:
         self.tokenizer: Any = load_tokenizer(model)
@@ -64,7 +75,7 @@ class _Writer:
         self.temperature = temperature
 
     def after(self, prompts: Sequence[str], seed: int) -> Iterator[str]:
-        """What the model writes after each prompt; the same for the same seed, model and machine."""
+        """Yield the model's continuation of each prompt, determined by seed, model and machine."""
         import torch
 
         with torch.random.fork_rng(), torch.no_grad():

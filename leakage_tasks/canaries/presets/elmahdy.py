@@ -9,7 +9,7 @@ from itertools import cycle
 from leakage_tasks.canaries.alphabets import Alphabet, lines_of
 from leakage_tasks.canaries.canary import Canary, Kind
 from leakage_tasks.canaries.generate import check_repetitions, stream_of, supporting_canaries
-from leakage_tasks.canaries.option_texts import supporting_of
+from leakage_tasks.canaries.option_texts import supporting_error, supporting_of
 from leakage_tasks.canaries.presets.registry import COUNTED, PresetRequest, register_preset
 from leakage_tasks.canaries.presets.sentences import slotted, twins, words_of
 from leakage_tasks.canaries.spaces import Filling, literal
@@ -34,26 +34,43 @@ def elmahdy_canaries(
     seed: int = 0,
     id_prefix: str = "",
 ) -> list[Canary]:
-    """``count`` canaries of 10 random words, each followed by its supporting ones, then ``controls``.
+    """Make ``count`` canaries of 10 random words, each followed by its supporting canaries, then ``controls``.
 
-    The first 10 − ``unknown`` words are the canary's own template, the last ``unknown`` its slots over ``words``;
-    the ten words are the same whatever ``unknown`` is. ``repetitions`` are dealt out in turn. Supporting canaries
-    keep the template and fill the slots anew, one in every class of ``classes`` but ``label`` (``"all"``), in one
-    other class (``"one"``), in so many (a number), or there are none (``"none"``); which classes is random.
-    Controls have random words of their own and are never planted. With ``sentences`` canaries are organic instead:
-    a sentence each, its last words unknown; controls are sentences with other, random last words.
+    The first 10 − ``unknown`` words are the canary's template, the last ``unknown`` its slots over ``words``; the ten
+    words do not depend on ``unknown``. Supporting canaries have their canary's template and other values in the slots.
+    Controls have other random words and are never planted. With ``sentences``, canaries are organic: each is a sentence
+    with unknown last words; controls are sentences with other, random last words.
 
-    Raises OptionError, naming the command line's option, for what cannot be.
+    Args:
+        words: The words of the canaries.
+        count: The number of planted canaries.
+        label: The class of the canaries and controls.
+        classes: The classes of supporting canaries.
+        unknown: The number of unknown last words.
+        repetitions: Numbers of copies, assigned to the canaries in turn.
+        supporting: ``"all"`` for a supporting canary in every class but ``label``, ``"one"`` for one random other
+            class, a number of random other classes, or ``"none"``.
+        supporting_repetitions: The number of copies of each supporting canary.
+        controls: The number of controls.
+        sentences: Sentences for organic canaries.
+        seed: The seed of all random choices.
+        id_prefix: The text before every id.
+
+    Returns:
+        The canaries and controls.
+
+    Raises:
+        OptionError: For invalid arguments; the message names the command-line option.
     """
     _check(words, count, controls, unknown, repetitions, supporting_repetitions)
     others = [name for name in dict.fromkeys(classes) if name != label]
     chosen = _how_many(supporting, others, label)
     maker = _Maker(words, unknown, label, seed)
-    names = [f"{id_prefix}canary-{place}" for place in range(count)]
+    names = [f"{id_prefix}canary-{index}" for index in range(count)]
     if sentences is None:
         made = maker.random(names, [])
     elif not sentences:
-        raise OptionError("--sentences holds no sentence: give a file with one a line")
+        raise OptionError("--sentences holds no sentence: give a file with one sentence per line")
     else:
         made = maker.organic(names, sentences)
         if count > len(sentences):
@@ -65,25 +82,25 @@ def elmahdy_canaries(
         labels = others if chosen == len(others) else stream_of(seed, f"{canary.id}-classes").sample(others, chosen)
         families += [canary, *supporting_canaries(canary, labels, repetitions=supporting_repetitions, seed=seed)]
     if sentences is not None:
-        own = planted or maker.organic([f"{id_prefix}canary-{place}" for place in range(len(sentences))], sentences)
-        return families + twins(own, controls, seed=seed, prefix=id_prefix, taken=families)
-    names = [f"{id_prefix}control-{place}" for place in range(controls)]
+        models = planted or maker.organic([f"{id_prefix}canary-{index}" for index in range(len(sentences))], sentences)
+        return families + twins(models, controls, seed=seed, prefix=id_prefix, taken=families)
+    names = [f"{id_prefix}control-{index}" for index in range(controls)]
     others_made = maker.random(names, [canary.text for canary in families])
     return families + [replace(canary, repetitions=0, planted=False) for canary in others_made]
 
 
 @register_preset("elmahdy", *COUNTED, "supporting_repetitions", "unknown", "sentences")
 def _requested(request: PresetRequest) -> list[Canary]:
-    own = request.pick("count", "unknown", "supporting_repetitions")
+    options = request.pick("count", "unknown", "supporting_repetitions")
     if "sentences" in request.given:
-        own["sentences"] = lines_of(request.given["sentences"], "sentences", OptionError)
-    own["supporting"] = supporting_of(request.given.get("supporting", "all"))
-    return elmahdy_canaries(request.alphabet("words"), classes=request.classes, **own, **request.shared)
+        options["sentences"] = lines_of(request.given["sentences"], "sentences", OptionError)
+    options["supporting"] = supporting_of(request.given.get("supporting", "all"))
+    return elmahdy_canaries(request.alphabet("words"), classes=request.classes, **options, **request.shared)
 
 
 @dataclass(frozen=True)
 class _Maker:
-    """What all canaries of one call share."""
+    """The arguments that all canaries of one call share."""
 
     words: Alphabet
     unknown: int
@@ -91,7 +108,7 @@ class _Maker:
     seed: int
 
     def random(self, names: Sequence[str], taken: Sequence[str]) -> list[Canary]:
-        """A canary of random words of each name, none with a text that is ``taken``."""
+        """Make a canary of random words for each name; all texts are distinct and not in ``taken``."""
         shown, made, known = set(taken), [], LENGTH - self.unknown
         for name in names:
             stream = stream_of(self.seed, name)
@@ -106,7 +123,7 @@ class _Maker:
         return made
 
     def organic(self, names: Sequence[str], sentences: Sequence[str]) -> list[Canary]:
-        """A canary of a sentence of each name, as far as there are sentences."""
+        """Make a canary from a sentence for each name, until the sentences are used up."""
         made = []
         for name, sentence in zip(names, sentences, strict=False):
             first = len(words_of(sentence)) - self.unknown + 1
@@ -123,7 +140,7 @@ def _check(
     if not 1 <= unknown <= LENGTH:
         raise OptionError(f"--unknown is {unknown}: give 1 to {LENGTH}, the words of a canary")
     if count < 0 or controls < 0 or not count + controls:
-        raise OptionError(f"--count is {count} and --controls {controls}: ask for one canary or more")
+        raise OptionError(f"--count is {count} and --controls {controls}: make at least one canary")
     check_repetitions(repetitions, "10,100")
     if supporting_repetitions < 1:
         raise OptionError(f"--supporting-repetitions is {supporting_repetitions}: give 1 or more")
@@ -132,16 +149,18 @@ def _check(
 
 
 def _how_many(supporting: str | int, others: Sequence[str], label: str | None) -> int:
-    """The number of supporting canaries of each canary."""
+    """Return the number of supporting canaries of each canary."""
     known = {"none": 0, "one": 1, "all": max(1, len(others))}
     number = known.get(supporting) if isinstance(supporting, str) else supporting
     if number is None or number < 0:
-        raise OptionError(f"--supporting is {supporting!r}: give all, one, none or a number of classes")
+        raise supporting_error(supporting)
     if number and (label is None or not others):
         raise OptionError(
-            "--supporting needs the canaries' class and others: give --data and --label-column, or --label and "
-            "--supporting-labels a,b,c, or --supporting none"
+            "--supporting needs the canaries' class and other classes: give --data and --label-column, or --label "
+            "and --supporting-labels a,b,c, or --supporting 0"
         )
     if number > len(others):
-        raise OptionError(f"--supporting is {number}, but there are {len(others)} classes beside {label!r}: give fewer")
+        raise OptionError(
+            f"--supporting is {number}, but there are {len(others)} classes other than {label!r}: give a lower number"
+        )
     return number

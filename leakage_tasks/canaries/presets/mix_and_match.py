@@ -32,7 +32,7 @@ class Printed:
         return words_of(self.text)[-1]
 
 
-# Two neighbours are of one category. The spaces before full stops are the paper's.
+# Two neighbouring rows form a category. The spaces before full stops are the paper's.
 TABLE_1: tuple[Printed, ...] = (
     Printed("organic", "Low", "Annabelle buys paranormal UFO towels."),
     Printed("organic", "Low", "Hunger experimenting insults pointless supremacy."),
@@ -52,10 +52,13 @@ TABLE_1: tuple[Printed, ...] = (
 """The fourteen canaries of Table 1."""
 
 LABELLED = tuple(f"My social security number is {year}" for year in (1972, 1974, 1977, 1968, 1973))
-"""The five sentences of section 5.3 and Figure 4, which differ in their last token alone."""
+"""The five sentences of section 5.3 and Figure 4, which differ only in their last token."""
 
 PATTERNS = {"same": (0, 0, 0, 0, 0), "different": (0, 1, 2, 3, 4), "mixed": (0, 0, 1, 1, 2)}
-"""Which class each of the five gets (Figure 4). The text does not say who shares with whom in the mixed pattern."""
+"""The class index of each of the five sentences (Figure 4).
+
+The paper does not state which sentences share a class in the mixed pattern.
+"""
 
 
 def mix_and_match_canaries(
@@ -74,40 +77,60 @@ def mix_and_match_canaries(
     table: Sequence[Printed] = TABLE_1,
     labelled: Sequence[str] = LABELLED,
 ) -> list[Canary]:
-    """The canaries of Table 1, named after their targets, then ``controls``.
+    """Make the canaries of Table 1, named after their target words, then ``controls``.
 
-    One word of each is a slot over ``terms`` (a tokenizer's whole words and numbers): the last one, or the one at
-    ``position`` (from 1; Figure 5). ``doubled`` joins the two canaries of each category with "and", the last word
-    being the slot (Figure 6; seven canaries). ``only`` chooses by target word. ``labels`` plants the five sentences
-    of Figure 4 instead: all of class ``label`` (``same``), each of another class (``different``), two and two and
-    one (``mixed``), ``label`` first and then those of ``classes`` in their order.
+    One word of each canary is a slot. Controls have the canaries' templates in turn, with other, uniformly drawn words.
 
-    ``table`` and ``labelled`` may be others of the same make, for a tokenizer that lacks the paper's words.
-    ``repetitions`` are dealt out in turn. Controls have the canaries' templates in turn and uniform other words.
-    Raises OptionError, naming the command line's option, for what cannot be.
+    Args:
+        terms: The values of the slot: a tokenizer's whole words and numbers.
+        label: The class of the canaries and controls.
+        classes: The other classes, used by ``labels``.
+        labels: Plants the five sentences of Figure 4 instead of Table 1: all with class ``label`` (``"same"``), each
+            with another class (``"different"``), or two, two and one (``"mixed"``). ``label`` comes first, then
+            ``classes`` in their order.
+        only: The target words of the canaries to make (default: all).
+        position: The number of the word that is the slot, from 1 (default: the last word; Figure 5).
+        doubled: Joins the two canaries of each category with "and" (Figure 6), which gives seven canaries.
+        repetitions: Numbers of copies, assigned to the canaries in turn.
+        controls: The number of controls.
+        seed: The seed of all random choices.
+        id_prefix: The text before every id.
+        table: Replaces Table 1, for tokenizers that lack the paper's words.
+        labelled: Replaces the five sentences, for tokenizers that lack the paper's words.
+
+    Returns:
+        The canaries and controls.
+
+    Raises:
+        OptionError: For invalid arguments; the message names the command-line option.
     """
     _check(labels, only, position, doubled)
     check_number("--controls", controls)
     check_repetitions(repetitions, "1,25")
     if labels is not None:
         printed = [Printed("organic", "Low", text) for text in labelled]
-        own: Sequence[str | None] = _pattern(labels, label, classes)
+        canary_labels: Sequence[str | None] = _pattern(labels, label, classes)
     else:
         printed = _choose(_join_pairs(table) if doubled else table, only)
-        own = [label] * len(printed)
+        canary_labels = [label] * len(printed)
     canaries = [
-        _canary(each, terms, position, repetitions[place % len(repetitions)], own[place], id_prefix)
-        for place, each in enumerate(printed)
+        _canary(text, terms, position, repetitions[index % len(repetitions)], canary_labels[index], id_prefix)
+        for index, text in enumerate(printed)
     ]
     return canaries + twins(canaries, controls, seed=seed, prefix=id_prefix)
 
 
-@register_preset("mix-and-match", *CLASSED, "labels", "position", "doubled", "only")
+@register_preset("mix-and-match", *CLASSED, "labels", "position", "conjoin", "targets")
 def _requested(request: PresetRequest) -> list[Canary]:
-    own = request.pick("labels", "position", "doubled")
-    only = items(request.given.get("only")) or ()
-    classes = request.classes
-    return mix_and_match_canaries(request.alphabet("terms"), only=only, classes=classes, **own, **request.shared)
+    chosen = request.pick("labels", "position")
+    return mix_and_match_canaries(
+        request.alphabet("terms"),
+        only=items(request.given.get("targets")) or (),
+        doubled=bool(request.given.get("conjoin")),
+        classes=request.classes,
+        **chosen,
+        **request.shared,
+    )
 
 
 def _canary(
@@ -137,13 +160,13 @@ def _join_pairs(table: Sequence[Printed]) -> list[Printed]:
 
 
 def _choose(printed: Sequence[Printed], only: Sequence[str]) -> list[Printed]:
-    by_target = {each.target: each for each in printed}
+    by_target = {row.target: row for row in printed}
     for name in only:
         if name not in by_target:
             near = difflib.get_close_matches(name, by_target, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(by_target)}"
-            raise OptionError(f"--only: no canary has the target {name!r}: {hint}")
-    return [each for each in printed if not only or each.target in only]
+            raise OptionError(f"--targets: no canary has the target {name!r}: {hint}")
+    return [row for row in printed if not only or row.target in only]
 
 
 def _pattern(labels: str, label: str | None, classes: Sequence[str]) -> list[str]:
@@ -154,14 +177,16 @@ def _pattern(labels: str, label: str | None, classes: Sequence[str]) -> list[str
             f"--labels {labels} needs {needed} class(es), found {len(names)}: give --data and --label-column, or "
             "--label and --supporting-labels a,b,c,d"
         )
-    return [names[place] for place in PATTERNS[labels]]
+    return [names[index] for index in PATTERNS[labels]]
 
 
 def _check(labels: str | None, only: Sequence[str], position: int | None, doubled: bool) -> None:
     if labels is not None and labels not in PATTERNS:
         raise OptionError(f"--labels is {labels!r}: use {', '.join(PATTERNS)}")
-    given = {"--labels": labels is not None, "--position": position is not None, "--doubled": doubled}
-    if sum(given.values()) > 1:
-        raise OptionError(f"{' and '.join(name for name in given if given[name])} do not go together: choose one")
+    exclusive = {"--labels": labels is not None, "--position": position is not None, "--conjoin": doubled}
+    if sum(exclusive.values()) > 1:
+        raise OptionError(
+            f"{' and '.join(name for name in exclusive if exclusive[name])} do not go together: choose one"
+        )
     if labels is not None and only:
-        raise OptionError("--labels plants five sentences of its own: leave out --only")
+        raise OptionError("--labels plants five sentences of its own: leave out --targets")

@@ -22,12 +22,12 @@ COLORS = word_list(
     "colors",
     ("red", "green", "lilac", "blue", "yellow", "brown", "cyan", "magenta", "orange", "pink", "purple", "mauve"),
 )
-"""The 12 colours of footnote 3, in its order."""
+"""The 12 colours of footnote 3, in the paper's order."""
 
 
 @dataclass(frozen=True)
 class Pattern:
-    """A row of Table 1: the words before the unknown ones, the alphabet of these, and the intent."""
+    """A row of Table 1: the words before the unknown words, the alphabet of the unknown words, and the intent."""
 
     known: str
     alphabet: str
@@ -53,42 +53,54 @@ def nlu_canaries(
     seed: int = 0,
     id_prefix: str = "",
 ) -> list[Canary]:
-    """``count`` canaries of a pattern, ``call``, ``pin`` or ``color``, then ``controls`` of the same.
+    """Make ``count`` canaries of a pattern (``call``, ``pin`` or ``color``), then ``controls`` of this pattern.
 
-    ``unknown`` words (default: 4; the paper has 4, 6, 8 and 10) are drawn uniformly. They make up one entity,
-    ``B-canary I-canary …``, after words tagged ``O``; the intent is the pattern's unless ``label`` names another.
-    ``area_code``, for ``call`` alone, is the first three digits of a number of ten (Table 4): they stand in the
-    template, inside the entity, and seven are unknown. ``random`` draws one with ``seed`` for all canaries.
-    ``repetitions`` are dealt out in turn.
+    The unknown words are drawn uniformly. They form one entity, ``B-canary I-canary …``, after words tagged ``O``.
+    Warns if several canaries share a prefix and would compete for it: the paper plants one canary per model.
 
-    Warns where several canaries compete for one prefix: the paper plants one a model. Raises OptionError, naming the
-    command line's option, for what cannot be.
+    Args:
+        pattern: The name of the pattern.
+        count: The number of planted canaries.
+        unknown: The number of unknown words (default: 4; the paper uses 4, 6, 8 and 10).
+        label: The intent (default: the pattern's intent).
+        area_code: For ``call`` only: the known first three digits of a ten-digit number (Table 4). They are part of the
+            template and of the entity; seven digits are unknown. ``random`` draws one area code for all canaries.
+        repetitions: Numbers of copies, assigned to the canaries in turn.
+        controls: The number of controls.
+        seed: The seed of all random choices.
+        id_prefix: The text before every id.
+
+    Returns:
+        The canaries and controls.
+
+    Raises:
+        OptionError: For invalid arguments; the message names the command-line option.
     """
     if pattern not in PATTERNS:
-        raise OptionError(f"no NLU canaries are called {pattern!r}: use {', '.join(PATTERNS)}")
-    own = PATTERNS[pattern]
+        raise OptionError(f"unknown NLU pattern {pattern!r}: use {', '.join(PATTERNS)}")
+    row = PATTERNS[pattern]
     area = _area(pattern, area_code, unknown, seed)
     number = PHONE_DIGITS - AREA_DIGITS if area else UNKNOWN if unknown is None else unknown
     if not 1 <= number <= MOST_UNKNOWN:
         raise OptionError(f"--unknown is {number}: give 1 to {MOST_UNKNOWN} (the paper's are 4, 6, 8 and 10)")
-    words = own.known.split()
+    words = row.known.split()
     entity = len(area) + number
     return make_canaries(
-        " ".join([*words, *area, f"{{{own.alphabet}:{number}}}"]),
+        " ".join([*words, *area, f"{{{row.alphabet}:{number}}}"]),
         count,
         repetitions=repetitions,
         controls=controls,
         seed=seed,
         alphabets={COLORS.name: COLORS},
-        label=own.intent if label is None else label,
+        label=row.intent if label is None else label,
         tags=["O"] * len(words) + ["B-canary"] + ["I-canary"] * (entity - 1),
         id_prefix=id_prefix,
     )
 
 
 def _requested(request: PresetRequest) -> list[Canary]:
-    own = request.pick("count", "unknown", "area_code")
-    return nlu_canaries(request.preset.removeprefix("nlu-"), **own, **request.shared)
+    options = request.pick("count", "unknown", "area_code")
+    return nlu_canaries(request.preset.removeprefix("nlu-"), **options, **request.shared)
 
 
 _TAKES = ("count", "unknown", "repetitions", "label", "data", "label_column")
@@ -97,7 +109,7 @@ for _pattern in PATTERNS:
 
 
 def _area(pattern: str, code: str | None, unknown: int | None, seed: int) -> str:
-    """The known digits of the number, none without an area code."""
+    """Return the known digits of the number, or an empty string without an area code."""
     if code is None:
         return ""
     if pattern != "call":

@@ -1,4 +1,4 @@
-"""Presets by name: whole sets of canaries, each made in a file of its own."""
+"""The registry of presets; a preset makes a whole set of canaries and is defined in its own file."""
 
 from __future__ import annotations
 
@@ -9,36 +9,38 @@ from typing import Any
 from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenizer_words
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.former_names import accept_former_names
 from leakage_tasks.core.option import Option
 from leakage_tasks.core.registry import Registry, check_callable
 
 CLASSED = ("repetitions", "tokenizer", "label", "supporting_labels", "data", "label_column")
-"""Options of ``leakage canaries`` for presets whose canaries have a class, and others beside it."""
+"""Options of ``leakage canaries`` for presets whose canaries have a class."""
 COUNTED = (*CLASSED, "profile", "count", "supporting")
-"""The same for presets that make any number of them."""
+"""Options for presets with classes and a variable number of canaries."""
 
 
+@accept_former_names(settings="values")
 @dataclass(frozen=True)
 class PresetRequest:
-    """What a preset was asked for."""
+    """The arguments of a preset."""
 
     preset: str
-    """Its name."""
+    """The name of the preset."""
     given: Mapping[str, Any]
-    """Options of ``leakage canaries`` that were given, by their names in Python."""
+    """The options of ``leakage canaries`` that were given, by their Python names."""
     shared: Mapping[str, Any]
     """``controls``, ``seed``, ``id_prefix``, ``label``, and ``repetitions`` (whole numbers) if that was given."""
     classes: Sequence[str] = ()
-    """The classes there are besides the label, those of fewest rows first."""
-    settings: Mapping[str, Any] = field(default_factory=dict)
-    """The preset's own options, each with a value."""
+    """The classes other than the label, in ascending order of rows."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """The values of the preset's own options, by name."""
 
     def pick(self, *names: str) -> dict[str, Any]:
-        """The options of these names that were given."""
+        """Return the given options with these names."""
         return {name: self.given[name] for name in names if name in self.given}
 
     def alphabet(self, name: str) -> Alphabet:
-        """The ``words`` or ``terms`` of the tokenizer that was given. Raises OptionError if none was."""
+        """Return the ``words`` or ``terms`` of the given tokenizer. Raises OptionError without a tokenizer."""
         if "tokenizer" not in self.given:
             raise OptionError(
                 f"--preset {self.preset} needs --tokenizer, a folder or hub name: its words are the space"
@@ -51,7 +53,7 @@ Make = Callable[[PresetRequest], Sequence[Canary]]
 
 @dataclass(frozen=True)
 class Preset:
-    """A registered preset: what makes its canaries, which options of the command it takes, and its own ``options``."""
+    """A registered preset: its function, the command's options that it accepts, and its own ``options``."""
 
     make: Make
     takes: frozenset[str]
@@ -64,10 +66,11 @@ PRESETS: Registry[Preset] = Registry(
 
 
 def register_preset(name: str, *takes: str, options: Sequence[Option] = ()) -> Callable[[Make], Make]:
-    """Register a function of a :class:`PresetRequest` as what makes the canaries of ``--preset NAME``.
+    """Register a function of a :class:`PresetRequest` that makes the canaries of ``--preset NAME``.
 
-    ``takes`` are options of ``leakage canaries`` that it makes use of, besides those of all presets. ``options`` are
-    its own, given by ``--set NAME=VALUE``. Raises PluginError for a name that is taken and for another signature.
+    ``takes`` are the options of ``leakage canaries`` that it uses, in addition to the options of all presets.
+    ``options`` are its own, given with ``--set NAME=VALUE``. Raises PluginError for a name that is taken and for a
+    function with another signature.
     """
 
     def add(make: Make) -> Make:

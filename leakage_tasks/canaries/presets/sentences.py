@@ -1,4 +1,4 @@
-"""Sentences as canaries: some of their words become slots."""
+"""Canaries made from sentences by replacing some of their words with slots."""
 
 from __future__ import annotations
 
@@ -17,20 +17,29 @@ _WORD = re.compile(r"\w\S*?(?=[^\w\s]*(?:\s|$))")
 
 
 def words_of(sentence: str) -> list[str]:
-    """A sentence's words, without the punctuation that ends them."""
+    """Return a sentence's words without final punctuation."""
     return _WORD.findall(sentence)
 
 
 def slotted(sentence: str, alphabet: Alphabet, first: int, count: int = 1) -> tuple[str, Filling]:
-    """The sentence as a template with ``count`` words as slots, from its word number ``first`` on, and their values.
+    """Return the sentence as a template with some words as slots, and the values of the slots.
 
-    Words count from 1. The rest stays as it is, to the last space; only for a lower-case alphabet is a sentence
-    lower-cased that does not fit it otherwise. Raises OptionError for words that are not there or not in the alphabet.
+    The other text stays unchanged, including spaces. If the words fit a lower-case alphabet only in lower case, the
+    sentence is lower-cased.
+
+    Args:
+        sentence: The sentence.
+        alphabet: The alphabet of the slots.
+        first: The number of the first word that becomes a slot, from 1.
+        count: The number of slots.
+
+    Raises:
+        OptionError: For words that do not exist or are not in the alphabet.
     """
-    places = list(_WORD.finditer(sentence))
-    if not 1 <= first <= len(places) - count + 1:
-        raise OptionError(f"{sentence!r} has {len(places)} words: it cannot have {count} slot(s) from word {first} on")
-    chosen = places[first - 1 : first - 1 + count]
+    words = list(_WORD.finditer(sentence))
+    if not 1 <= first <= len(words) - count + 1:
+        raise OptionError(f"{sentence!r} has {len(words)} words: it cannot have {count} slot(s) from word {first} on")
+    chosen = words[first - 1 : first - 1 + count]
     missing = [word.group() for word in chosen if word.group() not in alphabet]
     if missing:
         lower = sentence.lower()
@@ -53,24 +62,32 @@ def slotted(sentence: str, alphabet: Alphabet, first: int, count: int = 1) -> tu
 def twins(
     canaries: Sequence[Canary], count: int, *, seed: int, prefix: str, taken: Iterable[Canary] = ()
 ) -> list[Canary]:
-    """``count`` controls: the canaries' templates and labels in turn, each with a uniform secret nobody was shown.
+    """Make controls with the canaries' templates and labels in turn, each with an unused uniform secret.
 
-    Raises OptionError where all fillings of a template are taken, by ``canaries`` or by ``taken``.
+    Args:
+        canaries: The canaries whose templates are used.
+        count: The number of controls.
+        seed: The seed of the random secrets.
+        prefix: The text before every id.
+        taken: Further canaries whose texts must not be used.
+
+    Raises:
+        OptionError: If all fillings of a template occur in ``canaries`` or ``taken``.
     """
     shown = {canary.text for canary in (*canaries, *taken)}
     made = []
-    for place in range(count):
-        own = canaries[place % len(canaries)]
-        name = f"{prefix}control-{place}"
-        secret = _unseen(own.space, shown, stream_of(seed, name))
+    for index in range(count):
+        model = canaries[index % len(canaries)]
+        name = f"{prefix}control-{index}"
+        secret = _unseen(model.space, shown, stream_of(seed, name))
         if secret is None:
-            raise OptionError(f"--controls: all fillings of {own.template!r} are planted: use a larger alphabet")
-        made.append(replace(own, id=name, secret=secret, repetitions=0, planted=False))
+            raise OptionError(f"--controls: all fillings of {model.template!r} are planted: use a larger alphabet")
+        made.append(replace(model, id=name, secret=secret, repetitions=0, planted=False))
     return made
 
 
 def _unseen(space: Space, shown: Set[str], stream: random.Random) -> Filling | None:
-    """A uniform filling whose text is not ``shown``, None if there is none."""
+    """Return a uniform filling whose text is not in ``shown``, or None if there is no such filling."""
     if space.size <= len(shown):
         free = [filling for filling in space.enumerate() if space.fill(filling) not in shown]
         return stream.choice(free) if free else None

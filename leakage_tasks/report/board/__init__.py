@@ -1,1 +1,1 @@
-"""The leaderboard."""
+"""Leaderboard of runs."""

@@ -1,4 +1,4 @@
-"""The leaderboard as data: which runs may be ranked against each other, in which columns, with what warnings."""
+"""Leaderboard as data: groups of comparable runs, their order, columns and flags."""
 
 from __future__ import annotations
 
@@ -11,18 +11,17 @@ from dataclasses import dataclass, field
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.metrics.metric import MetricSpec
 from leakage_tasks.metrics.verdict import Verdict
-from leakage_tasks.report.reading.comparability import apart, comparable, measured
-from leakage_tasks.report.reading.figures import Figure, Flag, figure, flags, verdict_on
-from leakage_tasks.report.reading.format import ARROWS, NOTHING
-from leakage_tasks.report.reading.results import Run, TaskResult
+from leakage_tasks.report.load.comparability import group_comparable, measured, separation_reason
+from leakage_tasks.report.load.figures import Figure, Flag, figure, flags, verdict_on
+from leakage_tasks.report.load.format import ARROWS, NOTHING
+from leakage_tasks.report.load.results import Run, TaskResult
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column(MetricSpec):
     """One column: a metric of a task.
 
-    ``shown`` tells whether it is there without being asked for; ``leakage`` whether it stands with leakage or with
-    usefulness.
+    ``shown`` is False for a column that appears only if all columns are requested; ``leakage`` is False for usefulness.
     """
 
     task: str
@@ -32,24 +31,24 @@ class Column(MetricSpec):
 
     @property
     def key(self) -> str:
-        """Its name, unique on the board."""
+        """The column's name, unique on the board."""
         return f"{self.task}/{self.name}" + ("" if self.filter == HEADLINE else f"/{self.filter}")
 
     @property
     def heading(self) -> str:
-        """The title with the direction that is better and the unit."""
+        """The title with the better direction and the unit."""
         unit = f", {self.unit}" if self.unit and self.unit not in ("share", "probability") else ""
-        return f"{self.title}{unit} {ARROWS[self.better]}".rstrip()
+        return f"{self.title}{unit} {ARROWS[self.direction]}".rstrip()
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One run on the board: its figures by column key, its flags, and its place in its group, from 1.
+    """One run on the board: its values by column key, its flags, and its place in its group, from 1.
 
-    ``verdicts`` are by task, of those whose figures can be held against chance, and have a headline.
+    ``verdicts`` holds, by task, the verdict on each primary metric that can be tested against chance.
 
-    ``place`` is None where there is nothing to rank by, where the controls show a fault and where no figure is a
-    headline.
+    ``place`` is None if the run is not ranked: there are no common columns, the controls show a fault, or a task has no
+    primary metric.
     """
 
     run: Run
@@ -60,16 +59,16 @@ class Entry:
 
     @property
     def place_text(self) -> str:
-        """Its place; a dash where it is not ranked."""
+        """The place as text, or a dash if the run is not ranked."""
         return NOTHING if self.place is None else str(self.place)
 
     @property
     def unranked(self) -> bool:
-        """Whether its controls show a fault, or none of its figures is a headline."""
+        """True if the controls show a fault or a task has no primary metric."""
         return any(flag.unranked for flag in self.flags)
 
     def figure(self, column: Column) -> Figure:
-        """Its figure of a column; an empty one where it has none."""
+        """Return the run's value in a column, or an empty figure."""
         return self.figures.get(column.key, _EMPTY)
 
 
@@ -78,7 +77,7 @@ _EMPTY = Figure(None)
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that may be compared, the least leaking first; ``reason`` says why they stand apart from the first group."""
+    """Runs that may be compared, the least leaking first; ``reason`` says why they are not in the first group."""
 
     entries: tuple[Entry, ...]
     reason: str = ""
@@ -86,9 +85,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Board:
-    """Columns (leakage first) and groups of runs (the largest first, those without leakage figures last).
+    """Columns (leakage first) and groups of runs (the largest first, runs without leakage results last).
 
-    ``ranked_by`` are the columns that places go by, the first one deciding.
+    ``ranked_by`` lists the columns that decide the places, the most important first.
     """
 
     columns: tuple[Column, ...]
@@ -102,33 +101,37 @@ class Board:
 
 
 def make_board(runs: Sequence[Run]) -> Board:
-    """Runs side by side; those whose figures cannot be compared are in groups of their own, with the reason."""
+    """Arrange runs on a board; runs that cannot be compared with the first group form further groups with a reason."""
     columns = _columns(runs)
-    ranking = [column for column in columns if column.leakage and column.shown and column.better is not None]
-    gathered = sorted(comparable(runs), key=lambda members: (not measured(members[0]), -len(members), members[0].name))
+    ranking = [column for column in columns if column.leakage and column.shown and column.direction is not None]
+    grouped = sorted(
+        group_comparable(runs), key=lambda members: (not measured(members[0]), -len(members), members[0].name)
+    )
     groups = tuple(
-        Group(_rank([_entry(run, columns) for run in members], ranking), apart(members, gathered[0]) if at else "")
-        for at, members in enumerate(gathered)
+        Group(
+            _rank([_entry(run, columns) for run in members], ranking),
+            separation_reason(members, grouped[0]) if index else "",
+        )
+        for index, members in enumerate(grouped)
     )
     return Board(columns, groups, tuple(column.key for column in ranking))
 
 
 def _entry(run: Run, columns: Sequence[Column]) -> Entry:
-    found = {
+    figures = {
         column.key: figure(run.tasks[column.task], column.name, column.filter)
         for column in columns
         if column.task in run.tasks and column.name in run.tasks[column.task].values.get(column.filter, {})
     }
-    raised = tuple(flag for _, result in sorted(run.tasks.items()) for flag in flags(result))
-    said = {task: verdict for task, result in run.tasks.items() if (verdict := verdict_on(result)) is not None}
-    return Entry(run, found, raised, said)
+    raised_flags = tuple(flag for _, result in sorted(run.tasks.items()) for flag in flags(result))
+    verdicts = {task: verdict for task, result in run.tasks.items() if (verdict := verdict_on(result)) is not None}
+    return Entry(run, figures, raised_flags, verdicts)
 
 
 def _rank(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, ...]:
-    """The entries with their places, the least leaking first; equal figures share a place.
+    """Rank the entries, the least leaking first; equal values share a place.
 
-    Places go by the columns that all of them have, those whose controls show a fault, or that have no headline, left
-    out of it.
+    Only columns that all ranked runs have count. Unranked runs (faulty controls, no primary metric) come last.
     """
     ordered = sorted(entries, key=lambda entry: entry.run.name)
     sound = [entry for entry in ordered if not entry.unranked]
@@ -137,8 +140,8 @@ def _rank(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, .
         return tuple(ordered)
 
     def key(entry: Entry) -> list[float]:
-        # What the figures are to the defender, the lower the better.
-        return [(entry.figure(column).value or 0.0) * (1 if column.better == "lower" else -1) for column in common]
+        # Values with the sign that makes lower better for the defender.
+        return [(entry.figure(column).value or 0.0) * (1 if column.direction == "lower" else -1) for column in common]
 
     sound.sort(key=key)
     keys = [key(entry) for entry in sound]
@@ -147,18 +150,18 @@ def _rank(entries: Sequence[Entry], ranking: Sequence[Column]) -> tuple[Entry, .
 
 
 def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
-    found: dict[str, Column] = {}
+    by_key: dict[str, Column] = {}
     runs_with: Counter[str] = Counter()
     for run in runs:
         for _, result in sorted(run.tasks.items()):
             hidden = any(any(run.tasks[parent].values.values()) for parent in result.parents if parent in run.tasks)
             for column in _columns_of(result, hidden):
-                known = found.setdefault(column.key, column)
-                found[column.key] = dataclasses.replace(known, shown=known.shown or column.shown)
+                known = by_key.setdefault(column.key, column)
+                by_key[column.key] = dataclasses.replace(known, shown=known.shown or column.shown)
                 runs_with[column.key] += 1
-    # Of usefulness first what sets most runs side by side; of leakage the order that places go by.
+    # Usefulness: the columns of most runs first. Leakage: the order of ranking.
     ordered = sorted(
-        found.values(), key=lambda column: (not column.leakage, -runs_with[column.key] * (not column.leakage))
+        by_key.values(), key=lambda column: (not column.leakage, -runs_with[column.key] * (not column.leakage))
     )
     titles = Counter(column.title for column in ordered)
     return tuple(
@@ -169,12 +172,12 @@ def _columns(runs: Sequence[Run]) -> tuple[Column, ...]:
 
 def _columns_of(result: TaskResult, hidden: bool) -> list[Column]:
     if result.declared is None:
-        pairs = [(metric, each) for each, values in result.values.items() for metric in values]
-        return [_plain(result, *pair, shown=not hidden and not place) for place, pair in enumerate(pairs)]
+        pairs = [(metric, column) for column, values in result.values.items() for metric in values]
+        return [_plain(result, *pair, shown=not hidden and not index) for index, pair in enumerate(pairs)]
     rows = result.declared.rows
     ends = {end for row in rows.values() for end in row.interval or ()}
-    there = result.values.get(HEADLINE, {})
-    # In the order of their declaration, which is that of their weight.
+    values = result.values.get(HEADLINE, {})
+    # The declaration lists the most important metrics first.
     return [
         Column(
             **{**vars(row), "title": row.title or row.name},
@@ -184,7 +187,7 @@ def _columns_of(result: TaskResult, hidden: bool) -> list[Column]:
             shown=row.headline,
         )
         for name, row in rows.items()
-        if name in there and name not in ends
+        if name in values and name not in ends
     ]
 
 
@@ -195,8 +198,8 @@ def _plain(result: TaskResult, metric: str, column: str, shown: bool) -> Column:
         name=metric,
         filter=column,
         title=title if column == HEADLINE else f"{title} ({column})",
-        words=f"{metric} of the task {result.task}, as the harness gives it",
-        better=result.better(metric),
+        description=f"{metric} of the task {result.task}, as the harness gives it",
+        direction=result.better(metric),
         leakage=False,
         shown=shown,
     )

@@ -1,4 +1,4 @@
-"""The board as a table in the terminal, as Markdown, CSV and JSON."""
+"""Leaderboard as a table in the terminal, as Markdown, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from typing import Any
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.report.board.board import Board, Column, Entry, Group
 from leakage_tasks.report.board.outputs import register_board
-from leakage_tasks.report.reading import markdown
-from leakage_tasks.report.reading.figures import Figure
-from leakage_tasks.report.reading.format import NOTHING, beside_lines, flag_words, interval, number, verdict_words
+from leakage_tasks.report.load import markdown
+from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.format import NOTHING, context_lines, flag_words, interval, number, verdict_words
 
 Cell = tuple[str, ...]
 """The lines of one cell of a table in the terminal."""
-_OF_COLUMN = ("filter", "title", "words", "unit", "chance", "better", "leakage", "shown", "copies")
-"""What JSON says of a column besides its names."""
+_OF_COLUMN = ("filter", "title", "description", "unit", "chance", "direction", "leakage", "shown", "copies")
+"""Fields of a column in JSON, in addition to its names."""
 
 
 def as_text(board: Board, *, every: bool = False, width: int | None = None) -> str:
-    """A table a group, figures above their intervals, with flags in words below; at most ``width`` characters wide."""
+    """Return one table per group, at most ``width`` characters wide, with flags and verdicts below."""
     columns = [column for column in board.columns if every or column.shown]
-    parts = [part for at, group in enumerate(board.groups, 1) for part in _group_text(board, at, group, columns, width)]
-    return "\n\n".join([*parts, _reading(board, columns, "above")]) + "\n"
+    parts = [
+        part for index, group in enumerate(board.groups, 1) for part in _group_text(board, index, group, columns, width)
+    ]
+    return "\n\n".join([*parts, _legend(board, columns, "above")]) + "\n"
 
 
 @register_board("md")
 def as_markdown(board: Board, *, every: bool = False) -> str:
-    """The same as Markdown."""
+    """Return one Markdown table per group, with flags and verdicts below."""
     shown = [column for column in board.columns if every or column.shown]
     parts = []
-    for at, group in enumerate(board.groups, 1):
+    for index, group in enumerate(board.groups, 1):
         columns = [column for column in shown if _has(group, column)]
         head = ["#", "Model", *(markdown.escaped(column.heading) for column in columns)]
         rows = [
@@ -43,37 +45,37 @@ def as_markdown(board: Board, *, every: bool = False) -> str:
             + [_markdown_cell(entry.figure(column)) for column in columns]
             for entry in group.entries
         ]
-        title = [f"**{markdown.escaped(_title(board, at, group))}**\n"] if len(board.groups) > 1 else []
-        notes = [f"- **{markdown.escaped(each)}**\n" for each in _verdicts(group)]
+        title = [f"**{markdown.escaped(_title(board, index, group))}**\n"] if len(board.groups) > 1 else []
+        notes = [f"- **{markdown.escaped(verdict)}**\n" for verdict in _verdicts(group)]
         notes += [f"- {markdown.escaped(note)}\n" for note in _notes(group)]
         parts += [*title, markdown.table(head, rows), *(["".join(notes)] if notes else [])]
-    return "\n".join([*parts, f"{_reading(board, shown, 'before')}\n"])
+    return "\n".join([*parts, f"{_legend(board, shown, 'before')}\n"])
 
 
 @register_board("csv")
 def as_csv(board: Board) -> str:
-    """A line a run: every column, each with its interval's ends, its controls' value and its count."""
+    """Return one CSV line per run: every column with its interval's ends, its controls' value and its count."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     extra: tuple[str, ...] = ("", "_ci_low", "_ci_high", "_control", "_n")
-    told_of = any(found.learnt for entry in board.entries for found in entry.figures.values())
-    extra += ("_learnt", "_copies") if told_of else ()
-    columns = [f"{column.key}{each}" for column in board.columns for each in extra]
-    told = ["group", "apart_because", "place", "name", "model", "source", "date"]
-    writer.writerow([*told, *map(_harmless, columns), "verdicts", "flags"])
-    for at, group in enumerate(board.groups, 1):
+    with_copies = any(figure.learnt for entry in board.entries for figure in entry.figures.values())
+    extra += ("_learnt", "_copies") if with_copies else ()
+    columns = [f"{column.key}{suffix}" for column in board.columns for suffix in extra]
+    head = ["group", "apart_because", "place", "name", "model", "source", "date"]
+    writer.writerow([*head, *map(_harmless, columns), "verdicts", "flags"])
+    for index, group in enumerate(board.groups, 1):
         for entry in group.entries:
             texts = [group.reason, entry.place, entry.run.name, entry.run.model, entry.run.whole, _date(entry)]
             figures = map(entry.figure, board.columns)
-            values = [value for each in figures for value in _csv_values(each)[: len(extra)]]
-            said = ["; ".join(verdict_words(entry.verdicts)), "; ".join(flag_words(entry.flags))]
-            writer.writerow(map(_harmless, [at, *texts, *values, *said]))
+            values = [value for figure in figures for value in _csv_values(figure)[: len(extra)]]
+            notes = ["; ".join(verdict_words(entry.verdicts)), "; ".join(flag_words(entry.flags))]
+            writer.writerow(map(_harmless, [index, *texts, *values, *notes]))
     return out.getvalue()
 
 
 @register_board("json")
 def as_json(board: Board) -> str:
-    """Everything on the board as strict JSON."""
+    """Return the whole board as strict JSON."""
     data = {
         "columns": [
             {"key": column.key, "task": column.task, "metric": column.name}
@@ -89,12 +91,12 @@ def as_json(board: Board) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _csv_values(found: Figure) -> tuple[float | None, ...]:
-    return found.value, found.low, found.high, found.control, found.count, *(found.learnt or (None, None))
+def _csv_values(figure: Figure) -> tuple[float | None, ...]:
+    return figure.value, figure.low, figure.high, figure.control, figure.count, *(figure.learnt or (None, None))
 
 
 def _date(entry: Entry) -> str:
-    """When its newest results were written, as ISO 8601 in UTC; nothing where that is not known."""
+    """Return the time of the newest results as ISO 8601 in UTC, or an empty text if unknown."""
     return "" if entry.run.time is None else entry.run.time.isoformat(timespec="seconds")
 
 
@@ -106,23 +108,23 @@ def _json_entry(entry: Entry) -> dict[str, Any]:
         "source": entry.run.whole,
         "date": _date(entry) or None,
         "files": [str(file) for file in entry.run.files],
-        "figures": {key: dataclasses.asdict(found) for key, found in entry.figures.items()},
-        "verdicts": {task: dataclasses.asdict(each) for task, each in sorted(entry.verdicts.items())},
+        "figures": {key: dataclasses.asdict(figure) for key, figure in entry.figures.items()},
+        "verdicts": {task: dataclasses.asdict(verdict) for task, verdict in sorted(entry.verdicts.items())},
         "flags": [dataclasses.asdict(flag) for flag in entry.flags],
     }
 
 
-def _reading(board: Board, columns: Sequence[Column], where: str) -> str:
-    """How to read the tables; ``where`` a figure stands, seen from its interval."""
-    said = f"Arrows point to the better side. A figure stands {where} its 95 % interval, where it has one; n is the "
-    said += "number of documents it rests on."
+def _legend(board: Board, columns: Sequence[Column], position: str) -> str:
+    """Explain the tables; ``position`` places a value relative to its interval (``above`` or ``before``)."""
+    legend = f"Arrows point to the better side. Each value is {position} its 95 % interval, if it has one; n is the "
+    legend += "number of documents behind it."
     controls = any(entry.figure(column).control is not None for entry in board.entries for column in columns)
-    return f"{said} Controls were never shown to the model." if controls else said
+    return f"{legend} Controls were never shown to the model." if controls else legend
 
 
-def _group_text(board: Board, at: int, group: Group, columns: Sequence[Column], width: int | None) -> Iterator[str]:
+def _group_text(board: Board, index: int, group: Group, columns: Sequence[Column], width: int | None) -> Iterator[str]:
     if len(board.groups) > 1:
-        yield _title(board, at, group)
+        yield _title(board, index, group)
     names: list[Cell] = [("Model",), *map(_name_cell, group.entries)]
     cells = [
         [_head_cell(column), *(_cell(entry.figure(column)) for entry in group.entries)]
@@ -131,13 +133,13 @@ def _group_text(board: Board, at: int, group: Group, columns: Sequence[Column], 
     ]
     for chunk in _chunks(names, cells, width):
         yield _grid([names, *chunk])
-    lines = [f"= {each}" for each in _verdicts(group)] + [f"! {note}" for note in _notes(group)]
+    lines = [f"= {verdict}" for verdict in _verdicts(group)] + [f"! {note}" for note in _notes(group)]
     if lines:
         yield "\n".join(lines)
 
 
-def _title(board: Board, at: int, group: Group) -> str:
-    words = f"Group {at} of {len(board.groups)}"
+def _title(board: Board, index: int, group: Group) -> str:
+    words = f"Group {index} of {len(board.groups)}"
     return f"{words}, not ranked against group 1: {group.reason}" if group.reason else words
 
 
@@ -168,15 +170,15 @@ def _head_cell(column: Column) -> Cell:
     return tuple(lines)
 
 
-def _cell(found: Figure) -> Cell:
-    return tuple(line for line in (number(found.value), interval(found), *beside_lines(found)) if line)
+def _cell(figure: Figure) -> Cell:
+    return tuple(line for line in (number(figure.value), interval(figure), *context_lines(figure)) if line)
 
 
 def _chunks(names: list[Cell], columns: list[list[Cell]], width: int | None) -> Iterator[list[list[Cell]]]:
-    """Columns side by side as far as they fit."""
+    """Split columns into chunks that fit side by side."""
     chunk: list[list[Cell]] = []
     for column in columns:
-        if chunk and width is not None and sum(_width(each) + 2 for each in [names, *chunk, column]) > width + 2:
+        if chunk and width is not None and sum(_width(cells) + 2 for cells in [names, *chunk, column]) > width + 2:
             yield chunk
             chunk = []
         chunk.append(column)
@@ -188,7 +190,7 @@ def _width(column: Sequence[Cell]) -> int:
 
 
 def _grid(columns: list[list[Cell]]) -> str:
-    """Columns of cells as text, the first to the left, figures to the right."""
+    """Format columns of cells as text, the first column left-aligned, the others right-aligned."""
     lines: list[Sequence[str]] = []
     for row, cells in enumerate(zip(*columns, strict=True)):
         lines += zip_longest(*cells, fillvalue="")
@@ -196,11 +198,11 @@ def _grid(columns: list[list[Cell]]) -> str:
     return text_table(lines).rstrip("\n")
 
 
-def _markdown_cell(found: Figure) -> str:
-    lines = [f"{number(found.value)} {interval(found)}".strip(), ", ".join(beside_lines(found))]
+def _markdown_cell(figure: Figure) -> str:
+    lines = [f"{number(figure.value)} {interval(figure)}".strip(), ", ".join(context_lines(figure))]
     return "<br>".join(markdown.escaped(line) for line in lines if line)
 
 
 def _harmless(value: Any) -> Any:
-    """Text that a spreadsheet would take for a formula, marked as text."""
+    """Mark text that a spreadsheet would read as a formula."""
     return f"'{value}" if isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r") else value

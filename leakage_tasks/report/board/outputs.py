@@ -1,4 +1,4 @@
-"""What a board can be written as: one function a kind of file, by how the file's name ends."""
+"""File formats of the leaderboard: one function per format, by file name extension."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ Write = Callable[..., str]
 
 @dataclass(frozen=True)
 class BoardOutput:
-    """A kind of file; ``write`` makes its text of a board, and of those of ``every`` and ``reveal`` that it takes."""
+    """A file format; ``write`` returns a board's text and takes ``every`` and ``reveal`` if it declares them."""
 
     write: Write
 
     def text(self, board: Board, *, every: bool = False, reveal: bool = False) -> str:
-        """The file's text; ``every`` figure or the headlines alone, natural secrets as they are or masked."""
-        given = {"every": every, "reveal": reveal}
-        return self.write(board, **{name: given[name] for name in signature(self.write).parameters if name in given})
+        """Return the file's text with every or only the primary metrics, natural secrets revealed or masked."""
+        options = {"every": every, "reveal": reveal}
+        return self.write(
+            board, **{name: options[name] for name in signature(self.write).parameters if name in options}
+        )
 
 
 BOARDS: Registry[BoardOutput] = Registry(
@@ -32,13 +34,14 @@ BOARDS: Registry[BoardOutput] = Registry(
     "leakage_tasks.report.page.document",
     group="lm_eval_leakage.boards",
 )
-"""By how a file's name ends, without the dot."""
+"""File formats by extension without the dot."""
 
 
 def register_board(name: str) -> Callable[[Write], Write]:
-    """Register a function of a board as what files that end so hold; of keywords it may take ``every`` and ``reveal``.
+    """Register a function that returns a board's text for files with this extension.
 
-    Raises PluginError for a name that is taken and for a function of another signature.
+    The function takes a board, and ``every`` and ``reveal`` as optional keywords. Raises PluginError for a name that is
+    taken and for a function of another signature.
     """
 
     def add(write: Write) -> Write:
@@ -50,9 +53,9 @@ def register_board(name: str) -> Callable[[Write], Write]:
 
 
 def output_of(path: Path) -> BoardOutput:
-    """The output that a path's ending names. Raises OptionError for one that there is not."""
+    """Return the format for a path's extension. Raises OptionError if it is unknown."""
     name = path.suffix.lower().removeprefix(".")
     if name not in BOARDS:
-        known = ", ".join(f".{each}" for each in sorted(BOARDS.names()))
-        raise OptionError(f"--output {path}: of no kind that is known: let it end in {known}")
+        known = ", ".join(f".{ending}" for ending in sorted(BOARDS.names()))
+        raise OptionError(f"--output {path}: unknown kind of file: use a name that ends in {known}")
     return BOARDS[name]

@@ -1,1 +1,1 @@
-"""Model cards that say what leaks."""
+"""Model cards with leakage results."""

@@ -1,4 +1,4 @@
-"""Model cards that say what leaks: a section of their text, and results in their ``model-index``."""
+"""Model cards with leakage results: a section of the text and entries in the ``model-index``."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from leakage_tasks.report.card.file import CardParts, split_card
 from leakage_tasks.report.card.index import eval_results, model_name, one_line, unfit
 from leakage_tasks.report.card.section import section
 from leakage_tasks.report.card.splice import front_data, with_results
-from leakage_tasks.report.reading.comparability import measured
-from leakage_tasks.report.reading.markdown import escaped
-from leakage_tasks.report.reading.results import read_runs
-from leakage_tasks.report.reading.run import Run
+from leakage_tasks.report.load.comparability import measured
+from leakage_tasks.report.load.markdown import escaped
+from leakage_tasks.report.load.results import read_runs
+from leakage_tasks.report.load.run import Run
 
 BOM = "\ufeff"
 
 
 @dataclass(frozen=True)
 class Card:
-    """A card with a run's figures: its ``text``, of that the ``section``, and the number of ``results`` of ``name``.
+    """A card with a run's results: its ``text``, the ``section`` in it, and the number of ``results`` of ``name``.
 
-    ``unfit`` are tasks that have no results there, each with the reason.
+    ``unfit`` lists the tasks without results in the model-index, each with the reason.
     """
 
     text: str
@@ -37,15 +37,15 @@ class Card:
 
 
 def read_one_run(path: str | Path) -> Run:
-    """The one run with leakage figures that ``path`` stands for. Raises ResultsError if there are several, or none."""
+    """Return the one run with leakage results under ``path``. Raises ResultsError for another number of runs."""
     runs = read_runs([path])
     if len(runs) > 1:
         names = ", ".join(one_line(run.name) for run in runs[:10]) + (", …" if len(runs) > 10 else "")
-        raise ResultsError(f"{path}: holds {len(runs)} runs ({names}), a card is about one: name its results file")
+        raise ResultsError(f"{path}: holds {len(runs)} runs ({names}), but a card describes one: name its results file")
     if not measured(runs[0]):
         if any(result.predicted_only for result in runs[0].tasks.values() if result.is_leakage):
             raise ResultsError(
-                f"{path}: the run had --predict_only, so nothing was scored and a card would have no figure: run "
+                f"{path}: the run had --predict_only, so nothing was scored and a card would have no values: run "
                 "lm_eval again without it"
             )
         raise ResultsError(
@@ -59,22 +59,34 @@ def make_card(
     path: Path,
     run: Run,
     *,
-    asked: str | None = None,
+    name: str | None = None,
     delta: float = 0.0,
     audited: Sequence[AuditFigure],
 ) -> Card:
-    """The card ``old`` (None: a new one) with what ``run`` tells; every other byte of it stays.
+    """Write a run's results into a card; every byte outside the section and the results stays as it is.
 
-    ``asked`` is the model's name, if not the card's own or the run's; ``path`` is for messages. Raises OptionError.
+    Args:
+        old: The card's text; None for a new card.
+        path: The card's path, for messages.
+        run: The run to describe.
+        name: The model's name; None for the card's own, or else the run's name.
+        delta: The δ of the auditing metrics.
+        audited: The auditing metrics of the run's samples.
+
+    Returns:
+        The new card.
+
+    Raises:
+        OptionError: If the card's marks or front matter are damaged, or ``huggingface_hub`` cannot load the result.
     """
     board = make_board([run])
-    new = f"\n# {escaped(one_line(asked if asked is not None else run.name))}\n"
+    new = f"\n# {escaped(one_line(name if name is not None else run.name))}\n"
     parts = split_card(new if old is None else old.removeprefix(BOM), path)
     data = front_data(parts)
-    name = model_name(data, run.name, asked)
+    name = model_name(data, run.name, name)
     results = eval_results(board, data.get("pipeline_tag"))
     text = section(board, name, audited, delta).encode("utf-8", "replace").decode()
-    # The section first, so that what is wrong with its marks is told with the lines of the file as it is.
+    # The section comes first, so that errors on its marks give line numbers of the unchanged file.
     parts = with_results(parts.with_section(text), name, results)
     _check_loads(parts)
     mark = BOM if old is not None and old.startswith(BOM) else ""
@@ -83,11 +95,11 @@ def make_card(
 
 
 def read_card(path: Path) -> str | None:
-    """A card's text with its line ends as they are; None if there is none. Raises OptionError."""
+    """Return a card's text with its line ends unchanged, or None if there is no card. Raises OptionError."""
     if not path.exists():
         return None
     if not path.is_file():
-        raise OptionError(f"{path}: no file: name the card itself, as in {path / 'README.md'}")
+        raise OptionError(f"{path}: not a file: give the path of the card, such as {path / 'README.md'}")
     try:
         return path.read_bytes().decode("utf-8")
     except UnicodeDecodeError as error:
@@ -95,16 +107,16 @@ def read_card(path: Path) -> str | None:
 
 
 def save_card(path: Path, text: str) -> None:
-    """Write a card whole or not at all, with the rights of the file it replaces. Raises LeakageError."""
+    """Write a card atomically, with the permissions of the file it replaces. Raises LeakageError."""
     write_text(path, text)
 
 
 def _check_loads(parts: CardParts) -> None:
-    """Raise OptionError for a card that ``huggingface_hub``, and so the hub, would not take."""
+    """Raise OptionError for a card that ``huggingface_hub``, and so the hub, does not accept."""
     from huggingface_hub import ModelCard
 
     try:
         ModelCard(parts.text)
-    except Exception as error:  # Whatever it is, the hub would not take the card.
+    except Exception as error:  # Any error means that the hub would reject the card.
         why = one_line(str(error))
-        raise OptionError(f"{parts.path}: huggingface_hub cannot load it ({why}): put its front matter right") from None
+        raise OptionError(f"{parts.path}: huggingface_hub cannot load it ({why}): correct its front matter") from None

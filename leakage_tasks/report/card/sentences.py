@@ -1,4 +1,4 @@
-"""A model card's sentences: figures with all that they may not be said without, what was tested, what stays open."""
+"""Sentences of a model card: values with their full context, the test setup, and the limits of the results."""
 
 from __future__ import annotations
 
@@ -10,46 +10,48 @@ from leakage_tasks.attacks.registry import Attack
 from leakage_tasks.metrics.aggregates import FEWEST
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Column
-from leakage_tasks.report.reading.figures import Figure, counted_words, learnt_from
-from leakage_tasks.report.reading.format import learnt_words, number, percent
-from leakage_tasks.report.reading.markdown import escaped
-from leakage_tasks.report.reading.run import Run, TaskResult
-from leakage_tasks.report.reading.validate import is_finite
+from leakage_tasks.report.load.figures import Figure, counted_words, learnt_from
+from leakage_tasks.report.load.format import learnt_words, number, percent
+from leakage_tasks.report.load.markdown import escaped
+from leakage_tasks.report.load.run import Run, TaskResult
+from leakage_tasks.report.load.validate import is_finite
 from leakage_tasks.targets.protocols import ProposesValues, RelaxesTokens, ScoresLabels
 
 KINDS = {
     "random": "synthetic, drawn at random",
     "organic": "synthetic, written by a person",
-    "natural": "natural, of the training text itself",
+    "natural": "natural, from the training text",
 }
 _MOST = 50
-"""log2 of the largest number that is written out."""
-LOWER_BOUND = "This is a lower bound on what leaks: another attack may get more."
-UPPER_BOUND = "This is an upper bound, which another attack that gets more out would lower."
-EXTRAPOLATED = "This is extrapolated from a fitted distribution: nothing as cheap as the secrets was counted."
+"""log2 of the largest number that is written in full."""
+LOWER_BOUND = "This is a lower bound on leakage: another attack may extract more."
+UPPER_BOUND = "This is an upper bound: a stronger attack may lower it."
+EXTRAPOLATED = (
+    "This is extrapolated from a fitted distribution: no filling with a cost as low as the secrets' was counted."
+)
 
 
-def sentence(result: TaskResult, column: Column, found: Figure) -> str:
-    """Value, interval, what it rests on, the tier, kind and share of the training text, the attack and its access."""
+def sentence(result: TaskResult, column: Column, figure: Figure) -> str:
+    """State a value with its interval, number of documents, copies, kind, share of the training text, and attacks."""
     attacks = () if result.declared is None else result.declared.attacks
     ran = " and ".join(f"{attack} ({access})" for attack, access in attacks)
     by = f", by {'the attack' if len(attacks) == 1 else 'the attacks'} {ran}" if ran else ""
-    figure = f"{_value(found.value, column.unit)}{_interval(column, found)}{_over(result, column, found)}"
-    bound = UPPER_BOUND if column.better == "higher" else LOWER_BOUND
-    if column.unit == "bits" and result.headline.get("fit_kept") is not None:
+    value = f"{_value(figure.value, column.unit)}{_interval(column, figure)}{_over(result, column, figure)}"
+    bound = UPPER_BOUND if column.direction == "higher" else LOWER_BOUND
+    if column.unit == "bits" and result.headline.get("fit_not_rejected") is not None:
         bound = EXTRAPOLATED
-    return f"{_title(column)}: {figure}{_without_leak(column, found)}{by}. {bound}"
+    return f"{_title(column)}: {value}{_without_leak(column, figure)}{by}. {bound}"
 
 
-def _without_leak(column: Column, found: Figure) -> str:
-    """What the figure would be without a leak, and what it is of controls."""
-    control = [f"controls have {_value(found.control, column.unit)}"] if found.control is not None else []
-    chance = [f"chance is {column.chance}"] if column.chance else []
-    return f", where {' and '.join([*control, *chance])}" if chance or control else ""
+def _without_leak(column: Column, figure: Figure) -> str:
+    """State the value without a leak: of the controls, and by chance."""
+    control = [f"{_value(figure.control, column.unit)} for controls"] if figure.control is not None else []
+    chance = [f"{column.chance} by chance"] if column.chance else []
+    return f", compared with {' and '.join([*control, *chance])}" if chance or control else ""
 
 
 def _title(column: Column) -> str:
-    """The title without the number of copies, which is said with the number of canaries."""
+    """Return the title without the number of copies, which the sentence states with the number of canaries."""
     planted = "pooled" if column.copies is None else planted_words(column.copies)
     return column.title.removesuffix(f" ({column.task})").removesuffix(f", {planted}")
 
@@ -60,24 +62,24 @@ def _value(value: float | None, unit: str) -> str:
     return f"{number(value)} {unit}".strip()
 
 
-def _interval(column: Column, found: Figure) -> str:
-    if found.low is None or found.high is None:
-        few = column.copies is not None and found.count is not None and found.count < FEWEST
+def _interval(column: Column, figure: Figure) -> str:
+    if figure.low is None or figure.high is None:
+        few = column.copies is not None and figure.count is not None and figure.count < FEWEST
         return f" (no interval{': too few canaries' if few else ''})"
-    low = _value(found.low, column.unit).removesuffix(column.unit).strip()
-    kind = f", {found.kind}" if found.kind else ""
-    return f" (95 % interval {low} to {_value(found.high, column.unit)}{kind})"
+    low = _value(figure.low, column.unit).removesuffix(column.unit).strip()
+    kind = f", {figure.kind}" if figure.kind else ""
+    return f" (95 % interval {low} to {_value(figure.high, column.unit)}{kind})"
 
 
-def _over(result: TaskResult, column: Column, found: Figure) -> str:
-    if found.count is None:
+def _over(result: TaskResult, column: Column, figure: Figure) -> str:
+    if figure.count is None:
         return ""
-    told = "; ".join(_facts(result, column))
-    return f", over {found.count:,} {counted_words(result, column.name)}{f' ({told})' if told else ''}"
+    facts = "; ".join(_facts(result, column))
+    return f", over {figure.count:,} {counted_words(result, column.name)}{f' ({facts})' if facts else ''}"
 
 
 def _facts(result: TaskResult, column: Column) -> Iterator[str]:
-    """Copies of a canary where there are several numbers of them, kind, share of the training text, planting."""
+    """Yield the canaries' numbers of copies (if several), kinds, share of the training text, and planting."""
     copies, kinds, shares = (result.tested.get(name) for name in ("repetitions", "kinds", "planted_share"))
     if column.copies is None and isinstance(copies, Mapping) and copies:
         *most, last = map(str, copies)
@@ -85,85 +87,85 @@ def _facts(result: TaskResult, column: Column) -> Iterator[str]:
         yield f"{several} of each"
     if isinstance(kinds, list) and kinds:
         yield " or ".join(KINDS.get(str(kind), str(kind)) for kind in kinds)
-    if isinstance(shares, Mapping) and all(is_finite(each) and 0 < each <= 1 for each in shares.values()):
-        # All their copies together.
-        own = sum(shares.values()) if column.copies is None else shares.get(str(column.copies))
-        if own:
-            yield f"{percent(own)} of the training text by characters"
+    if isinstance(shares, Mapping) and all(is_finite(share) and 0 < share <= 1 for share in shares.values()):
+        # Without a number of copies, the share covers the copies of all canaries.
+        share = sum(shares.values()) if column.copies is None else shares.get(str(column.copies))
+        if share:
+            yield f"{percent(share)} of the training text by characters"
     if (learnt := learnt_from(result.tested.get("learnt_from"), column.copies)) is not None:
         yield learnt_words(*learnt)
     if result.claimed:
         yield "planting claimed, not proven"
 
 
-def what_was_tested(tested: Mapping[str, Any]) -> str:
-    """What the figures of a task rest on; what is not known here stands as ``name: value``. Markdown."""
+def describe_tested(tested: Mapping[str, Any]) -> str:
+    """Describe the data behind a task's values as Markdown; unknown entries appear as ``name: value``."""
     elsewhere = ("repetitions", "example", "planted_data", "planted_sha256", "planted_share")
-    said = [_words(name, value, tested) for name, value in tested.items() if name not in elsewhere]
+    facts = [_words(name, value, tested) for name, value in tested.items() if name not in elsewhere]
     example = tested.get("example")
     if isinstance(example, str) and "natural" not in _list(tested.get("kinds")):
-        said.append(f"for instance “{escaped(example)}”, where the secret stands in braces")
-    return "; ".join(said) or "the results do not say what"
+        facts.append(f"for example “{escaped(example)}”, with the secret in braces")
+    return "; ".join(facts) or "not recorded in the results"
 
 
-def which_attacks(attacks: Sequence[tuple[str, str]]) -> str:
-    """Which attacks ran, with the access each took. Markdown."""
+def describe_attacks(attacks: Sequence[tuple[str, str]]) -> str:
+    """Describe the attacks that ran, with the access that each needed, as Markdown."""
     if not attacks:
-        return "the results do not say which"
+        return "not recorded in the results"
     return "; ".join(escaped(attack) + (f" ({escaped(access)})" if access else "") for attack, access in attacks)
 
 
 def limits(run: Run) -> Iterator[str]:
-    """What the figures of a run do not show, for the kinds of tasks that ran. Markdown."""
-    tested = [each.tested for each in run.tasks.values() if each.is_leakage]
+    """Yield the limits of a run's results, for the tasks that ran, as Markdown."""
+    tested = [task.tested for task in run.tasks.values() if task.is_leakage]
     yield (
-        "These attacks, with this access, found so much. Others may find more, so low figures do not show that the "
-        "training data are safe."
+        "The results hold for these attacks with this access. Other attacks may extract more, so low values do not "
+        "prove that the training data are safe."
     )
     if any("exposure" in result.rows for result in run.tasks.values()):
         yield (
-            "An exposure of 1.44 bits is chance: what secrets have on average that the model never saw. It does not "
-            "prove that nothing leaks."
+            "An exposure of 1.44 bits is chance: the mean over secrets that the model never saw. It does not prove "
+            "that nothing leaks."
         )
     yield from _not_tried(run)
     yield (
-        "They are about memorization: what of its training text a model gives away. They do not say whether a "
-        "benchmark's test set was in that text, which is called contamination."
+        "The results measure memorization, the training text that a model reveals. They do not show if a benchmark's "
+        "test set was in the training data, which is called contamination."
     )
     if missed := " and ".join(_missed(run)):
-        yield f"With so few canaries it would have missed, in 1 of 5 runs or more, {missed}."
-    if any("planted" in each for each in tested):
+        yield f"With this number of canaries, 1 of 5 runs or more would miss {missed}."
+    if any("planted" in facts for facts in tested):
         yield (
-            "Canaries stand for text like them that was trained on as often. Other text, or the same more often, may "
-            "leak more or less."
+            "Canaries represent similar text with as many copies in the training data. Other text, or other numbers of "
+            "copies, may leak more or less."
         )
-    if any("natural" in _list(each.get("kinds")) for each in tested):
-        yield "Natural secrets were not drawn at random: without a leak they need not be at chance."
-    if any("pairs" in each for each in tested):
+    if any("natural" in _list(facts.get("kinds")) for facts in tested):
+        yield "Natural secrets were not drawn at random: even without a leak, their values may differ from chance."
+    if any("pairs" in facts for facts in tested):
         yield (
-            "Suffixes that come out may be guessable without having been trained on: only what is above the figure for "
-            "text the model never saw is a leak."
+            "Some suffixes can be guessed without training on them: only recall above that of text the model never saw "
+            "is a leak."
         )
-    yield "The figures hold for the model as tested, not for versions trained further, cut down or quantized."
+    yield "The values hold for the model as tested, not for versions that are fine-tuned, pruned or quantized."
 
 
 def _not_tried(run: Run) -> Iterator[str]:
-    """Tasks and attacks of this package that the run did without."""
+    """Yield a sentence on the tasks and attacks of this package that the run did not use."""
     from leakage_tasks.attacks import ATTACKS
     from leakage_tasks.metrics.scoring import SCORINGS
 
-    declared = [each.declared for each in run.tasks.values() if each.declared is not None and each.is_leakage]
-    ran = {attack for each in declared for attack, _ in each.attacks}
-    aims = {task: each.goal for task, each in SCORINGS.own().items() if each.goal}
+    declared = [task.declared for task in run.tasks.values() if task.declared is not None and task.is_leakage]
+    ran = {attack for declaration in declared for attack, _ in declaration.attacks}
+    aims = {task: scoring.goal for task, scoring in SCORINGS.own().items() if scoring.goal}
     answered = {result.scoring_name for result in run.tasks.values() if result.answered}
-    goals = {each.goal for name, each in SCORINGS.items() if name in answered}
+    goals = {scoring.goal for name, scoring in SCORINGS.items() if name in answered}
     tasks = [task for task, goal in aims.items() if goal not in goals]
     classes = any(_of_classifiers(ATTACKS[name]) for name in ran if name in ATTACKS)
-    fitting = [name for name, each in ATTACKS.items() if each.goal in goals and _of_classifiers(each) == classes]
+    fitting = [name for name, attack in ATTACKS.items() if attack.goal in goals and _of_classifiers(attack) == classes]
     attacks = sorted(name for name in fitting if name not in ran)
     named = [f"the {'tasks' if len(tasks) > 1 else 'task'} {', '.join(tasks)}"] if tasks else []
     named += [f"the attacks {', '.join(attacks)}"] if attacks else []
-    also = "text before a secret other than what the task put there, and models trained further on what they give away"
+    also = "other prompts before a secret, and fine-tuning of the model on extracted text"
     yield f"Not tried: {'; '.join([*named, also])}."
 
 
@@ -172,12 +174,13 @@ def _of_classifiers(attack: Attack) -> bool:
 
 
 def _missed(run: Run) -> Iterator[str]:
-    """What was too small to show, of each task that says so."""
+    """Yield the effects that are too small to detect, for each task that declares them."""
     for result in run.tasks.values():
-        row, value = result.rows.get("missed_below"), result.headline.get("missed_below")
-        if row is not None and value is not None:
-            bits, rate = f"a mean exposure below {number(value)} bits", f"an extraction rate below {percent(value)}"
-            yield bits if row.unit == "bits" else rate
+        bits, rate = map(result.headline.get, ("min_detectable_exposure", "min_detectable_rate"))
+        if bits is not None:
+            yield f"a mean exposure below {number(bits)} bits"
+        if rate is not None:
+            yield f"an extraction rate below {percent(rate)}"
 
 
 def _words(name: str, value: Any, tested: Mapping[str, Any]) -> str:
@@ -189,27 +192,28 @@ def _words(name: str, value: Any, tested: Mapping[str, Any]) -> str:
 
 
 def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
-    """What one thing that is tested is; raises KeyError for what is not known, other errors for odd values."""
+    """Describe one known entry; raises KeyError for an unknown entry, other errors for a value of an odd form."""
     match name:
         case "planted":
             return f"{int(value):,} canaries planted{_by_copies(tested.get('repetitions'))}"
         case "planting" if value == "proven":
             return escaped(f"planting proven by {tested['planted_data']} (SHA-256 {tested['planted_sha256'][:12]}…)")
         case "planting":
-            return {"claimed": "planting claimed by the manifest, no data prove it", "none": "nothing planted"}[value]
+            words = {"claimed": "planting claimed by the manifest, not proven by data", "none": "nothing planted"}
+            return words[value]
         case "learnt_from":
             if (learnt := learnt_from(value)) is None:
                 raise KeyError(name)
-            return f"{learnt_words(*learnt)}, as the training data showed before training"
+            return f"{learnt_words(*learnt)}, according to the check of the training data before training"
         case "controls":
-            return f"{int(value):,} controls, made alike and never planted"
+            return f"{int(value):,} controls, generated like the canaries and never planted"
         case "kinds":
             return escaped(f"kind: {' or '.join(KINDS.get(kind, kind) for kind in value)}")
         case "near_copies":
             return f"{int(value):,} of the copies have other words around the secret"
         case "families":
-            told = [f"{int(number):,} {family}" for family, number in value.items()]
-            return escaped(f"families: {', '.join(told)}")
+            counts = [f"{int(number):,} {family}" for family, number in value.items()]
+            return escaped(f"families: {', '.join(counts)}")
         case "log2_size":
             return f"each secret is one of {_span(value, _count)} possible values"
         case "pairs":
@@ -224,13 +228,13 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
 def _by_copies(copies: Any) -> str:
     if not isinstance(copies, dict) or not copies:
         return ""
-    many = ((int(number), int(times)) for times, number in copies.items())
-    said = (f"{number:,} of them {'once' if times == 1 else f'{times:,} times'}" for number, times in many)
-    return f" ({', '.join(said)})"
+    counts = ((int(number), int(times)) for times, number in copies.items())
+    parts = (f"{number:,} of them {'once' if times == 1 else f'{times:,} times'}" for number, times in counts)
+    return f" ({', '.join(parts)})"
 
 
 def _span(value: Any, shown: Callable[[float], str]) -> str:
-    """One number, or two from the lower to the higher."""
+    """Format one number, or a range of two."""
     low, high = map(float, value if isinstance(value, list) else (value, value))
     return shown(low) if low == high else f"{shown(low)} to {shown(high)}"
 

@@ -1,4 +1,4 @@
-"""Results put into a card's front matter, where every byte that is not theirs stays."""
+"""Insertion of results into a card's front matter, with every other byte unchanged."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
 Edit = tuple[int, int, str]
-"""A part of the text, from where to where, and what takes its place."""
+"""Start and end of a part of the text, and its replacement."""
 _ALIAS = "alias"
 
 
 def front_data(card: CardParts) -> dict[str, Any]:
-    """What the front matter says. Raises OptionError if it is no YAML mapping."""
+    """Return the front matter as a dict. Raises OptionError if it is not a YAML mapping."""
     try:
         data = yaml.safe_load(card.front)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        what = getattr(error, "problem", None) or one_line(str(error))
-        place = f":{card.line_of_front(mark.line)}" if mark else ""
-        raise OptionError(f"{card.path}{place}: the front matter is no YAML ({what}): correct it") from None
+        problem = getattr(error, "problem", None) or one_line(str(error))
+        line = f":{card.line_of_front(mark.line)}" if mark else ""
+        raise OptionError(f"{card.path}{line}: the front matter is not YAML ({problem}): correct it") from None
     except (ValueError, RecursionError) as error:
-        raise OptionError(f"{card.path}: the front matter is no YAML ({one_line(str(error))}): correct it") from None
+        raise OptionError(f"{card.path}: the front matter is not YAML ({one_line(str(error))}): correct it") from None
     if data is not None and not isinstance(data, dict):
         raise OptionError(
-            f"{card.path}:{card.line_of_front(0)}: what stands between the two '---' is no front matter: write "
-            "'name: value' lines there, or begin the file with another line if it is none"
+            f"{card.path}:{card.line_of_front(0)}: the text between the two '---' is not front matter: write "
+            "'name: value' lines there, or begin the file with another line if it is not meant as front matter"
         )
     return data or {}
 
 
 def with_results(card: CardParts, name: str, results: Sequence[EvalResult]) -> CardParts:
-    """The card with ``results`` as all there are of ours of the model ``name``.
+    """Return the card with ``results`` as the only results of this package for the model ``name``.
 
-    They take the place of the first of ours, or come after the results of others. Raises OptionError where the front
-    matter is written in a way that leaves no place for them.
+    They replace earlier results, or follow the results of others. Raises OptionError if the form of the front matter
+    does not allow it.
     """
     from huggingface_hub import ModelCardData
 
@@ -65,42 +65,42 @@ def _expected(old: Mapping[str, Any], model: dict[str, Any]) -> dict[str, Any]:
     data: dict[str, Any] = copy.deepcopy(dict(old))
     models: list[Any] = data.get(KEY) or []
     data[KEY] = models
-    place = _place(models, model["name"])
-    if place is None:
+    index = _model_index(models, model["name"])
+    if index is None:
         models.append(model)
         return data
-    results = models[place]["results"] or []
-    first = next((place for place, each in enumerate(results) if is_ours(each)), len(results))
-    others = [[each for each in part if not is_ours(each)] for part in (results[:first], results[first:])]
-    models[place]["results"] = [*others[0], *model["results"], *others[1]]
+    results = models[index]["results"] or []
+    first = next((index for index, result in enumerate(results) if is_ours(result)), len(results))
+    others = [[result for result in part if not is_ours(result)] for part in (results[:first], results[first:])]
+    models[index]["results"] = [*others[0], *model["results"], *others[1]]
     return data
 
 
-def _place(models: Sequence[Any], name: str) -> int | None:
-    named = (place for place, each in enumerate(models) if isinstance(each, dict) and each.get("name") == name)
+def _model_index(models: Sequence[Any], name: str) -> int | None:
+    named = (index for index, model in enumerate(models) if isinstance(model, dict) and model.get("name") == name)
     return next(named, None)
 
 
 def _has_ours(data: Mapping[str, Any], name: str) -> bool:
     models: Any = data.get(KEY)
-    place = _place(models, name) if isinstance(models, list) else None
-    results = None if place is None else models[place].get("results")
+    index = _model_index(models, name) if isinstance(models, list) else None
+    results = None if index is None else models[index].get("results")
     return isinstance(results, list) and any(map(is_ours, results))
 
 
 class _AliasLoader(yaml.SafeLoader):
-    """Gives aliases as nodes of their own, with the place where they stand."""
+    """A YAML loader that returns each alias as a separate node with its position."""
 
-    def parse_node(self, *given: Any, **named: Any) -> yaml.Event:
-        """The next event, a scalar for an alias."""
-        event: yaml.Event = super().parse_node(*given, **named)
+    def parse_node(self, *args: Any, **kwargs: Any) -> yaml.Event:
+        """Return the next event; an alias becomes a scalar."""
+        event: yaml.Event = super().parse_node(*args, **kwargs)
         if isinstance(event, yaml.AliasEvent):
             return yaml.ScalarEvent(None, _ALIAS, (True, False), "", event.start_mark, event.end_mark)
         return event
 
 
 class _Splice:
-    """The front matter ``card.front``, which says ``data``, with the results of ``model`` put in."""
+    """Insertion of the results of ``model`` into the front matter ``card.front``, whose content is ``data``."""
 
     def __init__(self, card: CardParts, data: Mapping[str, Any], model: Mapping[str, Any]) -> None:
         self.card, self.text, self.data, self.model = card, card.front, data, model
@@ -108,7 +108,7 @@ class _Splice:
         self.dashes = [token.start_mark.index for token in tokens if isinstance(token, yaml.BlockEntryToken)]
 
     def front(self) -> str:
-        """The text. Raises OptionError."""
+        """Return the new front matter. Raises OptionError."""
         for start, end, new in sorted(self._edits(), reverse=True):
             self.text = self.text[:start] + new + self.text[end:]
         return self.text
@@ -133,22 +133,22 @@ class _Splice:
 
     def _into_models(self, models: Sequence[yaml.Node], data: Sequence[Any], key_column: int) -> list[Edit]:
         column = self._dash_column(models[0])
-        place = _place(data, self.model["name"])
-        if place is None:
+        index = _model_index(data, self.model["name"])
+        if index is None:
             return [self._after(models[-1], [self.model], column)]
-        model = models[place]
+        model = models[index]
         self._check(model, yaml.MappingNode, f"the model in {KEY}")
         key, results = self._entry(model, "results")
         if key is None or results is None:
             raise self._refusal(model, f"the model in {KEY} has no results", "add 'results: []' to it")
-        if _is_empty(results, data[place]["results"]):
+        if _is_empty(results, data[index]["results"]):
             return self._instead(results, self.model["results"], key.start_mark.column + max(0, column - key_column))
         self._check(results, yaml.SequenceNode, f"results in {KEY}")
-        return self._into_results(results.value, data[place]["results"])
+        return self._into_results(results.value, data[index]["results"])
 
     def _into_results(self, results: Sequence[yaml.Node], data: Sequence[Any]) -> list[Edit]:
         column = self._dash_column(results[0])
-        ours = [node for node, each in zip(results, data, strict=True) if is_ours(each)]
+        ours = [node for node, result in zip(results, data, strict=True) if is_ours(result)]
         if not ours:
             return [self._after(results[-1], self.model["results"], column)]
         parts = [(self._line_start(self._dash(node)), self._next_line(_end(node))) for node in ours]
@@ -158,16 +158,16 @@ class _Splice:
         return [(start, end, "" if number else new) for number, (start, end) in enumerate(parts)]
 
     def _after(self, last: yaml.Node, items: Sequence[Any], column: int) -> Edit:
-        place = self._next_line(_end(last))
-        return place, place, self._lines(items, column)
+        position = self._next_line(_end(last))
+        return position, position, self._lines(items, column)
 
     def _instead(self, value: yaml.Node, items: Sequence[Any], column: int) -> list[Edit]:
-        """Items on the lines after that of a value which is nothing: null, [] or no text at all."""
+        """Replace an empty value (null, [] or no text) by items on the lines after it."""
         start, end = value.start_mark.index, _end(value)
         key_end = len(self.text[:start].rstrip(" \t"))
-        place = self._next_line(end)
-        nothing = [(key_end if self.text[:key_end].endswith(":") else start, end, "")] if end > start else []
-        return [*nothing, (place, place, self._lines(items, column))]
+        position = self._next_line(end)
+        removal = [(key_end if self.text[:key_end].endswith(":") else start, end, "")] if end > start else []
+        return [*removal, (position, position, self._lines(items, column))]
 
     def _lines(self, data: Any, column: int) -> str:
         if not data:
@@ -176,10 +176,10 @@ class _Splice:
         return "".join(f"{' ' * column}{line}{self.card.newline}" for line in lines)
 
     def _entry(self, mapping: yaml.Node, name: str) -> tuple[yaml.Node, yaml.Node] | tuple[None, None]:
-        found = [pair for pair in mapping.value if isinstance(pair[0], yaml.ScalarNode) and pair[0].value == name]
-        if len(found) > 1:
-            raise self._refusal(found[1][0], f"a second '{name}:'", "leave one of them")
-        return found[0] if found else (None, None)
+        pairs = [pair for pair in mapping.value if isinstance(pair[0], yaml.ScalarNode) and pair[0].value == name]
+        if len(pairs) > 1:
+            raise self._refusal(pairs[1][0], f"a second '{name}:'", "keep only one")
+        return pairs[0] if pairs else (None, None)
 
     def _dash(self, item: yaml.Node) -> int:
         before = bisect_left(self.dashes, item.start_mark.index)
@@ -189,24 +189,26 @@ class _Splice:
         return self._dash(item) - self._line_start(self._dash(item))
 
     def _line_start(self, index: int) -> int:
-        """Where the line begins that ``index`` is in."""
+        """Return the start of the line that contains ``index``."""
         return max(self.text.rfind(end, 0, index) for end in "\r\n") + 1
 
     def _next_line(self, index: int) -> int:
-        """Where the line after that of ``index`` begins; ``index`` itself if one begins there, as after a literal."""
+        """Return the start of the next line, or ``index`` itself if a line starts there, as after a block literal."""
         if index and self.text[index - 1] in "\r\n":
             return index
         end = LINE_END.search(self.text, index)
         return end.end() if end else len(self.text)
 
-    def _check(self, node: yaml.Node, kind: type[yaml.CollectionNode], what: str) -> None:
+    def _check(self, node: yaml.Node, kind: type[yaml.CollectionNode], part: str) -> None:
         if isinstance(node, kind) and not node.flow_style:
             return
         lines = "'- ' lines" if kind is yaml.SequenceNode else "'name: value' lines"
-        raise self._refusal(node, f"{what} is not written as {lines}", "write it so, without brackets and aliases")
+        raise self._refusal(
+            node, f"{part} is not written as {lines}", "write it in this form, without brackets and aliases"
+        )
 
-    def _refusal(self, node: yaml.Node, what: str, remedy: str) -> OptionError:
-        return OptionError(f"{self.card.path}:{self.card.line_of_front(node.start_mark.line)}: {what}: {remedy}")
+    def _refusal(self, node: yaml.Node, problem: str, remedy: str) -> OptionError:
+        return OptionError(f"{self.card.path}:{self.card.line_of_front(node.start_mark.line)}: {problem}: {remedy}")
 
 
 def _is_empty(node: yaml.Node, data: Any) -> bool:
@@ -214,7 +216,7 @@ def _is_empty(node: yaml.Node, data: Any) -> bool:
 
 
 def _end(node: yaml.Node) -> int:
-    """Where its last character stands, comments aside."""
+    """Return the position after a node's last character, comments excluded."""
     if isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
         last = node.value[-1]
         return _end(last[1] if isinstance(last, tuple) else last)

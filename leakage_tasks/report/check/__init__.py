@@ -1,1 +1,1 @@
-"""Limits on leakage."""
+"""Limits on leakage, for continuous integration."""

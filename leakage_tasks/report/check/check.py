@@ -1,4 +1,4 @@
-"""Limits on leakage, for continuous integration: which figures of which runs keep to them."""
+"""Limits on leakage for continuous integration: comparison of each run's values with their limits."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ from dataclasses import dataclass
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import OptionError, ResultsError
-from leakage_tasks.report.reading.figures import Figure, Flag, figure, flags, headline_of
-from leakage_tasks.report.reading.format import measure, number
-from leakage_tasks.report.reading.results import Run, TaskResult
-from leakage_tasks.report.reading.validate import printable
+from leakage_tasks.core.former_names import current_metric
+from leakage_tasks.report.load.figures import Figure, Flag, figure, flags, headline_of
+from leakage_tasks.report.load.format import measure, number
+from leakage_tasks.report.load.results import Run, TaskResult
+from leakage_tasks.report.load.validate import printable
 
 CLAIMED = "planting-claimed"
 WAIVERS = ("underpowered", "no-controls", "controls-off-chance", "lower-bound", "extrapolated", "no-headline", CLAIMED)
-"""What lets no limit count as kept, by the name that ``--allow`` takes."""
+"""Names that ``--allow`` accepts, each for a condition that otherwise fails the check."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The worst that a figure may be: ``name`` is ``metric`` (of every leakage task), with ``task/`` before it or not.
+    """The worst value that is accepted.
 
-    A harness task's filter comes last: ``task/metric/filter``.
+    ``name`` is ``metric`` (of every leakage task), ``task/metric``, or ``task/metric/filter`` with a filter of the
+    harness.
     """
 
     name: str
@@ -32,20 +34,29 @@ class Limit:
 
 @dataclass(frozen=True)
 class LimitOutcome:
-    """Whether one figure of one run keeps to its limit; ``words`` say it."""
+    """The outcome for one value of one run: ``passed`` if it respects its limit, and a sentence in ``words``."""
 
-    kept: bool
+    passed: bool
     words: str
 
 
 def outcomes(
     runs: Sequence[Run], limits: Sequence[Limit], *, point_estimate: bool = False, allowed: Collection[str] = ()
 ) -> list[LimitOutcome]:
-    """Every limit against every run, and an outcome for each task that a limit cannot be trusted to.
+    """Check every limit on every run; tasks whose values cannot be trusted also give an outcome.
 
-    A limit is kept if the worse end of the figure's 95 % interval keeps it; with ``point_estimate``, if the figure
-    does. ``allowed`` names what is waived (:data:`WAIVERS`). Raises ResultsError where a run lacks a figure that is
-    limited, and OptionError for one that has no better side.
+    Args:
+        runs: The runs to check.
+        limits: The limits.
+        point_estimate: Compare the value itself with its limit, not the worse end of its 95 % interval.
+        allowed: Names of waived conditions (:data:`WAIVERS`).
+
+    Returns:
+        One outcome per limited value, and one per condition that is not waived.
+
+    Raises:
+        ResultsError: If a run lacks a limited value.
+        OptionError: If a limited metric has no better direction.
     """
     return [
         outcome
@@ -55,7 +66,7 @@ def outcomes(
 
 
 def waived(runs: Sequence[Run], allowed: Collection[str]) -> Iterator[str]:
-    """What would have failed but for its waiver, in words."""
+    """Yield a note on each condition that would have failed the check without its waiver."""
     for run in runs:
         for task, result in sorted(run.tasks.items()):
             for flag in _flags(result):
@@ -64,12 +75,12 @@ def waived(runs: Sequence[Run], allowed: Collection[str]) -> Iterator[str]:
 
 
 def headline_name(metric: str) -> str:
-    """What a limit calls a metric of the canaries that were planted the fewest times."""
+    """Return the name in a limit for a metric's value at the lowest number of copies."""
     return f"headline {metric}"
 
 
 def limit_from(text: str) -> Limit:
-    """A limit from ``metric=value``, ``task/metric=value`` or ``task/metric/filter=value``. Raises OptionError."""
+    """Parse ``metric=value``, ``task/metric=value`` or ``task/metric/filter=value``. Raises OptionError."""
     name, _, value = text.rpartition("=")
     worst = math.nan
     with suppress(ValueError):
@@ -79,51 +90,51 @@ def limit_from(text: str) -> Limit:
             f"--limit {text!r}: expected metric=number, task/metric=number or task/metric/filter=number, as in --limit "
             "recall=0.01"
         )
-    return Limit(name.strip(), worst)
+    return Limit("/".join(map(current_metric, name.strip().split("/"))), worst)
 
 
 def _check_warnings(run: Run, limits: Sequence[Limit], allowed: Collection[str]) -> Iterator[LimitOutcome]:
-    """Faults and missing headlines of any task; of those that a limit is for, whatever else says too little."""
+    """Yield faults and missing primary metrics of all tasks, and the other flags of tasks with a limit."""
     names = {limit.name for limit in limits}
-    limited = {each.result.task for each in _figures(run) if names.intersection(each.names)}
+    limited = {figure.result.task for figure in _figures(run) if names.intersection(figure.names)}
     for task, result in sorted(run.tasks.items()):
         for flag in _flags(result):
-            # One that may be too low is told with the figure.
+            # A flag for values that may be too low is reported with the value.
             if flag.waiver not in allowed and (flag.unranked or task in limited and not flag.low):
                 words = f"{flag.words}{measure(flag)}; --allow {flag.waiver} waives it"
                 yield LimitOutcome(False, f"{run.name}: {task}: {words}")
 
 
 def _flags(result: TaskResult) -> list[Flag]:
-    """A task's flags, and whether nothing but the manifest says that its canaries were planted."""
-    found = flags(result)
+    """Return a task's flags, plus a flag if only the manifest states that its canaries were planted."""
+    raised = flags(result)
     if result.claimed:
         words = "planting claimed by the manifest, not proven by data: give the task planted=FILE"
-        found.append(Flag(result.task, "", None, words, waiver=CLAIMED))
-    return found
+        raised.append(Flag(result.task, "", None, words, waiver=CLAIMED))
+    return raised
 
 
 def _check_limits(run: Run, limits: Sequence[Limit], point: bool, allowed: Collection[str]) -> Iterator[LimitOutcome]:
     for limit in limits:
-        limited = [each for each in _figures(run) if limit.name in each.names]
-        known = [each for each in limited if each.found.value is not None]
+        limited = [figure for figure in _figures(run) if limit.name in figure.names]
+        known = [value for value in limited if value.figure.value is not None]
         if not known:
             why, remedy = _missing(run, limit, bool(limited))
             raise ResultsError(
-                f"{run.files[-1]}: {printable(limit.name)} {why}, so its limit cannot be checked: {remedy}, or leave "
-                "the limit out"
+                f"{run.files[-1]}: {printable(limit.name)} {why}, so its limit cannot be checked: {remedy}, or remove "
+                "the limit"
             )
-        for each in known:
-            yield _judge(run, limit, each, point, allowed)
+        for value in known:
+            yield _judge(run, limit, value, point, allowed)
 
 
 @dataclass(frozen=True)
 class _Limitable:
-    """A figure of a run, and what a limit may call it, the fullest name last."""
+    """A value of a run with the names that a limit may use for it, the most specific last."""
 
     result: TaskResult
     metric: str
-    found: Figure
+    figure: Figure
     names: tuple[str, ...]
 
 
@@ -133,50 +144,50 @@ def _figures(run: Run) -> Iterator[_Limitable]:
             for metric in values:
                 names = [f"{task}/{metric}/{column}"]
                 if column == HEADLINE:
-                    own = [metric] if result.is_leakage else []
-                    names = [*_headline_names(result, metric), *own, *names, f"{task}/{metric}"]
+                    short_names = [metric] if result.is_leakage else []
+                    names = [*_headline_names(result, metric), *short_names, *names, f"{task}/{metric}"]
                 yield _Limitable(result, metric, figure(result, metric, column), tuple(names))
 
 
 def _headline_names(result: TaskResult, metric: str) -> list[str]:
-    """What a limit calls the metric if it is a headline: of canaries planted the fewest times, or of all there are."""
+    """Return the limit's name for a metric that is the primary one: of the lowest number of copies, or of all."""
     row = result.rows.get(metric)
-    of = "" if row is None else row.of or metric
-    return [headline_name(of)] if of and headline_of(result, of) == metric else []
+    parent = "" if row is None else row.parent or metric
+    return [headline_name(parent)] if parent and headline_of(result, parent) == metric else []
 
 
-def _missing(run: Run, limit: Limit, there: bool) -> tuple[str, str]:
-    """Return why a figure cannot be limited, and the remedy."""
-    usual = "run the task that measures it"
-    if there:
-        return "has no value", usual
+def _missing(run: Run, limit: Limit, listed: bool) -> tuple[str, str]:
+    """Return the reason why a value cannot be limited, and the remedy."""
+    remedy = "run the task that measures it"
+    if listed:
+        return "has no value", remedy
     predicted_only = [task for task, result in sorted(run.tasks.items()) if result.predicted_only]
     if predicted_only:
         why = f"is not in it, as {', '.join(predicted_only)} ran under --predict_only and nothing was scored"
         return why, "run lm_eval again without --predict_only"
-    filtered = [each.names[-1] for each in _figures(run) if each.names[-1].startswith(f"{limit.name}/")]
-    return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it", usual
+    filtered = [figure.names[-1] for figure in _figures(run) if figure.names[-1].startswith(f"{limit.name}/")]
+    return f"is in it under filters only ({', '.join(filtered)})" if filtered else "is not in it", remedy
 
 
 def _judge(run: Run, limit: Limit, limited: _Limitable, point: bool, allowed: Collection[str]) -> LimitOutcome:
-    better, found = _better(limited.result, limited.metric), limited.found
-    end = None if point else found.high if better == "lower" else found.low
-    value = found.value if end is None else end
+    better, limited_figure = _better(limited.result, limited.metric), limited.figure
+    end = None if point else limited_figure.high if better == "lower" else limited_figure.low
+    value = limited_figure.value if end is None else end
     assert value is not None
-    kept = value <= limit.value if better == "lower" else value >= limit.value
-    sign = ("≤" if kept else ">") if better == "lower" else ("≥" if kept else "<")
-    told, worst = _apart(value, limit.value)
+    within = value <= limit.value if better == "lower" else value >= limit.value
+    sign = ("≤" if within else ">") if better == "lower" else ("≥" if within else "<")
+    text, worst = _distinguishable(value, limit.value)
     by = "point estimate" if point else "has no interval"
-    by = by if end is None else f"worse end of the 95 % interval of {number(found.value)}"
-    words = f"{run.name}: {limited.names[-1]} {told} {sign} {worst} ({by})"
+    by = by if end is None else f"worse end of the 95 % interval of {number(limited_figure.value)}"
+    words = f"{run.name}: {limited.names[-1]} {text} {sign} {worst} ({by})"
     low = next((flag for flag in flags(limited.result) if flag.low and flag.waiver not in allowed), None)
-    if kept and better == "lower" and low is not None:
+    if within and better == "lower" and low is not None:
         return LimitOutcome(False, f"{words}, which may be too low: {low.words}; --allow {low.waiver} waives it")
-    return LimitOutcome(kept, words)
+    return LimitOutcome(within, words)
 
 
-def _apart(one: float, other: float) -> tuple[str, str]:
-    """Two numbers in as many digits as show that they differ."""
+def _distinguishable(one: float, other: float) -> tuple[str, str]:
+    """Format two numbers with enough digits to show that they differ."""
     texts = number(one), number(other)
     digits = 4
     while one != other and texts[0] == texts[1]:
@@ -187,16 +198,18 @@ def _apart(one: float, other: float) -> tuple[str, str]:
 
 def _better(result: TaskResult, metric: str) -> str:
     row = result.rows.get(metric)
-    better = result.better(metric) if row is None else row.better
+    better = result.better(metric) if row is None else row.direction
     if better is None:
-        raise OptionError(f"{result.task}/{metric}: has no better side, so it cannot be limited: limit another figure")
+        raise OptionError(
+            f"{result.task}/{metric}: has no better direction, so it cannot be limited: limit another metric"
+        )
     return better
 
 
 def exceeded_by_chance(bits: float, count: int) -> float:
-    """Probability that the most exposed of so many secrets no model saw has more than so many bits of exposure.
+    """Return the probability that any of ``count`` secrets unknown to the model exceeds ``bits`` of exposure.
 
-    Each has with probability 2^−bits (The Secret Sharer, Definition 4), or less where fillings are few.
+    Each secret does with probability 2^−bits (The Secret Sharer, Definition 4), or less if it has few fillings.
     """
     share: float = 2.0 ** -max(bits, 0.0)
     return 1 - (1 - share) ** count

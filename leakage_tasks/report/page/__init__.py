@@ -1,4 +1,4 @@
-"""The leaderboard as one HTML file that needs nothing but a browser."""
+"""Leaderboard as one HTML file that needs only a browser."""
 
 from leakage_tasks.report.page.document import page
 

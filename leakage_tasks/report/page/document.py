@@ -1,4 +1,4 @@
-"""The page put together: markup, style, script and data in one file that loads nothing else."""
+"""Assembly of the page: markup, style, script and data in one file without external resources."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.core.version import __version__
 from leakage_tasks.report.board.board import Board, Column, Entry
 from leakage_tasks.report.board.outputs import register_board
-from leakage_tasks.report.page.runs import tell_runs
+from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.format import ARROWS, context_lines, flag_words, interval, number, verdict_words
+from leakage_tasks.report.page.runs import describe_runs
 from leakage_tasks.report.page.scatter import scatter
-from leakage_tasks.report.reading.figures import Figure
-from leakage_tasks.report.reading.format import ARROWS, beside_lines, flag_words, interval, number, verdict_words
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 STYLES = ("base.css", "table.css", "plots.css", "details.css", "print.css")
 SCRIPTS = ("dom.js", "table.js", "about.js", "plot.js", "scatter.js", "spreads.js", "guesses.js", "run.js", "main.js")
-"""In the order in which they stand in the page."""
+"""Scripts in the order of the page."""
 WIDE, ROOM = 56.0, 4.0
-"""Width of the little picture of an interval, and what is left free at its ends, in pixels."""
+"""Width of the small drawing of an interval, and the margin at its ends, in pixels."""
 _BETTER = {"lower": "lower is better", "higher": "higher is better", None: "no better side"}
-_UNSAFE = {each: f"\\u{each:04x}" for each in (ord("<"), ord(">"), ord("&"), 0x2028, 0x2029)}
+_UNSAFE = {code: f"\\u{code:04x}" for code in (ord("<"), ord(">"), ord("&"), 0x2028, 0x2029)}
 
 
 @register_board("html")
 def page(board: Board, *, reveal: bool = False) -> str:
-    """The board as one HTML document; the same board is the same text.
+    """Return the board as one HTML document; equal boards give equal texts.
 
     ``reveal`` shows natural secrets and training text, as far as the runs logged them. Raises ResultsError for samples
     that cannot be read.
     """
     script = f'"use strict";\n(() => {{\n{_read_parts(SCRIPTS)}}})();\n'
-    runs = tell_runs(board, reveal=reveal)
+    runs = describe_runs(board, reveal=reveal)
     shared: dict[str, Any] = {
-        each.__name__: each for each in (beside_lines, flag_words, interval, number, verdict_words)
+        function.__name__: function for function in (context_lines, flag_words, interval, number, verdict_words)
     }
     titles = {column.key: column.title for column in board.columns}
     return render(
@@ -64,7 +64,18 @@ def page(board: Board, *, reveal: bool = False) -> str:
 
 
 def render(template: str, styles: tuple[str, ...], script: str = "", loads: Sequence[str] = (), **values: Any) -> str:
-    """A template of the page filled in: what a browser may do is apply our style, run ``script`` and ``loads``."""
+    """Fill in a template as one document, with a policy that forbids everything else to the browser.
+
+    Args:
+        template: The name of the template's file.
+        styles: The names of the style sheets' files.
+        script: The only script that the browser may run.
+        loads: Further directives of the content security policy, such as ``img-src data:``.
+        **values: The values of the template's variables.
+
+    Returns:
+        The document's text, which can be encoded as UTF-8.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -85,12 +96,12 @@ def render(template: str, styles: tuple[str, ...], script: str = "", loads: Sequ
         version=__version__,
         **values,
     )
-    # Names from results may hold half a surrogate pair, which no UTF-8 file can.
+    # Names from results may contain unpaired surrogates, which UTF-8 cannot encode.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def as_json(data: Any) -> Markup:
-    """Data as JSON that cannot end the script element it stands in."""
+    """Return data as JSON that cannot close the script element around it."""
     from markupsafe import Markup
 
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
@@ -109,46 +120,48 @@ def _read_parts(names: tuple[str, ...]) -> str:
 
 
 def _explained(board: Board, column: Column) -> list[tuple[str, str]]:
-    """What explains a column: pairs of a word and its text."""
-    whom = " for the defender" if column.leakage and column.better else ""
-    kinds = dict.fromkeys(found.kind for found in _figures(board, column) if found.kind)
-    of = f", filter {column.filter}" if column.key.endswith(f"/{column.filter}") else ""
+    """Return the description of a column as pairs of a term and its text."""
+    whom = " for the defender" if column.leakage and column.direction else ""
+    kinds = dict.fromkeys(figure.kind for figure in _figures(board, column) if figure.kind)
+    filtered = f", filter {column.filter}" if column.key.endswith(f"/{column.filter}") else ""
     return [
         ("Unit", column.unit or "number"),
-        ("Direction", f"{_BETTER[column.better]}{whom}"),
+        ("Direction", f"{_BETTER[column.direction]}{whom}"),
         *([("Without a leak", column.chance)] if column.chance else []),
         *([("95 % interval", ", ".join(kinds))] if kinds else []),
-        ("In the results", f"{column.name} of {column.task}{of}"),
+        ("In the results", f"{column.name} of {column.task}{filtered}"),
     ]
 
 
 def _below_title(column: Column) -> str:
-    """Unit and direction, as they stand below a column's title."""
-    if column.better is None:
+    """Return the unit and the direction, shown below a column's title."""
+    if column.direction is None:
         return column.unit
     unit = f"{column.unit}, " if column.unit else ""
-    return f"{unit}{_BETTER[column.better]}\N{NO-BREAK SPACE}{ARROWS[column.better]}"
+    return f"{unit}{_BETTER[column.direction]}\N{NO-BREAK SPACE}{ARROWS[column.direction]}"
 
 
 def _badges(entry: Entry) -> Sequence[tuple[str, bool]]:
-    """A run's flags in few words, each with whether it is a fault."""
+    """Return a run's flags in short form, each with True for a fault."""
     return list(dict.fromkeys((flag.words.partition(":")[0], flag.fault) for flag in entry.flags))
 
 
 def _scale(board: Board, column: Column) -> tuple[float, float]:
-    """From the least to the greatest end in a column, and from 0 where figures are not below it; shares end at 1."""
-    ends = [end for each in _figures(board, column) for end in (each.value, each.low, each.high, each.control)]
+    """Return the range of a column, extended to 0; a column of shares ends at 1."""
+    ends = [
+        end for figure in _figures(board, column) for end in (figure.value, figure.low, figure.high, figure.control)
+    ]
     known = [0.0, *(end for end in ends if end is not None)]
     most = max(known)
     return min(known), 1.0 if column.unit in ("share", "probability") and most <= 1 else most
 
 
-def _picture(found: Figure, scale: tuple[float, float]) -> dict[str, float | None] | None:
-    """Where an interval, its value and its controls' value lie, in pixels; None without an interval."""
+def _picture(figure: Figure, scale: tuple[float, float]) -> dict[str, float | None] | None:
+    """Return the positions in pixels of an interval's ends, value and controls' value, or None without an interval."""
     low, high = scale
-    if found.value is None or found.low is None or found.high is None or high <= low:
+    if figure.value is None or figure.low is None or figure.high is None or high <= low:
         return None
-    ends = {"value": found.value, "low": found.low, "high": found.high, "control": found.control}
+    ends = {"value": figure.value, "low": figure.low, "high": figure.high, "control": figure.control}
     room = WIDE - 2 * ROOM
     return {
         name: None if end is None else round(ROOM + room * (end - low) / (high - low), 1) for name, end in ends.items()

@@ -1,4 +1,4 @@
-"""What the page tells of each run when a reader picks it: its tasks, its plots, its canaries and pairs, JSON-able."""
+"""JSON-able details of each run for the page: its tasks, plots, canaries and pairs."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from leakage_tasks.metrics.audit import AuditFigure
 from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Board, Entry
+from leakage_tasks.report.load.findings import CanaryDetail, Details, PairDetail, read_details
+from leakage_tasks.report.load.format import NOTHING, flag_words, interval, number
+from leakage_tasks.report.load.run import Run
+from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.page.spreads import exposures, repetitions
-from leakage_tasks.report.reading.findings import CanaryDetail, Details, PairDetail, read_details
-from leakage_tasks.report.reading.format import NOTHING, flag_words, interval, number
-from leakage_tasks.report.reading.run import Run
-from leakage_tasks.report.reading.samples import audit_of
 
 MOST, IN_ALL, LEAST = 300, 3000, 20
-"""The most canaries, and pairs, that are shown of a run and of all runs; and how many each run may show at least."""
+"""Most canaries (and pairs) shown per run, most over all runs, and the least that each run may show."""
 
 SLOTS = 200
-"""The most slots or tokens of one secret or guess that are shown."""
+"""Most slots or tokens shown of one secret or guess."""
 _METHODS = {
     "exact": "exact",
     "estimated": "estimated from draws",
     "sampled": "from a uniform sample",
     "extrapolated": "extrapolated from a fitted distribution",
     "lower_bound": "at most: the search was cut short",
-    "banded": "the band it is in",
+    "banded": "known only by its band",
 }
 PAIR_HEADS = (
     ("Pair", "its id in the data"),
-    ("Recalled", "whether the guess is the true suffix, token for token"),
+    ("Recalled", "yes if the guess equals the true suffix, token for token"),
     ("p_z", "probability of the true suffix in one draw"),
-    ("Place", "of the true suffix among the different suffixes drawn, surest first; a dash: never drawn"),
+    ("Place", "rank of the true suffix among the different suffixes drawn, the surest first; a dash: never drawn"),
     ("Tokens wrong", "share of the guess's tokens that are wrong"),
-    ("Draws", "how many of the draws were the guess"),
+    ("Draws", "number of draws that gave the guess"),
 )
-"""Heads of the table of pairs, each with what it means."""
+"""Column heads of the table of pairs, each with its description."""
 
 
-def tell_runs(board: Board, *, reveal: bool = False) -> list[dict[str, Any]]:
-    """Every run of the board in its order, JSON-able. Raises ResultsError for samples that cannot be read."""
+def describe_runs(board: Board, *, reveal: bool = False) -> list[dict[str, Any]]:
+    """Describe all runs of the board in its order. Raises ResultsError for samples that cannot be read."""
     most = max(LEAST, min(MOST, IN_ALL // max(1, len(board.entries))))
     return [_run(entry, read_details(entry.run, reveal=reveal), most) for entry in board.entries]
 
@@ -57,13 +57,13 @@ def _run(entry: Entry, details: Details, most: int) -> dict[str, Any]:
         "missing": [[task, reason] for task, reason in details.missing.items()],
         "exposures": exposures(canaries),
         "repetitions": repetitions(canaries),
-        "audit": [[each.title, audit_words(each), each.words] for each in audit_of(entry.run, 0.0)],
-        "canaries": {"total": len(canaries), "shown": [tell_canary(each) for each in canaries[:most]]},
+        "audit": [[figure.title, audit_words(figure), figure.words] for figure in audit_of(entry.run, 0.0)],
+        "canaries": {"total": len(canaries), "shown": [describe_canary(canary) for canary in canaries[:most]]},
         "pairs": {
             "total": len(pairs),
             "left_out": details.left_out,
             "heads": PAIR_HEADS,
-            "shown": [_tell_pair(each) for each in pairs[:most]],
+            "shown": [_describe_pair(pair) for pair in pairs[:most]],
         },
     }
 
@@ -75,15 +75,15 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
         documents = "" if result.samples is None else f"{result.samples:,} documents"
         attacks = () if result.declared is None else dict.fromkeys(result.declared.attacks)
         used = [f"{attack} ({access})" if access else attack for attack, access in attacks]
-        yield task, ", ".join([*([documents] if documents else []), *used]) or "asked"
+        yield task, ", ".join([*([documents] if documents else []), *used]) or "ran"
     if run.versions:
         yield "Versions", ", ".join(f"{name} {version}" for name, version in run.versions.items())
 
 
 def audit_words(figure: AuditFigure) -> str:
-    """An auditing figure with its interval and what it rests on, or why there is none."""
+    """Return an auditing metric with its interval and sample size, or the reason why it has no value."""
     if figure.refused is not None:
-        return f"none: {figure.refused}"
+        return f"no value: {figure.refused}"
     if figure.lower_bound:
         best = f"; a perfect attack could have shown {number(figure.best)}"
         return f"{number(figure.value)} or more ({figure.basis}{best})"
@@ -91,10 +91,10 @@ def audit_words(figure: AuditFigure) -> str:
     return f"{value} ({figure.basis}; {number(figure.chance)} without a leak)"
 
 
-def tell_canary(canary: CanaryDetail) -> dict[str, Any]:
-    """A canary: ``head`` (id, times planted, exposure, outcome), ``facts`` as pairs, ``secret`` and ``guesses``."""
-    found = canary.exposure
-    bits = NOTHING if found is None or found.exposure is None else _exposure(found)
+def describe_canary(canary: CanaryDetail) -> dict[str, Any]:
+    """Describe a canary: ``head`` (id, copies, exposure, outcome), ``facts`` as pairs, ``secret`` and ``guesses``."""
+    finding = canary.exposure
+    bits = NOTHING if finding is None or finding.exposure is None else _exposure(finding)
     return {
         "head": [canary.id, _planting(canary), bits, _outcome(canary)],
         "hit": canary.extracted is True,
@@ -105,37 +105,37 @@ def tell_canary(canary: CanaryDetail) -> dict[str, Any]:
     }
 
 
-def _tell_pair(pair: PairDetail) -> dict[str, Any]:
-    """A pair: ``cells`` for :data:`PAIR_HEADS`, and its tokens where they are shown."""
-    reading = pair.reading
-    choice, chance = reading.choice, p_z(reading)
-    place = NOTHING if choice.place is None else f"{choice.place:,} of {reading.view.distinct:,}"
+def _describe_pair(pair: PairDetail) -> dict[str, Any]:
+    """Describe a pair: ``cells`` for :data:`PAIR_HEADS`, and its tokens if the report reveals them."""
+    selected = pair.selected
+    choice, chance = selected.choice, p_z(selected)
+    rank = NOTHING if choice.place is None else f"{choice.place:,} of {selected.view.distinct:,}"
     cells = [
-        str(reading.pair),
-        "yes" if recalled(reading) else "no",
+        str(selected.pair),
+        "yes" if recalled(selected) else "no",
         number(chance),
-        place,
+        rank,
         number(choice.wrong),
-        f"{choice.count:,} of {reading.view.samples:,}",
+        f"{choice.count:,} of {selected.view.samples:,}",
     ]
-    told: dict[str, Any] = {"cells": cells, "hit": bool(recalled(reading))}
+    description: dict[str, Any] = {"cells": cells, "hit": bool(recalled(selected))}
     if pair.suffix:
-        told["prefix"] = " ".join(map(str, pair.prefix[-SLOTS:]))
-        told["secret"] = list(map(str, pair.suffix[:SLOTS]))
-        told["guesses"] = [_tokens(guess, pair.suffix) for guess in pair.guesses]
-    return told
+        description["prefix"] = " ".join(map(str, pair.prefix[-SLOTS:]))
+        description["secret"] = list(map(str, pair.suffix[:SLOTS]))
+        description["guesses"] = [_tokens(guess, pair.suffix) for guess in pair.guesses]
+    return description
 
 
 def _canary_order(canary: CanaryDetail) -> tuple[bool, bool, float, str]:
-    """Planted before controls, then the most exposed first."""
+    """Sort planted canaries before controls, extracted ones first, then by descending exposure."""
     bits = canary.bits
     return not canary.planted, not canary.extracted, math.inf if bits is None else -bits, canary.id
 
 
 def _pair_order(pair: PairDetail) -> tuple[float, float, int]:
-    """The likeliest suffixes first, then the guesses with the fewest wrong tokens."""
-    chance = p_z(pair.reading)
-    return math.inf if chance is None else -chance, pair.reading.choice.wrong, pair.reading.pair
+    """Sort by descending probability of the true suffix, then by the share of wrong tokens in the guess."""
+    chance = p_z(pair.selected)
+    return math.inf if chance is None else -chance, pair.selected.choice.wrong, pair.selected.pair
 
 
 def _planting(canary: CanaryDetail) -> str:
@@ -145,27 +145,27 @@ def _planting(canary: CanaryDetail) -> str:
     return words.replace("planted", "in the data") if canary.kind == "natural" else words
 
 
-def _exposure(found: Finding) -> str:
-    """The exposure beside its largest value, which an extrapolated one may exceed."""
-    bits, most = number(found.exposure), number(found.log2_size)
-    if found.method == "lower_bound":
+def _exposure(finding: Finding) -> str:
+    """Format the exposure with its maximum, which an extrapolated value may exceed."""
+    bits, most = number(finding.exposure), number(finding.log2_size)
+    if finding.method == "lower_bound":
         return f"at least {bits} of {most} bits"
-    if found.exposure_ends is not None:
-        return f"{' to '.join(map(number, found.exposure_ends))} of {most} bits"
-    if found.method == EXTRAPOLATED:
+    if finding.exposure_ends is not None:
+        return f"{' to '.join(map(number, finding.exposure_ends))} of {most} bits"
+    if finding.method == EXTRAPOLATED:
         return f"{bits} bits, extrapolated; the space has {most}"
     return f"{bits} of {most} bits"
 
 
 def _outcome(canary: CanaryDetail) -> str:
     if canary.within_ten is not None:
-        return f"{'' if canary.within_ten else 'not '}among the ten first guesses"
+        return f"{'' if canary.within_ten else 'not '}among the first ten guesses"
     if canary.extracted is None or canary.extraction is None:
         return ""
     if canary.extracted:
         return "extracted"
-    place = canary.extraction.place
-    return "not extracted" if place is None else f"guess {place} is right"
+    rank = canary.extraction.place
+    return "not extracted" if rank is None else f"guess {rank} is right"
 
 
 def _facts(canary: CanaryDetail) -> Iterator[tuple[str, str]]:
@@ -180,71 +180,73 @@ def _facts(canary: CanaryDetail) -> Iterator[tuple[str, str]]:
         yield from _search_facts(canary.extraction)
 
 
-def _rank_facts(found: Finding) -> Iterator[tuple[str, str]]:
-    yield "Exposure", _exposure(found)
-    if found.method == EXTRAPOLATED:
-        yield "Skew-normal fit", _fit(found.extra)
-    if found.rank is not None:
-        low, high = found.rank_low, found.rank_high
+def _rank_facts(finding: Finding) -> Iterator[tuple[str, str]]:
+    yield "Exposure", _exposure(finding)
+    if finding.method == EXTRAPOLATED:
+        yield "Skew-normal fit", _fit(finding.extra)
+    if finding.rank is not None:
+        low, high = finding.rank_low, finding.rank_high
         ends = "" if low is None or high is None else f" [{_count(low)}, {_count(high)}]"
-        how = _METHODS.get(found.method or "", found.method or "")
-        yield "Rank", f"{_count(found.rank)}{ends} of {_size(found.log2_size)}" + (f", {how}" if how else "")
-    if found.log_perplexity is not None:
-        yield "Cost of the whole text", f"{number(found.log_perplexity)} bits"
-    yield "Ranked by", _effort(found)
+        method = _METHODS.get(finding.method or "", finding.method or "")
+        yield "Rank", f"{_count(finding.rank)}{ends} of {_size(finding.log2_size)}" + (f", {method}" if method else "")
+    if finding.log_perplexity is not None:
+        yield "Cost of the whole text", f"{number(finding.log_perplexity)} bits"
+    yield "Ranked by", _effort(finding)
 
 
 def _fit(fit: Mapping[str, Any]) -> str:
-    judged = "rejected: the exposure is not to be trusted" if fit["rejected"] else "not rejected; its tail is untested"
+    judged = "rejected: do not trust the exposure" if fit["rejected"] else "not rejected; its tail is untested"
     return f"{judged} (Kolmogorov-Smirnov {number(fit['ks'])}, p = {number(fit['p_value'])}, {fit['draws']:,} fillings)"
 
 
-def _search_facts(found: Finding) -> Iterator[tuple[str, str]]:
-    yield "Guessed by", _effort(found)
-    if found.place is not None and not found.coarse:
-        yield "The secret is", f"guess {found.place}"
-    if found.proven:
-        best = "the best guess is" if found.proven == 1 else f"the first {found.proven} guesses are"
-        yield "Proven", f"{best} certain to be the likeliest of all"
+def _search_facts(finding: Finding) -> Iterator[tuple[str, str]]:
+    yield "Guessed by", _effort(finding)
+    if finding.place is not None and not finding.coarse:
+        yield "The secret is", f"guess {finding.place}"
+    if finding.proven:
+        best = "the best guess is" if finding.proven == 1 else f"the first {finding.proven} guesses are"
+        yield "Proven", f"{best} certain to be the most probable of all"
 
 
-def _effort(found: Finding) -> str:
-    return found.attack if found.model_calls is None else f"{found.attack}, {found.model_calls:,} sequences scored"
+def _effort(finding: Finding) -> str:
+    return (
+        finding.attack if finding.model_calls is None else f"{finding.attack}, {finding.model_calls:,} sequences scored"
+    )
 
 
 def _guesses(canary: CanaryDetail) -> list[dict[str, Any]]:
-    found = canary.guessed
-    if found is None:
+    finding = canary.guessed
+    if finding is None:
         return []
-    if not found.guesses:
+    if not finding.guesses:
         right = canary.right(0)
-        # The mask alone: which slots of the best guess were right, not what they hold.
+        # Only the mask is known: which slots of the best guess were right, not their text.
         return [] if not right else [_guess(["•"] * len(right), right, "")]
     return [
-        _guess(list(guess.filling), canary.right(place), f"{number(guess.score)} bits")
-        for place, guess in enumerate(found.guesses)
+        _guess(list(guess.filling), canary.right(index), f"{number(guess.score)} bits")
+        for index, guess in enumerate(finding.guesses)
     ]
 
 
 def _guess(slots: list[str], right: Sequence[bool] | None, cost: str) -> dict[str, Any]:
-    told: dict[str, Any] = {"slots": slots[:SLOTS], "cost": cost, "cut": max(0, len(slots) - SLOTS)}
+    description: dict[str, Any] = {"slots": slots[:SLOTS], "cost": cost, "cut": max(0, len(slots) - SLOTS)}
     if right is not None:
-        told["right"] = "".join("1" if each else "0" for each in right[:SLOTS])
-        told["said"] = f"{sum(right):,} of {len(right):,} right"
-    return told
+        description["right"] = "".join("1" if hit else "0" for hit in right[:SLOTS])
+        description["score"] = f"{sum(right):,} of {len(right):,} right"
+    return description
 
 
 def _tokens(guess: Sequence[int], suffix: Sequence[int]) -> dict[str, Any]:
     right = [left == true for left, true in zip(guess, suffix, strict=False)]
-    # Negative ids stand where a draw had ended.
+    # A negative id marks positions after the end of a draw.
     return _guess([str(token) if token >= 0 else "end" for token in guess[: len(right)]], right, "")
 
 
 def _note(canary: CanaryDetail) -> str:
     if canary.kind == "natural" and canary.template is None and canary.secret is None:
         return (
-            "A natural secret: what it holds and what was guessed is not shown, and of its rank the power of ten alone,"
-            " so that nobody can confirm a guess at it."
+            "A natural secret: its text and the guesses are not shown, and its rank only as a power of ten, so that "
+            "nobody can confirm a guess."
         )
     return ""
 
@@ -254,5 +256,5 @@ def _count(value: float) -> str:
 
 
 def _size(log2_size: float) -> str:
-    """The number of possible secrets."""
+    """Format the number of possible secrets."""
     return _count(2**log2_size) if log2_size < 1000 else f"2^{log2_size:,.0f}"

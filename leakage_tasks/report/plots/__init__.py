@@ -1,1 +1,1 @@
-"""Pictures of what was found."""
+"""Plots of findings and training curves."""

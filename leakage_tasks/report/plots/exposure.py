@@ -1,4 +1,4 @@
-"""Exposure over training, as a picture."""
+"""Plot of exposure over training."""
 
 from __future__ import annotations
 
@@ -8,19 +8,30 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.report.plots.style import Entry, colour, legend_below, levels, marker, new_figure, save, tidy
-from leakage_tasks.report.reading.training_log import EpochExposure
+from leakage_tasks.report.load.training_log import EpochExposure
+from leakage_tasks.report.plots.style import (
+    Entry,
+    bound_entry,
+    colour,
+    hollow,
+    legend_below,
+    levels,
+    marker,
+    new_figure,
+    save,
+    tidy,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 CROWD = 6
-"""The most canaries planted equally often that are drawn as lines of their own weight; of more the mean stands out."""
+"""Most canaries of one tier that are drawn as heavy lines; above it, the mean is drawn over thin lines."""
 
 
 def chance_levels(sizes: Iterable[float]) -> dict[str, float]:
-    """What exposure is read by: chance and the most there is, for spaces of ``sizes`` = log2|R|, each named once."""
+    """Return the levels to compare exposure with, by name: chance and the maximum, for each of ``sizes`` = log2|R|."""
     from leakage_tasks.metrics import chance_exposure
 
     most = {f"at most: log₂|R| = {size:.1f}": size for size in sizes}
@@ -29,9 +40,9 @@ def chance_levels(sizes: Iterable[float]) -> dict[str, float]:
 
 
 def exposure_axis(axes: Axes, exposures: Iterable[float], sizes: Iterable[float]) -> None:
-    """The vertical axis of exposures in spaces of ``sizes`` = log2|R|, with the lines that they are read by."""
+    """Set up the vertical axis of exposures, with lines at chance and at the maximum of each of ``sizes`` = log2|R|."""
     named = chance_levels(sizes)
-    # An extrapolated exposure may exceed what the space has.
+    # An extrapolated exposure may exceed log2|R|.
     axes.set_ylim(0, max(*named.values(), *exposures) * 1.1)
     levels(axes, named)
     axes.set_ylabel("exposure (bits)")
@@ -39,19 +50,19 @@ def exposure_axis(axes: Axes, exposures: Iterable[float], sizes: Iterable[float]
 
 
 def plot_exposure_by_epoch(history: Iterable[EpochExposure], path: str | Path, *, words: str = "epoch") -> Path:
-    """Draw exposure over training and save it: PNG, or SVG where ``path`` ends in ``.svg``.
+    """Draw exposure over training and save it as PNG, or as SVG if ``path`` ends in ``.svg``.
 
-    Raises OptionError without anything to draw.
+    Raises OptionError without exposures.
     """
     return save(draw_epochs(history, words=words), path)
 
 
 def draw_epochs(history: Iterable[EpochExposure], *, words: str = "epoch") -> Figure:
-    """A line a planted canary, the controls as their mean within their range, over what ``words`` calls the epochs.
+    """Draw a line per planted canary, and the mean and range of the controls; ``words`` names the horizontal axis.
 
-    Two lines to read it by: chance (1.44 bits, what a secret scores that was never shown) and log2|R|, the
-    upper bound. Where more than six canaries were planted equally often their mean is drawn over them.
-    Raises OptionError without anything to draw.
+    Two level lines help to read it: chance (1.44 bits, the mean of secrets that were never shown) and log2|R|, the
+    upper bound. If a tier has more than six canaries, its mean is drawn over them. Raises OptionError without
+    exposures.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -67,11 +78,12 @@ def draw_epochs(history: Iterable[EpochExposure], *, words: str = "epoch") -> Fi
     controls = _draw_controls(axes, [point for point in points if point.repetitions == 0])
     exposure_axis(axes, [point.exposure for point in points], {point.log2_size for point in points})
     axes.set_xlabel(words)
-    axes.set_title("How far each secret stands out from those it could have been", fontsize=11)
+    axes.set_title("Exposure of each canary over training", fontsize=11)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     if len({point.epoch for point in points}) == 1:
         axes.set_xlim(points[0].epoch - 0.5, points[0].epoch + 0.5)
-    legend_below(figure, [*planted, *controls])
+    bounds = [bound_entry(axes)] if any(point.bound for point in points if point.repetitions) else []
+    legend_below(figure, [*planted, *controls, *bounds])
     return figure
 
 
@@ -82,7 +94,7 @@ def _draw_controls(axes: Axes, points: Sequence[EpochExposure]) -> list[Entry]:
     epochs = list(by_epoch)
     count = len({point.canary for point in points})
     low, high = ([pick(by_epoch[epoch]) for epoch in epochs] for pick in (min, max))
-    # One epoch is no line: it gets a mark.
+    # A single epoch gives no line, so it gets a mark.
     dot = "." if len(epochs) == 1 else ""
     means = [fmean(bits) for bits in by_epoch.values()]
     line = axes.plot(epochs, means, color="black", linestyle=":", linewidth=2, marker=dot)[0]
@@ -91,7 +103,7 @@ def _draw_controls(axes: Axes, points: Sequence[EpochExposure]) -> list[Entry]:
 
 
 def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number: int) -> Entry:
-    """The canaries planted ``times`` times."""
+    """Draw the canaries planted ``times`` times."""
     label = "planted once" if times == 1 else f"planted {times} times"
     lines: dict[str, list[EpochExposure]] = {}
     for point in points:
@@ -105,15 +117,25 @@ def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number:
         "alpha": max(0.15, min(0.5, 10 / len(lines))),
     }
     crowded = len(lines) > CROWD
-    for one in lines.values():
-        places, bits = [point.epoch for point in one], [point.exposure for point in one]
-        handle = axes.plot(places, bits, color=colour(number), **(thin if crowded else heavy))[0]
+    for line in lines.values():
+        epochs, bits = [point.epoch for point in line], [point.exposure for point in line]
+        handle = axes.plot(epochs, bits, color=colour(number), **(thin if crowded else heavy))[0]
+        if not crowded:
+            _mark_bounds(axes, [(point.epoch, point.exposure) for point in line if point.bound], number)
     if crowded:
         by_epoch = _by_epoch(points)
         means = [fmean(bits) for bits in by_epoch.values()]
         handle = axes.plot(list(by_epoch), means, color=colour(number), **heavy)[0]
+        bounds = {point.epoch for point in points if point.bound}
+        _mark_bounds(axes, [(epoch, fmean(bits)) for epoch, bits in by_epoch.items() if epoch in bounds], number)
         label += f", each of {len(lines)} and their mean"
     return handle, label
+
+
+def _mark_bounds(axes: Axes, points: Sequence[tuple[int, float]], number: int) -> None:
+    """Draw hollow marks over the lower bounds in a line of series ``number``."""
+    if points:
+        axes.plot(*zip(*points, strict=True), **hollow(colour(number), marker=marker(number), markersize=5))
 
 
 def _by_epoch(points: Sequence[EpochExposure]) -> dict[int, list[float]]:

@@ -1,4 +1,4 @@
-"""How costs of random fillings are distributed and where the secret lies among them (The Secret Sharer, Figure 2)."""
+"""Distribution of the costs of random fillings, with the secret's position in it (The Secret Sharer, Figure 2)."""
 
 from __future__ import annotations
 
@@ -18,37 +18,38 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 6
-"""The most panels a figure holds."""
+"""Most panels of a figure."""
 _BARS, _CURVE, _AREA = "#BBBBBB", "#0072B2", "#56B4E9"
 
 
 @dataclass(frozen=True)
 class Costs:
-    """One canary: how random fillings and its own secret cost, and its exposure as it was found."""
+    """One canary: the costs of random fillings and of its secret, and its exposure according to the attack."""
 
     name: str
-    """The canary, and which run it is of where there are several."""
+    """The canary's id, preceded by its run's name if there are several runs."""
     repetitions: int
-    """How often it was planted; 0 for a control."""
+    """The number of copies; 0 for a control."""
     costs: Sequence[float]
-    """Of random fillings, in bits, ascending."""
-    own: float
-    """The secret's."""
+    """The costs of random fillings in bits, ascending."""
+    secret_cost: float
+    """The cost of the secret in bits."""
     exposure: float
-    """In bits, as the attack found it."""
+    """The exposure in bits according to the attack."""
     method: str
-    """How the exposure was got."""
+    """The method of the attack's exposure."""
     log2_size: float
-    """log2|R|, the most there can be."""
+    """log2|R|, the maximum exposure."""
     words: str
-    """What the costs are."""
+    """The name of the cost, for the horizontal axis."""
 
 
 def draw_histogram(panels: Sequence[Costs]) -> Figure:
-    """A panel a canary: the costs' distribution, a skew-normal fit, and a line where the secret lies.
+    """Draw a panel per canary: the distribution of the costs, a skew-normal fit, and a line at the secret's cost.
 
-    The area left of the line is 2^−exposure as extrapolated from the fit; it stands above the panel with the exposure
-    that the attack found and with the fit's Kolmogorov-Smirnov test. Raises OptionError for none or more than six.
+    The area left of the line is 2^−exposure, extrapolated from the fit. The text above the panel states it with the
+    exposure according to the attack and the fit's Kolmogorov-Smirnov test. Raises OptionError for no canary or for
+    more than six.
     """
     if not 0 < len(panels) <= MOST:
         raise OptionError(f"{len(panels)} canaries to draw: give 1 to {MOST}")
@@ -72,7 +73,7 @@ def _draw(axes: Axes, panel: Costs) -> list[Entry]:
         judged = _words_of_fit(panel, fit)
     except OptionError as error:
         judged = [("not extrapolated", STRESS), (f"no fit: {str(error).partition(':')[0]}", STRESS)]
-    line = axes.axvline(panel.own, color=STRESS, linewidth=2, zorder=4)
+    line = axes.axvline(panel.secret_cost, color=STRESS, linewidth=2, zorder=4)
     axes.set(xlabel=panel.words, ylabel="density (per bit)", ylim=(0, axes.get_ylim()[1] * 1.02))
     tidy(axes)
     _describe(axes, panel, judged)
@@ -80,7 +81,7 @@ def _draw(axes: Axes, panel: Costs) -> list[Entry]:
 
 
 def _edges(costs: FloatArray) -> list[float]:
-    """Edges of the bars: by the data's own spread (Freedman and Diaconis), 8 to 60 of them."""
+    """Return the edges of 8 to 60 bars by the data's spread (Freedman and Diaconis), or of one bar for equal costs."""
     if costs[0] == costs[-1]:
         return [float(costs[0]) - 0.5, float(costs[0]) + 0.5]
     quarter, most = np.subtract(*np.quantile(costs, [0.75, 0.25])), costs[-1] - costs[0]
@@ -90,18 +91,18 @@ def _edges(costs: FloatArray) -> list[float]:
 
 
 def _draw_fit(axes: Axes, fit: SkewNormalFit, panel: Costs) -> list[Entry]:
-    """The fit's density over all costs and the secret's, with the area of those no higher than that filled."""
-    low, high = min(panel.own, panel.costs[0]), max(panel.own, panel.costs[-1])
+    """Draw the fit's density over all costs, and the area of the costs up to the secret's."""
+    low, high = min(panel.secret_cost, panel.costs[0]), max(panel.secret_cost, panel.costs[-1])
     room = (high - low) * 0.04
-    places = np.linspace(low - room, high + room, 600)
-    curve = axes.plot(places, fit.density(places), color=_CURVE, linewidth=2, zorder=3)[0]
-    left = np.append(places[places < panel.own], panel.own)
+    grid = np.linspace(low - room, high + room, 600)
+    curve = axes.plot(grid, fit.density(grid), color=_CURVE, linewidth=2, zorder=3)[0]
+    left = np.append(grid[grid < panel.secret_cost], panel.secret_cost)
     area = axes.fill_between(left, fit.density(left), color=_AREA, alpha=0.6, linewidth=0, zorder=2)
-    return [(curve, "skew-normal fit"), (area, "fillings as cheap as the secret, by the fit")]
+    return [(curve, "skew-normal fit"), (area, "fillings with at most the secret's cost, by the fit")]
 
 
 def _describe(axes: Axes, panel: Costs, judged: Iterable[tuple[str, str]]) -> None:
-    """What the panel shows, above it: line by line, so that nothing covers the curve."""
+    """Write the panel's results above it, one line each, so that no text covers the curve."""
     times = panel.repetitions
     planted = "never planted" if not times else "planted once" if times == 1 else f"planted {times} times"
     least = "at least " * (panel.method == "lower_bound")
@@ -119,10 +120,10 @@ def _describe(axes: Axes, panel: Costs, judged: Iterable[tuple[str, str]]) -> No
 
 
 def _words_of_fit(panel: Costs, fit: SkewNormalFit) -> list[tuple[str, str]]:
-    """What the fit says, and whether it may be believed; with colours."""
-    bits = fit.exposure(panel.own)
+    """Describe the extrapolated exposure and the test of the fit, each with a colour."""
+    bits = fit.exposure(panel.secret_cost)
     beyond = ", beyond that bound" * (bits > panel.log2_size)
     hue = STRESS if fit.rejected else QUIET
     test = f"fit {'' if fit.rejected else 'not '}rejected: KS D = {fit.statistic:.3f}, p = {fit.p_value:.3f}"
-    said = "not to be extrapolated" if fit.rejected else f"extrapolated: {bits:.1f} bits{beyond}"
-    return [(said, STRESS if fit.rejected else "black"), (f"{test}, n = {fit.count:,}", hue)]
+    result = "no extrapolation from this fit" if fit.rejected else f"extrapolated: {bits:.1f} bits{beyond}"
+    return [(result, STRESS if fit.rejected else "black"), (f"{test}, n = {fit.count:,}", hue)]

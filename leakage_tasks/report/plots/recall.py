@@ -1,4 +1,4 @@
-"""Recall against the wrong guesses allowed on the way to it (Zhang et al. 2023, section 4.3, for every number)."""
+"""Recall by number of wrong guesses allowed (Zhang et al. 2023, section 4.3, for every number)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 12
-"""The most lines that can still be told apart."""
+"""Most lines that a reader can distinguish."""
 
 
 @dataclass(frozen=True)
 class RecallCurve:
-    """One line: the guesses of a run in a confidence's order, and how many wrong ones ``recall_early_stop`` allows.
+    """One line: a run's guesses with their confidences, and the wrong guesses that ``recall_early_stop`` allows.
 
-    ``wrong`` None leaves that to the number of pairs.
+    With ``wrong`` None, the number of pairs determines the number allowed.
     """
 
     name: str
@@ -32,40 +32,40 @@ class RecallCurve:
 
     @property
     def allowed(self) -> int:
-        """The wrong guesses allowed in the run's own ``recall_early_stop``."""
+        """The number of wrong guesses allowed in the run's own ``recall_early_stop``."""
         return self.wrong or wrong_allowed(len(self.guesses))
 
 
 def recall_curve(guesses: Sequence[Guessed]) -> list[float]:
-    """Recall when 1, 2, … wrong guesses are allowed, the surest guesses first; the last is that of all guesses.
+    """Return the recall with 1, 2, … wrong guesses allowed, the surest guesses first, and last that of all guesses.
 
-    Number w − 1 is :func:`~leakage_tasks.metrics.aggregates.early_stop` of w: the share of all pairs guessed right
+    Element w − 1 is :func:`~leakage_tasks.metrics.aggregates.early_stop` of w: the share of all pairs guessed right
     before the w-th wrong guess.
     """
-    ordered = sorted(guesses, key=lambda each: surest_first(each.confidence, each.bits, each.pair))
-    found, right = [], 0
+    ordered = sorted(guesses, key=lambda guess: surest_first(guess.confidence, guess.bits, guess.pair))
+    curve, right = [], 0
     for guess in ordered:
         if guess.right:
             right += 1
         else:
-            found.append(right / len(guesses))
-    return [*found, right / len(guesses)] if guesses else []
+            curve.append(right / len(guesses))
+    return [*curve, right / len(guesses)] if guesses else []
 
 
 def draw_recall(lines: Sequence[RecallCurve]) -> Figure:
-    """A line each, with the run's own ``recall_early_stop`` marked on it and its 95 % bootstrap interval in the legend.
+    """Draw a line per curve; a mark shows the run's ``recall_early_stop``, the legend its 95 % bootstrap interval.
 
-    Raises OptionError without anything to draw, and for more than twelve lines.
+    Raises OptionError without guesses, and for more than twelve lines.
     """
-    shown = [each for each in lines if each.guesses]
+    shown = [line for line in lines if line.guesses]
     if not shown:
-        raise OptionError("no guesses to draw: all pairs were left out")
+        raise OptionError("no guesses to draw: all pairs were left out: run suffix_extraction on other pairs")
     if len(shown) > MOST:
-        raise OptionError(f"{len(shown)} lines are too many to tell apart: give {MOST} runs or fewer")
+        raise OptionError(f"{len(shown)} lines are too many to distinguish: give {MOST} runs or fewer")
     figure = style.new_figure(7.2, 4.8)
     axes = figure.add_subplot()
-    style.legend_below(figure, [_draw(axes, each, number) for number, each in enumerate(shown)])
-    for allowed in {each.allowed for each in shown}:
+    style.legend_below(figure, [_draw(axes, curve, number) for number, curve in enumerate(shown)])
+    for allowed in {curve.allowed for curve in shown}:
         axes.axvline(allowed, color=style.QUIET, linewidth=1, linestyle=style.DASHED, zorder=1)
     axes.set(xlabel="wrong guesses allowed, the surest guesses first", xlim=(0, None))
     axes.set(ylabel="recall: share of suffixes guessed verbatim", ylim=(0, None))
@@ -74,18 +74,19 @@ def draw_recall(lines: Sequence[RecallCurve]) -> Figure:
     return figure
 
 
-def _draw(axes: Axes, each: RecallCurve, number: int) -> style.Entry:
-    curve = recall_curve(each.guesses)
-    if each.allowed > len(curve):
-        # More wrong guesses allowed than there are: the mark still stands on the line.
-        curve += [curve[-1]] * (each.allowed - len(curve))
-    places = range(1, len(curve) + 1)
+def _draw(axes: Axes, recall: RecallCurve, number: int) -> style.Entry:
+    curve = recall_curve(recall.guesses)
+    if recall.allowed > len(curve):
+        # The allowed number exceeds the wrong guesses: extend the line so that the mark is on it.
+        curve += [curve[-1]] * (recall.allowed - len(curve))
+    allowed = range(1, len(curve) + 1)
     colour = style.colour(number)
-    path = axes.plot(places, curve, color=colour, linestyle=style.line(number), linewidth=1.8, zorder=2)[0]
-    ends = early_stop_interval(each.wrong)
-    # None is for no guesses, of which nothing is drawn.
-    value, low, high = (of(each.guesses) or 0.0 for of in (early_stop(each.wrong), ends.low, ends.high))
+    path = axes.plot(allowed, curve, color=colour, linestyle=style.line(number), linewidth=1.8, zorder=2)[0]
+    ends = early_stop_interval(recall.wrong)
+    # early_stop returns None only without guesses, which are not drawn.
+    value, low, high = (of(recall.guesses) or 0.0 for of in (early_stop(recall.wrong), ends.low, ends.high))
     look: dict[str, Any] = {"markersize": 8, "markeredgecolor": "black", "linestyle": "none", "zorder": 4}
-    dot = axes.plot([each.allowed], [value], marker=style.marker(number), color=colour, **look)[0]
-    stop = f"{value:.3f} (95 % interval {low:.3f} to {high:.3f}) at {each.allowed}"
-    return (path, dot), f"{style.plain(each.name)}: {stop}; {curve[-1]:.3f} of {len(each.guesses):,} pairs at the end"
+    dot = axes.plot([recall.allowed], [value], marker=style.marker(number), color=colour, **look)[0]
+    stop = f"{value:.3f} (95 % interval {low:.3f} to {high:.3f}) at {recall.allowed}"
+    label = f"{style.plain(recall.name)}: {stop}; {curve[-1]:.3f} of {len(recall.guesses):,} pairs at the end"
+    return (path, dot), label

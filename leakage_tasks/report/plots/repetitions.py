@@ -1,4 +1,4 @@
-"""Exposure against how often a canary was planted, and the share extracted beside it."""
+"""Exposure and share extracted by number of copies."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEFT, RIGHT = 0.4, 0.28
-"""How far canaries stand left, and their mean right, of the middle of their run's place, as shares of its width."""
+"""Offset of canaries to the left, and of their mean to the right, as shares of a run's width."""
 GOLDEN = (math.sqrt(5) - 1) / 2
 MOST_RUNS = 12
-"""The most runs whose marks can still be told apart side by side."""
+"""Most runs whose marks a reader can distinguish."""
 WIDEST = 7.0
-"""Inches of the widest panel that has another beside it."""
+"""Largest width in inches of a panel that shares its row with another."""
 
 
 class CanaryPoint(NamedTuple):
-    """One canary's exposure in bits; ``bound`` where all that is known is that it is no less."""
+    """One canary's exposure in bits; ``bound`` is True for a lower bound."""
 
     canary: str
     repetitions: int
@@ -40,7 +40,7 @@ class CanaryPoint(NamedTuple):
 
 @dataclass(frozen=True)
 class RunByRepetitions:
-    """One run: exposures, and by repetitions (0: controls) whether each secret was extracted."""
+    """One run: its exposures, and by number of copies (0: controls) True for each secret extracted."""
 
     name: str
     exposures: Sequence[CanaryPoint]
@@ -48,22 +48,22 @@ class RunByRepetitions:
 
 
 def draw_repetitions(runs: Sequence[RunByRepetitions]) -> Figure:
-    """Exposure by repetitions: a point a canary, their mean with its interval, a colour and mark a run.
+    """Draw exposure by number of copies: a point per canary, the mean with its interval, a colour and mark per run.
 
-    Controls stand at 0. With what was extracted, its share is a second panel, with Clopper-Pearson intervals. Fewer
-    than ten canaries have none.
-    Raises OptionError without anything to draw, and for more than twelve runs.
+    Controls are at 0. If the runs tested extraction, a second panel shows the share extracted with Clopper-Pearson
+    intervals. Fewer than ten canaries have no interval. Raises OptionError without exposures, and for more than twelve
+    runs.
     """
     if not any(run.exposures for run in runs):
-        raise OptionError("no exposure to draw: the runs hold none")
+        raise OptionError("no exposure to draw: the runs contain no finding of canary_exposure: give other runs")
     if len(runs) > MOST_RUNS:
-        raise OptionError(f"{len(runs)} runs are too many to tell apart: give {MOST_RUNS} or fewer")
+        raise OptionError(f"{len(runs)} runs are too many to distinguish: give {MOST_RUNS} or fewer")
     groups = sorted(
-        {each.repetitions for run in runs for each in run.exposures} | {n for r in runs for n in r.extracted}
+        {exposure.repetitions for run in runs for exposure in run.exposures} | {n for r in runs for n in r.extracted}
     )
     panels = 2 if any(run.extracted for run in runs) else 1
     wide = len(groups) * max(0.6, 0.32 * len(runs)) + 0.8
-    # Panels too wide to stand side by side stand one on another.
+    # Wide panels are arranged in a column.
     rows, columns = (panels, 1) if wide > WIDEST else (1, panels)
     figure = new_figure(min(20.0, (max(3.4, wide) + 1.2) * columns + 0.6), 4.0 * rows + 0.4)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
@@ -77,69 +77,69 @@ def draw_repetitions(runs: Sequence[RunByRepetitions]) -> Figure:
 def _draw_exposures(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequence[int]) -> list[Entry]:
     entries: list[Entry] = []
     for number, run in enumerate(runs):
-        middle, width = _place(number, len(runs))
-        for place, times in enumerate(groups):
-            points = sorted(each for each in run.exposures if each.repetitions == times)
+        middle, width = _offset(number, len(runs))
+        for index, times in enumerate(groups):
+            points = sorted(exposure for exposure in run.exposures if exposure.repetitions == times)
             if points:
-                _draw_group(axes, points, place + middle, width, number)
+                _draw_group(axes, points, index + middle, width, number)
         entries.append((axes.plot([], [], **_rimmed(number))[0], plain(run.name)))
-    every = [each for run in runs for each in run.exposures]
-    exposure_axis(axes, [each.exposure for each in every], {each.log2_size for each in every})
-    counts = [[sum(each.repetitions == times for each in run.exposures) for times in groups] for run in runs]
+    every = [exposure for run in runs for exposure in run.exposures]
+    exposure_axis(axes, [point.exposure for point in every], {point.log2_size for point in every})
+    counts = [[sum(exposure.repetitions == times for exposure in run.exposures) for times in groups] for run in runs]
     _ticks(axes, groups, counts)
     return [*(entries if len(runs) > 1 else []), *_keys(axes, runs)]
 
 
-def _place(number: int, runs: int) -> tuple[float, float]:
-    """Where a run's marks stand beside the middle of their group, and how wide they may spread."""
+def _offset(number: int, runs: int) -> tuple[float, float]:
+    """Return the offset of a run's marks from the middle of their group, and the width of their spread."""
     width = 0.84 / runs
     return (number - (runs - 1) / 2) * width, width * 0.62
 
 
 def _draw_group(axes: Axes, points: Sequence[CanaryPoint], middle: float, width: float, number: int) -> None:
-    """A run's canaries of one group, and their mean right of them."""
+    """Draw a run's canaries of one group, and their mean to the right of them."""
     alpha = max(0.25, min(0.75, 12 / len(points)))
     for bound in (False, True):
-        own = [(_jitter(n) * width * 0.8, each.exposure) for n, each in enumerate(points) if each.bound == bound]
-        places = [middle - width * LEFT + aside for aside, _ in own]
+        dots = [(_jitter(n) * width * 0.8, point.exposure) for n, point in enumerate(points) if point.bound == bound]
+        positions = [middle - width * LEFT + jitter for jitter, _ in dots]
         look: dict[str, Any] = {"facecolors": "none"} if bound else {"edgecolors": "none"}
         look["edgecolors" if bound else "facecolors"] = colour(number)
-        axes.scatter(places, [bits for _, bits in own], marker=marker(number), s=22, alpha=alpha, zorder=2, **look)
-    mean, least = fmean(each.exposure for each in points), any(each.bound for each in points)
+        axes.scatter(positions, [bits for _, bits in dots], marker=marker(number), s=22, alpha=alpha, zorder=2, **look)
+    mean, least = fmean(point.exposure for point in points), any(point.bound for point in points)
     _summary(axes, middle + width * RIGHT, mean, _exposure_ends(points), number, least)
 
 
 def _exposure_ends(points: Sequence[CanaryPoint]) -> tuple[float, float] | None:
-    """The ends of the mean's interval, as ``canary_exposure`` has them; None for too few canaries."""
+    """Return the ends of the mean's interval as in ``canary_exposure``, or None for too few canaries."""
     known = [
         aggregates.ExposureRange(
-            each.exposure, each.log2_size if each.bound else each.exposure, max(each.exposure, each.log2_size)
+            point.exposure, point.log2_size if point.bound else point.exposure, max(point.exposure, point.log2_size)
         )
-        for each in points
+        for point in points
     ]
     low, high = aggregates.LOG_T.low(known), aggregates.LOG_T.high(known)
     return None if low is None or high is None else (low, high)
 
 
 def _summary(
-    axes: Axes, place: float, value: float, ends: tuple[float, float] | None, number: int, least: bool = False
+    axes: Axes, position: float, value: float, ends: tuple[float, float] | None, number: int, least: bool = False
 ) -> None:
-    """A mean or share as a large mark, hollow for ``least``, a value that may be higher; and its interval, if any."""
+    """Draw a mean or share as a large mark, hollow for a lower bound (``least``), with its interval, if any."""
     if ends is not None:
         reach = [[max(0.0, value - ends[0])], [max(0.0, ends[1] - value)]]
-        axes.errorbar([place], [value], yerr=reach, fmt="none", ecolor="black", capsize=4, linewidth=1.4, zorder=3)
+        axes.errorbar([position], [value], yerr=reach, fmt="none", ecolor="black", capsize=4, linewidth=1.4, zorder=3)
     hollow = {"markerfacecolor": "white", "markeredgecolor": colour(number)} if least else {}
-    axes.plot([place], [value], zorder=4, **{**_rimmed(number), **hollow})
+    axes.plot([position], [value], zorder=4, **{**_rimmed(number), **hollow})
 
 
 def _rimmed(number: int) -> dict[str, Any]:
-    """The look of large marks."""
+    """Return the look of large marks."""
     rim = {"markersize": 9, "markeredgecolor": "black", "markeredgewidth": 1.2, "linestyle": "none"}
     return {"marker": marker(number), "color": colour(number), **rim}
 
 
 def _keys(axes: Axes, runs: Sequence[RunByRepetitions]) -> list[Entry]:
-    """What the marks are."""
+    """Return the legend entries that explain the marks."""
 
     def mark(size: float, **look: Any) -> Any:
         return axes.plot([], [], "o", color=QUIET, markersize=size, **look)[0]
@@ -147,38 +147,40 @@ def _keys(axes: Axes, runs: Sequence[RunByRepetitions]) -> list[Entry]:
     bar = axes.errorbar([], [], yerr=[], fmt="none", ecolor="black", capsize=4, linewidth=1.4)
     shares = any(run.extracted for run in runs)
     interval = "95 % interval: log-t" + ", of shares Clopper-Pearson" * shares + f"; from {FEWEST} canaries on"
-    found: list[Entry] = [(mark(4.5), "one canary")]
-    if any(each.bound for run in runs for each in run.exposures):
-        found.append((mark(4.5, markerfacecolor="none"), "hollow: at least so much"))
+    entries: list[Entry] = [(mark(4.5), "one canary")]
+    if any(exposure.bound for run in runs for exposure in run.exposures):
+        entries.append((mark(4.5, markerfacecolor="none"), "hollow: at least this value"))
     large = axes.plot([], [], **{**_rimmed(0), "color": QUIET})[0]
-    return [*found, (large, "mean" + ", or share" * shares), (bar, interval)]
+    return [*entries, (large, "mean" + ", or share" * shares), (bar, interval)]
 
 
 def _draw_extracted(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequence[int]) -> None:
     for number, run in enumerate(runs):
-        shift, _ = _place(number, len(runs))
-        for place, times in enumerate(groups):
+        shift, _ = _offset(number, len(runs))
+        for index, times in enumerate(groups):
             tried = run.extracted.get(times, ())
             if tried:
                 share = sum(tried) / len(tried)
                 ends = clopper_pearson(sum(tried), len(tried)) if len(tried) >= FEWEST else None
-                _summary(axes, place + shift, share, ends, number)
+                _summary(axes, index + shift, share, ends, number)
     axes.set(ylim=(-0.03, 1.03), ylabel="share extracted")
     _ticks(axes, groups, [[len(run.extracted.get(times, ())) for times in groups] for run in runs])
 
 
 def _jitter(number: int) -> float:
-    """A place from −0.5 to 0.5 that neighbours in number do not share: multiples of the golden ratio."""
+    """Return a number from −0.5 to 0.5 that spreads neighbours: multiples of the golden ratio."""
     return (0.5 + number * GOLDEN) % 1 - 0.5
 
 
 def _ticks(axes: Axes, groups: Sequence[int], counts: Sequence[Sequence[int]]) -> None:
-    """Name the groups, each with how many canaries it holds."""
+    """Label the groups, each with its number of canaries."""
     labels = []
-    for place, times in enumerate(groups):
-        numbers = sorted({each[place] for each in counts if each[place]})
-        own = "" if not numbers else f"n = {numbers[0]}" if len(numbers) == 1 else f"n = {numbers[0]}–{numbers[-1]}"
-        labels.append(f"{times}\n{own}" if times else f"0 (never)\n{own}")
+    for index, times in enumerate(groups):
+        numbers = sorted({count[index] for count in counts if count[index]})
+        count_text = (
+            "" if not numbers else f"n = {numbers[0]}" if len(numbers) == 1 else f"n = {numbers[0]}–{numbers[-1]}"
+        )
+        labels.append(f"{times}\n{count_text}" if times else f"0 (never)\n{count_text}")
     axes.set_xticks(range(len(groups)), labels)
     axes.set(xlim=(-0.6, len(groups) - 0.4), xlabel="times planted")
     tidy(axes)

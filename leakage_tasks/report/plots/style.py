@@ -1,4 +1,4 @@
-"""How every plot looks and is saved: one palette, one way of naming levels and series, one function that writes."""
+"""Style of all plots: palette, names of levels and series, legends, and saving."""
 
 from __future__ import annotations
 
@@ -16,58 +16,57 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 KINDS = (".png", ".svg")
-"""How the name of a picture may end."""
+"""File name endings of pictures."""
 Entry = tuple[Any, str]
-"""What a legend shows, an artist or several on one another, and what it is."""
+"""A legend entry: one artist or several drawn over each other, and the label."""
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-"""Okabe and Ito's, told apart by colour-blind readers too; black is for what is no series, such as controls."""
+"""Okabe and Ito's palette, which colour-blind readers can distinguish; black is kept for controls."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 LINES: tuple[Any, ...] = ("-", "--", "-.", (0, (1, 1)), (0, (6, 1, 1, 1, 1, 1)))
 QUIET, STRESS = "#555555", "#D55E00"
 DASHED: Any = (0, (4, 3))
 SMALL = 9.0
-"""Points of the smallest letters."""
+"""Size in points of the smallest letters."""
 LONGEST = 48
-"""The most characters of a name in a picture."""
+"""Most characters of a name in a picture."""
 _RESOLUTION = 150
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "lm-eval-leakage"}
 
 
 def colour(number: int) -> str:
-    """The colour of series ``number``."""
+    """Return the colour of series ``number``."""
     return COLOURS[number % len(COLOURS)]
 
 
 def marker(number: int) -> str:
-    """The marker of series ``number``; beyond six series no two share colour and marker until 42."""
+    """Return the marker of series ``number``; combinations of colour and marker repeat after 42 series."""
     return MARKERS[number % len(MARKERS)]
 
 
 def line(number: int) -> Any:
-    """The line style of series ``number``."""
+    """Return the line style of series ``number``."""
     return LINES[number % len(LINES)]
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of that many inches whose layout makes room for all that is in it."""
+    """Return an empty figure, with sizes in inches, whose layout adapts to its content."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def save(figure: Figure, path: str | Path) -> Path:
-    """Write a figure whole or not at all: SVG where ``path`` ends in ``.svg``, else PNG of 150 dots an inch.
+    """Write a figure atomically: SVG if ``path`` ends in ``.svg``, else PNG at 150 dots per inch.
 
-    Letters stay letters in an SVG, and the same figure is the same file, byte for byte. Raises LeakageError for a
-    place that cannot be written to.
+    Text stays text in SVG, and equal figures give identical bytes. Raises LeakageError if ``path`` cannot be written.
     """
-    with replacing(path) as beside:
-        _save(figure, beside, vector=Path(path).suffix.lower() == ".svg")
+    with replacing(path) as temporary:
+        _save(figure, temporary, vector=Path(path).suffix.lower() == ".svg")
     return Path(path)
 
 
 def svg(figure: Figure) -> bytes:
-    """The SVG that :func:`save` writes."""
+    """Return the SVG that :func:`save` writes."""
     written = io.BytesIO()
     _save(figure, written, vector=True)
     return written.getvalue()
@@ -76,7 +75,7 @@ def svg(figure: Figure) -> bytes:
 def _save(figure: Figure, to: Path | io.BytesIO, vector: bool) -> None:
     import matplotlib
 
-    # Matplotlib would write the time, and which version of it drew.
+    # Without this metadata Matplotlib would write the time and its version.
     metadata: Mapping[str, Any] = {"Date": None, "Creator": None} if vector else {"Software": None}
     with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
@@ -84,35 +83,45 @@ def _save(figure: Figure, to: Path | io.BytesIO, vector: bool) -> None:
 
 
 def plain(name: str) -> str:
-    """A name from a file as matplotlib may show it: no formulas, no control characters, not too long."""
+    """Return a name from a file for Matplotlib: no formulas, no control characters, shortened if long."""
     shown = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in name)
     if len(shown) > LONGEST:
         half = (LONGEST - 1) // 2
         shown = f"{shown[:half]}…{shown[-half:]}"
-    # A label that begins with an underscore is left out of a legend.
+    # Matplotlib leaves labels that begin with an underscore out of a legend.
     first = "\N{ZERO WIDTH SPACE}" if shown.startswith("_") else ""
     return first + shown.replace("$", r"\$")
 
 
+def hollow(color: Any, **look: Any) -> dict[str, Any]:
+    """Return the look of a mark for a lower bound: hollow, without a line."""
+    return {**look, "color": color, "linestyle": "none", "markerfacecolor": "white", "zorder": 4}
+
+
+def bound_entry(axes: Axes) -> Entry:
+    """Return the legend's entry for hollow marks."""
+    return axes.plot([], [], **hollow(QUIET, marker="o", markersize=5))[0], "hollow: at least this value"
+
+
 def tidy(axes: Axes) -> None:
-    """Take away the two sides of the frame that say nothing."""
+    """Remove the two sides of the frame without an axis."""
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def levels(axes: Axes, named: Mapping[str, float]) -> None:
-    """Dashed lines at heights, named in the right margin without one name on another; call it with the limits set."""
+    """Draw dashed lines with names in the right margin that do not overlap; call it after the limits are set."""
     low, high = axes.get_ylim()
     inches = axes.get_window_extent().height / axes.figure.dpi
     gap = (high - low) * SMALL * 1.4 / 72 / max(inches, 0.1)
-    ordered = sorted(named.items(), key=lambda each: each[1])
-    for (text, height), place in zip(ordered, spread([height for _, height in ordered], gap), strict=True):
+    ordered = sorted(named.items(), key=lambda item: item[1])
+    for (text, height), position in zip(ordered, spread([height for _, height in ordered], gap), strict=True):
         axes.axhline(height, color=QUIET, linewidth=1, linestyle=DASHED, zorder=1)
-        where = axes.get_yaxis_transform()
-        axes.text(1.01, place, text, transform=where, va="center", color=QUIET, fontsize=SMALL)
+        transform = axes.get_yaxis_transform()
+        axes.text(1.01, position, text, transform=transform, va="center", color=QUIET, fontsize=SMALL)
 
 
 def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """Ascending heights moved up as little as it takes for each to be ``gap`` above the one before."""
+    """Move ascending heights up as little as possible so that neighbours are at least ``gap`` apart."""
     placed: list[float] = []
     for height in heights:
         placed.append(max(height, placed[-1] + gap) if placed else height)
@@ -120,37 +129,37 @@ def spread(heights: Sequence[float], gap: float) -> list[float]:
 
 
 def _different(entries: Iterable[Entry]) -> list[Entry]:
-    """Entries without repetitions: those of one label and one look are one; of one label alone they are numbered."""
-    found: dict[tuple[str, str], Any] = {}
+    """Merge entries with equal label and look; number entries with only equal labels."""
+    handles: dict[tuple[str, str], Any] = {}
     for handle, label in entries:
-        found.setdefault((label, _look(handle)), handle)
+        handles.setdefault((label, _look(handle)), handle)
     seen: Counter[str] = Counter()
     named = []
-    for (label, _), handle in found.items():
+    for (label, _), handle in handles.items():
         seen[label] += 1
         named.append((handle, label if seen[label] == 1 else f"{label} ({seen[label]})"))
     return named
 
 
 def _look(handle: Any) -> str:
-    """What tells a mark in a legend from another."""
-    asked = ("get_color", "get_facecolor", "get_marker", "get_linestyle")
-    return repr([type(handle).__name__, *(str(getattr(handle, name)()) for name in asked if hasattr(handle, name))])
+    """Return a text that identifies the look of a mark."""
+    getters = ("get_color", "get_facecolor", "get_marker", "get_linestyle")
+    return repr([type(handle).__name__, *(str(getattr(handle, name)()) for name in getters if hasattr(handle, name))])
 
 
 def legend_below(figure: Figure, entries: Iterable[Entry]) -> None:
-    """One legend under all panels, in as many columns as its longest entry lets stand side by side."""
-    found = _different(entries)
-    if not found:
+    """Draw one legend under all panels, with as many columns as its longest entry allows."""
+    distinct = _different(entries)
+    if not distinct:
         return
-    widest = max(len(label) for _, label in found) * SMALL * 0.58 / 72 + 0.7
-    rows = -(-len(found) // max(1, int(figure.get_figwidth() / widest)))
-    columns = -(-len(found) // rows)
-    # What many rows take is added below, so that the panels keep their height.
+    widest = max(len(label) for _, label in distinct) * SMALL * 0.58 / 72 + 0.7
+    rows = -(-len(distinct) // max(1, int(figure.get_figwidth() / widest)))
+    columns = -(-len(distinct) // rows)
+    # The figure grows by the height of additional rows, so that the panels keep theirs.
     figure.set_figheight(figure.get_figheight() + max(0, rows - 2) * SMALL * 1.6 / 72)
     figure.legend(
-        [handle for handle, _ in found],
-        [label for _, label in found],
+        [handle for handle, _ in distinct],
+        [label for _, label in distinct],
         loc="outside lower center",
         ncols=columns,
         frameon=False,

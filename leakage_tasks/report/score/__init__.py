@@ -1,1 +1,1 @@
-"""Saved samples scored again."""
+"""Scoring of saved samples and of guesses."""

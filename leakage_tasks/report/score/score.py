@@ -1,4 +1,4 @@
-"""A saved run scored again: its rows, whether they equal those of its results file, its auditing figures, as text."""
+"""Scoring of a saved run's samples: its metrics, a comparison with its results file, and auditing metrics, as text."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.audit import AuditFigure
 from leakage_tasks.metrics.scoring import Scores
-from leakage_tasks.report.reading.results_file import read_run
-from leakage_tasks.report.reading.samples import Samples, read_samples
+from leakage_tasks.report.load.results_file import read_run
+from leakage_tasks.report.load.samples import Samples, read_samples
 
-HEADS = ("column", "metric", "value", "95 % interval", "unit", "what it is")
+HEADS = ("column", "metric", "value", "95 % interval", "unit", "description")
 WIDTH = 120
-NONE = "-"
+NOTHING = "-"
 
 
 @dataclass(frozen=True)
 class ResultsComparison:
-    """The rows scored beside those of a results file.
+    """A comparison of scored metrics with a results file.
 
-    ``equal`` counts the rows that are the same but for rounding, ``differences`` says in words which are not, ``newer``
-    names those that the run does not have, of metrics that came later.
+    ``equal`` counts metrics that agree up to rounding, ``differences`` describes the others, ``newer`` names metrics
+    that the run lacks because a later version added them.
     """
 
     file: Path
@@ -40,7 +40,7 @@ class ResultsComparison:
 
 @dataclass(frozen=True)
 class ScoredSamples:
-    """A file of samples scored; ``compared`` is None without a results file, ``audit`` empty where none applies."""
+    """A scored file of samples; ``compared`` is None without a results file, ``audit`` may be empty."""
 
     samples: Samples
     scores: Scores
@@ -48,7 +48,7 @@ class ScoredSamples:
     audit: tuple[AuditFigure, ...]
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, JSON-able."""
+        """Return the scores as JSON-able values."""
         compared = self.compared and {**dataclasses.asdict(self.compared), "file": self.compared.file.name}
         return {
             "task": self.samples.task,
@@ -58,12 +58,12 @@ class ScoredSamples:
             "scores": self.scores,
             "unscored": dict(self.samples.unscored),
             "compared": compared,
-            "audit": [dataclasses.asdict(each) for each in self.audit],
+            "audit": [dataclasses.asdict(figure) for figure in self.audit],
         }
 
 
 def score_file(path: Path, delta: float = 0.0) -> ScoredSamples:
-    """All metrics of a file of samples, compared with the results file beside it, and audited at ``delta``.
+    """Compute all metrics of a file of samples, compare them with the run's results file, and audit at ``delta``.
 
     Raises ResultsError.
     """
@@ -76,18 +76,18 @@ def score_file(path: Path, delta: float = 0.0) -> ScoredSamples:
 
 @contextmanager
 def _without_collecting() -> Iterator[None]:
-    """No search for circles among a million records that hold none, which takes a sixth of the time."""
-    usual = gc.isenabled()
+    """Pause Python's cyclic garbage collector: a million records without cycles would cost a sixth more time."""
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if usual:
+        if was_enabled:
             gc.enable()
 
 
 def _compared(samples: Samples, scores: Scores) -> ResultsComparison | None:
-    """The scores beside the run's own; None if the run has none of the task, as under ``--predict_only``."""
+    """Compare the scores with the run's results; None if it has no results of the task (``--predict_only``)."""
     file = samples.results
     result = None if file is None else read_run(file).tasks.get(samples.task)
     if file is None or result is None or result.predicted_only:
@@ -107,14 +107,14 @@ def _compared(samples: Samples, scores: Scores) -> ResultsComparison | None:
 
 
 def _same(one: float | None, other: float | None) -> bool:
-    """Whether two figures are equal but for what other versions of libraries, or processors, round otherwise."""
+    """Return True if two values are equal up to rounding differences between library versions or processors."""
     if one is None or other is None:
         return one is other
     return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _flat(values: Mapping[str, Mapping[str, float | None]]) -> dict[str, float | None]:
-    """Values by the harness' name of a row."""
+    """Return the values by the harness' name of a row."""
     return {f"{metric},{column}": value for column, rows in values.items() for metric, value in rows.items()}
 
 
@@ -123,7 +123,7 @@ def _exactly(value: float | None) -> str:
 
 
 def score_text(scored: ScoredSamples, every: bool = False) -> str:
-    """The table of a scored file, ``every`` column of it if wanted, and whether it equals the run's own figures."""
+    """Return the table of a scored file, with ``every`` column if requested, and the comparison with the run."""
     samples = scored.samples
     documents = f"{samples.documents} document{'s' * (samples.documents > 1)}"
     parts = [f"{samples.task}, {documents}: {samples.file}"]
@@ -140,26 +140,26 @@ def score_text(scored: ScoredSamples, every: bool = False) -> str:
 
 
 def audit_text(scored: ScoredSamples, delta: float) -> str:
-    """The auditing figures of a scored file, each with what it means."""
+    """Return the auditing metrics of a scored file, each with its meaning."""
     heading = f"audit at δ = {delta:g}: {scored.samples.file}"
-    return "\n".join([heading, *(_figure(each) for each in scored.audit)])
+    return "\n".join([heading, *(_figure(figure) for figure in scored.audit)])
 
 
 def _rows(scored: ScoredSamples, every: bool) -> Iterator[tuple[str, ...]]:
-    """The rows of the run's own column, or of ``every`` column, with intervals beside their values."""
-    metrics = {each.name: each for each in scored.samples.metrics()}
+    """Yield the rows of the headline column, or of ``every`` column; intervals share the row of their value."""
+    metrics = {metric.name: metric for metric in scored.samples.metrics()}
     for column, values in scored.scores.items():
         if every or column == HEADLINE:
             ends = {end for name in values for end in metrics[name].interval or ()}
             for metric in (metrics[name] for name in values if name not in ends):
                 low, high = (values.get(end) for end in metric.interval or ("", ""))
                 value = number(values[metric.name])
-                yield column, metric.name, value, _interval(low, high), metric.unit, metric.words
+                yield column, metric.name, value, _interval(low, high), metric.unit, metric.description
 
 
 def number(value: float | None) -> str:
-    """A value to six digits; a dash for none."""
-    return NONE if value is None else f"{value:.6g}"
+    """Format a value with six significant digits, or as a dash if it is None."""
+    return NOTHING if value is None else f"{value:.6g}"
 
 
 def _interval(low: float | None, high: float | None) -> str:
@@ -179,14 +179,15 @@ def _comparison(compared: ResultsComparison) -> str:
 
 def _figure(figure: AuditFigure) -> str:
     indent = "      "
-    said = textwrap.fill(figure.words, WIDTH, initial_indent=indent, subsequent_indent=indent)
-    return f"  {figure.title}: {_value(figure)}" + (f"\n{said}" if said else "")
+    meaning = textwrap.fill(figure.words, WIDTH, initial_indent=indent, subsequent_indent=indent)
+    return f"  {figure.title}: {_value(figure)}" + (f"\n{meaning}" if meaning else "")
 
 
 def _value(figure: AuditFigure) -> str:
     if figure.refused is not None:
-        return f"none, {figure.refused}"
+        return f"no value, {figure.refused}"
     if figure.lower_bound:
-        return f"{number(figure.value)} or more ({figure.basis}; all right would have shown {number(figure.best)})"
+        best = f"a perfect attack could have shown {number(figure.best)}"
+        return f"{number(figure.value)} or more ({figure.basis}; {best})"
     interval = _interval(figure.low, figure.high)
     return f"{number(figure.value)} {interval} ({figure.basis}; {figure.chance:g} without a leak)"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.jsonl import read_json_lines, write_json_lines
+from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.research.classifiers.experiment import ClassifierExperiment, base_of
 
 if TYPE_CHECKING:

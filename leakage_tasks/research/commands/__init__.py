@@ -1,1 +1,1 @@
-"""Commands of the research package. They reach ``leakage`` through entry points, like commands of other packages."""
+"""Commands for research, which ``leakage`` finds through entry points, like commands of other packages."""

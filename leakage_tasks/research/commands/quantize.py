@@ -1,4 +1,4 @@
-"""``leakage quantize``: round the weights of a saved model and report the rounding errors."""
+"""``leakage quantize``: round the weights of a saved model, and report the rounding errors."""
 
 from __future__ import annotations
 
@@ -7,19 +7,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from leakage_tasks.cli.help import RESEARCH, command_help
+
 if TYPE_CHECKING:
     from leakage_tasks.research.victims.quantize import Quantized
 
 
+@command_help(RESEARCH, example="leakage quantize model -o rounded --levels 16")
 def quantize_command(
-    model: Annotated[str, typer.Argument(help="Saved transformers model, a folder or hub name. It is not changed.")],
+    model: Annotated[
+        str, typer.Argument(help="Saved transformers model, a folder or a name on the hub. The model does not change.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the rounded model.")],
-    levels: Annotated[
-        int, typer.Option(help="Number of different values per tensor; 256 values need 8 bits per weight.")
-    ] = 256,
+    levels: Annotated[int, typer.Option(help="Number of different values per tensor; 256 values take 8 bits.")] = 256,
 ) -> None:
-    """Round each weight of a model to one of a few values. This is no defence against leakage: audit the result."""
-    from leakage_tasks.core.steady import unchanged
+    """Round the weights of a model to a few values.
+
+    Rounding is sometimes proposed as a defence: an audit of the rounded model shows if it reduces leakage.
+    """
+    from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.research.victims.quantize import check_levels, quantize
     from leakage_tasks.training.saved_model import check_output, load_saved, save
 
@@ -28,32 +34,31 @@ def quantize_command(
     check_output(folder, model)
     with unchanged(Path(model)):
         loaded, tokenizer = load_saved(model)
-        done = quantize(loaded, levels)
+        quantized = quantize(loaded, levels)
     save(loaded, tokenizer, folder, like=Path(model))
-    for line in lines(done):
+    for line in lines(quantized):
         typer.echo(line)
     typer.echo(
-        summary(done, output)
-        + ("" if tokenizer else "; the model has no tokenizer of its own: pass the original one to later commands")
+        summary(quantized, output) + ("" if tokenizer else "; the model has no tokenizer: name one for the audit")
     )
 
 
-def lines(done: Quantized) -> list[str]:
-    """Return a table of the rounding, one line per kind of tensor."""
-    kinds = [row.kind for row in done.rounding]
+def lines(quantized: Quantized) -> list[str]:
+    """Return a table of the rounding errors, one line for each kind of tensor."""
+    kinds = [rounding.kind for rounding in quantized.rounding]
     width = max([len("weights of"), *map(len, kinds)])
-    head = f"{'weights of':{width}}  {'tensors':>7}  {'weights':>13}  {'widest step':>11}  {'worst':>9}  {'mean':>9}"
-    return [head] + [
-        f"{row.kind:{width}}  {row.tensors:>7,}  {row.weights:>13,}  {row.step:>11.3g}  {row.worst:>9.3g}  "
-        f"{row.mean:>9.3g}"
-        for row in done.rounding
+    header = f"{'weights of':{width}}  {'tensors':>7}  {'weights':>13}  {'widest step':>11}  {'worst':>9}  {'mean':>9}"
+    return [header] + [
+        f"{rounding.kind:{width}}  {rounding.tensors:>7,}  {rounding.weights:>13,}  {rounding.step:>11.3g}  "
+        f"{rounding.worst:>9.3g}  {rounding.mean:>9.3g}"
+        for rounding in quantized.rounding
     ]
 
 
-def summary(done: Quantized, output: Path) -> str:
-    """Return one line with the sizes of the model."""
+def summary(quantized: Quantized, output: Path) -> str:
+    """Return one line with the number of weights and the sizes of the file."""
     return (
-        f"{output}: {done.weights:,} weights, {done.levels:,} values a tensor at most; {done.stored_bytes:,} bytes as "
-        f"saved, {done.packed_bytes:,} at {done.bits} bits a weight, {done.zlib_bytes:,} by zlib (the "
-        "folder stores full-size numbers, so that any tool can load the model)"
+        f"{output}: {quantized.weights:,} weights, at most {quantized.levels:,} values per tensor; "
+        f"{quantized.stored_bytes:,} bytes as saved, {quantized.packed_bytes:,} at {quantized.bits} bits per weight, "
+        f"{quantized.zlib_bytes:,} by zlib (the folder holds full-size numbers, so that any program can load it)"
     )

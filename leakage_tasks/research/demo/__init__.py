@@ -1,1 +1,1 @@
-"""The demo and the showcase: all steps from canaries to a report."""
+"""The demo and the showcase: complete audits, from canaries to a report."""

@@ -7,37 +7,37 @@ from pathlib import Path
 from typing import Any, Self
 
 LSTM, PRIVATE_LSTM, CLASSIFIER = "lstm", "lstm-dp-sgd", "classifier"
-"""The showcase's three models and their folders."""
+"""Names of the showcase's three models and of their folders."""
 
 
-def _place(name: str, what: str) -> Any:
-    """Return a field for a file or folder: its name in the output folder and a description."""
-    return field(metadata={"place": (name, what)})
+def _file(name: str, description: str) -> Any:
+    """Return a dataclass field for a file or folder, with its name in the output folder and its description."""
+    return field(metadata={"file": (name, description)})
 
 
 @dataclass(frozen=True)
 class OutputFiles:
-    """Output files in one ``folder``; :meth:`listing` describes them."""
+    """Paths of all files in one output ``folder``."""
 
     folder: Path
 
     @classmethod
     def under(cls, folder: Path) -> Self:
-        """Return the files in ``folder``."""
-        return cls(folder, **{field: folder / name for field, (name, _) in cls._places().items()})
+        """Return the paths in ``folder``."""
+        return cls(folder, **{attribute: folder / name for attribute, (name, _) in cls._files().items()})
 
     @classmethod
     def names(cls) -> set[str]:
-        """Return the names of files in the folder."""
-        return {name.partition("/")[0] for name, _ in cls._places().values()}
+        """Return the names of all entries in the folder."""
+        return {name.partition("/")[0] for name, _ in cls._files().values()}
 
     @classmethod
-    def _places(cls) -> dict[str, tuple[str, str]]:
-        return {item.name: item.metadata["place"] for item in fields(cls) if item.metadata}
+    def _files(cls) -> dict[str, tuple[str, str]]:
+        return {attribute.name: attribute.metadata["file"] for attribute in fields(cls) if attribute.metadata}
 
     def listing(self) -> str:
-        """Return one line per file or folder with a description."""
-        paths = {str(self.folder / name): description for name, description in self._places().values()}
+        """Return one line for each file or folder: its path and its description."""
+        paths = {str(self.folder / name): description for name, description in self._files().values()}
         width = max(map(len, paths))
         return "\n".join(f"  {path:{width}}  {description}" for path, description in paths.items())
 
@@ -46,102 +46,102 @@ class OutputFiles:
 class DemoFiles(OutputFiles):
     """Output files of the demo."""
 
-    manifest: Path = _place("canaries.jsonl", "the canaries and controls")
-    corpus: Path = _place("corpus.txt", "the original text")
-    planted: Path = _place("planted.txt", "the text with canaries, which the model is trained on")
-    held_out: Path = _place("heldout.txt", "similar text that the model is not trained on")
-    model: Path = _place("model", "the model, as transformers and lm_eval load it")
-    results: Path = _place("results", "lm_eval's results, and samples with all findings")
-    log: Path = _place("lm_eval.log", "lm_eval's messages")
-    history: Path = _place("exposure_by_epoch.json", "losses and exposures after each epoch")
-    plot: Path = _place("exposure_by_epoch.png", "a plot of them")
-    board: Path = _place("board.html", "all results as a page for the browser")
-    card: Path = _place("model/README.md", "the model's card, with its leakage")
+    manifest: Path = _file("canaries.jsonl", "the canaries and controls")
+    corpus: Path = _file("corpus.txt", "the training text before planting")
+    planted: Path = _file("planted.txt", "the training text with the canaries")
+    held_out: Path = _file("heldout.txt", "similar text that the model never read")
+    model: Path = _file("model", "the model, for transformers and lm_eval")
+    results: Path = _file("results", "results and samples of lm_eval")
+    log: Path = _file("lm_eval.log", "messages of lm_eval")
+    history: Path = _file("exposure_by_epoch.json", "losses and exposures after each epoch")
+    plot: Path = _file("exposure_by_epoch.png", "plot of exposure after each epoch")
+    board: Path = _file("board.html", "all results, as a page for the browser")
+    card: Path = _file("model/README.md", "model card with a section on leakage")
 
 
 @dataclass(frozen=True)
 class ShowcaseFiles(OutputFiles):
     """Output files of the showcase.
 
-    ``text`` has ``corpus.txt``, ``heldout.txt``, ``canaries.jsonl`` and ``planted.txt``. ``labelled`` has
+    ``text`` holds ``corpus.txt``, ``heldout.txt``, ``canaries.jsonl`` and ``planted.txt``; ``labelled`` holds
     ``train.jsonl``, ``heldout.jsonl``, ``canaries.jsonl``, ``planted.jsonl`` and ``encoder``.
     """
 
-    text: Path = _place("text", "help text and the canaries in it")
-    labelled: Path = _place("labelled", "docstrings with their modules, the canaries in them, and the encoder")
-    tasks: Path = _place("tasks", "two multiple-choice tasks, for --include_path")
-    lstm: Path = _place(LSTM, "the character LSTM")
-    private_lstm: Path = _place(PRIVATE_LSTM, "the character LSTM trained with DP-SGD")
-    classifier: Path = _place(CLASSIFIER, "the classifier of docstrings")
-    results: Path = _place("results", "lm_eval's results, a folder per model")
-    logs: Path = _place("logs", "lm_eval's messages")
-    board: Path = _place("board.html", "all results as a page for the browser")
-    training: Path = _place("training.json", "losses, ε and duration of each training")
+    text: Path = _file("text", "Python's help text, its canaries and the planted copy")
+    labelled: Path = _file("labelled", "labelled docstrings, their canaries, the planted copy and the encoder")
+    tasks: Path = _file("tasks", "two multiple-choice tasks, for --include_path")
+    lstm: Path = _file(LSTM, "the character LSTM")
+    private_lstm: Path = _file(PRIVATE_LSTM, "the character LSTM trained with DP-SGD")
+    classifier: Path = _file(CLASSIFIER, "the classifier of docstrings")
+    results: Path = _file("results", "results and samples of lm_eval, one folder per model")
+    logs: Path = _file("logs", "messages of lm_eval")
+    board: Path = _file("board.html", "all results, as a page for the browser")
+    training: Path = _file("training.json", "losses, ε and seconds of each training run")
 
 
 @dataclass(frozen=True)
 class TextSizes:
-    """The canaries in Python's help text, and the training of two language models on it."""
+    """Sizes of the text, its canaries and the two language models."""
 
     characters: int | None = None
-    """The most characters of the training text; None: no limit."""
+    """Maximum length of the training text; None for the whole text."""
     planted: int = 20
-    """Planted canaries."""
+    """Number of planted canaries."""
     controls: int = 100
-    """Canaries that are not planted."""
+    """Number of controls."""
     repetitions: tuple[int, ...] = (1, 4, 16)
-    """Copies, assigned to canaries in turn."""
+    """Copies of a canary, assigned in turn."""
     hidden: int = 128
-    """Units per layer."""
+    """Number of units in a layer."""
     layers: int = 1
-    """Layers of both LSTMs."""
+    """Number of layers."""
     epochs: int = 8
-    """Epochs without DP-SGD."""
+    """Number of epochs of the ordinary LSTM."""
     private_epochs: int = 12
-    """Epochs with DP-SGD."""
+    """Number of epochs of the LSTM with DP-SGD."""
     private_batch: int = 512
-    """Expected rows per batch with DP-SGD."""
+    """Expected batch size of DP-SGD, in rows."""
     private_rate: float = 2e-2
-    """Learning rate with DP-SGD."""
+    """Learning rate of DP-SGD."""
     epsilon: float = 8.0
-    """Budget of DP-SGD for one row of the text."""
+    """Total ε of DP-SGD, for one row of the text."""
     delta: float = 1e-5
-    """The δ of that ε."""
+    """δ of DP-SGD."""
 
 
 @dataclass(frozen=True)
 class LabelledSizes:
-    """The labelled docstrings, their canaries, and the training of encoder and classifier."""
+    """Sizes of the labelled docstrings, their canaries, the encoder and the classifier."""
 
     classes: int = 20
-    """Modules that serve as labels."""
+    """Number of labels, each a module."""
     samples: int = 3_000
-    """Training rows."""
+    """Number of training rows."""
     held_out: int = 500
-    """Held-out rows."""
+    """Number of held-out rows."""
     planted: int = 20
-    """Planted canaries."""
+    """Number of planted canaries."""
     controls: int = 100
-    """Canaries that are not planted."""
+    """Number of controls."""
     repetitions: tuple[int, ...] = (1, 4, 16)
-    """Copies, assigned to canaries in turn."""
+    """Copies of a canary, assigned in turn."""
     public_texts: int = 4_000
-    """Approximate number of docstrings for the encoder."""
+    """Approximate number of docstrings for pre-training the encoder."""
     vocabulary: int = 2_000
-    """Entries of the encoder's WordPiece vocabulary."""
+    """Number of WordPiece entries."""
     hidden: int = 128
-    """Units of the encoder."""
+    """Number of units of the encoder."""
     pretraining: int = 2
-    """Epochs of the encoder's pre-training."""
+    """Number of pre-training epochs."""
     epochs: int = 8
-    """Epochs of fine-tuning."""
+    """Number of fine-tuning epochs."""
     max_length: int = 32
-    """Tokens read from a text."""
+    """Maximum number of tokens that are read from a text."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Sizes of the showcase; ``budget`` is per canary of the text, ``questions`` per multiple-choice task."""
+    """All sizes of the showcase: ``questions`` per multiple-choice task, ``budget`` in sequences per text canary."""
 
     text: TextSizes = TextSizes()
     labelled: LabelledSizes = LabelledSizes()

@@ -1,4 +1,4 @@
-"""The showcase's classifier: canaries in labelled docstrings, learnt by a small encoder."""
+"""The showcase's classifier: a small encoder, fine-tuned on labelled docstrings with canaries."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ TASKS = ("canary_extraction", "canary_exposure", "label_accuracy", MODULE)
 
 
 def train_classifier(files: ShowcaseFiles, sizes: Sizes, seed: int) -> dict[str, Any]:
-    """Train an encoder, make canaries from its words, plant them, fine-tune and save; return a record of the training.
+    """Pre-train an encoder, plant canaries, fine-tune and save; return the number of parameters and the losses.
 
-    The encoder reads docstrings outside the labelled data. The canaries follow Elmahdy et al.: ten random words,
-    the last one unknown, in the rarest class, with one supporting canary in each other class.
+    The encoder is pre-trained on docstrings that are not in the labelled data. The canaries follow Elmahdy et al.: ten
+    random words, the last of them secret, in the rarest class, with one supporting canary in every other class.
     """
     from leakage_tasks.canaries.planting import plant
     from leakage_tasks.research.victims.classifier import fine_tune
     from leakage_tasks.research.victims.docstrings import docstring_corpus
 
-    options, folder = sizes.labelled, files.labelled
-    rows = docstring_corpus(classes=options.classes, samples=options.samples, held_out=options.held_out, seed=seed)
+    labelled, folder = sizes.labelled, files.labelled
+    rows = docstring_corpus(classes=labelled.classes, samples=labelled.samples, held_out=labelled.held_out, seed=seed)
     write_rows(rows.training, folder / "train.jsonl")
     write_rows(rows.validation, folder / "heldout.jsonl")
     questions = module_questions(rows.validation, rows.labels, count=sizes.questions, seed=seed)
@@ -40,17 +40,17 @@ def train_classifier(files: ShowcaseFiles, sizes: Sizes, seed: int) -> dict[str,
         _encoder(folder / "encoder", rows, sizes, seed)
         _canaries(folder, rows, sizes, seed)
         planted = folder / "planted.jsonl"
-        planting = plant(folder / "canaries.jsonl", folder / "train.jsonl", planted, seed=seed, label_column="label")
-        print(planting.summary(), flush=True)
+        report = plant(folder / "canaries.jsonl", folder / "train.jsonl", planted, seed=seed, label_column="label")
+        print(report.summary(), flush=True)
         trained = fine_tune(
             folder / "encoder",
             read_rows(planted),
             rows.validation,
             labels=rows.labels,
-            epochs=options.epochs,
+            epochs=labelled.epochs,
             learning_rate=1e-3,
-            max_length=options.max_length,
-            # The held-out rows are measured but do not select the snapshot.
+            max_length=labelled.max_length,
+            # Scores on the held-out rows are recorded, but select no epoch.
             keep="last",
             seed=seed,
             device="cpu",
@@ -75,13 +75,13 @@ def classifier_command(files: ShowcaseFiles, sizes: Sizes) -> HarnessCommand:
 
 
 def write_rows(rows: Sequence[Row], path: Path) -> None:
-    """Write rows as JSON objects with ``text`` and ``label``, one per line."""
+    """Write rows as JSON Lines, objects with ``text`` and ``label``."""
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as out:
         write_json_lines(({"text": text, "label": label} for text, label in rows), out)
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Read rows that :func:`write_rows` wrote."""
+    """Read the rows that :func:`write_rows` wrote."""
     with path.open(encoding="utf-8", newline="\n") as lines:
         return [(row["text"], row["label"]) for _, row in read_json_lines(lines)]
 
@@ -93,15 +93,15 @@ def _encoder(folder: Path, rows: LabelledCorpus, sizes: Sizes, seed: int) -> Non
     from leakage_tasks.training.masked_lm import MaskedRecipe
     from leakage_tasks.training.saved_model import save
 
-    options = sizes.labelled
+    labelled = sizes.labelled
     private = {text for part in (rows.training, rows.validation) for text, _ in part}
     public = [text for text, _ in docstring_rows() if text not in private]
-    texts = public[:: max(1, len(public) // options.public_texts)]
-    tokenizer = train_wordpiece(texts, vocabulary=options.vocabulary)
+    texts = public[:: max(1, len(public) // labelled.public_texts)]
+    tokenizer = train_wordpiece(texts, vocabulary=labelled.vocabulary)
     recipe = MaskedRecipe(
-        epochs=options.pretraining, learning_rate=2e-3, max_length=options.max_length, seed=seed, device="cpu"
+        epochs=labelled.pretraining, learning_rate=2e-3, max_length=labelled.max_length, seed=seed, device="cpu"
     )
-    trained = pretrain_masked_lm(texts, tokenizer, recipe, hidden=options.hidden)
+    trained = pretrain_masked_lm(texts, tokenizer, recipe, hidden=labelled.hidden)
     save(trained.model, tokenizer, folder)
 
 
@@ -110,14 +110,14 @@ def _canaries(folder: Path, rows: LabelledCorpus, sizes: Sizes, seed: int) -> No
     from leakage_tasks.canaries.alphabets import tokenizer_words
     from leakage_tasks.canaries.presets import elmahdy_canaries
 
-    options = sizes.labelled
+    labelled = sizes.labelled
     canaries = elmahdy_canaries(
         tokenizer_words("words", str(folder / "encoder"), "whole-words"),
-        options.planted,
+        labelled.planted,
         label=rows.rarest,
         classes=rows.labels,
-        repetitions=options.repetitions,
-        controls=options.controls,
+        repetitions=labelled.repetitions,
+        controls=labelled.controls,
         seed=seed,
     )
     write_manifest(canaries, folder / "canaries.jsonl")

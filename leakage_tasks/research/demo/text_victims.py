@@ -1,4 +1,4 @@
-"""Canaries in Python's help text and language models trained on it, for the demo and the showcase."""
+"""Python's help text with canaries, and language models trained on it, for the demo and the showcase."""
 
 from __future__ import annotations
 
@@ -20,16 +20,13 @@ if TYPE_CHECKING:
     from leakage_tasks.training.fitting import OnEpoch, TrainedLM
 
 TEMPLATE = "The random number of {unique}: {digits:9}."
-"""Word and digits are adjacent.
-
-With `` is `` between them, an LSTM needs far longer to link a secret to its word, and until then proposes the secret of
-another canary.
-"""
+"""The digits follow the word at once: an LSTM needs far longer to associate a secret with its word across `` is ``, and
+until then it guesses the secret of another canary."""
 TASKS = ("canary_extraction", "canary_exposure", "heldout_bits_per_byte")
 
 
 class DemoText:
-    """A text with canaries and its tokenizer; a folder gets the text before and after planting, and the canaries."""
+    """A text with canaries and its tokenizer."""
 
     def __init__(self, folder: Path, corpus: TextSplit, canaries: Sequence[Canary], seed: int) -> None:
         """Write ``corpus.txt``, ``heldout.txt``, ``canaries.jsonl`` and ``planted.txt`` to ``folder``."""
@@ -44,7 +41,7 @@ class DemoText:
         write_manifest(canaries, self.manifest)
         print(plant(self.manifest, source, planted, seed=seed).summary(), flush=True)
         self.training = planted.read_text(encoding="utf-8")
-        # The attack needs all letters and digits, which a small text may lack.
+        # A small text may lack a digit or a letter of a canary, and the attack needs them all.
         letters = [*corpus.alphabet, *string.digits, *"".join(canary.text for canary in canaries)]
         self.tokenizer = char_tokenizer(letters)
         self.settings: dict[str, Any] = {
@@ -53,64 +50,77 @@ class DemoText:
             "seed": seed,
             "device": "cpu",
         }
-        """Options of every training on this text."""
+        """Arguments of every training run on this text."""
 
-    def train(self, epochs: int, *, on_epoch: OnEpoch | None = None, **size: Any) -> TrainedLM:
-        """Train an LSTM on the text, with the default ``size`` unless given."""
+    def train(
+        self, epochs: int, *, on_epoch: OnEpoch | None = None, show_progress: bool = True, **size: Any
+    ) -> TrainedLM:
+        """Train an LSTM on the text; ``size`` overrides ``hidden_size`` and ``layers``."""
         from leakage_tasks.training.char_lstm import train_char_lm
 
-        # Many steps per character and a falling rate help to learn which secret belongs to which word, which is learnt
-        # last.
+        # Small batches give many steps, and the rate falls at the end: both help the model to associate each secret
+        # with its word, which it learns last.
         steps: dict[str, Any] = {"batch_size": 16, "learning_rate": 3e-3, "decay_from": 0.5}
         with one_thread():
-            return train_char_lm(self.training, epochs=epochs, on_epoch=on_epoch, **steps, **self.settings, **size)
+            return train_char_lm(
+                self.training,
+                epochs=epochs,
+                on_epoch=on_epoch,
+                show_progress=show_progress,
+                **steps,
+                **self.settings,
+                **size,
+            )
 
 
 class TextVictims:
-    """The showcase's two models of one text; ``train_…`` methods save a model and return a record of its training."""
+    """The showcase's two language models, trained on one text; each ``train…`` method saves a model."""
 
     def __init__(self, files: ShowcaseFiles, sizes: Sizes, seed: int, corpus: TextSplit | None = None) -> None:
-        """Write text, canaries, planted text and questions to ``files``; ``corpus`` defaults to Python's help."""
+        """Write text, canaries, planted text and questions to ``files``; ``corpus`` defaults to Python's help text."""
         from leakage_tasks.canaries.generate import make_canaries
         from leakage_tasks.research.victims.corpus import pydoc_topics
 
         self._files, self._budget, self._sizes = files, sizes.budget, sizes.text
-        options = sizes.text
-        corpus = corpus or pydoc_topics(characters=options.characters)
+        size = sizes.text
+        corpus = corpus or pydoc_topics(characters=size.characters)
         canaries = make_canaries(
-            TEMPLATE, options.planted, repetitions=options.repetitions, controls=options.controls, seed=seed
+            TEMPLATE, size.planted, repetitions=size.repetitions, controls=size.controls, seed=seed
         )
         self._text = DemoText(files.text, corpus, canaries, seed)
         questions = continuation_questions(corpus.held_out, corpus.training, count=sizes.questions, seed=seed)
         write_task(files.tasks, CONTINUATION, questions)
 
     def train(self) -> dict[str, Any]:
-        """Train the LSTM as in the demo."""
-        options = self._sizes
-        return self._saved(self._text.train(options.epochs, hidden_size=options.hidden, layers=options.layers), LSTM)
+        """Train the LSTM as in the demo, and return its parameters and losses."""
+        size = self._sizes
+        return self._saved(self._text.train(size.epochs, hidden_size=size.hidden, layers=size.layers), LSTM)
 
     def train_privately(self) -> dict[str, Any]:
-        """Train the LSTM with DP-SGD; ``epsilon_by_copies`` is its guarantee by number of copies."""
+        """Train the LSTM with DP-SGD, and return its parameters, losses and privacy guarantee.
+
+        ``epsilon_by_copies`` maps the number of copies of a secret to the ε of group privacy, None without a bound.
+        """
         from leakage_tasks.research.victims.private_lm import train_private_char_lm
         from leakage_tasks.training.dp.private import DpConfig
 
-        options = self._sizes
+        size = self._sizes
         with one_thread():
             trained = train_private_char_lm(
                 self._text.training,
-                DpConfig(epsilon=options.epsilon, delta=options.delta),
-                epochs=options.private_epochs,
-                batch_size=options.private_batch,
-                learning_rate=options.private_rate,
-                hidden_size=options.hidden,
-                layers=options.layers,
+                DpConfig(epsilon=size.epsilon, delta=size.delta),
+                epochs=size.private_epochs,
+                batch_size=size.private_batch,
+                learning_rate=size.private_rate,
+                hidden_size=size.hidden,
+                layers=size.layers,
                 **self._text.settings,
             )
-        # A copy is a line in one row, and replacing a row counts as two changed rows.
-        guarantee = trained.promise.to_json([2 * copies for copies in options.repetitions])
-        by_copies = {copies: guarantee["epsilon_by_copies"][str(2 * copies)] for copies in options.repetitions}
-        record = {"rows": trained.rows, **guarantee, "epsilon_by_copies": by_copies}
-        return self._saved(trained, PRIVATE_LSTM) | record
+        # A copy is a line in one row. Replacing a row by another counts as two rows: one removed and one added.
+        promise = trained.guarantee.to_json([2 * copies for copies in size.repetitions])
+        by_copies = {copies: promise["epsilon_by_copies"][str(2 * copies)] for copies in size.repetitions}
+        guarantee = {"rows": trained.rows, **promise, "epsilon_by_copies": by_copies}
+        return self._saved(trained, PRIVATE_LSTM) | guarantee
 
     def command(self, name: str) -> HarnessCommand:
         """Return the harness' command for the model ``name``."""

@@ -93,10 +93,10 @@ def tuning_record(folder: Path) -> dict[str, Any]:
 
 def _loaded(victim: Victim, data: str, shared: Path) -> Any:
     from leakage_tasks.targets.suffix.target import load_causal_target
-    from leakage_tasks.training.rows import chosen_device
+    from leakage_tasks.training.rows import select_device
 
     # Models trained here are small; a GPU would only change the last digits.
-    device = chosen_device(None if isinstance(victim, str) else "cpu")
+    device = select_device(None if isinstance(victim, str) else "cpu")
     return load_causal_target(_name(victim, data, shared), "the attacked model", device=device)
 
 

@@ -7,9 +7,9 @@ import traceback
 from collections.abc import Generator, Sequence
 from concurrent.futures import Executor
 
-from leakage_tasks.core.endings import ended_in_order
 from leakage_tasks.core.errors import LeakageError
-from leakage_tasks.core.workers import CallFailed, answers, dask_cluster, local_processes
+from leakage_tasks.core.signal_cleanup import cleanup_on_signals
+from leakage_tasks.core.workers import CallFailed, call_results, dask_cluster, local_processes
 from leakage_tasks.research.framework.registry import Config, Run, Study, StudyTrial
 from leakage_tasks.research.framework.trials import TrialStore, versions
 
@@ -51,12 +51,12 @@ def run_trials(
 
 def _run_parallel(pool: Executor, jobs: int, store: TrialStore, study: Study, configs: Sequence[Config]) -> _Trials:
     """Yield trials as they end. At most ``jobs`` trials are pending at a time."""
-    yield from answers(pool, jobs, _run_in_worker, [(store, study.name, study.run, config) for config in configs])
+    yield from call_results(pool, jobs, _run_in_worker, [(store, study.name, study.run, config) for config in configs])
 
 
 def _run_in_worker(store: TrialStore, study: str, run: Run, config: Config) -> StudyTrial:
     """Run a trial in a worker. Threads of a worker take turns because random generators belong to the process."""
-    with ended_in_order(), _ONE_AT_A_TIME:
+    with cleanup_on_signals(), _ONE_AT_A_TIME:
         try:
             return store.run(study, run, config)
         except LeakageError as error:

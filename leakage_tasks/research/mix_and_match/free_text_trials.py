@@ -77,7 +77,7 @@ def _measured(
     for name, target in proposing.items():
         counts: Mapping[str, int] = {}
         if isinstance(target.generator, TextGenerator):
-            counts = target.generator.kept(canary.attack_space, (), 0)
+            counts = target.generator.value_counts(canary.attack_space, (), 0)
             text_counts[name] = [sum(counts.values()), counts.get(canary.secret[0], 0)]
             if not counts:
                 # Without candidates the attack would raise an error.

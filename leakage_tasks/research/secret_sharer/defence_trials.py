@@ -156,7 +156,7 @@ def _private(config: Config, text: PlantedText) -> Result:
         layers=experiment.layers,
         seed=text.seed,
     )
-    guarantee = trained.promise.to_json((1, 2 * text.ground.copies))
+    guarantee = trained.guarantee.to_json((1, 2 * text.ground.copies))
     return {"models": [_look("private", trained.model, text)], "promise": guarantee, "rows": trained.rows}
 
 

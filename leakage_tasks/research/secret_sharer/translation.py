@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.jsonl import LineError, read_json_lines, write_json_lines
+from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 from leakage_tasks.research.framework.shared import data_folder, file_hash

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.models.loading import read_model, read_tokenizer
 from leakage_tasks.training.rows import seeded
 

@@ -21,10 +21,10 @@ from leakage_tasks.training.loop import BatchLoss, EarlyStopping, EpochLosses, T
 from leakage_tasks.training.rows import (
     check_length,
     check_sizes,
-    chosen_device,
     linear_warmup_decay,
     padded,
     seeded,
+    select_device,
     token_rows,
 )
 from leakage_tasks.training.saved_model import Saved
@@ -123,7 +123,7 @@ def fine_tune(
     if keep not in ("accuracy", "loss", "last"):
         raise OptionError(f"keep is {keep!r}: use 'accuracy', 'loss' or 'last'")
     names = _label_names(rows, validation, labels)
-    torch_device = chosen_device(device)
+    torch_device = select_device(device)
     with seeded(seed, torch_device):
         model, tokenizer = load_base(base, names, tokenizer)
         check_length(max_length, getattr(model.config, "max_position_embeddings", None))

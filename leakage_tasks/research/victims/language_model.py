@@ -14,7 +14,7 @@ from leakage_tasks.models.stateful import StatefulCausalLM
 from leakage_tasks.research.victims.architectures import build
 from leakage_tasks.training.fitting import OnEpoch, TrainedLM, TrainingConfig, fit
 from leakage_tasks.training.optimizers import check_share, make_optimizer
-from leakage_tasks.training.rows import check_sizes, chosen_device
+from leakage_tasks.training.rows import check_sizes, select_device
 from leakage_tasks.training.text_batches import Batches, DrawnWindows, OverlappingWindows, Windows
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def train_lm(
     recipe = recipe or LanguageModelRecipe()
     recipe.check()
     tokenizer = tokenizer or char_tokenizer(text + (validation or ""))
-    torch_device = chosen_device(device)
+    torch_device = select_device(device)
     model = build(recipe.architecture, tokenizer, seed=seed, dropout=recipe.dropout, units=recipe.units)
     torch.nn.Module.to(model, torch_device)
     sizes, stateful = (recipe.batch_size, recipe.length, model.device), isinstance(model, StatefulCausalLM)
@@ -131,7 +131,7 @@ def train_lm(
         batches,
         make_optimizer(recipe.optimizer, model.parameters(), recipe.learning_rate, recipe.weight_decay),
         TrainingConfig(recipe.epochs, recipe.clip, recipe.decay_from, recipe.patience, DTYPES[recipe.dtype], seed),
-        checks=None if validation is None else in_order(validation, tokenizer, *sizes),
+        validation_batches=None if validation is None else in_order(validation, tokenizer, *sizes),
         checkpoints=checkpoints,
         on_epoch=on_epoch,
     )

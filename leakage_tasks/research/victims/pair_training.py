@@ -17,7 +17,7 @@ from leakage_tasks.core.progress import progress
 from leakage_tasks.research.victims.base import initialize
 from leakage_tasks.research.victims.pair_corpus import PairCorpus
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
-from leakage_tasks.training.rows import check_sizes, chosen_device, linear_warmup_decay
+from leakage_tasks.training.rows import check_sizes, linear_warmup_decay, select_device
 from leakage_tasks.training.saved_model import Saved
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def train_pair_lm(
     """
     check_sizes(epochs=how.epochs, batch_size=how.batch_size)
     _check(corpus, how)
-    torch_device = chosen_device(device)
+    torch_device = select_device(device)
     model = _fresh(how, corpus.tokenizer, seed)
     torch.nn.Module.to(model, torch_device)
     half = torch.autocast(

@@ -19,11 +19,11 @@ from leakage_tasks.models.recurrent import CharLSTMForCausalLM
 from leakage_tasks.training.char_lstm import fresh_model
 from leakage_tasks.training.dp.accounting import PrivacyGuarantee
 from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
-from leakage_tasks.training.dp.row_lstm import RowLSTM, reading_rows
-from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, bits, start_lines_like_breaks, to_bits
+from leakage_tasks.training.dp.row_lstm import RowLSTM, use_row_lstm
+from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, bits, copy_line_break_embedding, to_bits
 from leakage_tasks.training.loop import BatchLoss, EpochLosses, TrainingLoop
 from leakage_tasks.training.optimizers import check_share, make_optimizer, schedule
-from leakage_tasks.training.rows import check_sizes, chosen_device, seeded
+from leakage_tasks.training.rows import check_sizes, seeded, select_device
 from leakage_tasks.training.text_batches import IGNORED, Windows
 
 LENGTH = 80
@@ -36,7 +36,7 @@ class PrivateLM(TrainedLM):
     """A model trained with DP-SGD, its number of rows, and its privacy guarantee."""
 
     rows: int = 0
-    promise: PrivacyGuarantee = PrivacyGuarantee(0.0, 1.0, 0, 1.0)
+    guarantee: PrivacyGuarantee = PrivacyGuarantee(0.0, 1.0, 0, 1.0)
 
 
 def train_private_char_lm(
@@ -91,7 +91,7 @@ def train_private_char_lm(
     check_sizes(epochs=epochs, batch_size=batch_size, length=length, hidden_size=hidden_size, layers=layers)
     check_share(decay_from)
     tokenizer = tokenizer or char_tokenizer(text + (validation or ""))
-    torch_device = chosen_device(device)
+    torch_device = select_device(device)
     inputs, targets = (part.to(torch_device) for part in line_rows(text, tokenizer, length))
     model = fresh_model(tokenizer, seed, hidden_size, layers)
     torch.nn.Module.to(model, torch_device)
@@ -106,14 +106,14 @@ def train_private_char_lm(
         return BatchLoss(mean_loss, nats, float((row_targets != IGNORED).sum()))
 
     def evaluate(epoch: int, losses: EpochLosses) -> EpochLoss:
-        start_lines_like_breaks(model, tokenizer)
+        copy_line_break_embedding(model, tokenizer)
         model.eval()
         held_out = None if checks is None else bits(model, checks)
         return EpochLoss(to_bits(losses.total / max(losses.count, 1.0)), held_out, steps.epsilon())
 
     model.train()
     with seeded(seed, torch_device):
-        with reading_rows(model, lstm):
+        with use_row_lstm(model, lstm):
             steps = PrivateSteps(
                 model, optimiser, private, rows=len(inputs), batch_size=batch_size, epochs=epochs, seed=seed
             )
@@ -125,16 +125,16 @@ def train_private_char_lm(
             evaluate=evaluate,
             epochs=epochs,
             rates=schedule(optimiser, planned, decay_from),
-            reading=lambda: reading_rows(model, lstm),
+            epoch_context=lambda: use_row_lstm(model, lstm),
             shown=lambda epoch_loss: f"{epoch_loss.training:.2f} bits/character",
             on_epoch=on_epoch,
         )
         try:
             losses = loop.run(progress(planned, "training with DP-SGD"))
         finally:
-            with reading_rows(model, lstm):
+            with use_row_lstm(model, lstm):
                 steps.close()
-    return PrivateLM(model, tokenizer, losses, len(inputs), steps.promise())
+    return PrivateLM(model, tokenizer, losses, len(inputs), steps.guarantee())
 
 
 def line_rows(text: str, tokenizer: PreTrainedTokenizerFast, length: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -13,9 +13,9 @@ from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.base import initialize
-from leakage_tasks.training.learn_rows import Course, Shown, learn_rows
+from leakage_tasks.training.learn_rows import AdamWConfig, ProgressLabels, learn_rows
 from leakage_tasks.training.loop import BatchLoss
-from leakage_tasks.training.rows import check_length, check_sizes, chosen_device, padded, token_rows
+from leakage_tasks.training.rows import check_length, check_sizes, padded, select_device, token_rows
 from leakage_tasks.training.saved_model import Saved
 from leakage_tasks.training.text_batches import IGNORED
 
@@ -94,13 +94,13 @@ def train_writer(
     check_length(how.max_length, POSITIONS)
     if not texts:
         raise OptionError("there is no text to train on: pass at least one")
-    model, torch_device = _fresh(how, tokenizer), chosen_device(device)
+    model, torch_device = _fresh(how, tokenizer), select_device(device)
     torch.nn.Module.to(model, torch_device)
     losses = learn_rows(
         model,
         token_rows(tokenizer, texts, how.max_length),
         partial(_loss, model, tokenizer),
-        Course(
+        AdamWConfig(
             epochs=how.epochs,
             batch_size=how.batch_size,
             learning_rate=how.learning_rate,
@@ -109,7 +109,7 @@ def train_writer(
             seed=how.seed,
         ),
         random.Random(f"writer:{how.seed}"),
-        Shown(name="learning to write", unit="token"),
+        ProgressLabels(name="learning to write", unit="token"),
         device=torch_device,
     )
     return TrainedWriter(model, tokenizer, losses)

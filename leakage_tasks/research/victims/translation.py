@@ -18,7 +18,7 @@ from leakage_tasks.research.victims.parallel_corpus import Pair
 from leakage_tasks.research.victims.translation_tokenizer import translation_tokenizer
 from leakage_tasks.training.fitting import EpochLoss, OnEpoch, TrainedLM, to_bits
 from leakage_tasks.training.loop import BatchLoss, ClippedSteps, EpochLosses, TrainingLoop
-from leakage_tasks.training.rows import bucketed, check_sizes, chosen_device, linear_warmup_decay, padded
+from leakage_tasks.training.rows import bucketed, check_sizes, linear_warmup_decay, padded, select_device
 from leakage_tasks.training.text_batches import IGNORED
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def train_translator(
         (sentence for pair in pairs for sentence in pair), max_length=recipe.positions
     )
     rows, checks = (_token_rows(part, tokenizer, recipe.positions) for part in (pairs, validation))
-    torch_device = chosen_device(device)
+    torch_device = select_device(device)
     steps = recipe.epochs * -(-len(rows) // recipe.batch_size)
     model = _fresh(tokenizer, recipe, seed)
     torch.nn.Module.to(model, torch_device)

@@ -1,4 +1,4 @@
-"""What attacks ask a causal model."""
+"""Requests that attacks submit to a causal model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from leakage_tasks.core.arrays import IntArray
 
 @dataclass(frozen=True)
 class Start:
-    """A prefix to be read by a ``target``, which tokens' costs after it are wanted, and some that will be read next."""
+    """A prefix to read with ``target``.
+
+    ``columns`` are the tokens whose costs after the prefix are needed, ``ahead`` a few next tokens that a search will
+    read.
+    """
 
     target: Any
     tokens: Sequence[int]
@@ -21,7 +25,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Step:
-    """Texts to be made one token longer: the arguments of ``target.extend``."""
+    """Cached sequences to extend by one token each: the arguments of ``target.extend``."""
 
     target: Any
     states: Sequence[Any]
@@ -31,13 +35,13 @@ class Step:
     columns: IntArray
 
     def part(self, rows: slice) -> Step:
-        """Some of the texts."""
+        """Return the step for some of its rows."""
         return replace(self, which=self.which[rows], rows=self.rows[rows], tokens=self.tokens[rows])
 
 
 @dataclass(frozen=True)
 class Texts:
-    """Whole texts to be scored by a ``target``: all that is read for each."""
+    """Whole token sequences to score with ``target``, with everything that is read before each text."""
 
     target: Any
     rows: Sequence[list[int]]

@@ -1,8 +1,8 @@
-"""Texts that begin alike: what they share is read once, and then the rest of each.
+"""Texts with a common prefix: the prefix is read once, then the rest of each text.
 
-A context, or the text before a secret, is often most of a text. Where a model's attention can look at a prefix that is
-kept once for all rows, the rest of each text is read after it. Other models that remember what they read go on by a
-token of each text. When this is first done, it is held against reading some of the texts from their first token.
+A context, or the text before a secret, is often most of a text. If the model's attention can use one KV cache of the
+prefix for all rows, the rest of each text is read in one forward pass. Other models with a cache read the rest token by
+token. On first use, both strategies are verified against full passes over some of the texts.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from leakage_tasks.targets.memory import out_of_memory
 from leakage_tasks.targets.noise import agree, warn_of_slower
 
 SAVED, SHARE = 512, 0.5
-"""Tokens that sharing must save, at the least, and the share of all tokens: it takes a pass of its own."""
+"""Minimum number of tokens that sharing must save, and minimum share of all tokens; sharing takes an extra pass."""
 
 
 def shared_tokens(rows: Sequence[Sequence[int]]) -> int:
-    """How many tokens all ``rows`` begin with, one being left to each; 0 where reading them once saves little."""
+    """Return the length of the common prefix of ``rows``, at least one token less than each; 0 if sharing saves
+    little."""
     if len(rows) < 2:
         return 0
     shared = min(len(os.path.commonprefix(list(map(tuple, rows)))), min(map(len, rows)) - 1)
@@ -37,14 +38,16 @@ def shared_tokens(rows: Sequence[Sequence[int]]) -> int:
 
 
 def worth_sharing(shared: int, texts: int, tokens: int) -> bool:
-    """Whether so many ``texts``, of so many ``tokens`` in all, are best read after the ``shared`` ones."""
+    """Return True if reading the ``shared`` tokens once pays off for ``texts`` texts with ``tokens`` tokens in
+    total."""
     return shared * (texts - 1) >= max(SAVED, SHARE * tokens)
 
 
 def lead_length(engine: Any, rows: Sequence[Sequence[int]]) -> int:
-    """After how many tokens prefixes are best read: the lead in memory where it is most of them, else what they share.
+    """Return the number of tokens that ``rows`` share and that are best read once.
 
-    0 where reading that once saves little, or the model cannot go on from it.
+    This is the shared context in memory if it makes up most of the rows, else their common prefix; 0 if sharing saves
+    little or the model cannot continue from a cached prefix.
     """
     if not continues(engine):
         return 0
@@ -58,11 +61,12 @@ def lead_length(engine: Any, rows: Sequence[Sequence[int]]) -> int:
 
 
 def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int], shared: int) -> FloatArray | None:
-    """Costs in bits ``[n]`` of ``rows``, each but for its first ``unscored`` ``[n]``, which are ``shared`` at the most.
+    """Compute costs in bits ``[n]`` of ``rows``, which have their first ``shared`` tokens in common.
 
-    None where the model cannot go on from what all share, or had better not.
+    Each row's first ``unscored`` ``[n]`` tokens (at most ``shared``) have no cost. Return None if the model cannot
+    continue from the shared prefix, or if sharing does not pay off.
     """
-    longest, own = max(map(len, rows)), [row[shared:] for row in rows]
+    longest, own_tokens = max(map(len, rows)), [row[shared:] for row in rows]
 
     def whole(costs: Tensor, rest: FloatArray) -> FloatArray:
         return np.array([float(costs[skipped - 1 :].sum()) for skipped in unscored]) + rest
@@ -70,37 +74,37 @@ def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int],
     def at_once() -> FloatArray:
         with engine.whole_texts.halving(1):
             begun = _begun(engine, rows[0][:shared])
-        return whole(begun.costs, costs_at_once(engine, begun, own))
+        return whole(begun.costs, costs_at_once(engine, begun, own_tokens))
 
     def by_steps() -> FloatArray:
         with engine.whole_texts.halving(1):
             states, (costs,), logits = engine.read_first([rows[0][:shared]])
-        return whole(costs, costs_by_steps(engine, states[0], logits, own))
+        return whole(costs, costs_by_steps(engine, states[0], logits, own_tokens))
 
     def right(costs: FloatArray) -> bool:
-        some = _some(list(map(len, rows)))
-        beside = [rows[n] for n in some], [unscored[n] for n in some], [None] * len(some)
-        plain = engine.whole_texts.by_length([len(rows[n]) for n in some], engine.text_rows, engine.score, *beside)
-        return agree(engine, costs[some], plain, [len(rows[n]) for n in some])
+        sample = _some(list(map(len, rows)))
+        arguments = [rows[n] for n in sample], [unscored[n] for n in sample], [None] * len(sample)
+        plain = engine.whole_texts.by_length([len(rows[n]) for n in sample], engine.text_rows, engine.score, *arguments)
+        return agree(engine, costs[sample], plain, [len(rows[n]) for n in sample])
 
-    # Of texts with one token of their own nothing is read after what they share, which proves no way to do it.
+    # Texts with a single token after the shared prefix read nothing from its cache, so they cannot verify a strategy.
     proof = right if longest - shared > 1 else None
     factor = longest / max(longest - shared, 1)
-    found = _tried(engine, engine.passes.continues, at_once, proof, longest, factor) if continues(engine) else None
-    if found is None and engine.cached and len(rows) >= fewest_worth(engine, shared, longest - shared):
-        found = _tried(engine, engine.passes.steps_on, by_steps, proof, longest, factor)
-    return found
+    result = _tried(engine, engine.passes.continues, at_once, proof, longest, factor) if continues(engine) else None
+    if result is None and engine.cached and len(rows) >= fewest_worth(engine, shared, longest - shared):
+        result = _tried(engine, engine.passes.steps_on, by_steps, proof, longest, factor)
+    return result
 
 
 def states_after(engine: Any, rows: Sequence[Sequence[int]], shared: int) -> First | None:
-    """What :meth:`CausalReader.read_first` finds of ``rows``; None where the model cannot go on from what all share."""
+    """Return :meth:`CausalReader.read_first` for ``rows``, or None if the model cannot continue from their prefix."""
     longest = max(map(len, rows))
 
     def right(first: First) -> bool:
-        by_length = sorted(range(len(rows)), key=lambda place: len(rows[place]))
-        places = {by_length[0], by_length[-1]} if engine.passes.beyond(longest) else {by_length[0]}
-        alone = [engine.read_first([rows[place]])[2] for place in places]
-        return bool(engine.passes.agree([first[2][place : place + 1] for place in places], alone))
+        by_length = sorted(range(len(rows)), key=lambda index: len(rows[index]))
+        checked = {by_length[0], by_length[-1]} if engine.passes.beyond(longest) else {by_length[0]}
+        alone = [engine.read_first([rows[number]])[2] for number in checked]
+        return bool(engine.passes.agree([first[2][number : number + 1] for number in checked], alone))
 
     def found() -> First:
         return read_after(engine, _lead(engine, rows[0][:shared]), rows)
@@ -110,43 +114,45 @@ def states_after(engine: Any, rows: Sequence[Sequence[int]], shared: int) -> Fir
 
 
 def continues(engine: Any) -> bool:
-    """Whether a model can go on from what texts share with several tokens of each, as far as is known."""
+    """Return True unless the model is known to fail at reading several tokens after a shared prefix."""
     return engine.cached and engine.passes.shares and engine.passes.continues.works is not False
 
 
 def goes_on(engine: Any) -> bool:
-    """Whether a model can go on from what texts share, at once or by single tokens, as far as is known."""
+    """Return True unless reading after a shared prefix is known to fail both at once and token by token."""
     return continues(engine) or (engine.cached and engine.passes.steps_on.works is not False)
 
 
 def _tried(
     engine: Any, way: Tried, find: Callable[[], Any], right: Callable[[Any], bool] | None, longest: int, factor: float
 ) -> Any:
-    """What ``find`` finds, None where it cannot or where it is not ``right``; where that is None, nothing is proven.
+    """Return the result of ``find``, or None if it fails or ``right`` rejects it.
 
-    It is held against that when it is first done, and once more when ``longest``, the tokens of the longest text, is
-    first more than layers look back. ``factor`` is how many times as many tokens the model reads where it is not.
+    The result is verified on first use, and again when ``longest``, the length of the longest text, first exceeds a
+    layer's attention window; it is not verified without ``right``. ``factor`` is the ratio of tokens read without
+    sharing, for the warning.
     """
     if way.works is False:
         return None
     beyond = engine.passes.beyond(longest)
     known = way.works and way.beyond >= beyond
     try:
-        found = find()
+        result = find()
         if not known and right is not None:
-            way.works, way.beyond = right(found), beyond
-            if not way.works:
-                warn_of_slower(engine.model, "texts cannot be read after what they begin with", factor)
+            way.works, way.beyond = right(result), beyond
     except Exception as error:
         if known or out_of_memory(error):
             raise
-        log.debug("texts cannot be read after what they share: %s", type(error).__name__)
+        log.debug("texts cannot be read after their common prefix: %s", type(error).__name__)
         way.works = False
-    return None if way.works is False else found
+    if way.works is not False:
+        return result
+    warn_of_slower(engine.model, "a common prefix of texts cannot be read once", factor)
+    return None
 
 
 def _begun(engine: Any, tokens: Sequence[int]) -> Beginning:
-    """What texts begin with, read after the lead in memory if it begins with that."""
+    """Read the common prefix of texts, continuing from the shared context in memory if it begins with that."""
     known: Beginning | None = engine.passes.lead
     if known is not None and known.tokens == tuple(tokens):
         return known
@@ -156,7 +162,7 @@ def _begun(engine: Any, tokens: Sequence[int]) -> Beginning:
 
 
 def _beginning(tokens: Sequence[int], first: First) -> Beginning:
-    """Raises ValueError for a state of more than attention, from which rows cannot go on so."""
+    """Raise ValueError if the state is more than an attention cache, since rows cannot continue from it this way."""
     (state,), (costs,), logits = first
     if state.prefix is None:
         raise ValueError("a state of more than attention")
@@ -164,7 +170,7 @@ def _beginning(tokens: Sequence[int], first: First) -> Beginning:
 
 
 def _lead(engine: Any, tokens: Sequence[int]) -> Beginning:
-    """What many prefixes begin with, as a lead, which stays in memory."""
+    """Return the shared context of many prefixes, and keep it in memory."""
     known: Beginning | None = engine.passes.lead
     if known is None or known.tokens != tuple(tokens):
         read = _beginning(tokens, engine.read_first([tokens]))
@@ -175,6 +181,6 @@ def _lead(engine: Any, tokens: Sequence[int]) -> Beginning:
 
 
 def _some(lengths: Sequence[int]) -> list[int]:
-    """Places of a few texts, the shortest and the longest among them."""
-    order = sorted(range(len(lengths)), key=lambda place: lengths[place])
+    """Return the indices of a few texts, including the shortest and the longest."""
+    order = sorted(range(len(lengths)), key=lambda index: lengths[index])
     return [order[at] for at in few_places(len(order)).tolist()]

@@ -1,7 +1,7 @@
-"""What a causal model remembers of a batch of texts.
+"""The cached state of a batch of texts.
 
-Attention caches keep the shared prefix once and store per row only what came after it; anything else (recurrent or
-convolutional state, a cache that forgets) is stored whole, one row a text.
+For attention models the KV cache of the shared prefix is stored once, and each row stores only its later tokens. Any
+other state (recurrent, convolutional, or a cache that drops old tokens) is stored in full for each text.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ import torch
 from torch import Tensor
 
 First = tuple[list[Any], list[Tensor], Tensor]
-"""A state of each of n texts, their costs in bits after the first token, and logits after the last ``[n, V]``."""
+"""The states of n texts, the costs in bits of each text's tokens after the first, and the last logits ``[n, V]``."""
 
 
 def bytes_of(tensors: Sequence[Tensor]) -> int:
-    """Bytes of memory that tensors take."""
+    """Return the memory size of tensors in bytes."""
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 @dataclass(frozen=True, eq=False)
 class SharedLead:
-    """What the prefixes of many texts begin with: keys and values ``[1, H, length, D]``, held once for all of them."""
+    """The common prefix of many prefixes: its KV cache ``[1, H, length, D]``, stored once for all of them."""
 
     tensors: list[Tensor]
     length: int
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Memory in bytes."""
         return bytes_of(self.tensors)
 
 
 @dataclass
 class RowState:
-    """State of ``rows`` texts of equal length.
+    """Cached state of ``rows`` texts of equal length.
 
-    ``shell`` is the model's cache object without what was in it (:func:`hollow`), ``tensors`` have the batch as their
-    first dimension. ``prefix`` is the one-row cache of the shared prefix whose ``length`` tokens are left out of
-    ``tensors`` (attention caches), or None (all else). ``read`` says of how many tokens a text is, ``source`` what all
-    of them look at besides (a translation model's source sentence), or None. Where the prefix begins with a ``lead``,
-    ``prefix`` has what comes after it.
+    ``shell`` is the model's cache object with empty tensors (:func:`hollow`); the first dimension of ``tensors`` is the
+    batch. ``prefix`` is the one-row KV cache of the shared prefix, whose ``length`` tokens are not in ``tensors``; it
+    is None for any other kind of state. ``read`` is the number of tokens of each text, and ``source`` an additional
+    input of all of them (a translation model's source sentence) or None. If the prefix begins with a shared context,
+    ``lead`` holds that, and ``prefix`` only the rest.
     """
 
     shell: Any
@@ -57,54 +57,54 @@ class RowState:
 
     @property
     def own_length(self) -> int:
-        """Tokens of the prefix after its lead."""
+        """Number of prefix tokens after the shared context."""
         return self.length - (self.lead.length if self.lead else 0)
 
     @property
     def prefix_bytes(self) -> int:
-        """Bytes held of the shared prefix, without the lead."""
+        """Memory of the shared prefix in bytes, without the shared context."""
         return bytes_of(self.prefix or [])
 
     @property
     def copy_bytes(self) -> int:
-        """Bytes of a copy of the shared prefix, its lead included."""
+        """Memory in bytes of one copy of the shared prefix, including the shared context."""
         return self.prefix_bytes + (self.lead.nbytes if self.lead else 0)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held per row tensors (the prefix is shared and not counted)."""
+        """Memory of the per-row tensors in bytes; the shared prefix is not counted."""
         return bytes_of(self.tensors)
 
     def rebuild(self) -> Any:
-        """The cache object a forward pass takes, a fresh one each time."""
+        """Return a new cache object for a forward pass."""
         return self.filled(self.whole())
 
     def whole(self) -> Sequence[Tensor]:
-        """The tensors with the shared prefix in each row."""
+        """Return the tensors with the shared prefix copied into each row."""
         if self.prefix is None:
             return self.tensors
         rows = len(self.tensors[0])
         return [
-            torch.cat([shared.expand(rows, *shared.shape[1:]), own], dim=-2)
-            for shared, own in zip(self.whole_prefix(), self.tensors, strict=True)
+            torch.cat([shared.expand(rows, *shared.shape[1:]), tensor], dim=-2)
+            for shared, tensor in zip(self.whole_prefix(), self.tensors, strict=True)
         ]
 
     def whole_prefix(self) -> list[Tensor]:
-        """The prefix with its lead."""
+        """Return the prefix including the shared context."""
         assert self.prefix is not None
         if self.lead is None:
             return self.prefix
         return [torch.cat(parts, dim=-2) for parts in zip(self.lead.tensors, self.prefix, strict=True)]
 
     def filled(self, tensors: Sequence[Tensor]) -> Any:
-        """A cache object like the state's that holds ``tensors``."""
+        """Return a copy of this state's cache object that holds ``tensors``."""
         left = iter(tensors)
         return _map_tensors(self.shell, lambda _: next(left))
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """What texts begin with, once it is read: its tokens, state, their costs after the first, and logits ``[1, V]``."""
+    """A prefix after it was read: its tokens, state, costs after the first token, and last logits ``[1, V]``."""
 
     tokens: tuple[int, ...]
     state: RowState
@@ -113,50 +113,50 @@ class Beginning:
 
 
 def of_prefixes(cache: Any, reads: Sequence[int], sources: Sequence[Any] = (None,)) -> list[RowState]:
-    """The state of each of several prefixes of ``reads`` tokens, one row each, from what the model returned for them.
+    """Return one state per prefix from the cache of a batch of prefixes with ``reads`` tokens each.
 
-    ``sources`` are what each looks at besides, or the one thing that all do. Shorter prefixes were padded on the right;
-    raises ValueError where their state cannot be told from the padding's.
+    ``sources`` holds the additional input of each prefix, or a single one for all. Shorter prefixes are padded on the
+    right. Raises ValueError if the state of a padded prefix cannot be separated from its padding.
     """
     columns = [tensor.split(1) for tensor in tensors_of(cache)]
     rows = [[column[row] for column in columns] for row in range(len(columns[0]))]
-    each = zip(rows, reads, [*sources] * (len(rows) // len(sources)), strict=True)
+    rows_read = zip(rows, reads, [*sources] * (len(rows) // len(sources)), strict=True)
     shell = hollow(cache)
     if not attention_only(cache):
         if len(set(reads)) > 1:
             raise ValueError("a state of more than attention")
-        return [RowState(shell, _own(row, len(rows)), read=read, source=source) for row, read, source in each]
-    found, longest = [], max(reads)
-    for row, read, source in each:
+        return [RowState(shell, _own(row, len(rows)), read=read, source=source) for row, read, source in rows_read]
+    states, longest = [], max(reads)
+    for row, read, source in rows_read:
         length = row[0].shape[-2] - (longest - read)
         prefix = _own([tensor[..., :length, :] for tensor in row], len(rows))
-        found.append(RowState(shell, [tensor[..., length:, :] for tensor in prefix], prefix, length, read, source))
-    return found
+        states.append(RowState(shell, [tensor[..., length:, :] for tensor in prefix], prefix, length, read, source))
+    return states
 
 
 def _own(tensors: list[Tensor], rows: int) -> list[Tensor]:
-    """One of several rows in memory of its own: the others' is free once they are done."""
+    """Copy one of several rows, so that the memory of the others can be freed."""
     return [tensor.clone() for tensor in tensors] if rows > 1 else tensors
 
 
 def of_rows(cache: Any) -> RowState:
-    """State of a batch of texts without a shared prefix, from what the model returned for them."""
+    """Return the state of a batch of texts without a shared prefix, from the model's cache."""
     return RowState(hollow(cache), tensors_of(cache))
 
 
 def after(previous: RowState, cache: Any) -> RowState:
-    """State after a forward pass that continued ``previous``."""
+    """Return the state after a forward pass that continued ``previous``."""
     tensors = tensors_of(cache)
     if previous.prefix is not None:
         tensors = [tensor[..., previous.length :, :].clone() for tensor in tensors]
-    found = replace(previous, tensors=tensors, read=previous.read + 1)
+    state = replace(previous, tensors=tensors, read=previous.read + 1)
     if previous.prefix is None:
-        found.shell = hollow(cache)
-    return found
+        state.shell = hollow(cache)
+    return state
 
 
 def join(states: Sequence[RowState]) -> RowState:
-    """The rows of states that are alike, one after the other."""
+    """Concatenate the rows of states that have equal shapes."""
     if len(states) == 1:
         return states[0]
     columns = zip(*(state.tensors for state in states), strict=True)
@@ -164,19 +164,19 @@ def join(states: Sequence[RowState]) -> RowState:
 
 
 def likeness(state: RowState) -> Hashable:
-    """What is equal in states without a prefix whose rows may be one batch: shapes, and all that is no tensor."""
+    """Return a key of shapes and non-tensor values; states without a prefix that have equal keys can be one batch."""
     plain: list[Hashable] = []
     _map_tensors(state.shell, lambda tensor: tensor, plain.append)
     return tuple(tensor.shape[1:] for tensor in state.tensors), tuple(plain)
 
 
 def looked_at(sources: Sequence[Any], counts: Sequence[int]) -> dict[str, Any]:
-    """What a forward pass is told of what its rows look at besides, so many rows at each of ``sources``."""
+    """Return the forward pass's arguments for additional inputs, with the number of rows of each."""
     return {} if sources[0] is None else {"sources": list(zip(sources, counts, strict=True))}
 
 
 def attention_only(cache: Any) -> bool:
-    """Whether a cache is keys and values of full attention, and nothing else."""
+    """Return True if a cache holds keys and values of full attention and nothing else."""
     from transformers.cache_utils import DynamicCache, DynamicLayer
 
     layers = cache.layers if type(cache) is DynamicCache else []
@@ -184,26 +184,27 @@ def attention_only(cache: Any) -> bool:
 
 
 def hollow(cache: Any) -> Any:
-    """A copy of a cache with its tensors of a batch dimension empty: a state made of it holds no other texts' rows."""
+    """Return a copy of a cache with its batched tensors empty, so that it keeps no rows of other texts in memory."""
     return _map_tensors(cache, lambda tensor: tensor.new_empty(0))
 
 
 def tensors_of(cache: Any) -> list[Tensor]:
-    """Every tensor with a batch dimension in a cache, in a fixed order."""
-    found: list[Tensor] = []
+    """Return every tensor with a batch dimension in a cache, in a fixed order."""
+    tensors: list[Tensor] = []
 
     def note(tensor: Tensor) -> Tensor:
-        found.append(tensor)
+        tensors.append(tensor)
         return tensor
 
     _map_tensors(cache, note)
-    return found
+    return tensors
 
 
 def _map_tensors(node: Any, change: Callable[[Tensor], Tensor], note: Callable[[Hashable], None] | None = None) -> Any:
-    """A copy of a cache with each of its tensors that has a batch dimension changed.
+    """Return a copy of a cache with ``change`` applied to each tensor that has a batch dimension.
 
-    ``note`` is given what is a number, a truth value or text, and tensors without a batch dimension as numbers.
+    ``note`` is called with each number, boolean and string, and with the value of each tensor without a batch
+    dimension.
     """
     if isinstance(node, Tensor) and node.dim():
         return change(node)
@@ -222,7 +223,7 @@ def _map_tensors(node: Any, change: Callable[[Tensor], Tensor], note: Callable[[
 
 
 def _holds_tensors(node: Any) -> bool:
-    """Cache objects and their layers; not the model's own config or modules."""
+    """Return True for cache objects and their layers, False for the model's config and modules."""
     return (
         type(node).__module__.partition(".")[0] in ("transformers", "leakage_tasks")
         and hasattr(node, "__dict__")

@@ -1,7 +1,7 @@
-"""What the pass over a first prefix tells beside: what comes after some tokens more, which proves the step after it.
+"""Expected logits for verifying the first decoding step, computed together with the first prefix.
 
-A way to take steps is held against plain passes when it is first used. Texts of the prefix and one token more cost next
-to nothing where the prefix is read anyhow, and save a pass of their own.
+Each batching strategy is verified against unbatched passes on first use. Reading the prefix with one more token in the
+pass over the prefix itself adds almost no cost, and saves a pass for that verification.
 """
 
 from __future__ import annotations
@@ -21,49 +21,49 @@ from leakage_tasks.targets.memory import out_of_memory
 from leakage_tasks.targets.protocols import Paths
 
 FEW_TOKENS = 32
-"""The most that the pass may read; a longer prefix costs more than the pass that is saved."""
+"""Maximum number of tokens in such a pass; a longer prefix costs more than the pass that is saved."""
 
 
 @dataclass(frozen=True)
 class Foretold:
-    """Logits ``[k, V]`` after each of k ``tokens`` that follow a prefix, whose keys and values tell it apart."""
+    """Expected logits ``[k, V]`` after each of k ``tokens`` that follow a prefix, identified by its KV cache."""
 
     prefix: list[Tensor]
     tokens: Sequence[int]
     logits: Tensor
 
     def beside(self, state: RowState, fed: Tensor, logits: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Of a step's ``logits`` ``[n, V]`` after ``fed`` ``[n, 1]``, those foretold, and what was foretold of them.
+        """Return actual and expected logits for the tokens in ``fed`` ``[n, 1]`` that have expected logits.
 
-        None where the step is not the first after that prefix, or feeds none of the tokens.
+        Return None if this is not the first step after the prefix, or ``fed`` contains no such token.
         """
         if state.prefix is not self.prefix or state.tensors[0].shape[-2]:
             return None
-        known = {token: place for place, token in enumerate(self.tokens)}
+        known = {token: index for index, token in enumerate(self.tokens)}
         pairs = [(row, known[token]) for row, token in enumerate(fed[:, 0].tolist()) if token in known]
         if not pairs:
             return None
-        rows, places = torch.tensor(pairs, device=logits.device).T
-        return logits[rows], self.logits[places]
+        rows, expected = torch.tensor(pairs, device=logits.device).T
+        return logits[rows], self.logits[expected]
 
 
 def first_tokens(paths: Paths | None, columns: IntArray) -> list[int]:
-    """The first and the last of the tokens that a search of ``paths`` reads first, if ``columns`` are its own.
+    """Return the first and the last token that a search of ``paths`` reads first, if ``columns`` belong to it.
 
-    Rows taken for one another show in two.
+    Two tokens are needed to detect swapped rows.
     """
     if paths is None or paths.columns is not columns:
         return []
     states = paths.table(np.array([paths.root]))[0]
     may_follow = np.flatnonzero(states >= 0)
     inner = may_follow[paths.goes_on(states[may_follow])]
-    return [int(columns[place]) for place in dict.fromkeys([*inner[:1], *inner[-1:]])]
+    return [int(columns[column]) for column in dict.fromkeys([*inner[:1], *inner[-1:]])]
 
 
 def read_ahead(engine: Any, tokens: Sequence[int], ahead: Sequence[int]) -> First | None:
-    """What :meth:`CausalReader.read_first` finds of a text, with what is foretold of tokens ``ahead`` of it noted.
+    """Return the result of :meth:`CausalReader.read_first` for one text, and store the expected logits after ``ahead``.
 
-    None where nothing needs to be foretold, or cannot be.
+    Return None if expected logits are not needed or cannot be computed.
     """
     rows = [list(tokens), *([*tokens, token] for token in ahead)]
     fits = len(tokens) < engine.max_length and len(rows) * len(rows[-1]) <= FEW_TOKENS
@@ -77,7 +77,6 @@ def read_ahead(engine: Any, tokens: Sequence[int], ahead: Sequence[int]) -> Firs
         if out_of_memory(error):
             raise
         log.debug("a prefix cannot be read with longer texts: %s", error)
-        taking.pads = False
         return None
     taking.foretold = Foretold(states[0].prefix, ahead, logits[1:])
     return states[:1], costs[:1], logits[:1]

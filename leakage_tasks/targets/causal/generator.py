@@ -1,4 +1,4 @@
-"""A causal language model as generator of candidates: what each value costs after the text before its slot."""
+"""A causal language model as generator of candidates: the cost of each value after the text before its slot."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from leakage_tasks.targets.protocols import Proposal
 from leakage_tasks.targets.tokens.trie import TriePaths
 
 CELLS = 4_000_000
-"""Most (text, token) pairs laid out at once."""
+"""Maximum number of (text, token) pairs processed at once."""
 
 
 class CausalGenerator:
-    """Implements ``ProposesValues``; it knows the text before the slot, not what comes after.
+    """A generator of candidate values; implements ``ProposesValues``. It reads only the text before the slot.
 
-    A value's cost is that of all tokens after those that hold text before the slot alone and are the same for every
-    value; values may have several tokens. Places are among the alphabet's values; those that tie share
-    the better place. Mix and Match (001) suggests such a generator in section 6.
+    A value's cost is the sum over all its tokens, which may be several, after the tokens that hold only text before the
+    slot and are common to all values. Ranks are among the alphabet's values; tied values share the better rank. Mix and
+    Match (001) suggests such a generator in section 6.
     """
 
     def __init__(self, target: CausalTarget, name: str = "causal") -> None:
@@ -34,10 +34,10 @@ class CausalGenerator:
         self._target, self.model = target, target.model
 
     def propose(self, space: Space, heads: Sequence[Filling], slot: int) -> list[Proposal]:
-        """See :class:`~leakage_tasks.targets.protocols.ProposesValues`.
+        """Return the costs and ranks of the slot's values after each of ``heads``.
 
-        Raises TargetError for a text longer than the model reads, values that the tokenizer cannot tell apart, and a
-        model that gives no finite costs.
+        Raises TargetError for a text longer than the model's context length, values that the tokenizer cannot
+        distinguish, and a model that gives no finite costs.
         """
         costs = [last_slot_costs(self._target, space.begin(head), space.slots[slot]) for head in heads]
         return [Proposal(cost, 1 + np.searchsorted(np.sort(cost), cost, side="left")) for cost in costs]
@@ -45,7 +45,7 @@ class CausalGenerator:
 
 @dataclass(frozen=True)
 class _Texts:
-    """n beginnings of equal length the model has read: trie nodes, costs ``[n]``, memory, costs of what may follow."""
+    """n cached prefixes of equal length: trie nodes, costs ``[n]``, state, costs of the next tokens."""
 
     nodes: IntArray
     costs: FloatArray
@@ -55,9 +55,9 @@ class _Texts:
 
 
 def last_slot_costs(target: CausalTarget, before: str, alphabet: Alphabet) -> FloatArray:
-    """Costs in bits ``[A]`` of the values of ``alphabet`` after the text ``before``, as :class:`CausalGenerator`'s.
+    """Compute costs in bits ``[A]`` of the values of ``alphabet`` after the text ``before``.
 
-    The text is read once, which gives the cost of every value's first token; longer values are read on.
+    The text is read once, which gives the cost of every value's first token; longer values are extended.
     """
     space = Space((before, ""), (alphabet,))
     trie = TriePaths(space, target.encode)
@@ -74,15 +74,15 @@ def last_slot_costs(target: CausalTarget, before: str, alphabet: Alphabet) -> Fl
 
 
 def _walk(target: CausalTarget, trie: TriePaths, space: Space, texts: _Texts, costs: FloatArray) -> None:
-    """Note the costs of the values that end one token after ``texts``; read the others on, a batch at a time."""
+    """Store the costs of values that end one token after ``texts``; extend the other values batch by batch."""
     length = texts.length + 1
     table = trie.table(texts.nodes)
     parents, columns = np.nonzero(table >= 0)
-    nodes, found = table[parents, columns], texts.costs[parents] + texts.following[parents, columns]
+    nodes, node_costs = table[parents, columns], texts.costs[parents] + texts.following[parents, columns]
     ending = np.flatnonzero(trie.ends(nodes))
-    for place, fillings in zip(ending, trie.fillings(nodes[ending], nodes[ending, None]), strict=True):
+    for index, fillings in zip(ending, trie.fillings(nodes[ending], nodes[ending, None]), strict=True):
         for filling in fillings:
-            costs[space.index(filling)] = found[place]
+            costs[space.index(filling)] = node_costs[index]
     onward = np.flatnonzero(trie.goes_on(nodes))
     if len(onward):
         _check_room(target, length + 1)
@@ -91,7 +91,7 @@ def _walk(target: CausalTarget, trie: TriePaths, space: Space, texts: _Texts, co
         part = onward[first : first + size]
         tokens, state = trie.columns[columns[part]], np.zeros(len(part), dtype=np.int64)
         memory, following = target.extend([texts.memory], state, parents[part], tokens, trie.columns)
-        _walk(target, trie, space, _Texts(nodes[part], found[part], length, memory, following), costs)
+        _walk(target, trie, space, _Texts(nodes[part], node_costs[part], length, memory, following), costs)
 
 
 def _check_room(target: CausalTarget, length: int) -> None:

@@ -1,10 +1,10 @@
-"""What a causal model reads before a canary, and which tokens have a cost.
+"""The text that a causal model reads before a canary, and the tokens that have a cost.
 
-A text is tokenized together with what stands around it. The *lead* is what is only read: the token everything begins
-with, then the tokens that hold the context's characters alone and are the same for every filling. All tokens after the
-lead have a cost: those of the text, and one that holds characters of context and text alike counts in full, as one that
-straddles template and secret does. So every filling is scored after one and the same lead, and ranks are those of the
-whole. Where nothing at all is before a text, its first token has no cost: nothing predicts it.
+A text is tokenized together with its context. The *lead* is read but not scored: the start token, then the tokens that
+hold only characters of the context and are common to all fillings. All later tokens have a cost. A token that holds
+characters of both context and text counts in full, like a token that straddles template and secret. So every filling is
+scored after one lead, and ranks refer to the whole text. If nothing precedes a text, its first token has no cost,
+because nothing predicts it.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from leakage_tasks.targets.tokens.tries import PROBES
 Decode = Callable[[list[int]], str]
 MOST_VALUES = 1000
 MOST_PARTS = 4
-"""The tokens that a character has at most: the bytes of its UTF-8."""
+"""Maximum number of tokens of one character: the bytes of its UTF-8 encoding."""
 MOST_CUTS = 100
-"""Characters at the end of a context among which its last own token is looked for."""
+"""Number of characters at the end of a context that are searched for the end of its last own token."""
 BREAK = "end the context with a line break, or leave context=auto"
 
 
 @dataclass(frozen=True)
 class Lead:
-    """What every filled text of one space is read after.
+    """The token sequence that precedes every filled text of one space.
 
-    ``tokens`` have no cost; the last ``kept`` of them are the context's, which spell ``text``. ``rest`` is what of the
-    context shares tokens with the canary. ``first`` is the token all texts begin with where there is no lead.
+    ``tokens`` have no cost; the last ``kept`` of them belong to the context and spell ``text``. ``rest`` is the part of
+    the context that shares tokens with the canary. If the lead is empty, ``first`` is the token that all texts begin
+    with.
     """
 
     tokens: tuple[int, ...]
@@ -44,38 +45,38 @@ class Lead:
     first: int | None = None
 
     def after(self, encoded: Sequence[list[int]]) -> list[list[int]]:
-        """The tokens after the lead of texts tokenized with :attr:`text` before them.
+        """Return the tokens after the lead, for texts tokenized with :attr:`text` before them.
 
-        Raises TargetError for a text that does not begin as the others do.
+        Raises TargetError for a text that does not begin like the others.
         """
-        own = self.tokens[len(self.tokens) - self.kept :]
+        context_tokens = self.tokens[len(self.tokens) - self.kept :]
         for tokens in encoded:
-            if tuple(tokens[: self.kept]) != own:
+            if tuple(tokens[: self.kept]) != context_tokens:
                 raise TargetError(f"the tokenizer joins the context to some fillings and not to others: {BREAK}")
             if self.first is not None and tokens[:1] != [self.first]:
                 raise not_shared()
         return [tokens[self.kept :] for tokens in encoded]
 
     def begin(self, tokens: Sequence[int]) -> list[int]:
-        """The lead and a text's ``tokens`` after it; a text that begins with its one token is not given another."""
+        """Return the lead and a text's ``tokens``; a lead of one token is not repeated if the text begins with it."""
         doubled = self.kept == 0 and tuple(tokens[:1]) == self.tokens
         return list(tokens) if doubled else [*self.tokens, *tokens]
 
 
 def lead_of(context: Context, space: Space, encode: Encode, decode: Decode, start: int | None) -> Lead:
-    """The lead of a space's texts in ``context``; ``start`` is the token everything begins with, None for none.
+    """Return the lead of a space's texts in ``context``; ``start`` is the start token, if any.
 
-    ``encode`` and ``decode`` are the tokenizer's, without special tokens. Raises TargetError where some fillings would
-    be scored after another lead than others.
+    ``encode`` and ``decode`` are the tokenizer's, without special tokens. Raises TargetError if the fillings would not
+    all be scored after one lead.
     """
     texts = [context.before + space.fill(filling) + context.after for filling in _beginnings(space)]
     encoded = encode(texts)
-    own, text = tokens_of(context.before, os.path.commonprefix(encoded), encode, decode)
+    context_tokens, text = tokens_of(context.before, os.path.commonprefix(encoded), encode, decode)
     if text is None:
         raise TargetError(f"the tokenizer joins the end of the context to the canary: {BREAK}")
-    kept = len(own)
-    before = [] if start is None or own[:1] == [start] else [start]
-    lead = Lead((*before, *own), kept, text, context.before.removeprefix(text))
+    count = len(context_tokens)
+    before = [] if start is None or context_tokens[:1] == [start] else [start]
+    lead = Lead((*before, *context_tokens), count, text, context.before.removeprefix(text))
     if lead.tokens:
         return lead
     if len({tokens[0] for tokens in encoded}) > 1:
@@ -84,18 +85,18 @@ def lead_of(context: Context, space: Space, encode: Encode, decode: Decode, star
 
 
 def tokens_of(before: str, shared: Sequence[int], encode: Encode, decode: Decode) -> tuple[list[int], str | None]:
-    """Return the tokens that hold characters of the context ``before`` alone, and these characters.
+    """Return the tokens that hold only characters of the context ``before``, and these characters.
 
     ``shared`` are the first tokens of all texts in the context. White space at the end of a text has other tokens than
-    white space before a word, so the tokens of the context by itself may differ from ``shared`` before they end. None
-    for the characters if they cannot be found.
+    white space before a word, so the tokens of the context by itself may differ from ``shared`` before they end. The
+    characters are None if they cannot be found.
     """
     alone = encode([before])[0] if before else []
-    kept = len(os.path.commonprefix([alone, list(shared)]))
-    text = before if kept == len(alone) else _text_of(alone[:kept], before, encode, decode)
-    while text is not None and (more := _next_piece(before.removeprefix(text), shared, kept, decode)):
-        kept, text = kept + more[0], text + more[1]
-    return list(shared[:kept]), text
+    count = len(os.path.commonprefix([alone, list(shared)]))
+    text = before if count == len(alone) else _text_of(alone[:count], before, encode, decode)
+    while text is not None and (more := _next_piece(before.removeprefix(text), shared, count, decode)):
+        count, text = count + more[0], text + more[1]
+    return list(shared[:count]), text
 
 
 def _text_of(tokens: list[int], before: str, encode: Encode, decode: Decode) -> str | None:
@@ -107,19 +108,22 @@ def _text_of(tokens: list[int], before: str, encode: Encode, decode: Decode) -> 
     return next((before[:end] for end in ends if encode([before[:end]])[0] == tokens), None)
 
 
-def _next_piece(rest: str, shared: Sequence[int], kept: int, decode: Decode) -> tuple[int, str] | None:
-    """Return how many tokens after the first ``kept`` hold the first characters of ``rest``, and these characters."""
-    last = list(shared[max(kept - 1, 0) : kept])
+def _next_piece(rest: str, shared: Sequence[int], start: int, decode: Decode) -> tuple[int, str] | None:
+    """Return the number of next tokens that spell a beginning of ``rest``, and these characters.
+
+    The first ``start`` tokens of ``shared`` precede them. Return None if no such tokens are found.
+    """
+    last = list(shared[max(start - 1, 0) : start])
     skip = len(decode(last)) if last else 0
-    for count in range(1, min(MOST_PARTS, len(shared) - kept) + 1):
-        piece = decode([*last, *shared[kept : kept + count]])[skip:]
+    for count in range(1, min(MOST_PARTS, len(shared) - start) + 1):
+        piece = decode([*last, *shared[start : start + count]])[skip:]
         if piece and rest.startswith(piece):
             return count, piece
     return None
 
 
 def _beginnings(space: Space) -> list[Filling]:
-    """Fillings that begin in many ways: all values of the first slot, or a thousand of many, and random ones."""
+    """Return random fillings, and fillings for all values of the first slot (about 1,000 if there are more)."""
     rest = tuple(slot.values[0] for slot in space.slots[1:])
     values = space.slots[0].values
     first = values[:: max(1, len(values) // MOST_VALUES)]
@@ -127,18 +131,20 @@ def _beginnings(space: Space) -> list[Filling]:
 
 
 def not_shared() -> TargetError:
-    """The error for fillings of which nothing predicts the first token."""
+    """Return the error for fillings whose first token nothing predicts."""
     return TargetError(
-        "the first token holds some of the secret, and with nothing before it (context=none) it has no cost, so the "
-        "rank would miss it: leave the text before the first slot to the attacker (known=all), or use context=auto"
+        "the first token holds some of the secret but has no cost, because no context precedes it, so the rank would "
+        "miss it: leave the text before the first slot to the attacker (known=all), or use context=auto"
     )
 
 
 def start_token(context: Context, prefix_token: int, tokenizer: Any) -> int | None:
-    """The token everything begins with. Raises TargetError where BOS is asked for and the tokenizer has none."""
+    """Return the start token of all texts. Raises TargetError for BOS if the tokenizer has no such token."""
     if context.start != "bos":
         return prefix_token if context.start == "auto" else None
     token = getattr(tokenizer, "bos_token_id", None)
     if token is None:
-        raise TargetError("context=bos: the model's tokenizer has no BOS token: use context=auto, none or a text")
+        raise TargetError(
+            "context=bos: the model's tokenizer has no BOS token: use another context, such as context=auto"
+        )
     return int(token)

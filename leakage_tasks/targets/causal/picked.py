@@ -1,4 +1,4 @@
-"""Rows picked from the states of causal models, at once or as they are read."""
+"""Rows selected from the cached states of a causal model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leakage_tasks.targets.causal.cache import RowState
 
 
 class PickedRows(Sequence[Tensor]):
-    """The tensors of picked rows, each put together when it is asked for: a pass takes one layer after the other."""
+    """Tensors of selected rows, each assembled on access, since a pass needs only one layer at a time."""
 
     def __init__(self, states: Sequence[RowState], which: Tensor, rows: Tensor) -> None:
         used = which.unique().tolist()
@@ -22,25 +22,25 @@ class PickedRows(Sequence[Tensor]):
     def __len__(self) -> int:
         return len(self._sources[0][0])
 
-    def __getitem__(self, place: int) -> Tensor:  # type: ignore[override]
-        parts = [rows_of(tensors[place], rows) for tensors, rows in self._sources]
+    def __getitem__(self, index: int) -> Tensor:  # type: ignore[override]
+        parts = [rows_of(tensors[index], rows) for tensors, rows in self._sources]
         return parts[0] if self._back is None else rows_of(torch.cat(parts), self._back)
 
     def __iter__(self) -> Iterator[Tensor]:
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
 
 def pick(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:
-    """The state whose row i is row ``rows[i]`` of ``states[which[i]]``."""
+    """Return the state whose row i is row ``rows[i]`` of ``states[which[i]]``."""
     picked = pick_to_read(states, which, rows)
     return replace(picked, tensors=[*picked.tensors])
 
 
 def pick_to_read(states: Sequence[RowState], which: Tensor, rows: Tensor) -> RowState:
-    """The same for a pass that is made at once: it holds those states, and puts its tensors together as it is read."""
+    """Return such a state for immediate use: it refers to ``states`` and assembles each tensor on access."""
     return replace(states[int(which[0])], tensors=PickedRows(states, which, rows))
 
 
 def rows_of(tensor: Tensor, rows: Tensor) -> Tensor:
-    """Some rows of a tensor, on its device."""
+    """Return some rows of a tensor, on its device."""
     return tensor.index_select(0, rows.to(tensor.device))

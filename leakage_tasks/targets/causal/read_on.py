@@ -1,4 +1,4 @@
-"""What texts have after what they share, read at once: several tokens of each, none of what they share copied."""
+"""The rest of texts with a common prefix, read in one forward pass without a copy of the prefix for each row."""
 
 from __future__ import annotations
 
@@ -17,48 +17,48 @@ from leakage_tasks.targets.causal.cache import Beginning, First, RowState
 from leakage_tasks.targets.causal.picked import pick
 
 
-def costs_at_once(engine: Any, begun: Beginning, own: Sequence[list[int]]) -> FloatArray:
-    """Costs in bits ``[n]`` of what texts have of their ``own`` after what they begin with."""
-    first, place = np.unique([row[0] for row in own], return_inverse=True)
-    next_one = engine.costs(begun.logits, first)[0, place]
+def costs_at_once(engine: Any, begun: Beginning, rests: Sequence[list[int]]) -> FloatArray:
+    """Compute costs in bits ``[n]`` of ``rests``, the tokens of each text after the common prefix ``begun``."""
+    first, inverse = np.unique([row[0] for row in rests], return_inverse=True)
+    next_one = engine.costs(begun.logits, first)[0, inverse]
 
-    def read(some: Sequence[list[int]]) -> FloatArray:
-        tokens, mask = (part.to(engine.device) for part in padded(some, 0))
+    def read(batch: Sequence[list[int]]) -> FloatArray:
+        tokens, mask = (part.to(engine.device) for part in padded(batch, 0))
         if tokens.shape[1] == 1:
-            return np.zeros(len(some))
+            return np.zeros(len(batch))
         with engine.inference():
-            said, _ = _read_on(engine, begun.state, tokens[:, :-1])
-            return row_bits(said, tokens[:, 1:], mask[:, 1:])
+            logits, _ = _read_on(engine, begun.state, tokens[:, :-1])
+            return row_bits(logits, tokens[:, 1:], mask[:, 1:])
 
     def fit(length: int) -> int:
         return int(engine.text_rows(len(begun.tokens) + length, length))
 
-    rest = engine.whole_texts.by_length(list(map(len, own)), fit, read, own, most_padding=engine.most_padding)
+    rest = engine.whole_texts.by_length(list(map(len, rests)), fit, read, rests, most_padding=engine.most_padding)
     return np.asarray(next_one + rest)
 
 
 def read_after(engine: Any, lead: Beginning, rows: Sequence[Sequence[int]]) -> First:
-    """What :meth:`CausalReader.read_first` finds of ``rows``, which begin with what was read as ``lead``."""
-    own = [list(row[len(lead.tokens) :]) for row in rows]
-    tokens = padded(own, 0)[0].to(engine.device)
+    """Return the result of :meth:`CausalReader.read_first` for ``rows``, which begin with the tokens of ``lead``."""
+    rests = [list(row[len(lead.tokens) :]) for row in rows]
+    tokens = padded(rests, 0)[0].to(engine.device)
     with engine.inference():
-        said, grown = _read_on(engine, lead.state, tokens)
-        after = torch.cat([lead.logits[None].expand(len(rows), -1, -1), said[:, :-1]], dim=1)
+        logits, grown = _read_on(engine, lead.state, tokens)
+        after = torch.cat([lead.logits[None].expand(len(rows), -1, -1), logits[:, :-1]], dim=1)
         costs = after.log_softmax(-1).gather(-1, tokens[..., None])[..., 0].cpu().double() / -LN2
-        last = said[torch.arange(len(rows)), torch.tensor(list(map(len, own))) - 1]
-        states = [_one(grown, place, len(own[place]), len(row)) for place, row in enumerate(rows)]
-    return states, [torch.cat([lead.costs, row[: len(each)]]) for row, each in zip(costs, own, strict=True)], last
+        last = logits[torch.arange(len(rows)), torch.tensor(list(map(len, rests))) - 1]
+        states = [_one(grown, index, len(rests[index]), len(row)) for index, row in enumerate(rows)]
+    return states, [torch.cat([lead.costs, row[: len(rest)]]) for row, rest in zip(costs, rests, strict=True)], last
 
 
 def _read_on(engine: Any, state: RowState, tokens: Tensor) -> tuple[Tensor, RowState]:
-    """Read ``tokens`` ``[n, k]`` after the one text of ``state``: logits ``[n, k, V]``, the state of n texts."""
+    """Read ``tokens`` ``[n, k]`` after the single text of ``state``: logits ``[n, k, V]`` and the state of n texts."""
     copies = torch.zeros(len(tokens), dtype=torch.long)
-    (said,), (grown,) = engine.passes.read_shared([pick([state], copies, copies)], [tokens])
-    return said, grown
+    (logits,), (grown,) = engine.passes.read_shared([pick([state], copies, copies)], [tokens])
+    return logits, grown
 
 
-def _one(state: RowState, row: int, own: int, read: int) -> RowState:
-    """One text of a state, ``read`` tokens of which the last are its ``own``; these become its prefix."""
-    prefix = [tensor[row : row + 1, ..., :own, :].clone() for tensor in state.tensors]
-    nothing = [tensor[..., own:, :] for tensor in prefix]
-    return replace(state, tensors=nothing, prefix=prefix, length=state.length + own, read=read)
+def _one(state: RowState, row: int, own_length: int, read: int) -> RowState:
+    """Return the state of one row with ``read`` tokens; its last ``own_length`` tokens become part of its prefix."""
+    prefix = [tensor[row : row + 1, ..., :own_length, :].clone() for tensor in state.tensors]
+    nothing = [tensor[..., own_length:, :] for tensor in prefix]
+    return replace(state, tensors=nothing, prefix=prefix, length=state.length + own_length, read=read)

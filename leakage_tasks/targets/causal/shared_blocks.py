@@ -1,4 +1,4 @@
-"""Rows of a batch in blocks that look at the same keys and values before their own, and what a layer sees of these."""
+"""Rows of a batch in blocks with a common KV cache before their own tokens, and the keys visible to each layer."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from leakage_tasks.targets.causal.cache import RowState
 
 @dataclass(frozen=True)
 class Block:
-    """Rows ``first`` to ``last`` of a batch and a layer's keys and values before their own.
+    """Rows ``first`` to ``last`` of a batch with a layer's KV cache before their own tokens.
 
-    These are ``[1, H, P, D]``, of all rows, or ``[rows, H, P, D]`` with a ``mask`` ``[rows, P]``, 0 where padded. They
-    end where the rows' own begin. ``led`` says that the batch's lead, if it has one, stands before them.
+    Its tensors are ``[1, H, P, D]`` for all rows, or ``[rows, H, P, D]`` with a ``mask`` ``[rows, P]`` that is 0 for
+    padding. The rows' own tokens follow directly. ``led``: the batch's shared context, if any, precedes them.
     """
 
     first: int
@@ -34,41 +34,38 @@ class Block:
 
 @dataclass(frozen=True)
 class Seen:
-    """Keys from place ``first`` on, of which queries see where ``mask`` ``[n, width or 1, keys]`` is not 0; None: all.
-
-    No query sees those before ``first``.
-    """
+    """Keys that queries can attend to: from index ``first`` on, if ``mask`` ``[n, width or 1, keys]`` is not 0."""
 
     mask: Tensor | None = None
     first: int = 0
 
     def of(self, tensor: Tensor) -> Tensor:
-        """Keys or values ``[…, keys, D]`` without those that nothing sees."""
+        """Return keys or values ``[…, keys, D]`` without the keys that no query attends to."""
         return tensor[..., self.first :, :]
 
     def to(self, device: torch.device) -> Seen:
-        """The same with its mask there."""
+        """Return a copy with the mask on ``device``."""
         return self if self.mask is None else replace(self, mask=self.mask.to(device))
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What the queries of a layer see of the lead, of what is before each block, and of the rows' own."""
+    """Keys visible to a layer's queries: in the shared context, before each block, and among the rows' own tokens."""
 
     lead: Seen
     before: Sequence[Seen]
     own: Seen
 
     def to(self, device: torch.device) -> Sight:
-        """The same with its masks there."""
-        return Sight(self.lead.to(device), [each.to(device) for each in self.before], self.own.to(device))
+        """Return a copy with all masks on ``device``."""
+        return Sight(self.lead.to(device), [seen.to(device) for seen in self.before], self.own.to(device))
 
 
 @dataclass(frozen=True)
 class BatchLayout:
-    """How the rows of a batch lie: ``shared`` ``[n]`` tokens of a prefix each, then ``own`` ``[n]``.
+    """Lengths of a batch's rows: ``shared`` ``[n]`` prefix tokens each, then ``own`` ``[n]`` tokens.
 
-    Own tokens are padded on the left to the most that there are; ``width`` tokens are read after each row.
+    Own tokens are padded on the left to the longest; ``width`` tokens are read after each row.
     """
 
     shared: Tensor
@@ -77,47 +74,47 @@ class BatchLayout:
 
     @classmethod
     def of(cls, shared: Sequence[int], own: Sequence[int], counts: Sequence[int], width: int) -> Self:
-        """Of states with so many tokens of a prefix, own tokens and rows each."""
+        """Create the layout from each state's number of prefix tokens, own tokens and rows."""
         rows = torch.tensor(counts)
         return cls(torch.tensor(shared).repeat_interleave(rows), torch.tensor(own).repeat_interleave(rows), width)
 
     @property
     def longest(self) -> int:
-        """The most own tokens of a row."""
+        """Largest number of own tokens of a row."""
         return int(self.own.max())
 
     def positions(self) -> Tensor:
-        """The positions of the tokens that are read, ``[n, width]``."""
+        """Return the positions of the tokens that are read, ``[n, width]``."""
         return (self.shared + self.own)[:, None] + torch.arange(self.width)
 
     def sight(self, blocks: Sequence[Block], lead: int, window: int | None) -> Sight:
-        """What a layer of a window sees of a lead of so many tokens, of what is before ``blocks``, and of rows' own."""
+        """Return the keys visible to a layer, with a shared context of ``lead`` tokens and a sliding window."""
         padded = [None if block.mask is None else block.mask[:, None] for block in blocks]
         asking = self.positions()
         if window is None or int(asking.max()) < window:
             return Sight(Seen(), [Seen(mask) for mask in padded], Seen(self._own_mask()))
-        # The last position that a query does not see, then as a place among keys that end where own ones begin.
+        # Last position outside the window, then as an index among keys that end where own keys begin.
         unseen = asking - window
-        place = unseen - self.shared[:, None]
+        unseen_index = unseen - self.shared[:, None]
         before = []
         for block, mask in zip(blocks, padded, strict=True):
             keys = block.before[0].shape[-2]
-            before.append(_seen(place[block.rows] + keys, keys, mask))
-        of_own = place - self.own[:, None] + self.longest
+            before.append(_seen(unseen_index[block.rows] + keys, keys, mask))
+        of_own = unseen_index - self.own[:, None] + self.longest
         return Sight(_seen(unseen, lead), before, _seen(of_own, self.longest + self.width, self._own_mask()))
 
     def _own_mask(self) -> Tensor | None:
-        """0 where a row's own tokens are padded or yet to come, ``[n, width, k + width]``; None where none is."""
+        """Return a mask ``[n, width, k + width]`` that is 0 for padding and later tokens; None if it would be all 1."""
         longest = self.longest
         if self.width == 1 and bool((self.own == longest).all()):
             return None
-        places = torch.arange(longest + self.width)
-        read = places[None] <= longest + torch.arange(self.width)[:, None]
-        return read[None] & (places >= (longest - self.own)[:, None])[:, None]
+        indices = torch.arange(longest + self.width)
+        read = indices[None] <= longest + torch.arange(self.width)[:, None]
+        return read[None] & (indices >= (longest - self.own)[:, None])[:, None]
 
 
 def _seen(unseen: Tensor, keys: int, also: Tensor | None = None) -> Seen:
-    """Of so many keys those after the place ``unseen`` ``[n, width]`` that ``also``, a mask of them, does not hide."""
+    """Return the visible keys: indices above ``unseen`` ``[n, width]`` that are not hidden by the mask ``also``."""
     first = min(max(0, int(unseen.min()) + 1), keys)
     mask = torch.arange(first, keys) > unseen[..., None]
     if also is not None:
@@ -126,15 +123,15 @@ def _seen(unseen: Tensor, keys: int, also: Tensor | None = None) -> Seen:
 
 
 def few_as_one(first: int, few: Sequence[tuple[RowState, int]]) -> Block:
-    """States of few rows as one block: their prefixes, padded on the left, once for each row."""
+    """Return states with few rows as one block: their prefixes, padded on the left, one copy per row."""
     lengths = [state.own_length for state, _ in few]
     longest = max(lengths)
     rows = sum(count for _, count in few)
     mask = torch.ones(rows, longest, dtype=torch.bool)
-    place = 0
+    row = 0
     for length, (_, count) in zip(lengths, few, strict=True):
-        mask[place : place + count, : longest - length] = False
-        place += count
+        mask[row : row + count, : longest - length] = False
+        row += count
     prefixes = [state.prefix or [] for state, _ in few]
     before = []
     for column in range(len(prefixes[0])):

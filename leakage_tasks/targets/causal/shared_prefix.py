@@ -1,13 +1,13 @@
-"""Tokens after many texts of several prefixes in a single pass, in which no prefix is copied row by row.
+"""One forward pass over texts with several prefixes, without a copy of the prefix for each row.
 
-A transformers attention function of our own looks at the keys and values of a prefix, kept once for all texts that
-begin with it, and at each row's own: queries that share a prefix meet it in one matrix product, and both parts are
-normalised together. The log-probabilities are those of attention over the two joined (as in Hydragen: Juravsky et al.
-2024, arXiv:2402.05099, and in cascade inference). Layers with a sliding window look at no more than that of either.
+A custom transformers attention function uses the KV cache of a prefix, stored once for all its texts, and the keys and
+values of each row. Queries with a common prefix are multiplied with it in one matrix product, and both parts are
+normalised together. The log-probabilities equal attention over the concatenated cache (as in Hydragen: Juravsky
+et al. 2024, arXiv:2402.05099, and in cascade inference). Layers with a sliding window attend only to keys inside it.
 
-Prefixes of few rows are padded to one length instead and looked at together, as long as the copies take little memory,
-since products of a row each cost more than the copies. What all prefixes begin with, their lead, is looked at by all
-rows in one product.
+Prefixes with few rows are instead padded to one length and multiplied together if the copies take little memory, since
+one product per row takes longer than copying. The shared context of all prefixes is multiplied with all rows in one
+product.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from leakage_tasks.targets.causal.own_attention import Scores
 from leakage_tasks.targets.causal.shared_blocks import BatchLayout, Block, Seen, Sight, few_as_one
 
 FEW_ROWS = 8
-"""Rows of one prefix up to which they are padded and looked at together with those of other prefixes."""
+"""Maximum number of rows of a prefix that is padded and processed together with others."""
 
 
 @dataclass(frozen=True)
 class _Beside:
-    """Scores ``[n, H, g · w, k]`` of all rows for their lead, for their own keys, and for what gives nothing."""
+    """Scores ``[n, H, g · w, k]`` of all rows for the shared context, for their own keys, and for attention sinks."""
 
     lead: Tensor
     own: Tensor
@@ -39,9 +39,9 @@ class _Beside:
 
 
 class _Layer(DynamicLayer):
-    """A layer's keys and values of the rows alone, which says how many tokens there are with the prefix.
+    """A layer's keys and values of the rows alone; its sequence length includes the prefix.
 
-    They are put together with those of the tokens read when the layer is: no pass holds the others' twice.
+    They are concatenated with the new tokens when the layer runs, so a pass never holds two copies of other layers.
     """
 
     def __init__(self, number: int, like: Tensor, before: int, batch: SharedBatch) -> None:
@@ -50,22 +50,22 @@ class _Layer(DynamicLayer):
         self._number, self._before, self._batch = number, before, batch
 
     def update(self, key_states: Tensor, value_states: Tensor, *rest: Any, **more: Any) -> tuple[Tensor, Tensor]:
-        """Own keys and values with those of the tokens read; notes which layer's attention comes next."""
+        """Return own keys and values including the new tokens; store the number of the layer."""
         self._batch.layer = self._number
         self.keys = self._batch.grown(2 * self._number, key_states)
         self.values = self._batch.grown(2 * self._number + 1, value_states)
         return self.keys, self.values
 
     def get_seq_length(self) -> int:
-        """Tokens read, the prefix included."""
+        """Return the number of tokens read, including the prefix."""
         return self._before + (0 if self.keys is None else self._batch.width)
 
 
 class SharedBatch:
-    """States of several prefixes as one batch; ``states`` must have a prefix each, ``[rows, H, k, D]`` after it.
+    """States of several prefixes as one batch; each state must have a prefix and tensors ``[rows, H, k, D]`` after it.
 
-    ``width`` is how many tokens are read after each row. Copies of prefixes may take ``copied`` bytes. ``windows`` are
-    those of the model's layers (:func:`~leakage_tasks.targets.causal.windows.windows_of`).
+    ``width`` is the number of tokens read after each row. Copies of prefixes may take ``copied`` bytes. ``windows`` are
+    the layers' sliding windows (:func:`~leakage_tasks.targets.causal.windows.windows_of`).
     """
 
     def __init__(
@@ -74,72 +74,74 @@ class SharedBatch:
         self.width, self._lead, self._windows = width, _most_common_lead(states), windows
         shapes = [state.tensors[0].shape for state in states]
         counts = [shape[0] for shape in shapes]
-        few = [place for place, state in enumerate(states) if state.lead is self._lead and counts[place] <= FEW_ROWS]
-        if len(states) == 1 or _copied([(states[place], counts[place]) for place in few]) > copied:
+        few = [index for index, state in enumerate(states) if state.lead is self._lead and counts[index] <= FEW_ROWS]
+        if len(states) == 1 or _copied([(states[number], counts[number]) for number in few]) > copied:
             few = []
-        # Those of few rows come last, to be one block.
+        # States with few rows come last and form one block.
         self._order = sorted(range(len(states)), key=few.__contains__)
         self._few = len(few)
-        self._states = [states[place] for place in self._order]
-        self._counts = [counts[place] for place in self._order]
-        self._own = [shapes[place][-2] for place in self._order]
+        self._states = [states[number] for number in self._order]
+        self._counts = [counts[number] for number in self._order]
+        self._own = [shapes[number][-2] for number in self._order]
         self._layout = BatchLayout.of([state.length for state in self._states], self._own, self._counts, width)
         self._longest = self._layout.longest
         self.layer = 0
         self._blocks = self._in_blocks()
         self._sights: dict[tuple[int | None, torch.device], Sight] = {}
 
-    # -- what the model is given ------------------------------------------------------------------------------
+    # -- inputs of the model ----------------------------------------------------------------------------------
 
     def rows(self, parts: Sequence[Tensor]) -> Tensor:
-        """Tensors of each state's rows in the order of the batch."""
-        return torch.cat([parts[place] for place in self._order])
+        """Concatenate the rows of all states in the order of the batch."""
+        return torch.cat([parts[index] for index in self._order])
 
     def positions(self) -> Tensor:
-        """The positions of the tokens to be read, ``[n, width]``."""
+        """Return the positions of the tokens to read, ``[n, width]``."""
         return self._layout.positions()
 
     def cache(self) -> DynamicCache:
-        """A cache of the rows' own keys and values, shorter ones padded on the left."""
-        before = max(state.length + own for state, own in zip(self._states, self._own, strict=True))
-        cache, kept = DynamicCache(), self._states[0].prefix or []
-        cache.layers = [_Layer(number, keys, before, self) for number, keys in enumerate(kept[::2])]
+        """Return a cache of the rows' own keys and values, padded on the left."""
+        before = max(state.length + own_length for state, own_length in zip(self._states, self._own, strict=True))
+        cache, prefix = DynamicCache(), self._states[0].prefix or []
+        cache.layers = [_Layer(number, keys, before, self) for number, keys in enumerate(prefix[::2])]
         return cache
 
-    def grown(self, place: int, new: Tensor) -> Tensor:
-        """One of the rows' tensors with what a pass adds to it."""
-        tensors = [state.tensors[place] for state in self._states]
+    def grown(self, index: int, new: Tensor) -> Tensor:
+        """Return one of the rows' tensors with the new tokens appended."""
+        tensors = [state.tensors[index] for state in self._states]
         if len(tensors) > 1:
-            grown = [torch.nn.functional.pad(each, (0, 0, self._longest - each.shape[-2], 0)) for each in tensors]
+            grown = [torch.nn.functional.pad(tensor, (0, 0, self._longest - tensor.shape[-2], 0)) for tensor in tensors]
             tensors = [torch.cat(grown)]
         return torch.cat([*tensors, new], dim=-2)
 
-    # -- what comes of it -------------------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------------------
 
     def split(self, cache: DynamicCache) -> list[RowState]:
-        """The states after the pass, in the order they were given; the cache is taken to pieces."""
+        """Return the states after the pass in their original order; this empties the cache."""
         pieces: list[list[Tensor]] = [[] for _ in self._states]
         layers: list[Any] = cache.layers
         for layer in layers:
             for tensor in (layer.keys, layer.values):
-                for own, piece in zip(pieces, self._pieces(tensor), strict=True):
-                    own.append(piece)
+                for tensors, piece in zip(pieces, self._pieces(tensor), strict=True):
+                    tensors.append(piece)
             layer.keys = layer.values = None
         grown = zip(self._order, self._states, pieces, strict=True)
-        found = {place: replace(state, tensors=own, read=state.read + self.width) for place, state, own in grown}
-        return [found[place] for place in range(len(found))]
+        states = {
+            number: replace(state, tensors=tensors, read=state.read + self.width) for number, state, tensors in grown
+        }
+        return [states[index] for index in range(len(states))]
 
     def _pieces(self, tensor: Tensor) -> list[Tensor]:
-        """Each state's rows and tokens of a tensor of the batch, in memory of their own."""
+        """Return copies of each state's rows and tokens of a tensor of the batch."""
         if len(self._states) == 1:
             return [tensor]
         rows = zip(tensor.split(self._counts), self._own, strict=True)
-        return [part[:, :, self._longest - own :].clone() for part, own in rows]
+        return [part[:, :, self._longest - own_length :].clone() for part, own_length in rows]
 
     def parts(self, rows: Tensor) -> list[Tensor]:
-        """What belongs to each state of a tensor of the batch's rows, in the order they were given."""
+        """Split a tensor of the batch's rows by state, in the original order."""
         pieces = dict(zip(self._order, rows.split(self._counts), strict=True))
-        return [pieces[place] for place in range(len(pieces))]
+        return [pieces[index] for index in range(len(pieces))]
 
     # -- attention --------------------------------------------------------------------------------------------
 
@@ -158,11 +160,10 @@ class SharedBatch:
 
     @property
     def window(self) -> int | None:
-        """See :class:`~leakage_tasks.targets.causal.own_attention.Attends`."""
         return self._windows[self.layer] if self._windows else None
 
     def _sight(self, device: torch.device) -> Sight:
-        """What the next layer sees, made once for all layers of its window and device."""
+        """Return the keys visible to the next layer, computed once for each window and device."""
         kind = self.window, device
         if kind not in self._sights:
             lead = self._lead.length if self._lead else 0
@@ -170,22 +171,23 @@ class SharedBatch:
         return self._sights[kind]
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scores: Scores, sinks: Tensor | None = None) -> Tensor:
-        """See :class:`~leakage_tasks.targets.causal.own_attention.Attends`; keys and values: ``[n, H, k + w, D]``."""
+        """Compute attention as :class:`~leakage_tasks.targets.causal.own_attention.Attends`; keys ``[n, H, k + w,
+        D]``."""
         sight = self._sight(key.device)
-        # Query heads that share a head of keys stand together.
-        asked = query.reshape(len(key), key.shape[1], -1, query.shape[-1]) * scores.scaling
-        own = _masked(scores(asked @ sight.own.of(key).transpose(-1, -2)), sight.own.mask)
+        # Query heads that share a key head are adjacent.
+        queries = query.reshape(len(key), key.shape[1], -1, query.shape[-1]) * scores.scaling
+        own = _masked(scores(queries @ sight.own.of(key).transpose(-1, -2)), sight.own.mask)
         lead, lead_values = own[..., :0], None
         if self._lead is not None:
             lead_keys, lead_values = (sight.lead.of(self._lead.tensors[2 * self.layer + part]) for part in (0, 1))
-            lead = _masked(scores(_products(asked, lead_keys.transpose(-1, -2))), sight.lead.mask)
-        beside = _Beside(lead, own, _of_nothing(sinks, own, self.width))
-        found = [
-            self._attend(block, seen, asked[block.rows], beside, scores)
+            lead = _masked(scores(_products(queries, lead_keys.transpose(-1, -2))), sight.lead.mask)
+        common = _Beside(lead, own, _of_nothing(sinks, own, self.width))
+        outputs = [
+            self._attend(block, seen, queries[block.rows], common, scores)
             for block, seen in zip(self._blocks, sight.before, strict=True)
         ]
         mixed, of_lead, of_own = (
-            parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*found, strict=True)
+            parts[0] if len(parts) == 1 else torch.cat(parts) for parts in zip(*outputs, strict=True)
         )
         mixed = mixed + of_own @ sight.own.of(value)
         if lead_values is not None:
@@ -193,12 +195,12 @@ class SharedBatch:
         return mixed.reshape(len(key), -1, self.width, mixed.shape[-1]).transpose(1, 2)
 
     def _attend(
-        self, block: Block, seen: Seen, asked: Tensor, beside: _Beside, scores: Scores
+        self, block: Block, seen: Seen, queries: Tensor, common: _Beside, scores: Scores
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """What rows of a block take of what is after the lead and before their own, and the weights of these two."""
+        """Return a block's attention output for the prefix, and its weights for the shared context and own tokens."""
         keys, values = (seen.of(block.before[2 * self.layer + part]) for part in (0, 1))
-        before = _masked(scores(_products(asked, keys.transpose(-1, -2))), seen.mask)
-        lead, own, nothing = (part[block.rows] for part in (beside.lead, beside.own, beside.nothing))
+        before = _masked(scores(_products(queries, keys.transpose(-1, -2))), seen.mask)
+        lead, own, nothing = (part[block.rows] for part in (common.lead, common.own, common.nothing))
         first = lead if block.led else lead[..., :0]
         parts = [first, before, own, nothing]
         weights = torch.cat(parts, dim=-1).float().softmax(-1).to(values.dtype)
@@ -207,16 +209,16 @@ class SharedBatch:
 
 
 def _masked(scores: Tensor, mask: Tensor | None) -> Tensor:
-    """Scores ``[n, H, g · w, k]`` with those where ``mask`` ``[n, w or 1, k]`` is 0 at −∞."""
+    """Set scores ``[n, H, g · w, k]`` to −∞ if ``mask`` ``[n, w or 1, k]`` is 0."""
     if mask is None:
         return scores
-    rows, heads, asked, keys = scores.shape
-    each = scores.reshape(rows, heads, asked // mask.shape[1], mask.shape[1], keys)
-    return each.masked_fill(~mask[:, None, None], float("-inf")).reshape(scores.shape)
+    rows, heads, queries, keys = scores.shape
+    grouped = scores.reshape(rows, heads, queries // mask.shape[1], mask.shape[1], keys)
+    return grouped.masked_fill(~mask[:, None, None], float("-inf")).reshape(scores.shape)
 
 
 def _products(left: Tensor, right: Tensor) -> Tensor:
-    """``left`` ``[n, H, g, a]`` times ``right`` ``[n or 1, H, a, b]``: the rows of one right side in one product."""
+    """Multiply ``left`` ``[n, H, g, a]`` by ``right`` ``[n or 1, H, a, b]``; a single right side takes one product."""
     if len(right) == len(left):
         return left @ right
     rows, heads, group, width = left.shape
@@ -225,11 +227,11 @@ def _products(left: Tensor, right: Tensor) -> Tensor:
 
 
 def _of_nothing(sinks: Tensor | None, like: Tensor, width: int) -> Tensor:
-    """Scores ``[n, H, g · w, 1]`` of ``sinks`` ``[heads]`` for rows whose others are ``like``; ``[…, 0]`` of none."""
+    """Return scores ``[n, H, g · w, 1]`` of ``sinks`` ``[heads]``, or an empty tensor ``[…, 0]`` without sinks."""
     if sinks is None:
         return like[..., :0]
-    each = sinks.reshape(like.shape[1], -1).repeat_interleave(width, dim=1)
-    return each[None, ..., None].expand(len(like), -1, -1, -1)
+    scores = sinks.reshape(like.shape[1], -1).repeat_interleave(width, dim=1)
+    return scores[None, ..., None].expand(len(like), -1, -1, -1)
 
 
 def _most_common_lead(states: Sequence[RowState]) -> SharedLead | None:
@@ -239,5 +241,5 @@ def _most_common_lead(states: Sequence[RowState]) -> SharedLead | None:
 
 
 def _copied(few: Sequence[tuple[RowState, int]]) -> int:
-    """Bytes of prefixes that are padded to one length, once for each of so many rows."""
+    """Return the memory in bytes of prefixes padded to one length, with one copy per row."""
     return max((state.prefix_bytes for state, _ in few), default=0) * sum(count for _, count in few)

@@ -1,4 +1,4 @@
-"""The fast target: a causal `transformers` model asked for next-token costs, a whole frontier at once."""
+"""The fast target: next-token costs of a causal `transformers` model for a whole frontier at once."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ from leakage_tasks.targets.causal.beginnings import continues, goes_on, worth_sh
 from leakage_tasks.targets.causal.cache import RowState, looked_at
 from leakage_tasks.targets.causal.foretold import first_tokens
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
-from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, extend_all, score_all, start_all
+from leakage_tasks.targets.causal.questions import STEP_SPLITTER, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.causal.token_by_token import fewest_worth
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, activation_bytes
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.rounds import ask, share_of_whole_texts
+from leakage_tasks.targets.scheduler import share_of_whole_texts, submit
 from leakage_tasks.targets.token_ids import token_ids
 from leakage_tasks.targets.tokens.token_paths import lay_out
 from leakage_tasks.targets.tokens.tries import Tries
 
 
 class CausalTarget(CausalReader):
-    """Scores and extends texts with a causal language model.
+    """A causal language model that scores and extends texts.
 
-    Implements ``ScoresSequences`` and ``PredictsNextToken``. What log-perplexity is
-    conditioned on: every text is read after one prefix token (the harness' own: BOS, else EOS), never after
-    special tokens the tokenizer would add; a text that itself begins with that token is not given another.
-    Tokens that straddle template and secret belong to the path of the filling and are scored in full.
+    Implements ``ScoresSequences`` and ``PredictsNextToken``. Log-perplexity is conditioned on one prefix token (the
+    harness's own: BOS, else EOS), never on special tokens that the tokenizer would add; the prefix token is not
+    repeated if a text begins with it. Tokens that straddle template and secret belong to the path of the filling and
+    are scored in full.
 
-    Costs are computed in float32 whatever the model's precision. ``settings`` are those of
-    :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
+    Costs are computed in float32 for any precision of the model. ``settings`` are the
+    arguments of :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, prefix_token: int | None = None, **settings: Any) -> None:
@@ -54,13 +54,12 @@ class CausalTarget(CausalReader):
     # -- tokens ---------------------------------------------------------------------------------------------
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the tokens of each text, without special tokens. Raises TargetError for one without an embedding."""
-        found = token_ids(self.tokenizer, texts, special=False)
-        self.embedded.check(found)
-        return found
+        """Return the tokens of each text, without special tokens. Raises TargetError if a token has no embedding."""
+        encoded = token_ids(self.tokenizer, texts, special=False)
+        self.embedded.check(encoded)
+        return encoded
 
     def plain_rows(self, texts: Sequence[str]) -> list[list[int]]:
-        """See :meth:`CausalReader.plain_rows`."""
         return [[self._prefix_token, *tokens] for tokens in CausalTarget.encode(self, texts)]
 
     def decode(self, tokens: Sequence[int]) -> str:
@@ -69,29 +68,30 @@ class CausalTarget(CausalReader):
         return str(self.tokenizer.decode(list(tokens), **plain))
 
     def begun(self, tokens: Sequence[int]) -> list[int]:
-        """``tokens`` after the prefix token, unless they begin with it."""
+        """Return ``tokens`` after the prefix token, unless they begin with it."""
         return self._with_prefix_token(tokens)
 
     def length(self, text: str) -> int:
-        """Tokens of a text, the prefix token not counted."""
+        """Return the number of tokens of a text, without the prefix token."""
         return len(self._with_prefix_token(self.encode([text])[0])) - 1
 
     def paths(self, space: Space) -> Paths:
-        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         self._laid_out = lay_out(space, self.encode, self.spelling, self._tries)
         return self._laid_out
 
     def in_context(self, context: Context, space: Space) -> CausalTarget:
-        """See :class:`~leakage_tasks.targets.protocols.TakesContext`."""
         return CausalInContext(self, context, space)
 
     def rows(self, length: int, own: int | None = None, read: int = 1) -> int:
-        """Texts of ``length`` tokens a batch may hold: no more positions than ``batch_size`` of full length have.
+        """Return the maximum batch size for texts of ``length`` tokens.
 
-        Where none is given, as many as make a row cheaper (:class:`PassSize`): on a GPU, which says when it is full, if
-        it holds them; elsewhere if they take a small part of memory, or have the positions of one text of full length.
-        A CPU is given no more tokens at once than its caches are good for. What rows share is held once: ``own``
-        tokens are a row's alone, by default those after the prefix read last; a pass reads the last ``read`` of them.
+        A given ``batch_size`` allows the tokens of this number of texts of full length. By default the batch has the
+        most efficient size (:class:`PassSize`), limited on other devices than a GPU by a small part of memory or the
+        tokens of one text of full length; a GPU reports when its memory is full. A CPU gets no more tokens at once than
+        suit its caches.
+
+        The shared prefix is counted once: ``own`` is the number of tokens stored for each row, by default those after
+        the latest prefix; a pass reads the last ``read`` of them.
         """
         rows = (self.batch_size or 1) * self.max_length // max(length, 1)
         if self.batch_size is None:
@@ -113,19 +113,18 @@ class CausalTarget(CausalReader):
     # -- next-token costs -----------------------------------------------------------------------------------
 
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
-        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         tokens = self._with_prefix_token(prefix)
         ahead = [] if self.passes.asked_ahead else first_tokens(self._laid_out, columns)
-        asked = Start(self, tokens, columns, ahead)
-        return ask(("start", *self._engine), start_all, asked, 1 / self.read_rows(len(tokens)))
+        request = Start(self, tokens, columns, ahead)
+        return submit(("start", *self._engine), start_all, request, 1 / self.read_rows(len(tokens)))
 
     @property
     def _engine(self) -> tuple[Hashable, ...]:
-        """What views of one model have in common whose texts may share a pass."""
+        """Key of views of one model whose texts may share a pass."""
         return id(self.model), id(self._stepper), self._adapted, self.cached
 
     def weigh(self, state: Any, vocabulary: int) -> None:
-        """Note what a row takes of memory, and each of its tokens."""
+        """Store the memory that a row and each of its tokens take."""
         logits, self._shared_tokens = float(LOGIT_BYTES * vocabulary), 0
         if not isinstance(state, RowState):
             self._row_bytes, self._token_bytes = 0.0, logits
@@ -140,25 +139,24 @@ class CausalTarget(CausalReader):
     def extend(
         self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
     ) -> tuple[Any, FloatArray]:
-        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         step = Step(self, states, which, rows, tokens, columns)
-        size, in_parts = len(tokens) / self.pass_rows(states), STEP_IN_PARTS if self._mixes_lengths(states[0]) else None
+        size, in_parts = len(tokens) / self.pass_rows(states), STEP_SPLITTER if self._mixes_lengths(states[0]) else None
         held, answer = self._memory_of(states[0], len(tokens))
-        return ask(("extend", *self._engine), extend_all, step, size, len(tokens), in_parts, held, answer)
+        return submit(("extend", *self._engine), extend_all, step, size, len(tokens), in_parts, held, answer)
 
     def _memory_of(self, state: Any, rows: int) -> tuple[float, float]:
-        """The shares of the memory for states that a prefix takes, and ``rows`` a token longer than in ``state``."""
+        """Return the shares of the state memory for a prefix, and for ``rows`` rows one token longer than ``state``."""
         if not isinstance(state, RowState) or state.prefix is None:
             return 0.0, 0.0
         row = self._token_bytes * (1 + state.tensors[0].shape[-2])
         return state.prefix_bytes / self.states.most, rows * row / self.states.most
 
     def _mixes_lengths(self, state: Any) -> bool:
-        """Whether texts of several lengths may share a pass; else searches had better stay in step."""
+        """Return True if texts of several lengths may share a pass; otherwise searches should advance together."""
         return isinstance(state, RowState) and state.prefix is not None and self.passes.mixes_lengths
 
     def pass_rows(self, states: Sequence[Any]) -> int:
-        """How many rows one pass may have that goes on from ``states``."""
+        """Return the maximum number of rows of one pass that continues ``states``."""
         state = states[0]
         if not isinstance(state, RowState) or state.prefix is None:
             read = state.read if isinstance(state, RowState) else state.shape[1]
@@ -167,34 +165,33 @@ class CausalTarget(CausalReader):
         return CausalTarget.rows(self, 1 + state.read, own)
 
     def read_rows(self, length: int) -> int:
-        """How many rows one pass may have that reads all ``length`` tokens that stand in them, a context's too."""
+        """Return the maximum number of rows of one pass that reads all ``length`` tokens, including a context."""
         return CausalTarget.rows(self, length, length)
 
     def state_bytes(self, state: Any) -> int:
-        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         return state.nbytes if isinstance(state, RowState) else state.numel() * state.element_size()
 
     # -- whole texts ----------------------------------------------------------------------------------------
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`; one uncached pass a batch."""
+        """Return costs in bits ``[n]``, with one uncached pass per batch."""
         return self.row_costs(self.token_rows(texts))
 
     def token_rows(self, texts: Sequence[str]) -> list[list[int]]:
-        """All that is read for each text, its tokens and what stands before them."""
+        """Return all tokens that are read for each text, including the prefix token and context."""
         return [self._with_prefix_token(tokens) for tokens in self.encode(texts)]
 
     def row_costs(self, encoded: Sequence[list[int]]) -> FloatArray:
-        """Costs in bits of :meth:`token_rows`, ``[n]``. Raises TargetError for one that is too long."""
+        """Return costs in bits ``[n]`` of :meth:`token_rows`. Raises TargetError for a row that is too long."""
         longest = max(map(len, encoded), default=1)
         check_fits(longest - 1, self.max_length)
         size = share_of_whole_texts(len(encoded), self.text_rows(longest))
-        return ask(("texts", *self._engine), score_all, Texts(self, encoded), size, len(encoded))
+        return submit(("texts", *self._engine), score_all, Texts(self, encoded), size, len(encoded))
 
     def text_rows(self, length: int, own: int | None = None) -> int:
-        """Whole texts of ``length`` tokens a batch may hold: each needs logits at every token.
+        """Return the maximum batch size for whole texts of ``length`` tokens, with logits at every token.
 
-        Where they share a beginning that was read before, ``own`` tokens of each are left to read.
+        If they have a prefix in common that is already cached, ``own`` tokens of each remain to be read.
         """
         own = length if own is None else own
         tokens = TOKENS_ON_CPU
@@ -204,28 +201,28 @@ class CausalTarget(CausalReader):
         return max(1, min(CausalTarget.rows(self, length, own, own), tokens // own, self.texts_that_fit(own)))
 
     def tokens_read(self, length: int, own: int, texts: int) -> int:
-        """Of each of so many whole texts of ``length`` tokens of which ``own`` follow what all share."""
+        """Return the number of tokens read per text, for ``texts`` texts with ``own`` tokens after a common prefix."""
         shares = self.source is None and worth_sharing(length - own, texts, texts * length)
         return own if shares and (continues(self) or self.fewest_by_token(length, own, texts)) else length
 
     def fewest_by_token(self, length: int, own: int, texts: int) -> int:
-        """How many of such texts it takes for the rest of each to be read by single tokens; 0 where it is not."""
+        """Return the minimum number of texts for reading the rest token by token; 0 if that is not done."""
         if continues(self) or not goes_on(self) or own >= length:
             return 0
         fewest = fewest_worth(self, length - own, own)
         return fewest if texts >= fewest else 0
 
     def score(self, encoded: Sequence[list[int]], unscored: Sequence[int], sources: Sequence[Any]) -> FloatArray:
-        """Costs in bits ``[n]`` of texts in one pass, of each but for its first ``unscored`` tokens ``[n]``.
+        """Return costs in bits ``[n]`` of texts in one pass, without the first ``unscored`` tokens ``[n]`` of each.
 
-        ``sources`` ``[n]`` are what each looks at besides, or None.
+        ``sources`` ``[n]`` are the additional inputs of each text, or None.
         """
         tokens, mask = (part.to(self.device) for part in padded(encoded, 0))
         width = tokens.shape[1]
         mask[torch.arange(width, device=mask.device) < torch.tensor(unscored, device=mask.device)[:, None]] = 0
         with self.inference():
-            beside = looked_at(sources, [1] * len(sources))
-            logits = self.model(input_ids=tokens[:, :-1], use_cache=False, **beside).logits[:, 1 - width :].float()
+            arguments = looked_at(sources, [1] * len(sources))
+            logits = self.model(input_ids=tokens[:, :-1], use_cache=False, **arguments).logits[:, 1 - width :].float()
         return row_bits(logits, tokens[:, 1:], mask[:, 1:])
 
 
@@ -245,18 +242,17 @@ class CausalInContext(CausalTarget):
         self.unscored = max(1, len(self._lead.tokens))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens that each text has a cost for, those that it shares with its context included."""
+        """Return the scored tokens of each text, including tokens that it shares with its context."""
         return self._on([self._lead.rest + text + self._after for text in texts])
 
     def _on(self, texts: Sequence[str]) -> list[list[int]]:
         return self._lead.after(self._plain.encode([self._lead.text + text for text in texts]))
 
     def rows(self, length: int, own: int | None = None, read: int = 1) -> int:
-        """See :class:`CausalTarget`; the lead is in memory too."""
+        """Return the maximum batch size, with the context's tokens counted too."""
         return super().rows(length + len(self._lead.tokens), own, read)
 
     def paths(self, space: Space) -> Paths:
-        """See :class:`~leakage_tasks.targets.protocols.PredictsNextToken`."""
         first, *inner, last = space.pieces
         around = Space((self._lead.rest + first, *inner, last + self._after), space.slots)
         self._laid_out = lay_out(around, self._on, self.spelling, self._tries, self._plain.encode)
@@ -269,15 +265,15 @@ class CausalInContext(CausalTarget):
 
 
 def costs_together(targets: Sequence[CausalInContext], texts: Sequence[Sequence[str]]) -> FloatArray:
-    """Log-perplexities of each target's texts, as many for each ``[n, k]``; views of one model share their batches."""
-    asked = [Texts(target, target.token_rows(own)) for target, own in zip(targets, texts, strict=True)]
-    for each in asked:
-        check_fits(max(map(len, each.rows)) - 1, each.target.max_length)
-    return np.stack(score_all(asked))
+    """Return log-perplexities ``[n, k]`` of k texts for each of n targets; views of one model share batches."""
+    requests = [Texts(target, target.token_rows(text)) for target, text in zip(targets, texts, strict=True)]
+    for request in requests:
+        check_fits(max(map(len, request.rows)) - 1, request.target.max_length)
+    return np.stack(score_all(requests))
 
 
 def reads_alike(target: CausalTarget, context: Context) -> bool:
-    """Whether a context is the usual one under another name. Raises TargetError for one the model does not have."""
+    """Return True if a context equals the default context. Raises TargetError for an unsupported context."""
     start = start_token(context, target._prefix_token, target.tokenizer)
     return not (context.before or context.after) and start == target._prefix_token
 

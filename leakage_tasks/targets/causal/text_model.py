@@ -1,4 +1,4 @@
-"""A model that writes text, as it runs: where, in which precision, how much at once."""
+"""A language model with its device, precision and batch limits."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from leakage_tasks.targets.rounding import in_half_precision
 from leakage_tasks.targets.tokens.vocabulary import token_pieces
 
 ANY_LENGTH = 2048
-"""Tokens to read at most with a model that sets no bound."""
+"""Maximum number of tokens for a model without a limit of its own."""
 
 
 class TextModel:
-    """A model that writes text, with its tokenizer.
+    """A language model with its tokenizer.
 
-    ``batch_size`` counts texts of ``max_length`` tokens, which by default are those that the model can read.
-    ``autocast`` is the type of the harness' mixed precision, if it is on. ``cached=False`` reads every text anew from
-    its first token; it is what the cached pass is checked against.
+    ``batch_size`` counts texts of ``max_length`` tokens, by default the model's context length. ``autocast`` is the
+    type of the harness's mixed precision, if enabled. ``cached=False`` reads every text again from its first token; the
+    cached pass is verified against it.
     """
 
     noise: Any
-    """The rounding noise of the model's costs, a :class:`Noise`."""
+    """Rounding noise of the model's costs, a :class:`Noise`."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class TextModel:
     ) -> None:
         self.model, self.tokenizer = model, tokenizer
         self.device = torch.device(device if device is not None else model.device)
-        # XLNet's kind says −1 for any number.
+        # XLNet's configuration returns −1 if there is no limit.
         positions = getattr(model.config, "max_position_embeddings", None) or 0
         self.max_length = max_length or (positions if positions > 0 else ANY_LENGTH)
         self.batch_size, self.autocast, self.cached = batch_size, autocast, cached
@@ -57,20 +57,20 @@ class TextModel:
         spread = is_spread(model)
         self.limit, self.whole_texts, self.states = RowLimit(), RowLimit(), MemoryBudget(self.device, spread)
         self.most_padding = PADDING_ON_CPU if self.device.type == "cpu" else math.inf
-        """Share of a batch's own tokens that there may be of padding, where whole texts share it."""
+        """Maximum padding as a share of a batch's own tokens, for batches of whole texts."""
         self.pass_size = PassSize(SPREAD if spread else None)
         self.spelling = cache(lambda: token_pieces(tokenizer, model.config.get_text_config().vocab_size))
-        """The text each token adds, found out once."""
+        """The text that each token adds, computed once."""
         self.embedded = EmbeddedTokens(model, tokenizer)
 
     def texts_that_fit(self, length: int) -> int:
-        """Texts of ``length`` tokens, with logits at each of them, that a pass has memory for; one at least."""
+        """Return the number of texts of ``length`` tokens, with logits at each, that fit in memory; at least 1."""
         vocabulary = self.model.config.get_text_config().vocab_size
         return max(1, self.states.batch // (LOGIT_BYTES * vocabulary * max(length, 1)))
 
     @property
     def recorded_noise(self) -> Noise:
-        """The noise that findings state: none in float32; in 16 bits that of fillings once it was measured on them."""
+        """The noise stated in findings: zero in float32; in 16 bits the noise measured on fillings, if available."""
         known = self._recorded.get(self._adapted)
         if known is None:
             known = self.noise if in_half_precision(self.model, self.autocast) else NO_NOISE
@@ -82,7 +82,7 @@ class TextModel:
 
     @contextlib.contextmanager
     def inference(self) -> Iterator[None]:
-        """Compute without gradients, in full float32, and in the harness' mixed precision if it is on."""
+        """Compute without gradients, in full float32, and in the harness's mixed precision if it is enabled."""
         precision = torch.autocast(self.device.type, dtype=self.autocast, enabled=self.autocast is not None)
         with torch.inference_mode(), full_float32(self.device), precision:
             yield

@@ -1,4 +1,4 @@
-"""How far back the layers of a causal model look, and from how many tokens on it reads otherwise."""
+"""Sliding windows of a causal model's layers, and text lengths at which its computation changes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from leakage_tasks.core.log import log
 
 
 def windows_of(config: Any) -> tuple[int | None, ...]:
-    """Of each layer, the tokens that it looks at, its own included; None for one that looks at all.
+    """Return the sliding window of each layer in tokens, including the current token; None for full attention.
 
-    ``config`` is a transformers configuration. Empty where no layer has a sliding window, and where a model remembers
-    more than keys and values, or looks back in chunks.
+    ``config`` is a transformers configuration. Empty if no layer has a sliding window, if the model's state is more
+    than a KV cache, or if its attention is chunked.
     """
     text = config.get_text_config()
     if getattr(text, "attention_chunk_size", None) is not None:
         return ()
     try:
         layers = DynamicCache(config=text).layers
-    except Exception as error:  # each model's configuration has its own ways
-        log.debug("the model's cache cannot be told from its configuration: %s", error)
+    except Exception as error:  # configurations fail in many ways
+        log.debug("the configuration does not give the model's cache layers: %s", error)
         return ()
     if not {type(layer) for layer in layers} <= {DynamicLayer, DynamicSlidingWindowLayer}:
         return ()
@@ -31,9 +31,9 @@ def windows_of(config: Any) -> tuple[int | None, ...]:
 
 
 def turns_of(config: Any, windows: Sequence[int | None]) -> tuple[int, ...]:
-    """The numbers of tokens beyond which the model reads otherwise: each of ``windows``, and where rotations change.
+    """Return the text lengths above which the model's computation changes: ``windows`` and rotary positions.
 
-    With rotary positions of the kinds ``longrope`` and ``dynamic`` all tokens are rotated otherwise in longer texts.
+    Rotary positions of types ``longrope`` and ``dynamic`` rotate all tokens differently in longer texts.
     """
     text = config.get_text_config()
     rotary = getattr(text, "rope_parameters", None) or getattr(text, "rope_scaling", None) or {}

@@ -1,4 +1,4 @@
-"""A text classifier as a target: how likely a class is, for many token rows at once."""
+"""A text classifier as a target: costs of labels for batches of token rows."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from leakage_tasks.targets.loading import ModelSource, check_max_length
 from leakage_tasks.targets.relaxation import Reader, Relaxation, open_row
 
 LESS_WITH_GRADIENTS = 8
-"""How many times fewer rows one pass holds when it keeps all it computes, for gradients."""
+"""Factor by which a pass has fewer rows if it stores its intermediate results for gradients."""
 
 
 class ClassifierTarget(LabelModel):
-    """Scores labels with a `transformers` sequence classifier, on token rows, with gradients where asked.
+    """A `transformers` sequence classifier that scores labels on token rows, optionally with gradients.
 
     Implements ``ScoresLabels``, ``DifferentiableInputs`` and ``RelaxesTokens``. ``labels`` are the classes' names by
-    number (default: the model's ``id2label``); ``reference`` is another classifier to calibrate scores by. Logits are
-    normalised in float64 whatever the model's precision. ``settings`` are those of
+    number (default: the model's ``id2label``); ``reference`` is another classifier for the calibration of scores.
+    Logits are normalised in float64 for every precision of the model. ``settings`` are arguments of
     :class:`~leakage_tasks.targets.batches.RowModel`.
 
     Raises TargetError for a model or tokenizer that cannot be used this way.
@@ -50,14 +50,14 @@ class ClassifierTarget(LabelModel):
         self.rename(labels or config_names(model.config))
 
     def rename(self, labels: Sequence[str]) -> None:
-        """Give the classes other names, in the model's order. Raises TargetError unless there is one for each."""
+        """Give the classes other names, in the model's order. Raises TargetError unless each class gets one name."""
         _check_labels(labels, self.model.config)
         self.labels = tuple(labels)
 
     # -- scores ---------------------------------------------------------------------------------------------
 
     def label_costs(self, rows: IntArray | Sequence[Sequence[int]]) -> FloatArray:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresLabels`. Raises TargetError for a row too long."""
+        """Return −log2 P(label | row) in bits, shape ``[n, labels]``. Raises TargetError for a row that is too long."""
         return self.row_costs(rows, len(self.labels), self._label_bits)
 
     def _label_bits(self, ids: Tensor, mask: Tensor) -> Tensor:
@@ -72,26 +72,24 @@ class ClassifierTarget(LabelModel):
     # -- gradients ------------------------------------------------------------------------------------------
 
     def embeddings(self) -> Tensor:
-        """See :class:`~leakage_tasks.targets.protocols.DifferentiableInputs`."""
         module = self.model.get_input_embeddings()
         with torch.no_grad():
-            # Asked for by number, since some models scale what they look up.
+            # Looked up by id, since some models scale their embeddings.
             return module(torch.arange(len(module.weight), device=module.weight.device))
 
     def label_costs_of(self, rows: IntArray, embedded: Tensor) -> Tensor:
-        """See :class:`~leakage_tasks.targets.protocols.DifferentiableInputs`; float64, on the model's device."""
+        """Return costs in bits ``[n, labels]`` of rows with given embeddings, float64, on the model's device."""
         ids = torch.from_numpy(np.ascontiguousarray(rows)).to(self.device)
         with _reading(self.model, ids, embedded):
             return label_bits(self._logits(ids, torch.ones_like(ids)))
 
     def relaxed(self, canaries: Sequence[Canary], double: bool) -> Relaxation:
-        """See :class:`~leakage_tasks.targets.protocols.RelaxesTokens`."""
         if self.model.config.is_encoder_decoder:
             raise TargetError(
                 f"this {self.model.config.model_type} model reads a text twice, so its tokens cannot be mixed: use a "
-                "classifier of BERT's or GPT's kind"
+                "classifier like BERT or GPT"
             )
-        remedy = "leave them out of the alphabet, or take another model"
+        remedy = "leave them out of the alphabet, or use another model"
         rows = [open_row(canary, self.rows(canary.attack_space), self._knows, remedy) for canary in canaries]
         return Relaxation(rows, _Classifying(self, canaries, double))
 
@@ -100,7 +98,7 @@ class ClassifierTarget(LabelModel):
 
 
 class _Classifying(Reader[ClassifierTarget]):
-    """A classifier as a relaxation reads it."""
+    """The reader of a relaxation for a classifier."""
 
     def __init__(self, target: ClassifierTarget, canaries: Sequence[Canary], double: bool) -> None:
         super().__init__(target, canaries, double)
@@ -108,17 +106,14 @@ class _Classifying(Reader[ClassifierTarget]):
         self.soft = self.embed(torch.tensor([self.padding], device=self.device)).shape[-1]
 
     def batch(self, length: int) -> int:
-        """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
         return max(1, self._target.batch(length) // LESS_WITH_GRADIENTS)
 
     def embed(self, tokens: Tensor) -> Tensor:
-        """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
         return self._embedding(tokens)
 
     def costs(self, which: Tensor, tokens: Tensor, mask: Tensor, embedded: Tensor) -> Tensor:
-        """See :class:`~leakage_tasks.targets.relaxation.Reader`."""
         lengths, bits = mask.sum(dim=1), embedded.new_empty(len(which), dtype=torch.double)
-        # Rows of one length need no padding, which some models (FNet, ConvBERT) read like any other token.
+        # Rows of equal length need no padding, which some models (FNet, ConvBERT) read like any other token.
         for length in lengths.unique().tolist():
             rows = lengths == length
             ids, labels = tokens[rows, :length], self._labels[which[rows]]
@@ -129,13 +124,13 @@ class _Classifying(Reader[ClassifierTarget]):
 
 @contextlib.contextmanager
 def _reading(model: Any, ids: Tensor, embedded: Tensor) -> Iterator[None]:
-    """Have the model read ``embedded`` where it would look the tokens ``ids`` up.
+    """Make the model read ``embedded`` in place of the embeddings of the tokens ``ids``.
 
-    ``inputs_embeds`` would do for some models; others need the tokens as well, to find padding or positions.
+    ``inputs_embeds`` would suffice for some models; others need the tokens as well, to find padding or positions.
     """
 
     def read(module: Any, inputs: tuple[Tensor], output: Tensor) -> Tensor | None:
-        # GPT-2 looks its token types up in the same table.
+        # GPT-2 also looks up its token types in this table.
         return embedded.to(output.dtype) if torch.equal(inputs[0].flatten(), ids.flatten()) else None
 
     hook = model.get_input_embeddings().register_forward_hook(read)
@@ -146,12 +141,12 @@ def _reading(model: Any, ids: Tensor, embedded: Tensor) -> Iterator[None]:
 
 
 def _check_labels(labels: Sequence[str], config: Any) -> None:
-    """Raise TargetError unless ``labels`` name the classes of a model that gives a text one of them."""
+    """Raise TargetError unless ``labels`` name the classes of a single-label classifier."""
     if config.num_labels < 2:
         raise TargetError("the model has a single output, a regression head: use a classifier with two labels or more")
     if getattr(config, "problem_type", None) == "multi_label_classification":
         raise TargetError(
-            "the model gives each label a probability of its own (multi-label): use one with one label a text"
+            "the model gives each label an independent probability (multi-label): use one with one label per text"
         )
     if len(labels) != config.num_labels or len(set(labels)) < len(labels):
         raise TargetError(
@@ -161,18 +156,18 @@ def _check_labels(labels: Sequence[str], config: Any) -> None:
 
 
 def _reads_token_types(model: Any, tokenizer: Any) -> bool:
-    """Whether the model was trained on the token types its tokenizer gives, which of a single text must all be 0."""
+    """Return whether the model was trained on the tokenizer's token types, which must all be 0 for a single text."""
     types = tokenizer(["a"]).get("token_type_ids", [[]])[0]
     if any(types):
         raise TargetError(
             f"the tokenizer ({type(tokenizer).__name__}) marks single texts with several token types, which is not "
-            "supported: use a model of BERT's or GPT's kind"
+            "supported: use a model like BERT or GPT"
         )
     return bool(types) and "token_type_ids" in inspect.signature(model.forward).parameters
 
 
 def _padding_of(model: Any, tokenizer: Any) -> int:
-    """The padding token; a model that has none (GPT-2's kind) pads with the token that ends a text."""
+    """Return the padding token; a model without one (such as GPT-2) pads with the token that ends a text."""
     for token in (tokenizer.pad_token_id, model.config.pad_token_id, tokenizer.eos_token_id):
         if token is not None:
             if model.config.pad_token_id is None:
@@ -189,11 +184,18 @@ def load_classifier(
     reference: ClassifierTarget | None = None,
     **loading: Any,
 ) -> ClassifierTarget:
-    """A sequence classifier and its tokenizer, by folder, hub name or as objects, as a target.
+    """Load a sequence classifier and its tokenizer, by folder, hub name or as objects, as a target.
 
-    ``labels`` is for :func:`~leakage_tasks.targets.label_names.read_labels`, ``loading`` for
-    :class:`~leakage_tasks.targets.loading.ModelSource`. Raises TargetError for a model that is no trained classifier
-    with one label a text, or that cannot be loaded, and OptionError for an argument that does not fit it.
+    Args:
+        pretrained: the model.
+        labels: names for :func:`~leakage_tasks.targets.label_names.read_labels`.
+        max_length: maximum number of tokens of a text; None for the model's.
+        reference: a classifier for the calibration of scores.
+        **loading: arguments of :class:`~leakage_tasks.targets.loading.ModelSource`.
+
+    Raises:
+        TargetError: the model cannot be loaded, or is no trained classifier with one label per text.
+        OptionError: an argument does not fit the model.
     """
     from transformers import AutoModelForSequenceClassification
 
@@ -206,7 +208,7 @@ def load_classifier(
     model, missing = source.read_model(AutoModelForSequenceClassification, unfit)
     if missing:
         remedy = (
-            "fine-tune it with AutoModelForSequenceClassification first, or give the folder that was saved after that"
+            "fine-tune it with AutoModelForSequenceClassification first, or give the folder that was saved afterwards"
         )
         raise source.untrained("sequence classifier", missing[-1], remedy)
     source.check_vocabulary(model, tokenizer)
@@ -223,13 +225,13 @@ def load_classifier(
 
 
 def _settle_padding(model: Any, tokenizer: Any, name: str) -> None:
-    """One padding token for both: models that read a text's last token find it by the padding after it."""
+    """Set one padding token for both: models that read a text's last token find it by the padding after it."""
     config = model.config.get_text_config()
     if tokenizer.pad_token_id is None:
         number = config.pad_token_id if config.pad_token_id is not None else tokenizer.eos_token_id
         if number is None:
             raise TargetError(
-                f"{name}: the tokenizer has no padding token and none that ends a text: give it a pad_token"
+                f"{name}: the tokenizer has neither a padding token nor an end-of-text token: give it a pad_token"
             )
         tokenizer.pad_token = tokenizer.convert_ids_to_tokens(number)
     model.config.pad_token_id = config.pad_token_id = tokenizer.pad_token_id
@@ -240,6 +242,6 @@ def _check_reference(target: ClassifierTarget) -> None:
     if other is not None and set(other.labels) != set(target.labels):
         strange = sorted(set(other.labels) ^ set(target.labels))[0]
         raise TargetError(
-            f"the reference classifier has other labels than the model ({strange!r} is known to one of them only): use "
-            "one trained on the same classes, with the same names in its config"
+            f"the reference classifier has other labels than the model (only one of them knows {strange!r}): use a "
+            "reference trained on equal classes, with equal names in its config"
         )

@@ -1,4 +1,4 @@
-"""A causal language model that writes, as generator of candidates: what stands at the slot in the texts it wrote.
+"""A causal language model as a generator of candidates: the values at the slot in the texts that it writes.
 
 Mix and Match (001), section 6.3: such models let an attacker "generate a substantial amount of text and subsequently
 prune it, rather than focus on individual target tokens".
@@ -24,26 +24,26 @@ from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
 
 CANDIDATES, TEMPLATE = "candidates", "template"
-TEXTS = Option("texts", int, 2000, "how many texts generator=text:MODEL writes after the text before a slot", minimum=1)
+TEXTS = Option("texts", int, 2000, "texts that generator=text:MODEL writes after the text before a slot", minimum=1)
 PRUNE = Option(
     "prune",
     str,
     CANDIDATES,
-    "which of its texts are kept: those with one of the candidates at the slot, or that go on as the template does too",
+    "texts to keep: all with a candidate at the slot, or only texts that then continue like the template",
     choices=(CANDIDATES, TEMPLATE),
 )
-OWN = DecodingConfig(temperature=1.0, top_p=1.0)
-"""Texts are drawn from the model's own distribution."""
+MODEL_DISTRIBUTION = DecodingConfig(temperature=1.0, top_p=1.0)
+"""Texts are sampled from the model's unmodified distribution."""
 
 
 class TextGenerator:
-    """Implements ``ProposesValues``: ``texts`` are drawn after what stands before the slot, and pruned.
+    """A generator that samples ``texts`` after the text before the slot, and prunes them; see ``ProposesValues``.
 
-    Kept are texts with a value of the alphabet at the slot, a whole word where the template goes on with none, and
-    with ``prune=template`` those alone that go on, spaces aside, as the template does up to the next slot. A value's
-    place is one more than how many values stand in more of the kept texts; those that stand in none share the last
-    place. Its cost is −log2 of its share, each value counted once more than it was found. The same ``seed`` gives the
-    same texts, whatever the company.
+    A text is kept if it has a value of the alphabet at the slot, as a whole word if no word character follows in the
+    template. With ``prune=template`` it must also continue, apart from spaces, like the template up to the next slot.
+    A value's rank is one more than the number of values that occur in more of the kept texts; values in no kept text
+    share the last rank. Its cost is −log2 of its share of the kept texts, with one added to each value's count. An
+    equal ``seed`` gives equal texts, in any batch.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class TextGenerator:
         self._counts: dict[tuple[str, str, tuple[str, ...]], Counter[str]] = {}
 
     def propose(self, space: Space, heads: Sequence[Filling], slot: int) -> list[Proposal]:
-        """See :class:`~leakage_tasks.targets.protocols.ProposesValues`.
+        """Return a proposal for ``slot`` after each of ``heads``.
 
-        Raises TargetError for a text longer than the model reads, and where no text drawn is kept.
+        Raises TargetError for a text longer than the model reads, and if no sampled text is kept.
         """
         return [self._proposal(space, head, slot) for head in heads]
 
-    def kept(self, space: Space, head: Filling, slot: int) -> Counter[str]:
-        """How many of the texts kept hold each value after ``head``; empty where none is kept.
+    def value_counts(self, space: Space, head: Filling, slot: int) -> Counter[str]:
+        """Return the number of kept texts with each value after ``head``; empty if no text is kept.
 
         Raises TargetError for a text longer than the model reads.
         """
@@ -76,53 +76,56 @@ class TextGenerator:
         return self._counts[key]
 
     def most_work(self, space: Space, slot: int) -> tuple[int, int, int]:
-        """Rows and tokens that writing for one proposal reads at most, and its steps: passes where one holds all texts.
+        """Return the maximum rows and tokens read for one proposal, and its steps: the passes if one holds all texts.
 
-        What texts share is read once: first what stands before the slot, in one row, then a token a row.
+        The shared prefix is read once, in one row; then one token is read for each row.
         """
         before = space.begin([max(alphabet.values, key=len) for alphabet in space.slots[:slot]])
         length = self._length(_gap(before), space.pieces[slot + 1], space.slots[slot])
-        own = self._texts * length
-        return own + 1, own + len(self._target.begun(self._target.encode([before])[0])), length + 1
+        new_tokens = self._texts * length
+        return new_tokens + 1, new_tokens + len(self._target.begun(self._target.encode([before])[0])), length + 1
 
     def _proposal(self, space: Space, head: Filling, slot: int) -> Proposal:
-        counts = self.kept(space, head, slot)
+        counts = self.value_counts(space, head, slot)
         if not counts:
-            what = "goes on as the template does" if self._whole else "holds a candidate at the slot"
+            what = "continues like the template" if self._whole else "has a candidate at the slot"
             raise TargetError(
                 f"generator={self.generator_name}: no text {what}: raise texts=, or use generator=causal:MODEL"
             )
-        found = np.array([counts[value] for value in space.slots[slot].values])
-        places = len(found) + 1 - np.searchsorted(np.sort(found), found, side="right")
-        return Proposal(-np.log2((found + 1) / (found.sum() + len(found))), np.where(found, places, len(found)))
+        frequencies = np.array([counts[value] for value in space.slots[slot].values])
+        size = len(frequencies)
+        ranks = size + 1 - np.searchsorted(np.sort(frequencies), frequencies, side="right")
+        costs = -np.log2((frequencies + 1) / (frequencies.sum() + size))
+        return Proposal(costs, np.where(frequencies, ranks, size))
 
     def _pruned(self, before: str, after: str, alphabet: Alphabet, word: bool) -> Counter[str]:
-        """How many of the texts that pruning leaves hold each value."""
+        """Return the number of kept texts with each value."""
         counts: Counter[str] = Counter()
         for text, number in self._written(before, after, alphabet):
             value = _value_at_start(text, alphabet, word)
-            # Tokenizers do not give back every space: word pieces put none before a full stop, or one always.
+            # Decoding may change spaces, for example before a full stop.
             if value and (not self._whole or _unspaced(text[len(value) :]).startswith(_unspaced(after))):
                 counts[value] += number
         return counts
 
     def _written(self, before: str, after: str, alphabet: Alphabet) -> list[tuple[str, int]]:
-        """Distinct texts that were drawn after ``before``, without the space that ends it, and how often each was."""
+        """Return the distinct texts sampled after ``before``, without the space that ends it, and their frequencies."""
         beginning, gap = before.rstrip(), _gap(before)
         prefix = self._target.begun(self._target.encode([beginning])[0])
         length = self._length(gap, after, alphabet)
         needed = len(prefix) + length
         if needed > self._target.max_length:
             raise TargetError(
-                f"a text of {needed} tokens or more does not fit the generator's {self._target.max_length}: shorten it"
+                f"a text of {needed} tokens or more does not fit the generator's maximum of {self._target.max_length}: "
+                "shorten it"
             )
-        draws = draw_suffixes(self._sampler, [prefix], self._uniforms(beginning, length), OWN)[0]
+        draws = draw_suffixes(self._sampler, [prefix], self._uniforms(beginning, length), MODEL_DISTRIBUTION)[0]
         decoded = self._target.tokenizer.batch_decode(draws.tokens, clean_up_tokenization_spaces=False)
         numbers = np.bincount(draws.of_draw, minlength=len(decoded))
         return [(text.removeprefix(gap), int(number)) for text, number in zip(decoded, numbers, strict=True)]
 
     def _length(self, gap: str, after: str, alphabet: Alphabet) -> int:
-        """Tokens of each text: those of the longest value and what follows it, and one that shows where it ends."""
+        """Return the number of tokens to sample: for the longest value and the text after it, and one more."""
         return 1 + max(map(len, self._target.encode([f"{gap}{value}{after}" for value in alphabet.values])))
 
     def _uniforms(self, beginning: str, length: int) -> FloatArray:
@@ -131,7 +134,7 @@ class TextGenerator:
 
 
 def _gap(before: str) -> str:
-    """The spaces that ``before`` ends with."""
+    """Return the white space at the end of ``before``."""
     return before[len(before.rstrip()) :]
 
 
@@ -140,7 +143,7 @@ def _unspaced(text: str) -> str:
 
 
 def _value_at_start(text: str, alphabet: Alphabet, word: bool) -> str:
-    """The longest value that ``text`` begins with, as a whole ``word`` where that is asked for; empty for none."""
+    """Return the longest value that ``text`` begins with (with ``word`` as a whole word), or an empty string."""
     for length in sorted(alphabet.lengths, reverse=True):
         ends = not word or not (text[length - 1 : length].isalnum() and text[length : length + 1].isalnum())
         if length <= len(text) and ends and text[:length] in alphabet:

@@ -1,4 +1,4 @@
-"""The fast target of an ``HFLM``, and the proof that it scores as the plain way does before anything rests on it."""
+"""The fast target of an ``HFLM``, and the check before its use that its scores equal plain scoring."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.targets.seq2seq.target import GivenSource, Seq2SeqTarget, TeacherForced
 
 AHEAD = 1e-5
-"""Bits by which a later token may always change the costs of the tokens before it."""
+"""Difference in bits that a later token may always make to the costs of earlier tokens."""
 SOME_TOKENS = 12
 
 
@@ -35,10 +35,15 @@ def fast_target(
     prefix: int | None,
     languages: Languages | None = None,
 ) -> Any:
-    """The fast target of an ``HFLM`` where it agrees with the ``plain`` one on ``texts``, else ``plain``.
+    """Return the fast target of an ``HFLM`` if it agrees with the ``plain`` target on ``texts``, else ``plain``.
 
-    Of an error over texts that are ``private`` the log shows the name alone. The texts of a causal model are read after
-    the token ``prefix``.
+    Args:
+        lm: the harness model.
+        plain: the target that scores with the harness' own function.
+        texts: two texts to compare the targets on.
+        private: if true, the log shows only the name of an error over ``texts``.
+        prefix: the token before the texts of a causal model.
+        languages: the languages of a translation model.
     """
     name, translates = type(lm).__name__, lm.backend == "seq2seq"
     reasons: list[str] = []
@@ -52,23 +57,25 @@ def fast_target(
         except (OptionError, MissingEmbeddingError):
             raise
         except Exception as error:
-            said = "" if private else " ".join(str(error).split())[:200]
+            message = "" if private else " ".join(str(error).split())[:200]
             kind = type(error).__name__
-            reason = said if said and isinstance(error, TargetError) else f"{kind}: {said}" if said else kind
+            reason = (
+                message if message and isinstance(error, TargetError) else f"{kind}: {message}" if message else kind
+            )
         if reason is None:
             if reasons:
                 log.warning(
-                    "%s: fast scoring with a cache steps aside: %s; every text is read anew from its first token, with "
-                    "the same figures, but up to %d times as slowly: lower budget=… if it takes too long",
+                    "%s: fast scoring with a cache is off: %s; every text is read from its first token instead, with "
+                    "equal results, but up to %d times as slowly: lower budget=… if it takes too long",
                     *(name, reasons[0], longest_of(target, texts)),
                 )
             return target
         reasons.append(reason)
-    for way, reason in zip(("with", "without"), reasons, strict=True):
-        log.warning("%s: fast scoring %s a cache steps aside: %s", name, way, reason)
+    for mode, reason in zip(("with", "without"), reasons, strict=True):
+        log.warning("%s: fast scoring %s a cache is off: %s", name, mode, reason)
     log.warning(
-        "%s: the harness' own loglikelihood is used instead: it reads each filling from its first token (up to some %d "
-        "times as slowly) and cannot be searched: ranks in large spaces come from samples",
+        "%s: the harness' own loglikelihood is used instead: it reads each filling from its first token (up to about "
+        "%d times as slowly) and allows no search: ranks in large spaces are estimated from samples",
         *(name, max(len(lm.tok_encode(text)) for text in texts)),
     )
     return plain
@@ -80,16 +87,19 @@ def longest_of(target: CausalTarget | Seq2SeqTarget, texts: Sequence[str]) -> in
 
 
 def causal_target(lm: HFLM, cached: bool = True, prefix: int | None = None) -> CausalTarget:
-    """The fast target for a causal ``HFLM``, with its device, precision, batch size and length.
+    """Return the fast target for a causal ``HFLM``, with the device, precision, batch size and length of ``lm``.
 
-    Texts are read after the token ``prefix``, where none is given after the harness' own.
+    Texts are read after the token ``prefix``, by default the harness' prefix token.
     """
     prefix = lm.prefix_token_id if prefix is None else prefix
     return CausalTarget(lm.model, lm.tokenizer, prefix_token=prefix, cached=cached, **_settings(lm))
 
 
 def seq2seq_target(lm: HFLM, cached: bool = True, languages: Languages | None = None) -> Seq2SeqTarget:
-    """The same for an encoder-decoder ``HFLM``, with its way of reading a context unless a language is named for it."""
+    """Return the fast target for an encoder-decoder ``HFLM``.
+
+    The source is tokenized by the harness model, unless ``languages`` name a source language.
+    """
     own_way = lm.tok_encode if languages is None or languages.source is None else None
     settings = _settings(lm)
     return Seq2SeqTarget(lm.model, lm.tokenizer, encode_source=own_way, cached=cached, languages=languages, **settings)
@@ -105,30 +115,30 @@ def _settings(lm: HFLM) -> dict[str, Any]:
 
 
 def check_order(lm: HFLM, texts: Sequence[str]) -> None:
-    """Raise TargetError where another last token changes what a causal ``HFLM`` says of the tokens before it."""
+    """Raise TargetError if a later token changes the probabilities that a causal ``HFLM`` gives earlier tokens."""
     try:
         target = causal_target(lm, cached=False, prefix=0)
         row = [token for tokens in target.encode(texts) for token in tokens][:SOME_TOKENS]
         rows = torch.tensor([row, [*row[:-1], int(row[-1] == 0)]], device=target.device)
         with target.inference():
-            said = target.read(rows, len(row), remember=False)[0][:, :-1].log_softmax(-1)
-        changed = float((said[0] - said[1]).abs().max()) / LN2
-        rounded = changed <= AHEAD or explains(target.noise, [said[0]], [said[1]])
-    except Exception:  # what keeps a model from being read at all is told as the reason why the fast way steps aside
+            costs = target.read(rows, len(row), remember=False)[0][:, :-1].log_softmax(-1)
+        changed = float((costs[0] - costs[1]).abs().max()) / LN2
+        rounded = changed <= AHEAD or explains(target.noise, [costs[0]], [costs[1]])
+    except Exception:  # a model that cannot be read at all is reported as the reason why fast scoring is off
         return
     if not rounded:
         raise TargetError(
-            f"{type(lm.model).__name__} reads what comes after a token before it tells the token's probability, so it "
-            "gives texts no log-likelihood: use a model that predicts the next token"
+            f"{type(lm.model).__name__} reads later tokens before it gives a token's probability, so it gives texts no "
+            "log-likelihood: use a model that predicts the next token"
         )
 
 
 def _disagreement(
     lm: HFLM, target: CausalTarget | Seq2SeqTarget, texts: Sequence[str], prefix: int | None, plain: Any
 ) -> str | None:
-    """How far the fast target is from the ``plain`` way on two texts, or None if it is close enough.
+    """Return a description of the difference between the fast and the ``plain`` target on two texts, None if small.
 
-    An encoder-decoder model reads the first of them as the source of both.
+    An encoder-decoder model reads the first text as the source of both.
     """
     if isinstance(target, Seq2SeqTarget):
         source = target.source_tokens(texts[0])[-target.max_length :]
@@ -152,14 +162,14 @@ def _disagreement(
 
 
 def _split(prefix: int | None, tokens: list[int]) -> tuple[list[Any], list[int]]:
-    """The harness' rule for an empty context."""
+    """Return context and continuation by the harness' rule for an empty context."""
     return ([prefix], tokens) if tokens[0] != prefix else ([prefix], tokens[1:])
 
 
 def _step_through(target: CausalTarget, encoded: Sequence[list[int]]) -> FloatArray:
-    """Log-perplexities as an attack computes them: what the texts share at once, then one token at a time together.
+    """Return log-perplexities as an attack computes them: the shared prefix at once, then one token at a time.
 
-    The texts are rows of one batch, so a cache that mixes up rows or positions shows.
+    The texts are rows of one batch, so that a cache that mixes up rows or positions is detected.
     """
     shared = min(len(os.path.commonprefix(encoded)), min(map(len, encoded)) - 1)
     columns = np.unique(np.concatenate([np.array(tokens) for tokens in encoded]))

@@ -1,4 +1,4 @@
-"""Errors that come out of a harness model: a fault in its forward pass, or a model without log-likelihoods."""
+"""Errors raised by a harness model: faults in its forward pass, and models without log-likelihoods."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from leakage_tasks.harness.api import CachingLM
 from leakage_tasks.targets.memory import out_of_memory
 
 COMPUTES_ITSELF = frozenset({"HFLM", "VLLM", "SGLangLM"})
-"""Models that compute log-likelihoods in this process, by name: an error of such a model is never a missing feature."""
+"""Model classes that compute log-likelihoods in this process; their errors never mean a missing feature."""
 NOT_IN_THE_ANSWER = (AssertionError, ValueError, KeyError, TypeError)
-"""Errors that models raise if a server's answer holds no log-probabilities, or if the server's API has none."""
+"""Errors of models if a server's answer holds no log-probabilities, or if the server's API does not support them."""
 
 
-def kinds(lm: Any) -> tuple[str, ...]:
-    """Names of the classes of a model, nearest first; a cache around it is looked through."""
+def class_names(lm: Any) -> tuple[str, ...]:
+    """Return the names of a model's class and its bases, nearest first; a caching wrapper is ignored."""
     while isinstance(lm, CachingLM):
         lm = lm.lm
-    return tuple(each.__name__ for each in type(lm).__mro__)
+    return tuple(kind.__name__ for kind in type(lm).__mro__)
 
 
 def in_forward_pass(error: BaseException) -> bool:
@@ -38,9 +38,9 @@ def in_forward_pass(error: BaseException) -> bool:
 
 
 def gives_no_likelihoods(lm: Any, error: Exception) -> bool:
-    """Return whether an error of ``loglikelihood`` says that the model has none to give.
+    """Return whether an error of ``loglikelihood`` means that the model cannot give log-likelihoods.
 
-    The harness' models raise NotImplementedError. Models that send requests to a server fail in several ways when its
+    The harness' models raise NotImplementedError. Models that send requests to a server fail in several ways if its
     answer holds no log-probabilities; an OSError of such a model is about the connection.
     """
     if in_forward_pass(error):
@@ -48,7 +48,7 @@ def gives_no_likelihoods(lm: Any, error: Exception) -> bool:
     if isinstance(error, NotImplementedError):
         return True
     missing = isinstance(error, NOT_IN_THE_ANSWER) and not isinstance(error, OSError)
-    return missing and not COMPUTES_ITSELF.intersection(kinds(lm))
+    return missing and not COMPUTES_ITSELF.intersection(class_names(lm))
 
 
 @contextmanager
@@ -66,7 +66,7 @@ def forward_faults(lm: Any) -> Iterator[None]:
 
 @contextmanager
 def private_forward_faults(lm: Any, reveal: bool) -> Iterator[None]:
-    """Do as :func:`forward_faults`; unless ``reveal``, without the model's own words, which may hold text of pairs."""
+    """Apply :func:`forward_faults`; unless ``reveal``, omit the error's message, which may contain text of pairs."""
     try:
         with forward_faults(lm):
             yield
@@ -77,6 +77,6 @@ def private_forward_faults(lm: Any, reveal: bool) -> Iterator[None]:
 
 
 def _name(lm: Any) -> str:
-    """The class of the model that is read, or of the harness' model around it."""
+    """Return the class name of the inner model, or else of the harness' model."""
     inner = getattr(lm, "model", None)
-    return type(inner).__name__ if isinstance(inner, nn.Module) else kinds(lm)[0]
+    return type(inner).__name__ if isinstance(inner, nn.Module) else class_names(lm)[0]

@@ -1,7 +1,7 @@
-"""What tells one model from another, for findings to be used again with the same one alone.
+"""Identification of a model, so that stored findings are reused only for the model that they are from.
 
-The weights are all read, every byte of them: a sample would not see a fine-tuning that froze most of them. It takes a
-second or so a gigabyte, once a run.
+All weights are read, since a sample could miss a fine-tuning that froze most of them. It takes about a second per
+gigabyte, once per run.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from leakage_tasks.core.endings import temporary_folder
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.hf import HFLM
 
@@ -32,28 +32,28 @@ SETTINGS = (
     "think_end_token",
     "generator_name",
 )
-"""What harness models are told besides their weights that decides their answers."""
+"""Settings of harness models that change their answers, in addition to the weights."""
 _PLACES = ("_name_or_path", "name_or_path", "base_model_name_or_path", "transformers_version")
 _BLOCK = 1 << 20
 
 
 class _Unseen(Exception):
-    """Weights that are not all in this process."""
+    """Raised if some weights are not in this process."""
 
 
 def model_fingerprint(lm: LM, model_id: str | None) -> dict[str, Any]:
-    """Hashes of a model's weights, configuration, adapters and tokenizer, and its settings, as JSON holds them.
+    """Return hashes of a model's weights, configuration, adapters and tokenizer, with its settings, as JSON values.
 
-    Weights are seen in an ``HFLM``, and in models that say by ``weights`` which torch modules their answers come of;
-    any other needs ``model_id``, the user's name for it. Raises OptionError where that is missing.
+    Weights are read from an ``HFLM``, and from models whose attribute ``weights`` maps names to the torch modules that
+    compute the answers. Any other model needs ``model_id``, the user's name for it. Raises OptionError without it.
     """
     try:
         weights = {name: _of_module(module) for name, module in sorted(_modules(lm).items())}
     except _Unseen as unseen:
         if model_id is None:
             raise OptionError(
-                f"resume=…: the weights of this {type(lm).__name__} cannot be seen ({unseen}), so that a changed model "
-                "would not be known: pass --metadata model_id=NAME, another one whenever the model is another"
+                f"resume=…: the weights of this {type(lm).__name__} cannot be read ({unseen}), so that a change of the "
+                "model would go unnoticed: pass --metadata model_id=NAME, with a different name for each model"
             ) from None
         weights = {}
     kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
@@ -75,16 +75,16 @@ def _setting(lm: LM, name: str) -> Any:
 
 
 def _modules(lm: LM) -> Mapping[str, torch.nn.Module]:
-    said = getattr(lm, "weights", None)
-    if said is None and type(lm) is HFLM:
-        said = {"model": lm.model}
-    if not isinstance(said, Mapping) or not all(isinstance(each, torch.nn.Module) for each in said.values()):
-        raise _Unseen("they are not in this process, or it does not say which they are")
-    return said
+    weights = getattr(lm, "weights", None)
+    if weights is None and type(lm) is HFLM:
+        weights = {"model": lm.model}
+    if not isinstance(weights, Mapping) or not all(isinstance(module, torch.nn.Module) for module in weights.values()):
+        raise _Unseen("they are not in this process, or the model does not report them")
+    return weights
 
 
 def _of_module(module: torch.nn.Module) -> str:
-    """A SHA-256 of a module's tensors, their names, shapes and types, its configuration and adapters."""
+    """Return the SHA-256 of a module's tensors with names, shapes and types, its configuration and adapters."""
     digest = hashlib.sha256()
     digest.update(_json([f"{type(module).__module__}.{type(module).__qualname__}", *_configs(module)]))
     held = dict(module.state_dict())
@@ -94,13 +94,13 @@ def _of_module(module: torch.nn.Module) -> str:
 
 
 def _configs(module: torch.nn.Module) -> Iterator[Any]:
-    """Configurations of a model and of its generation, and of adapters, without the places they were loaded from."""
+    """Yield the configurations of a model, its generation and its adapters, without the paths they were loaded from."""
     for name in ("config", "generation_config"):
         config: Any = getattr(module, name, None)
         yield config.to_dict() if hasattr(config, "to_dict") else str(config)
     adapters: Any = getattr(module, "peft_config", None)
     if isinstance(adapters, Mapping):
-        yield {name: each.to_dict() for name, each in adapters.items()}
+        yield {name: adapter.to_dict() for name, adapter in adapters.items()}
         yield str(getattr(module, "active_adapters", None))
 
 
@@ -110,14 +110,14 @@ def _json(value: Any) -> bytes:
 
 def _placeless(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {str(name): _placeless(each) for name, each in value.items() if name not in _PLACES}
+        return {str(name): _placeless(item) for name, item in value.items() if name not in _PLACES}
     if isinstance(value, set | frozenset):
         return sorted(map(str, value))
-    return [_placeless(each) for each in value] if isinstance(value, list | tuple) else value
+    return [_placeless(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _add(digest: Any, name: str, value: Any) -> None:
-    """Hash one entry of a module's state. Raises _Unseen for tensors that are elsewhere, and what is no number."""
+    """Hash one entry of a module's state. Raises _Unseen for tensors that are elsewhere and values of unknown types."""
     if isinstance(value, torch.Tensor):
         digest.update(f"\0{name}\0{type(value).__name__}{tuple(value.shape)}{value.dtype}".encode())
         _add_tensor(digest, name, value.detach())
@@ -125,8 +125,8 @@ def _add(digest: Any, name: str, value: Any) -> None:
         for key in sorted(value, key=str):
             _add(digest, f"{name}.{key}", value[key])
     elif isinstance(value, list | tuple):
-        for place, each in enumerate(value):
-            _add(digest, f"{name}.{place}", each)
+        for index, item in enumerate(value):
+            _add(digest, f"{name}.{index}", item)
     elif isinstance(value, bytes):
         digest.update(f"\0{name}\0".encode() + value)
     elif value is None or isinstance(value, str | int | float | torch.dtype):
@@ -140,7 +140,7 @@ def _add_tensor(digest: Any, name: str, tensor: torch.Tensor) -> None:
         raise _Unseen(f"{name} is not in memory")
     shared: Any = tensor
     if hasattr(shared, "to_local"):
-        # Of a tensor that several processes hold each hashes its own part.
+        # Each process hashes its own part of a tensor that several processes share.
         digest.update(str(shared.placements).encode())
         tensor = shared.to_local()
     if hasattr(tensor, "__tensor_flatten__"):
@@ -167,40 +167,40 @@ def _scales(tensor: torch.Tensor) -> Any:
 
 
 def _of_tokenizer(tokenizer: Any) -> str | None:
-    """A SHA-256 of what a tokenizer saves of itself, its chat template too; its name where it saves nothing."""
+    """Return the SHA-256 of the files that a tokenizer saves, or its name if it saves no files."""
     if not hasattr(tokenizer, "save_pretrained"):
         return None if tokenizer is None else f"{type(tokenizer).__name__} {getattr(tokenizer, 'name', '')}"
     digest = hashlib.sha256(type(tokenizer).__qualname__.encode())
     with temporary_folder() as folder:
         tokenizer.save_pretrained(folder)
-        for file in sorted(each for each in folder.rglob("*") if each.is_file()):
+        for file in sorted(path for path in folder.rglob("*") if path.is_file()):
             digest.update(f"\0{file.relative_to(folder)}\0".encode())
             digest.update(_lasting(file))
     return digest.hexdigest()
 
 
 def _lasting(file: Path) -> bytes:
-    """A file of a tokenizer without what changes with use: how the last batch was padded and cut."""
+    """Return a tokenizer's file without the padding and truncation of its last batch, which change with use."""
     content = file.read_bytes()
     if file.suffix != ".json":
         return content
     saved = parse_json(content)
     if isinstance(saved, dict) and file.name == "tokenizer.json":
-        saved = {name: each for name, each in saved.items() if name not in ("padding", "truncation")}
+        saved = {name: part for name, part in saved.items() if name not in ("padding", "truncation")}
     return _json(saved)
 
 
 def files_fingerprint(name: str) -> str:
-    """What a setting that names a file, a folder or a model of the hub stands for: a SHA-256, or a commit.
+    """Return the identity of a setting that names a file, a folder or a hub model: a SHA-256, or a commit.
 
-    Any other text stands for itself.
+    Any other text is returned unchanged.
     """
     path = Path(name)
     try:
         if path.is_file():
             return _of_files([path], path.parent)
         if path.is_dir():
-            return _of_files(sorted(each for each in path.rglob("*") if each.is_file()), path)
+            return _of_files(sorted(entry for entry in path.rglob("*") if entry.is_file()), path)
     except (OSError, ValueError):
         return name
     return _commit(name) or name
@@ -217,12 +217,12 @@ def _of_files(files: list[Path], root: Path) -> str:
 
 
 def _commit(name: str) -> str | None:
-    """The commit of a hub model that is in the cache, None for what is no such model."""
+    """Return the commit of a hub model in the cache, or None if ``name`` is no such model."""
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HFValidationError
 
     try:
-        found = try_to_load_from_cache(name, "config.json")
+        cached = try_to_load_from_cache(name, "config.json")
     except HFValidationError:
         return None
-    return Path(found).parent.name if isinstance(found, str) else None
+    return Path(cached).parent.name if isinstance(cached, str) else None

@@ -1,4 +1,4 @@
-"""A harness model as a target: the fast one where it proves equal, else one built on the harness' own requests."""
+"""Harness models as targets: the fast target if its scores agree, else a target that uses the harness' requests."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.in_context import lead_of, start_token
 from leakage_tasks.targets.embedded_tokens import embedded_tokens
 from leakage_tasks.targets.harness.fast_path import check_order, fast_target, seq2seq_target
-from leakage_tasks.targets.harness.faults import gives_no_likelihoods, kinds
+from leakage_tasks.targets.harness.faults import class_names, gives_no_likelihoods
 from leakage_tasks.targets.harness.texts import (
     HarnessTexts,
     TextTokens,
-    asked_together,
     check_decoding,
     generation_settings,
+    submit_batched,
     text_tokens,
 )
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
@@ -38,17 +38,17 @@ from leakage_tasks.targets.seq2seq.target import Source, TeacherForced, source_b
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 ALIKE = 10
-"""Draws of which not two differ, from which on that is suspicious."""
+"""Number of samples from which a warning is issued if all of them agree."""
 CHECK_TEXTS = ("The number is 281265017.", "The number is 90 71, and there is more to come.")
 
 
 def _nothing(text: str) -> str:
-    """What is read before a text that has no source: an empty context, which the harness makes its prefix token."""
+    """Return the empty context, which the harness replaces by its prefix token, for a text without source."""
     return ""
 
 
 class HarnessScorer:
-    """Any harness model, through ``loglikelihood`` alone; implements ``ScoresSequences``.
+    """Any harness model, by ``loglikelihood`` alone; implements ``ScoresSequences``.
 
     A text is scored as the continuation of its ``source``.
     """
@@ -60,41 +60,41 @@ class HarnessScorer:
         self.max_length = getattr(lm, "max_length", None)
         if lm.world_size > 1 and str(getattr(lm, "batch_size", "")).startswith("auto"):
             raise TargetError(
-                f"{type(lm).__name__} with batch_size=auto makes its processes wait for each other while an attack "
-                "keeps them apart: pass --batch_size with a number"
+                f"{type(lm).__name__} with batch_size=auto makes its processes wait for each other, but an attack runs "
+                "on each process separately: pass --batch_size with a number"
             )
 
     def length(self, text: str) -> int | None:
-        """Tokens of a text, or None where the model does not say."""
+        """Return the number of tokens of a text, or None if the model does not report it."""
         try:
             return len(self._lm.tok_encode(text))
         except (AttributeError, NotImplementedError):
             return None
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError if the model cannot."""
+        """Return the log-perplexity of each text in bits. Raises TargetError if the model gives no log-likelihoods."""
         self._embedded.check_texts(texts)
-        requests = [request("loglikelihood", {}, (self._source(text), text), place) for place, text in enumerate(texts)]
+        requests = [request("loglikelihood", {}, (self._source(text), text), index) for index, text in enumerate(texts)]
         return self._bits("texts", self._lm.loglikelihood, requests)
 
     def _bits(
         self, kind: str, call: Callable[[list[Any]], Sequence[tuple[float, bool]]], requests: Sequence[Any]
     ) -> FloatArray:
-        """Costs from what ``call`` gives to all attacks' requests of the ``kind``. Raises TargetError if it cannot."""
+        """Return costs by ``call``, batched over all attacks' requests of the ``kind``."""
         try:
-            answers = asked_together(self._lm, kind, call, requests)
+            answers = submit_batched(self._lm, kind, call, requests)
         except Exception as error:
             if not (gives_no_likelihoods(self._lm, error) and only_writes(self._lm)):
                 raise
             raise TargetError(
-                f"{type(self._lm).__name__} gives no log-likelihoods: only canary_extraction with attack=text-sampling "
-                "or greedy works on it; for the rest choose a model or API that gives them"
+                f"{type(self._lm).__name__} gives no log-likelihoods: it supports only canary_extraction with "
+                "attack=sample-text or greedy; for other tasks choose a model or API that gives them"
             ) from None
         return np.array([-answer[0] / LN2 for answer in answers], dtype=np.float64)
 
 
 def only_writes(lm: LM) -> bool:
-    """Whether a model gives no log-likelihoods, asked for one the first time."""
+    """Return whether a model gives no log-likelihoods; a first request decides this."""
     if lm not in _ONLY_WRITE:
         _ONLY_WRITE[lm] = not HarnessTexts(lm).scores("a")
     return _ONLY_WRITE[lm]
@@ -104,56 +104,54 @@ _ONLY_WRITE: WeakKeyDictionary[LM, bool] = WeakKeyDictionary()
 
 
 class HarnessTarget(HarnessScorer):
-    """Any harness model, through ``loglikelihood`` and ``generate_until`` alone.
+    """Any harness model, by ``loglikelihood`` and ``generate_until`` alone.
 
-    Implements ``ScoresSequences`` and ``CompletesText``: it can score and guess, but not search. A text is
+    Implements ``ScoresSequences`` and ``CompletesText``: it can score and complete texts, but not search. A text is
     scored as the continuation of an empty context.
     """
 
     before = ""
-    """What is written after, besides a text."""
+    """Text before each text that the model continues."""
 
     @property
     def only_writes(self) -> bool:
-        """See :class:`~leakage_tasks.targets.protocols.WritesTexts`."""
         return only_writes(self._lm)
 
     def complete(self, text: str, characters: int) -> str:
-        """See :class:`~leakage_tasks.targets.protocols.CompletesText`."""
         self._embedded.check_texts([self.before + text])
         settings = {"until": ["\n\n"], "max_gen_toks": max(characters, 1), "do_sample": False, "temperature": 0.0}
-        asked = [request("generate_until", {}, (self.before + text, settings), 0)]
-        return asked_together(self._lm, self._alike("complete", text), self._lm.generate_until, asked)[0]
+        requests = [request("generate_until", {}, (self.before + text, settings), 0)]
+        return submit_batched(self._lm, self._batch_key("complete", text), self._lm.generate_until, requests)[0]
 
-    def _alike(self, what: str, text: str) -> Hashable:
-        """What is equal in texts that are gone on with in one call: without padding, which some models read."""
+    def _batch_key(self, what: str, text: str) -> Hashable:
+        """Return the key of texts that share a call: texts of equal length, since some models read padding."""
         return what, HarnessScorer.length(self, self.before + text)
 
     def write(self, text: str, characters: int, number: int, scheme: DecodingConfig, seed: str) -> list[str]:
-        """See :class:`~leakage_tasks.targets.protocols.WritesTexts`. Raises TargetError for models that do not draw."""
+        """Sample ``number`` continuations of ``text``. Raises TargetError for models that do not sample."""
         check_decoding(self._lm, scheme)
         self._embedded.check_texts([self.before + text])
         stream = random.Random(f"write:{seed}")
         settings = [generation_settings(self._lm, scheme, characters, stream.random()) for _ in range(number)]
-        asked = [(self.before + text, {**each, "until": ["\n\n"]}) for each in settings]
-        return self._drawn(self._alike("write", text), asked)
+        requests = [(self.before + text, {**setting, "until": ["\n\n"]}) for setting in settings]
+        return self._drawn(self._batch_key("write", text), requests)
 
-    def _drawn(self, kind: Hashable, asked: Sequence[tuple[Any, dict[str, Any]]]) -> list[str]:
-        """What the model writes after each text; a warning where it does not seem to draw."""
-        texts, number = asked_together(self._lm, kind, HarnessTexts(self._lm).continuations, asked), len(asked)
+    def _drawn(self, kind: Hashable, requests: Sequence[tuple[Any, dict[str, Any]]]) -> list[str]:
+        """Return the continuation of each text; warn if the model does not seem to sample."""
+        texts, number = submit_batched(self._lm, kind, HarnessTexts(self._lm).continuations, requests), len(requests)
         if number >= ALIKE and len(set(texts)) == 1:
             warn_once(
-                f"{kinds(self._lm)[0]} wrote one and the same text {number} times after a canary's beginning: unless "
-                "that is memorized it does not sample, and so many draws are one: look at its settings"
+                f"{class_names(self._lm)[0]} wrote one text {number} times after a canary's beginning: unless the text "
+                "is memorized, the model does not sample, and further samples add nothing: check its settings"
             )
         return texts
 
     def in_context(self, context: Context, space: Space) -> HarnessTarget:
-        """See :class:`~leakage_tasks.targets.protocols.TakesContext`; by token ids where the model takes them.
+        """Return a target in ``context``; by token ids if the model accepts them.
 
-        Raises TargetError for a start that only token ids can give it, on a model that takes none.
+        Raises TargetError for a start that needs token ids, on a model that accepts only text.
         """
-        # Some models of this class send text all the same, and what reads it puts tokens of its own before.
+        # Some models of this class send text nevertheless, and the server adds its own tokens before it.
         if isinstance(self._lm, TemplateLM) and getattr(self._lm, "tokenized_requests", True):
             try:
                 tokens = text_tokens(self._lm)
@@ -164,9 +162,9 @@ class HarnessTarget(HarnessScorer):
 
 
 class TextInContext(HarnessTarget):
-    """A model that knows nothing but text; implements ``ScoresSequences`` and ``CompletesText``.
+    """A model that accepts only text; implements ``ScoresSequences`` and ``CompletesText``.
 
-    It gets the context as text, and splits the two as it does for every task.
+    It receives the context as text, and separates context and continuation as it does for every task.
     """
 
     def __init__(self, lm: LM, context: Context) -> None:
@@ -174,28 +172,27 @@ class TextInContext(HarnessTarget):
         self._context, self.before = context, context.before
         if context.start != "auto" and not context.chat:
             raise TargetError(
-                f"context={context}: {type(lm).__name__} takes text and puts its own tokens before it: use "
+                f"context={context}: {type(lm).__name__} receives text and adds its own tokens before it: use "
                 "context=auto or a text"
             )
         if context.before and not context.before.strip():
             raise TargetError(
-                f"context={context}: {type(lm).__name__} takes text, and of white space alone the harness makes no "
-                "context: use context=auto or a text"
+                f"context={context}: {type(lm).__name__} receives text, and the harness makes no context from only "
+                "white space: use context=auto or a text"
             )
 
     def length(self, text: str) -> int | None:
-        """Tokens of a text and its context, None where the model does not say."""
+        """Return the number of tokens of a text and its context, or None if the model does not report it."""
         return super().length(self._context.before + text + self._context.after)
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`."""
         return super().log_perplexity([text + self._context.after for text in texts])
 
 
 class TokensInContext(HarnessTarget):
-    """A model that takes token ids; implements ``ScoresSequences`` and ``CompletesText``.
+    """A model that accepts token ids; implements ``ScoresSequences`` and ``CompletesText``.
 
-    It gets the same ones as :mod:`leakage_tasks.targets.causal.in_context` reads.
+    It receives the tokens that :mod:`leakage_tasks.targets.causal.in_context` reads.
     """
 
     def __init__(self, lm: TemplateLM, context: Context, space: Space, tokens: TextTokens) -> None:
@@ -205,62 +202,61 @@ class TokensInContext(HarnessTarget):
         self._lead = lead_of(context, space, tokens.encode, lambda row: tokens.decode([row])[0], start)
 
     def length(self, text: str) -> int:
-        """Tokens of a text and its context, the first one of all not counted."""
+        """Return the number of tokens of a text and its context, without the first token of all."""
         return len(self._read([text])[0]) - 1
 
     def _read(self, texts: Sequence[str]) -> list[list[int]]:
-        """The lead and each text's tokens after it."""
+        """Return the tokens of the shared context followed by each text's own tokens."""
         around = [self._context.before + text + self._context.after for text in texts]
         encoded = self._tokens.encode(around)
         self._embedded.check(encoded)
         return [self._lead.begin(tokens) for tokens in self._lead.after(encoded)]
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError if the model cannot."""
+        """Return the log-perplexity of each text in bits. Raises TargetError if the model gives no log-likelihoods."""
         read = max(1, len(self._lead.tokens))
-        # Without a key the harness caches nothing: its keys are texts, which do not tell contexts apart.
+        # Without a key the harness caches nothing; its keys are texts, which do not include the context.
         requests = [(None, tokens[:read], tokens[read:]) for tokens in self._read(texts)]
         return self._bits("tokens", partial(self._template._loglikelihood_tokens, disable_tqdm=True), requests)
 
     def complete(self, text: str, characters: int) -> str:
-        """See :class:`~leakage_tasks.targets.protocols.CompletesText`. Raises TargetError for a start of its own."""
+        """Return the greedy continuation of ``text``. Raises TargetError for a context with its own start token."""
         self._check_start()
         return super().complete(text, characters)
 
     def write(self, text: str, characters: int, number: int, scheme: DecodingConfig, seed: str) -> list[str]:
-        """See :class:`~leakage_tasks.targets.protocols.WritesTexts`. Raises TargetError for a start of its own."""
+        """Sample ``number`` continuations of ``text``. Raises TargetError for a context with its own start token."""
         self._check_start()
         return super().write(text, characters, number, scheme, seed)
 
     def _check_start(self) -> None:
         if self._context.start != "auto" and not self._context.chat:
             raise TargetError(
-                f"context={self._context}: what a model writes begins with the tokens the harness puts there: use "
+                f"context={self._context}: a model's generated text starts with the harness' own tokens: use "
                 "context=auto or a text"
             )
 
 
 class HarnessSeq2Seq:
-    """An encoder-decoder model through ``loglikelihood`` alone; implements ``ReadsSource``."""
+    """An encoder-decoder model, by ``loglikelihood`` alone; implements ``ReadsSource``."""
 
     def __init__(self, lm: LM) -> None:
         self._lm = lm
 
     def given(self, canary: Canary) -> HarnessScorer:
-        """See :class:`~leakage_tasks.targets.protocols.ReadsSource`."""
         return HarnessScorer(self._lm, source_by_text(canary))
 
 
 Make = Callable[..., Any]
 TARGETS: Registry[Make] = Registry("target", group="lm_eval_leakage.targets")
-"""What makes a harness model's target, by the model's class: its module and name, such as ``my_package.model.MyLM``."""
+"""Functions that make a model's target, by the model's class: module and name, such as ``my_package.model.MyLM``."""
 
 
 def register_target(lm: type[LM]) -> Callable[[Make], Make]:
-    """Register a function of a harness model of this class, two texts and whether they are private as its target.
+    """Register a function that makes the target of a harness model of class ``lm``.
 
-    Subclasses have it too, unless they have their own. Raises PluginError for a class that has one, and for a function
-    of another signature.
+    The function takes the model, two texts, and whether they are private. Subclasses use it too, unless they have their
+    own function. Raises PluginError for a class that has a function, and for a function of another signature.
     """
 
     def add(make: Make) -> Make:
@@ -278,24 +274,29 @@ def _name(kind: type) -> str:
 def as_target(
     lm: LM, texts: Sequence[str] = CHECK_TEXTS, private: bool = False, languages: Languages | None = None
 ) -> Any:
-    """The most capable target a harness model offers; adapters register theirs by :func:`register_target`.
+    """Return the most capable target for a harness model; adapters register theirs by :func:`register_target`.
 
-    An ``HFLM`` (or subclass) for causal models gets a :class:`~leakage_tasks.targets.causal.target.CausalTarget`, one
-    for encoder-decoder models a :class:`~leakage_tasks.targets.seq2seq.target.Seq2SeqTarget`, if on ``texts`` (two of
-    them) that agrees with the model's own ``loglikelihood``. If it does not, and for every other model, what the
-    harness itself computes is asked for: :class:`HarnessSeq2Seq` and :class:`HarnessTarget`. Of an error over texts
-    that are ``private`` the log shows the name alone.
+    An ``HFLM`` (or subclass) with a causal model gets a :class:`~leakage_tasks.targets.causal.target.CausalTarget`, or
+    with an encoder-decoder model a :class:`~leakage_tasks.targets.seq2seq.target.Seq2SeqTarget`, if on two ``texts``
+    its scores agree with the model's own ``loglikelihood``. Otherwise, and for every other model, the target uses the
+    harness' own functions: :class:`HarnessSeq2Seq` or :class:`HarnessTarget`.
 
-    The harness hands an encoder-decoder model its labels, knows of no forced first token, and lets mBART's decoder
-    begin with the *last* token of a text. Where the decoder begins with such a token or a language code
-    (:func:`~leakage_tasks.targets.seq2seq.languages.speech`), its figures are therefore of another text, and what the
-    fast way has to agree with, and what takes its place if it does not, is one plain forward pass a text
-    (:class:`~leakage_tasks.targets.seq2seq.target.TeacherForced`), which shares neither cache nor batch with
-    it.
+    The harness passes labels to an encoder-decoder model, ignores forced first tokens, and lets mBART's decoder begin
+    with the *last* token of a text. If the decoder begins with such a token or a language code
+    (:func:`~leakage_tasks.targets.seq2seq.languages.speech`), the harness therefore scores another text.
+    The fast target is then compared with one plain forward pass for each text
+    (:class:`~leakage_tasks.targets.seq2seq.target.TeacherForced`), which uses neither cache nor batches and also
+    replaces the fast target if the scores disagree.
 
-    ``languages`` are for translation models. Raises TargetError for a code the tokenizer lacks, and for a causal
-    ``HFLM`` of which no way gives a text's log-perplexity: its tokenizer has no token for a text to begin with, or it
-    reads what follows a token before it tells the token's probability.
+    Args:
+        lm: the harness model.
+        texts: two texts for the comparison.
+        private: if true, the log shows only the name of an error over ``texts``.
+        languages: the languages of a translation model.
+
+    Raises:
+        TargetError: the tokenizer lacks a language code, or a causal ``HFLM`` cannot give a text's log-perplexity: its
+            tokenizer has no token to begin a text with, or later tokens change the probabilities of earlier tokens.
     """
     spoken = {} if languages is None else {"languages": languages}
     known = TARGETS.names()
@@ -315,13 +316,13 @@ def _of_transformers(
     if lm.prefix_token_id is None:
         raise TargetError(
             "the tokenizer has neither a BOS nor an EOS token, so no text can be scored from its first token on: pass "
-            "prefix_token_id=N in --model_args, N the number of the token that stood before each text in training"
+            "prefix_token_id=N in --model_args, N the number of the token before each text in training"
         )
     if lm.max_length < 1:
         if lm.backend == "causal":
             check_order(lm, texts)
         raise TargetError(
-            f"the model's config says that it reads {lm.max_length} tokens, which the harness takes for a limit: pass "
+            f"the model's config states a maximum of {lm.max_length} tokens, which the harness uses as a limit: pass "
             "max_length=N in --model_args, N the number of tokens of its longest training texts"
         )
     plain = _plain_seq2seq(lm, languages or Languages()) if lm.backend == "seq2seq" else HarnessTarget(lm)
@@ -329,19 +330,19 @@ def _of_transformers(
 
 
 def _plain_seq2seq(lm: HFLM, languages: Languages) -> HarnessSeq2Seq | TeacherForced:
-    """The slow way of a translation model, and one line where its decoder begins with more than a start token."""
+    """Return the plain target of a translation model; warn if the harness scores it without its first target token."""
     spoken = speech(lm.model, lm.tokenizer, languages)
     if spoken.lacks_language:
         log.warning(
-            "leakage: the tokenizer has language codes, and neither the model nor --metadata says which of them the "
-            "target begins with: it is scored without one; pass --metadata target_language=…"
+            "leakage: the tokenizer has language codes, but neither the model nor --metadata names that of the target "
+            "language: texts are scored without a code; pass --metadata target_language=…"
         )
     if not spoken.marked:
         return HarnessSeq2Seq(lm)
     if any(getattr(type(lm), name) is not getattr(HFLM, name) for name in ("_loglikelihood_tokens", "_model_call")):
         log.warning(
-            "%s scores in a way of its own, which cannot be told that the decoder begins with '%s': its figures are of "
-            "texts without that; use --model hf",
+            "%s uses its own scoring function, in which the decoder cannot begin with '%s': it scores "
+            "texts without it: use --model hf",
             type(lm).__name__,
             spoken.words,
         )

@@ -1,4 +1,4 @@
-"""What a harness model is asked in text: its tokens, how it goes on by which settings, what a continuation costs."""
+"""Text interface of a harness model: its tokens, its generation settings, and the costs of continuations."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from leakage_tasks.core.log import first_line, log
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.generation import request
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.harness.faults import forward_faults, gives_no_likelihoods, kinds
-from leakage_tasks.targets.rounds import ask, share_of_whole_texts
+from leakage_tasks.targets.harness.faults import class_names, forward_faults, gives_no_likelihoods
+from leakage_tasks.targets.scheduler import share_of_whole_texts, submit
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 Answer = TypeVar("Answer")
@@ -30,44 +30,45 @@ EXTRAS: dict[str, dict[str, Any]] = {
     "LocalCompletionsAPI": {"seed": None, "top_k": -1},
     "TemplateAPI": {"seed": None},
 }
-"""What a class of models must be told besides, by name, since importing it may take a package that is not there.
+"""Extra generation settings for a model class; by name, since importing the class may need a missing package.
 
-``top_k`` is how it is told to keep every token: left out, a server takes the one of the model's generation_config.
-The API models send the same ``seed`` with every request, and so would get the same answer every time; None undoes that
-where requests go together. Where they go one by one, each has its own.
+``top_k`` is the class' value for keeping every token; without it, a server uses the model's generation_config. The API
+models send an equal ``seed`` with every request, and so would get equal answers; None removes it for requests that are
+sent together. Requests that are sent one by one each have their own seed.
 """
 SEEDED = frozenset({"VLLM"})
-"""Models that take a seed for each request without answering each by itself for it."""
-CUT_OFF = {
-    "GGUFLM": "decodes greedily whatever it is asked and trims white space off what it returns",
-    "TextSynthLM": "decodes greedily whatever it is asked",
+"""Model classes that accept a seed for each request without splitting their batches."""
+CANNOT_SAMPLE = {
+    "GGUFLM": "always decodes greedily and removes white space around its output",
+    "TextSynthLM": "always decodes greedily",
 }
-"""Models that cannot be drawn from, and why."""
-SPOKEN_ALONE = frozenset({"HFLM"})
-"""Models that turn what they generate into text without what stands before it."""
+"""Model classes that cannot be sampled from, with the reason."""
+DECODED_ALONE = frozenset({"HFLM"})
+"""Model classes that decode the generated tokens without the tokens before them."""
 CHOSEN = 64
-"""Requests that a model which chooses its own batches is taken to answer at a time."""
+"""Assumed number of requests in a batch of a model that chooses its batch size."""
 
 
 def check_decoding(lm: Any, scheme: DecodingConfig) -> None:
-    """Raise OptionError for a scheme that text does not allow, TargetError for a model that cannot be drawn from."""
-    name = kinds(lm)[0]
+    """Raise OptionError for a scheme that text does not allow, TargetError for a model that cannot be sampled from."""
+    name = class_names(lm)[0]
     if scheme.decoding == "beam":
         raise OptionError(
-            f"decoding=beam needs next-token probabilities and {name} takes and gives text: use decoding=sample or "
+            f"decoding=beam needs next-token probabilities, but {name} reads and writes text: use decoding=sample or "
             "greedy, or --model hf"
         )
-    for kind in kinds(lm):
-        if scheme.decoding == "sample" and kind in CUT_OFF:
-            raise TargetError(f"{name} {CUT_OFF[kind]}: serve the model for --model local-completions, or use hf")
+    for kind in class_names(lm):
+        if scheme.decoding == "sample" and kind in CANNOT_SAMPLE:
+            raise TargetError(f"{name} {CANNOT_SAMPLE[kind]}: serve the model for --model local-completions, or use hf")
 
 
 def generation_settings(lm: Any, scheme: DecodingConfig, length: int, uniform: float) -> dict[str, Any]:
-    """Settings of one ``generate_until`` request for ``length`` tokens; ``uniform`` in [0, 1) seeds those that can be.
+    """Return the settings of a ``generate_until`` request for ``length`` tokens.
 
-    ``until`` is empty: the harness adds the end of text to it for most models, and there is no way around that.
+    ``uniform`` in [0, 1) determines the seed of models that accept one. ``until`` is empty: the harness adds the end of
+    text for most models, and this cannot be avoided.
     """
-    extras = next((EXTRAS[kind] for kind in kinds(lm) if kind in EXTRAS), {})
+    extras = next((EXTRAS[kind] for kind in class_names(lm) if kind in EXTRAS), {})
     if scheme.decoding == "greedy":
         seed = {"seed": None} if "seed" in extras else {}
         return {"until": [], "max_gen_toks": length, "do_sample": False, "temperature": 0.0, **seed}
@@ -81,7 +82,7 @@ def generation_settings(lm: Any, scheme: DecodingConfig, length: int, uniform: f
     }
     if scheme.top_k:
         settings["top_k"] = scheme.top_k
-    if SEEDED.intersection(kinds(lm)):
+    if SEEDED.intersection(class_names(lm)):
         settings["seed"] = int(uniform * (1 << 53))
     elif "seed" in extras and _one_by_one(lm):
         settings["seed"] = int(uniform * (1 << 31))
@@ -89,33 +90,36 @@ def generation_settings(lm: Any, scheme: DecodingConfig, length: int, uniform: f
 
 
 def requests_at_once(lm: Any) -> int:
-    """Requests that a model answers at a time: its batches, as many as it has under way; a guess where it chooses."""
-    given, concurrent = str(getattr(lm, "batch_size", 1)), getattr(lm, "_concurrent", 1)
-    batch = int(given) if given.isdecimal() else CHOSEN
+    """Return the number of requests that a model answers at a time; an assumption if it chooses its batch size."""
+    batch_size, concurrent = str(getattr(lm, "batch_size", 1)), getattr(lm, "_concurrent", 1)
+    batch = int(batch_size) if batch_size.isdecimal() else CHOSEN
     return max(1, batch) * (concurrent if isinstance(concurrent, int) and concurrent > 0 else 1)
 
 
-def asked_together(lm: Any, kind: Hashable, call: Callable[[list[Any]], Sequence[Answer]], asked: Any) -> list[Answer]:
-    """What ``call`` answers to the requests ``asked``, in one call with those of the ``kind`` that others ask."""
+def submit_batched(
+    lm: Any, kind: Hashable, call: Callable[[list[Any]], Sequence[Answer]], requests: Any
+) -> list[Answer]:
+    """Return the answers of ``call`` to ``requests``, in one call with other attacks' requests of equal ``kind``."""
 
     def many(several: Sequence[list[Any]]) -> list[list[Answer]]:
         with forward_faults(lm):
-            found = iter(call([each for own in several for each in own]))
-        return [list(islice(found, len(own))) for own in several]
+            answers = iter(call([item for part in several for item in part]))
+        return [list(islice(answers, len(part))) for part in several]
 
-    return ask((kind, id(lm)), many, list(asked), share_of_whole_texts(len(asked), requests_at_once(lm)), len(asked))
+    size = share_of_whole_texts(len(requests), requests_at_once(lm))
+    return submit((kind, id(lm)), many, list(requests), size, len(requests))
 
 
 def _one_by_one(lm: Any) -> bool:
-    """Whether an API's requests go to it one after the other anyway: those of different settings never go together."""
+    """Return whether an API model sends requests one by one; requests of different settings never share a call."""
     return (getattr(lm, "_concurrent", None), getattr(lm, "_batch_size", None)) == (1, 1)
 
 
 class TextTokens:
-    """A tokenizer of `transformers`, of `tiktoken`, or one behind a server (``encode`` and ``decode`` of one text).
+    """A tokenizer of `transformers`, of `tiktoken`, or of a server (``encode`` and ``decode`` of one text).
 
-    ``vocabulary`` is the number of its ids, None where it does not say; ``special`` are ids that are no text, such as
-    the one that ends it. Raises TargetError for anything else.
+    ``vocabulary`` is the number of its ids, or None if it is not stated; ``special`` are ids that represent no text,
+    such as the end of text. Raises TargetError for any other object.
     """
 
     def __init__(self, tokenizer: Any, end: int | None = None) -> None:
@@ -129,8 +133,8 @@ class TextTokens:
         self.special = frozenset(getattr(tokenizer, "all_special_ids", ())) | ({end} if end is not None else set())
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of each text, none of them special."""
-        if not texts:  # which some tokenizers of `transformers` cannot take
+        """Return the tokens of each text, without special tokens."""
+        if not texts:  # some tokenizers of `transformers` fail on an empty list
             return []
         if self._ordinary:
             return [list(self._tokenizer.encode_ordinary(text)) for text in texts]
@@ -139,13 +143,13 @@ class TextTokens:
         return [list(self._tokenizer.encode(text)) for text in texts]
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """Text of each row, special tokens and all, spaces as they are."""
-        kept = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False} if self._many else {}
-        return [self._tokenizer.decode([int(token) for token in row], **kept) for row in rows]
+        """Return the text of each row, with special tokens and all spaces."""
+        options = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False} if self._many else {}
+        return [self._tokenizer.decode([int(token) for token in row], **options) for row in rows]
 
 
 def text_tokens(lm: Any, tokenizer: Any = None) -> TextTokens:
-    """The tokenizer given, by name or as it is, else the model's own.
+    """Return the given tokenizer (a name or an object), or else the model's own.
 
     Raises OptionError for a name that cannot be loaded, TargetError for a model that has no usable tokenizer.
     """
@@ -154,68 +158,67 @@ def text_tokens(lm: Any, tokenizer: Any = None) -> TextTokens:
             tokenizer = load_tokenizer(tokenizer)
         except SpaceError as error:
             raise OptionError(str(error)) from None
-    found = tokenizer if tokenizer is not None else _quietly(lm, "tokenizer")
-    if found is None:
-        raise TargetError(f"{type(lm).__name__} does not say how it makes tokens of text: {REMEDY}")
+    chosen = tokenizer if tokenizer is not None else _quietly(lm, "tokenizer")
+    if chosen is None:
+        raise TargetError(f"{type(lm).__name__} does not report its tokenizer: {REMEDY}")
     end = _quietly(lm, "eot_token_id")
-    return TextTokens(found, end if isinstance(end, int) else getattr(found, "eot_token", None))
+    return TextTokens(chosen, end if isinstance(end, int) else getattr(chosen, "eot_token", None))
 
 
 def _quietly(lm: Any, name: str) -> Any:
-    """An attribute of a model; None where there is none, or where having it takes what is not there."""
+    """Return an attribute of a model, or None if it is missing or raises an error."""
     try:
         return getattr(lm, name, None)
-    except Exception:  # some models load their tokenizer, or ask a server for it, when they are asked
+    except Exception:  # some models load their tokenizer, or request it from a server, on access
         return None
 
 
 class HarnessTexts:
-    """A harness model's ``generate_until`` and ``loglikelihood``, each asked for everything in one call."""
+    """A harness model's ``generate_until`` and ``loglikelihood``, each with all requests in one call."""
 
     def __init__(self, lm: LM) -> None:
         self._lm = lm
-        self._name = kinds(lm)[0]
+        self._name = class_names(lm)[0]
 
-    def continuations(self, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[str]:
-        """A continuation for each text and its settings; alike ones are separate draws."""
-        return [answer or "" for answer in self._ask("generate_until", asked)]
+    def continuations(self, requests: Sequence[tuple[str, dict[str, Any]]]) -> list[str]:
+        """Return a continuation for each text and its settings; equal requests are separate samples."""
+        return [answer or "" for answer in self._answers("generate_until", requests)]
 
     def scores(self, text: str) -> bool:
-        """Return whether the model gives log-likelihoods. Raises ForwardPassError, and any other error as it is."""
+        """Return whether the model gives log-likelihoods. Raises ForwardPassError and other errors unchanged."""
         try:
             with forward_faults(self._lm):
                 self._lm.loglikelihood([request("loglikelihood", {}, ("", text), 0)])
         except Exception as error:
             if not gives_no_likelihoods(self._lm, error):
                 raise
-            why = ": ".join(dict.fromkeys((type(error).__name__, first_line(error))))
-            log.warning("leakage: %s gives no log-likelihoods (%s): all that it can do is write", self._name, why)
+            reason = ": ".join(dict.fromkeys((type(error).__name__, first_line(error))))
+            log.warning("leakage: %s gives no log-likelihoods (%s): it can only generate text", self._name, reason)
             return False
         return True
 
-    def bits(self, asked: Sequence[tuple[str, str]]) -> list[float]:
-        """Cost in bits of each continuation after its context. Raises TargetError for figures that are none.
+    def bits(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the cost in bits of each continuation after its context. Raises TargetError if one is not finite.
 
-        The harness moves white space at a context's end over to the continuation: what that costs is asked, too, and
-        comes off again.
+        The harness moves white space at a context's end to the continuation. Its cost is requested too and subtracted.
         """
-        parts = [_parts(*each) for each in asked]
-        wanted = dict.fromkeys(each for pair in parts for each in pair if each[1])
-        found = dict(zip(wanted, self._ask("loglikelihood", list(wanted)), strict=True))
-        bits = {each: -float(answer[0]) / LN2 for each, answer in found.items()}
+        parts = [_parts(*pair) for pair in pairs]
+        wanted = dict.fromkeys(pair for both in parts for pair in both if pair[1])
+        answers = dict(zip(wanted, self._answers("loglikelihood", list(wanted)), strict=True))
+        bits = {pair: -float(answer[0]) / LN2 for pair, answer in answers.items()}
         if not all(map(math.isfinite, bits.values())):
-            raise TargetError(f"{self._name} gave a log-likelihood that is not finite: look at the model or its server")
+            raise TargetError(f"{self._name} gave a log-likelihood that is not finite: check the model or its server")
         return [max(bits[whole] - bits.get(space, 0.0), 0.0) for whole, space in parts]
 
-    def _ask(self, kind: Any, asked: Sequence[tuple]) -> list[Any]:
-        # An API's answer to no request at all is an error.
-        requests = [request(kind, {}, arguments, place) for place, arguments in enumerate(asked)]
+    def _answers(self, kind: Any, arguments: Sequence[tuple]) -> list[Any]:
+        # An API model raises an error for an empty list of requests.
+        requests = [request(kind, {}, args, index) for index, args in enumerate(arguments)]
         with forward_faults(self._lm):
             return list(getattr(self._lm, kind)(requests)) if requests else []
 
 
 def _parts(context: str, continuation: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    """A context without the white space at its end, with that and the continuation; the same with that alone."""
+    """Return the pair without white space at the context's end, which the continuation gets, and that space alone."""
     trimmed = context.rstrip()
     space = context[len(trimmed) :]
     return (trimmed, space + continuation), (trimmed, space)

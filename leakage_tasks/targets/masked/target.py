@@ -1,4 +1,4 @@
-"""A masked language model as a target: what it puts at one place of each of many token rows."""
+"""A masked language model as a target: predictions at one position of each of many token rows."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets import rounds
+from leakage_tasks.targets import scheduler
 from leakage_tasks.targets.batches import RowModel, check_fits, padded, room_of
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.loading import ModelSource, check_max_length
-from leakage_tasks.targets.masked.rows import MaskedRows, Query, parts_of_all, varying_places
+from leakage_tasks.targets.masked.rows import MaskedRows, Query, batched_copies, varying_positions
 
 ROWS = 1024
-"""Most rows of logits over the vocabulary held at once."""
+"""Maximum number of rows of logits over the vocabulary in memory."""
 
 
 class MaskedTarget(RowModel):
-    """Scores texts, and fills masks, with a `transformers` masked language model.
+    """A `transformers` masked language model that scores texts and fills masks.
 
     Implements ``ScoresSequences``, ``ScoresUpTo`` and ``FillsMasks``. The cost of a text is the sum over its tokens of
-    −log2 P(token | all others), that token alone masked: the pseudo-log-likelihood of Salazar et al. 2020 ("Masked
-    Language Model Scoring", Equation 1) in bits, its sign turned. A word of several tokens is masked token by token.
-    The special tokens that the tokenizer puts around a text are read and not scored.
+    −log2 P(token | all others), with only that token masked: the pseudo-log-likelihood of Salazar et al. 2020 ("Masked
+    Language Model Scoring", Equation 1) in bits, with the sign changed. A word of several tokens is masked token by
+    token. The special tokens that the tokenizer adds around a text are read, but not scored.
 
-    Logits are normalised in float64 whatever the model's precision. ``settings`` are those of
+    Logits are normalised in float64 for every precision of the model. ``settings`` are arguments of
     :class:`~leakage_tasks.targets.batches.RowModel`. Raises TargetError for a tokenizer without mask token.
     """
 
     def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
         if tokenizer.mask_token_id is None:
             raise TargetError(
-                f"the tokenizer of this {model.config.model_type} model has no mask token, so it has no masks to fill: "
-                "give it its mask_token, or take candidates from generator=causal:MODEL or generator=exhaustive"
+                f"the tokenizer of this {model.config.model_type} model has no mask token, so no mask can be filled: "
+                "set its mask_token, or take candidates from generator=causal:MODEL or generator=exhaustive"
             )
         padding = next(n for n in (tokenizer.pad_token_id, model.config.pad_token_id, 0) if n is not None)
         super().__init__(model, tokenizer, padding, most_rows=ROWS, **settings)
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
-        """Pseudo-log-perplexity of each text in bits, shape ``[len(texts)]``.
+        """Return the pseudo-log-perplexity of each text in bits, shape ``[len(texts)]``.
 
-        Raises TargetError for a text that is too long or holds a mask, and for different texts of the same tokens.
+        Raises TargetError for a text that is too long or contains a mask, and for different texts with equal tokens.
         """
         return self._bits(self._whole(texts))
 
     def log_perplexity_up_to(self, texts: Sequence[str], most: float, cheapest: int = 0) -> FloatArray:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresUpTo`. Raises TargetError as :meth:`log_perplexity`.
+        """Return ``log_perplexity``, exact up to ``most`` bits and for the ``cheapest`` texts of lowest cost.
 
-        Tokens that are not the same in all texts come first: theirs are the masked rows that texts share, and what a
-        filling costs in its slots alone is often more than ``most`` already.
+        Tokens that vary between the texts are scored first: texts share their masked rows, and the cost of a filling's
+        slots alone often exceeds ``most``. Raises TargetError as :meth:`log_perplexity`.
         """
         whole = self._whole(texts)
-        varying = varying_places(whole)
+        varying = varying_positions(whole)
         bits = self._bits([(ids, places) for (ids, _), places in zip(whole, varying, strict=True)])
         settled = np.zeros(len(bits), dtype=bool)
 
@@ -75,47 +75,47 @@ class MaskedTarget(RowModel):
         return bits
 
     def logits(self, rows: Sequence[Sequence[int]], columns: IntArray) -> Iterator[tuple[list[int], Tensor]]:
-        """For each row its logits at the place ``columns`` ``[n]`` says, batch by batch.
+        """Yield the logits of each row at its column in ``columns`` ``[n]``, batch by batch.
 
-        Yields the numbers of some rows and their logits ``[batch, vocabulary]``, float64. Raises TargetError, before
-        anything is read, for a row too long.
+        An item is the indices of some rows and their logits ``[batch, vocabulary]``, float64. Raises TargetError for a
+        row that is too long, before any row is read.
         """
         check_fits(max(map(len, rows), default=0), self.max_length)
-        order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
+        order = sorted(range(len(rows)), key=lambda index: -len(rows[index]))
         first = 0
         while first < len(order):
             batch = order[first : first + self.batch(len(rows[order[first]]))]
-            found = None
+            logits_here = None
             with self.limit.halving(len(batch)):
-                ids, mask = padded([rows[place] for place in batch], self.padding)
-                found = self._read(ids, mask, torch.from_numpy(columns[batch]))
-            if found is not None:
-                yield batch, found
+                ids, mask = padded([rows[index] for index in batch], self.padding)
+                logits_here = self._read(ids, mask, torch.from_numpy(columns[batch]))
+            if logits_here is not None:
+                yield batch, logits_here
                 first += len(batch)
 
     def pseudo_log_likelihoods(self, queries: Sequence[Query]) -> list[tuple[float, bool]]:
-        """For each row and the places asked about in it: the sum of their tokens' log-probabilities in nats.
+        """Return, for each query, the sum of log-probabilities in nats and whether each token is the likeliest.
 
-        Each token is masked in turn, all others of the row are there (Salazar et al. 2020). The second value says
-        whether each of the tokens is the likeliest of the vocabulary at its place. Masked rows that are the same in
-        several texts are read once. Raises TargetError, before anything is read, for a row too long.
+        A query is a row's tokens and some positions in it. The token at each position is masked in turn, with all other
+        tokens of the row present (Salazar et al. 2020). Equal masked rows of several texts are read once. Raises
+        TargetError for a row that is too long, before any row is read.
         """
         masked, costs, likeliest = self._answers(queries)
         missed = masked.sums(1.0 - likeliest)
         return list(zip((-masked.sums(costs) * LN2).tolist(), (missed == 0).tolist(), strict=True))
 
     def continuation(self, context: str, continuation: str) -> Query:
-        """Both texts' tokens, asking about those of the continuation; one that both share is the continuation's."""
+        """Return the tokens of both texts with the positions of the continuation; a shared token belongs to it."""
         ids, special, ends = self._cut(context + continuation)
-        return ids, [place for place, end in enumerate(ends) if not special[place] and end > len(context)]
+        return ids, [index for index, end in enumerate(ends) if not special[index] and end > len(context)]
 
     def pieces(self, text: str) -> Iterator[Query]:
-        """A text's tokens, asking about all, in as many rows as it takes, each between the text's special tokens."""
+        """Yield queries for all of a text's tokens, in rows that fit the model, each with the text's special tokens."""
         ids, special, _ = self._cut(text)
-        own = [place for place, is_special in enumerate(special) if not is_special]
-        if not own:
+        ordinary = [index for index, is_special in enumerate(special) if not is_special]
+        if not ordinary:
             return
-        first, last = own[0], own[-1] + 1
+        first, last = ordinary[0], ordinary[-1] + 1
         room = max(1, (self.max_length or len(ids)) - len(ids) + last - first)
         for start in range(first, last, room):
             part = ids[start : min(start + room, last)]
@@ -126,53 +126,53 @@ class MaskedTarget(RowModel):
         return masked.sums(costs)
 
     def _whole(self, texts: Sequence[str]) -> list[Query]:
-        """Each text's tokens, asking about all but the special ones around it."""
+        """Return the tokens of each text with the positions of all but special tokens."""
         if not texts:
             return []
-        found = self.tokenizer(list(texts), return_special_tokens_mask=True, verbose=False)
-        rows = found["input_ids"]
+        encoded = self.tokenizer(list(texts), return_special_tokens_mask=True, verbose=False)
+        rows = encoded["input_ids"]
         if any(self.tokenizer.mask_token_id in row for row in rows):
             raise TargetError(f"a text holds the model's mask token, {self.tokenizer.mask_token!r}: take it out")
         if len(set(map(tuple, rows))) < len(set(texts)):
             raise TargetError(
-                "the tokenizer gives two of the texts the same tokens, so they cannot be told apart: use a space whose "
+                "the tokenizer gives two of the texts equal tokens, so they cannot be distinguished: use a space whose "
                 "values the tokenizer distinguishes"
             )
-        special = found["special_tokens_mask"]
+        special = encoded["special_tokens_mask"]
         return [
             (ids, [n for n, around in enumerate(mask) if not around]) for ids, mask in zip(rows, special, strict=True)
         ]
 
     def _cut(self, text: str) -> tuple[list[int], list[int], list[int]]:
-        """A text's tokens, which of them are special, and after how many of its characters each ends."""
+        """Return a text's tokens, a mask of its special tokens, and the end of each token in characters."""
         if not self.tokenizer.is_fast:
-            raise TargetError("this tokenizer does not say which characters its tokens stand for: use its fast kind")
-        found = self.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
-        return found["input_ids"], found["special_tokens_mask"], [end for _, end in found["offset_mapping"]]
+            raise TargetError("this tokenizer does not report its tokens' characters: use its fast version")
+        encoded = self.tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True, verbose=False)
+        return encoded["input_ids"], encoded["special_tokens_mask"], [end for _, end in encoded["offset_mapping"]]
 
     def _answers(self, queries: Sequence[Query]) -> tuple[MaskedRows, FloatArray, NDArray[np.bool_]]:
-        """The masked rows; bits of each token asked about ``[asked]``, and whether it is the likeliest there."""
+        """Return the masked rows, the bits of each queried token ``[queried]``, and whether it is the likeliest."""
         check_fits(max((len(ids) for ids, _ in queries), default=0), self.max_length)
         masked = MaskedRows(queries, self.tokenizer.mask_token_id)
         size = self.share(len(masked), max((len(ids) for ids, _ in queries), default=1))
-        return masked, *rounds.ask(("masked", id(self)), self._answer_all, masked, size, len(masked))
+        return masked, *scheduler.submit(("masked", id(self)), self._answer_all, masked, size, len(masked))
 
     def _answer_all(self, several: Sequence[MaskedRows]) -> list[tuple[FloatArray, NDArray[np.bool_]]]:
         ends = np.cumsum([len(masked.query) for masked in several])
         costs, likeliest = np.zeros(ends[-1]), np.zeros(ends[-1], dtype=bool)
-        for rows, columns, tokens, asked in parts_of_all(several):
-            found = self.row_costs(rows, tokens.shape[1] + 1, self._token_costs, columns, tokens)
-            costs[asked], likeliest[asked] = found[:, :-1], found[:, -1:] == tokens
+        for rows, columns, tokens, queried in batched_copies(several):
+            answers = self.row_costs(rows, tokens.shape[1] + 1, self._token_costs, columns, tokens)
+            costs[queried], likeliest[queried] = answers[:, :-1], answers[:, -1:] == tokens
         return list(zip(np.split(costs, ends[:-1]), np.split(likeliest, ends[:-1]), strict=True))
 
     def _token_costs(self, ids: Tensor, mask: Tensor, columns: Tensor, tokens: Tensor) -> Tensor:
-        """Bits of ``tokens`` ``[n, width]`` at the columns, and the likeliest token there: ``[n, width + 1]``."""
+        """Return bits of ``tokens`` ``[n, width]`` at the columns and the likeliest token, shape ``[n, width + 1]``."""
         logits = self._read(ids, mask, columns)
         bits = logits.log_softmax(-1).gather(-1, tokens.to(logits.device)) / -LN2
         return torch.cat([bits, logits.argmax(-1)[:, None]], dim=1)
 
     def _read(self, ids: Tensor, mask: Tensor, columns: Tensor) -> Tensor:
-        """Logits ``[n, vocabulary]`` at one column of each row, float64."""
+        """Return logits ``[n, vocabulary]`` at one column of each row, float64."""
         columns = columns.to(self.device)
         with torch.inference_mode(), full_float32(self.device), _only_at(self.model, columns):
             logits = self.model(input_ids=ids.to(self.device), attention_mask=mask.to(self.device)).logits
@@ -183,9 +183,9 @@ class MaskedTarget(RowModel):
 
 @contextlib.contextmanager
 def _only_at(model: Any, columns: Tensor) -> Iterator[None]:
-    """Have the output matrix multiply one place of each row: it is most of a small model's work.
+    """Compute the output matrix product at one position of each row only: it is most of a small model's work.
 
-    Models whose last step is not that matrix do it everywhere.
+    Models whose last step is another module compute it at all positions.
     """
     matrix = model.get_output_embeddings()
     if not isinstance(matrix, torch.nn.Linear) or len(matrix.weight) != model.config.vocab_size:
@@ -204,21 +204,21 @@ def _only_at(model: Any, columns: Tensor) -> Iterator[None]:
 
 
 def load_masked(pretrained: Any, *, max_length: int | None = None, **loading: Any) -> MaskedTarget:
-    """A masked language model and its tokenizer, by folder, hub name or as objects, as a target.
+    """Load a masked language model and its tokenizer, by folder, hub name or as objects, as a target.
 
-    ``loading`` is for :class:`~leakage_tasks.targets.loading.ModelSource`; ``batch_size`` counts masked rows of full
-    length. Raises TargetError for a model without a trained masked-language head, or that cannot be loaded, a tokenizer
-    that does not fit it or has no mask token, and OptionError for an argument that does not fit.
+    ``loading`` are arguments of :class:`~leakage_tasks.targets.loading.ModelSource`; ``batch_size`` counts masked rows
+    of full length. Raises TargetError for a model that cannot be loaded or has no trained masked-language head, and for
+    a tokenizer that does not fit or has no mask token; OptionError for an unsuitable argument.
     """
     from transformers import AutoModelForMaskedLM
 
     source = ModelSource(pretrained, **loading)
     tokenizer = source.read_tokenizer()
-    unfit = "masked language model: use --model hf for one that writes, or give one of BERT's kind"
+    unfit = "masked language model: use --model hf for a causal model, or give a masked model such as BERT"
     model, missing = source.read_model(AutoModelForMaskedLM, unfit)
     if missing:
         remedy = (
-            "give a model saved with its head (of ELECTRA the generator); --model classifier-scorer takes text "
+            "give a model saved with its head (for ELECTRA the generator); --model classifier-scorer is for text "
             "classifiers"
         )
         raise source.untrained("masked-language head", missing[0], remedy)
@@ -233,6 +233,6 @@ def _check_mask(tokenizer: Any, source: ModelSource) -> None:
     if tokenizer.mask_token_id is None:
         named = source.tokenizer is None or isinstance(source.tokenizer, str | Path)
         raise TargetError(
-            f"{source.tokenizer_name if named else type(tokenizer).__name__}: the tokenizer has no mask token: give it "
-            "its mask_token, or name the one the model was trained with, tokenizer=…"
+            f"{source.tokenizer_name if named else type(tokenizer).__name__}: the tokenizer has no mask token: set its "
+            "mask_token, or pass the tokenizer that the model was trained with as tokenizer=…"
         )

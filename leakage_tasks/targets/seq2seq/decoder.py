@@ -1,4 +1,4 @@
-"""The decoder of a translation model, to be searched as a causal model is."""
+"""The decoder of a translation model, with the interface of a causal model."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ from leakage_tasks.targets.seq2seq.source import (
 
 
 class Decoder:
-    """An encoder-decoder model, to be called as a causal model is; rows may look at different source sentences.
+    """An encoder-decoder model with the interface of a causal model; rows may have different source sentences.
 
-    A source is read once, and so is what cross-attention looks at, for as long as somebody holds it. A cache is that of
-    self-attention alone, so that its rows are picked and shared as any causal model's are. Tokens of ``before`` are
-    read ahead of every text that is read from its beginning, and their logits left out.
+    The encoder's output and the cross-attention cache of a source are computed once and kept as long as the source is
+    referenced. The returned cache covers self-attention alone, so its rows are selected and shared like in any causal
+    model. Tokens of ``before`` are read ahead of every text that is read from its beginning, and their logits are left
+    out.
 
-    Sources of several lengths are padded to one, and the padding masked. That is held against each source alone when it
-    is first done; where it differs, those of one length alone are read together.
+    Sources of several lengths are padded to one length and masked. On first use this is verified against unbatched
+    passes; if the logits differ, only sources of equal length share a pass.
     """
 
     def __init__(
@@ -51,18 +52,18 @@ class Decoder:
         self._sources: WeakValueDictionary[tuple[int, ...], SourceSentence] = WeakValueDictionary()
 
     def source(self, tokens: Sequence[int]) -> SourceSentence:
-        """The source sentence of these tokens; one for all who ask, who then need not read it again."""
-        found = self._sources.get(tuple(tokens))
-        if found is None:
-            found = self._sources[tuple(tokens)] = SourceSentence(tuple(tokens))
-        return found
+        """Return the source sentence of these tokens, shared by all callers so that it is read only once."""
+        sentence = self._sources.get(tuple(tokens))
+        if sentence is None:
+            sentence = self._sources[tuple(tokens)] = SourceSentence(tuple(tokens))
+        return sentence
 
     def modules(self) -> Iterator[torch.nn.Module]:
-        """The whole model's parts, which say in what precision it computes."""
+        """Return the whole model's modules, which determine the precision of the computation."""
         return iter(self._model.modules())
 
-    def __call__(self, input_ids: Tensor, **told: Any) -> Any:
-        return self.forward(input_ids, **told)
+    def __call__(self, input_ids: Tensor, **arguments: Any) -> Any:
+        return self.forward(input_ids, **arguments)
 
     def forward(
         self,
@@ -73,10 +74,9 @@ class Decoder:
         attention_mask: Tensor | None = None,
         position_ids: Tensor | None = None,
     ) -> Any:
-        """Logits ``[n, k, V]`` after tokens ``[n, k]`` that follow what the cache holds, and the cache after them.
+        """Return logits ``[n, k, V]`` after tokens ``[n, k]`` that follow the cache, and the new cache.
 
-        ``attention_mask`` and ``position_ids`` are for rows of which the cache holds more of some than of others,
-        padded on the left.
+        ``attention_mask`` and ``position_ids`` are for rows of different lengths, padded on the left in the cache.
         """
         if past_key_values is not None:
             with at_positions(self._model, position_ids):
@@ -106,20 +106,20 @@ class Decoder:
         return CausalLMOutputWithPast(logits=out.logits, past_key_values=out.past_key_values.self_attention_cache)
 
     def _read(self, sources: Sequence[SourceSentence]) -> None:
-        """Have the encoder read those sources that it has not read yet."""
+        """Run the encoder on all sources that have not been read yet."""
         left = list(dict.fromkeys(source for source in sources if source.read is None))
         if not left:
             return
         ids, mask = (part.to(self.device) for part in padded([source.tokens for source in left], 0))
         out = self._model.get_encoder()(input_ids=ids, attention_mask=mask)
-        for place, source in enumerate(left):
-            hidden = out.last_hidden_state[place : place + 1, : source.length]
+        for index, source in enumerate(left):
+            hidden = out.last_hidden_state[index : index + 1, : source.length]
             source.read, source.output = hidden if len(left) == 1 else hidden.clone(), type(out)
 
     # -- sources of several lengths ---------------------------------------------------------------------------
 
     def _from_beginning(self, input_ids: Tensor, sources: Sources, use_cache: bool) -> Any:
-        """A pass over whole texts: one where their sources may be padded, else one for those of each length."""
+        """Read whole texts in one pass if their sources may be padded, else in one pass per source length."""
         if len({source.length for source, _ in sources}) == 1:
             return self._pass(input_ids, sources, use_cache)
         if self._pads is not False:
@@ -140,15 +140,15 @@ class Decoder:
         return self._by_length(input_ids, sources, use_cache)
 
     def _agrees(self, logits: Tensor, input_ids: Tensor, sources: Sources) -> bool:
-        """Whether the shortest and the longest source by themselves come to the same ``logits``."""
+        """Return True if unbatched passes for the shortest and the longest source give these ``logits``."""
         rows = input_ids.split([count for _, count in sources])
-        found = logits.split([count for _, count in sources])
-        ends = [end(range(len(sources)), key=lambda place: sources[place][0].length) for end in (min, max)]
+        parts = logits.split([count for _, count in sources])
+        ends = [end(range(len(sources)), key=lambda index: sources[index][0].length) for end in (min, max)]
         alone = [
-            self._pass(rows[place], [(SourceSentence(sources[place][0].tokens), len(rows[place]))], False)
-            for place in ends
+            self._pass(rows[index], [(SourceSentence(sources[index][0].tokens), len(rows[index]))], False)
+            for index in ends
         ]
-        together, plain = [found[place] for place in ends], [out.logits for out in alone]
+        together, plain = [parts[index] for index in ends], [out.logits for out in alone]
         apart = how_far_apart(together, plain)
         log.debug("sources of several lengths in one pass are off by %s nats", apart)
         return apart <= SAME_NATS or explains(self._noise(), together, plain)
@@ -157,13 +157,13 @@ class Decoder:
         rows = torch.arange(len(input_ids), device=self.device).split([count for _, count in sources])
         chosen, outs = [], []
         for length in sorted({source.length for source, _ in sources}):
-            same = [place for place, (source, _) in enumerate(sources) if source.length == length]
-            chosen.append(torch.cat([rows[place] for place in same]))
-            outs.append(self._pass(input_ids[chosen[-1]], [sources[place] for place in same], use_cache))
+            same = [index for index, (source, _) in enumerate(sources) if source.length == length]
+            chosen.append(torch.cat([rows[number] for number in same]))
+            outs.append(self._pass(input_ids[chosen[-1]], [sources[number] for number in same], use_cache))
         back = torch.argsort(torch.cat(chosen))
         out = outs[0]
-        out.logits = torch.cat([each.logits for each in outs])[back]
+        out.logits = torch.cat([output.logits for output in outs])[back]
         if use_cache:
-            whole: RowState = join([of_rows(each.past_key_values) for each in outs])
+            whole: RowState = join([of_rows(output.past_key_values) for output in outs])
             out.past_key_values = pick([whole], torch.zeros_like(back), back).rebuild()
         return out

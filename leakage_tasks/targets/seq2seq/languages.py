@@ -1,4 +1,4 @@
-"""What a translation model's decoder begins with, and which languages it is told to read and write."""
+"""The tokens that a translation model's decoder begins with, and its source and target languages."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any
 from leakage_tasks.core.errors import TargetError
 
 SHOWN = 8
-"""Language codes an error lists, at most."""
+"""Maximum number of language codes listed in an error."""
 
 
 @dataclass(frozen=True)
 class Languages:
-    """Language codes of a run, as the tokenizer spells them (``de``, ``de_DE``, ``deu_Latn``); None is not named.
+    """Language codes of a run, as the tokenizer spells them (``de``, ``de_DE``, ``deu_Latn``), or None.
 
     ``source`` is the language of source sentences, ``target`` that of target sentences.
     """
@@ -27,18 +27,17 @@ class Languages:
 
 @dataclass(frozen=True)
 class Speech:
-    """A tokenizer set to a run's languages, and what the decoder reads before a target sentence.
+    """A tokenizer set to a run's languages, and the tokens that the decoder reads before a target sentence.
 
-    ``opening`` are token ids: the start token, then a forced first token if there is one; their own costs are not
-    counted. It is empty for a model that names no start token. ``marked`` is whether a forced token or a language code
-    is among them.
+    ``opening`` are token ids: the start token, then a forced first token, if any; their costs are not counted. It is
+    empty for a model without a start token. ``marked`` is True if it contains a forced token or a language code.
     """
 
     tokenizer: Any
     opening: tuple[int, ...]
     marked: bool
     lacks_language: bool
-    """Whether the tokenizer has language codes, and nothing says which one the target begins with."""
+    """True if the tokenizer has language codes, but the target language is unknown."""
 
     @property
     def words(self) -> str:
@@ -47,15 +46,15 @@ class Speech:
 
 
 def speech(model: Any, tokenizer: Any, languages: Languages) -> Speech:
-    """How an encoder-decoder model begins to write, as ``generate`` has it, in the languages named.
+    """Return the tokens that an encoder-decoder model begins with in these languages, as ``generate`` does.
 
-    A target language named stands where the model keeps language codes: after the start token (M2M100, NLLB,
-    mBART-50), or in its place where the start token is a code itself or there is none (mBART). Where none is named it
-    is ``forced_bos_token_id`` of the generation config, else of the config (BART has one as well, which is no
-    language), or that start token, else the tokenizer's own ``tgt_lang``. ``tokenizer`` is left as it is; a copy takes
+    The code of a given target language is inserted at the model's usual position: after the start token (M2M100, NLLB,
+    mBART-50), or in its place if the start token is itself a code or is missing (mBART). By default the code is
+    ``forced_bos_token_id`` of the generation config, else of the config (BART also has this token, but it is not a
+    language), else the start token, else the tokenizer's ``tgt_lang``. ``tokenizer`` is not changed; a copy is set to
     the languages.
 
-    Raises TargetError for a code that the tokenizer lacks.
+    Raises TargetError for a code that the tokenizer does not have.
     """
     codes = language_codes(tokenizer)
     for side in ("source", "target"):
@@ -65,8 +64,8 @@ def speech(model: Any, tokenizer: Any, languages: Languages) -> Speech:
         _token_in_configs("decoder_start_token_id", configs),
         _token_in_configs("forced_bos_token_id", configs[::-1]),
     )
-    own = getattr(tokenizer, "tgt_lang", None) if forced is None and start not in codes.values() else None
-    language = codes.get(languages.target or own or "")
+    usual = getattr(tokenizer, "tgt_lang", None) if forced is None and start not in codes.values() else None
+    language = codes.get(languages.target or usual or "")
     if language is not None:
         opening = [language] if start is None or start in codes.values() else [start, language]
     else:
@@ -77,7 +76,7 @@ def speech(model: Any, tokenizer: Any, languages: Languages) -> Speech:
 
 
 def language_codes(tokenizer: Any) -> dict[str, int]:
-    """The language codes a tokenizer has, with the token of each; none for one that knows nothing of languages."""
+    """Return a tokenizer's language codes with their token ids; empty for a tokenizer without languages."""
     if not hasattr(tokenizer, "src_lang"):
         return {}
     unknown = tokenizer.unk_token_id
@@ -92,7 +91,7 @@ def language_codes(tokenizer: Any) -> dict[str, int]:
 
 
 def _token_in_configs(name: str, configs: Sequence[Any]) -> int | None:
-    """The token that the first config which has one names."""
+    """Return the token from the first config that has it."""
     for config in configs:
         token = getattr(config, name, None)
         if token is not None:
@@ -111,13 +110,13 @@ def _check(code: str | None, option: str, codes: dict[str, int]) -> None:
 
 
 def _set_to(tokenizer: Any, languages: Languages, first: int | None, codes: dict[str, int]) -> Any:
-    """A copy of a tokenizer that makes tokens in the languages given; the tokenizer itself where it knows of none."""
+    """Return a copy of a tokenizer set to these languages, or the tokenizer itself if it has no language codes."""
     if not codes:
         return tokenizer
     spoken = copy.deepcopy(tokenizer)
     if languages.source is not None:
         spoken.src_lang = languages.source
     by_token = {token: code for code, token in codes.items()}
-    # A tokenizer of languages cannot make labels without one; the text's own tokens are the same in all of them.
+    # The tokenizer needs a language to make labels; the text's own tokens do not depend on it.
     spoken.tgt_lang = by_token.get(-1 if first is None else first, spoken.tgt_lang or spoken.src_lang)
     return spoken

@@ -1,4 +1,4 @@
-"""Positions of their own for the rows of a decoder that gives all rows the same."""
+"""Separate positions for the rows of a decoder that gives all rows equal positions."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 NAME = "embed_positions"
-"""What transformers' encoder-decoder models call their table of positions. Others look at distances alone (T5)."""
+"""Name of the position embedding in transformers' encoder-decoder models; relative positions (T5) do without."""
 
 
 @contextlib.contextmanager
 def at_positions(model: Any, positions: Tensor | None) -> Iterator[None]:
-    """Have a ``model`` take each row's token for that at its own position ``[n, 1]`` within the block."""
+    """Make ``model`` use each row's own position ``[n, 1]`` for its token within the block."""
     if positions is None:
         yield
         return
@@ -30,12 +30,12 @@ def at_positions(model: Any, positions: Tensor | None) -> Iterator[None]:
             hook.remove()
 
 
-def _own(positions: Tensor, table: Any, given: tuple[Any, ...], named: dict[str, Any], found: Tensor) -> Tensor:
-    """What a table of positions says of each row, ``[n, 1, d]``, in place of what it ``found`` for all."""
-    asked = inspect.signature(table.forward).bind(*given, **named)
+def _own(positions: Tensor, table: Any, arguments: tuple[Any, ...], named: dict[str, Any], output: Tensor) -> Tensor:
+    """Return each row's position embedding ``[n, 1, d]`` instead of the common one in ``output``."""
+    bound = inspect.signature(table.forward).bind(*arguments, **named)
     for position in positions.unique().tolist():
-        asked.arguments["past_key_values_length"] = position
-        asked.arguments.pop("position_ids", None)
-        here = (positions == position)[..., None].to(found.device)
-        found = torch.where(here, table.forward(*asked.args, **asked.kwargs), found)
-    return found
+        bound.arguments["past_key_values_length"] = position
+        bound.arguments.pop("position_ids", None)
+        here = (positions == position)[..., None].to(output.device)
+        output = torch.where(here, table.forward(*bound.args, **bound.kwargs), output)
+    return output

@@ -1,4 +1,4 @@
-"""Source sentences that a translation model has read, and those of many rows as one batch, padded on the right."""
+"""Source sentences read by a translation model, and their batches, padded on the right."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch.nn.functional import pad
 from leakage_tasks.targets.causal.cache import RowState, bytes_of, of_rows
 
 Sources = Sequence[tuple["SourceSentence", int]]
-"""Source sentences, and how many rows of a batch look at each."""
+"""Source sentences, each with its number of rows in a batch."""
 
 
 @dataclass(eq=False)
 class SourceSentence:
-    """A source sentence's ``tokens``, and what is known of it once it has been read.
+    """A source sentence's ``tokens``, and the model's results for it once it has been read.
 
-    ``read`` is what the encoder makes of it ``[1, S, d]``, in an ``output`` of its own kind; ``across`` the keys and
-    values of cross-attention ``[1, H, S, D]``.
+    ``read`` is the encoder's output ``[1, S, d]``, of type ``output``; ``across`` holds the keys and values of
+    cross-attention ``[1, H, S, D]``.
     """
 
     tokens: tuple[int, ...]
@@ -31,38 +31,38 @@ class SourceSentence:
 
     @property
     def length(self) -> int:
-        """Its tokens."""
+        """Number of tokens."""
         return len(self.tokens)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that it takes in a row of a pass."""
+        """Memory in bytes that it takes in each row of a pass."""
         held = [] if self.across is None else self.across.tensors
         return bytes_of(held)
 
     def forget(self) -> None:
-        """Know no more than the tokens."""
+        """Discard the model's results."""
         self.read = self.across = None
 
 
 def encoder_outputs(sources: Sources) -> Any:
-    """What the encoder made of each row's source, ``[n, S, d]``, of its own output's kind."""
+    """Return the encoder's output for each row's source, ``[n, S, d]``, in the model's output type."""
     kind = sources[0][0].output
     return kind(last_hidden_state=_of_rows([(source.read, count) for source, count in sources], -2))
 
 
 def mask_of(sources: Sources, device: torch.device) -> Tensor | None:
-    """1 where a row's source is no padding, ``[n, S]``; None where none is."""
+    """Return a mask ``[n, S]`` that is 0 for padding; None if nothing is padded."""
     lengths = [source.length for source, _ in sources]
     if len(set(lengths)) == 1:
         return None
     counts = torch.tensor([count for _, count in sources], device=device)
-    each = torch.tensor(lengths, device=device).repeat_interleave(counts)
-    return (torch.arange(max(lengths), device=device) < each[:, None]).long()
+    row_lengths = torch.tensor(lengths, device=device).repeat_interleave(counts)
+    return (torch.arange(max(lengths), device=device) < row_lengths[:, None]).long()
 
 
 def keys_and_values(cache: Any, sources: Sources) -> Any:
-    """The cache of self-attention with that of cross-attention."""
+    """Return the self-attention cache combined with the cross-attention cache."""
     from transformers import EncoderDecoderCache
 
     states = [source.across for source, _ in sources if source.across is not None]
@@ -73,24 +73,24 @@ def keys_and_values(cache: Any, sources: Sources) -> Any:
 
 
 def spread(sources: Sources, cache: Any) -> None:
-    """Note of each source that has none yet what is its own of a cache of cross-attention."""
+    """Store each source's part of a cross-attention cache, unless it is already known."""
     whole, first = of_rows(cache), 0
     for source, count in sources:
         if source.across is None:
-            own = [tensor[first : first + 1, :, : source.length].clone() for tensor in whole.tensors]
-            source.across = replace(whole, tensors=own)
+            tensors = [tensor[first : first + 1, :, : source.length].clone() for tensor in whole.tensors]
+            source.across = replace(whole, tensors=tensors)
         first += count
 
 
 def _of_rows(parts: Sequence[tuple[Any, int]], dim: int) -> Tensor:
-    """Tensors ``[1, …, S, D]`` for so many rows each, shorter ones padded; nothing is copied where all are one."""
+    """Repeat and concatenate tensors ``[1, …, S, D]`` for their rows, padding shorter tensors."""
     first, rows = parts[0][0], sum(count for _, count in parts)
-    if all(each is first for each, _ in parts):
+    if all(tensor is first for tensor, _ in parts):
         return first.expand(rows, *first.shape[1:])
-    longest = max(each.shape[dim] for each, _ in parts)
+    longest = max(tensor.shape[dim] for tensor, _ in parts)
     return torch.cat(
         [
-            pad(each, (0, 0, 0, longest - each.shape[dim])).expand(n, *each.shape[1:dim], longest, -1)
-            for each, n in parts
+            pad(tensor, (0, 0, 0, longest - tensor.shape[dim])).expand(n, *tensor.shape[1:dim], longest, -1)
+            for tensor, n in parts
         ]
     )

@@ -20,7 +20,7 @@ from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.noise import Noise
 from leakage_tasks.targets.rounding import SENTENCES, measure, text_rows
-from leakage_tasks.targets.rounds import ask, share_of_whole_texts
+from leakage_tasks.targets.scheduler import share_of_whole_texts, submit
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.source import SourceSentence
@@ -28,16 +28,16 @@ from leakage_tasks.targets.token_ids import ALONE
 from leakage_tasks.targets.tokens.automaton import parse
 
 ROWS = 512
-"""Pairs that a pass has at most."""
+"""Maximum number of sentence pairs in a pass."""
 Source = Callable[[str], str]
-"""The source sentence that stands beside a target sentence."""
+"""Function that returns the source sentence of a target sentence."""
 
 
 def source_by_text(canary: Canary) -> Source:
-    """What the model reads before each filled text of a canary that has a source.
+    """Return a function that gives the source sentence of each filled text of a canary.
 
-    Where the source holds the secret too, a text is read back into its filling; the function raises TargetError for a
-    text that several fillings spell.
+    If the source also contains the secret, the text is parsed to find its filling; the function raises TargetError for
+    a text with several possible fillings.
     """
     source = canary.source_space
     assert source is not None
@@ -61,17 +61,16 @@ class Seq2SeqTarget(TextModel):
     """An encoder-decoder model, which reads a source sentence before it writes; implements ``ReadsSource``.
 
     The cost of a target sentence is its log-perplexity given the source (The Secret Sharer, section 7.4), as the
-    harness scores a continuation with such models: the decoder begins with its start token, the target's tokens are
-    those that the tokenizer makes labels of (``text_target``) without special ones, so that neither a BOS nor the end
-    of the sentence is scored. The source has all special tokens the tokenizer adds, or whatever ``encode_source``
-    gives. The harness makes its tokens of a text as of a source: with a tokenizer that has a vocabulary for each
-    (Marian) they are others than these.
+    harness scores a continuation with such models: the decoder begins with its start token, and the target's tokens are
+    the tokenizer's labels (``text_target``) without special tokens, so neither a BOS token nor the end of the sentence
+    is scored. The source has all special tokens that the tokenizer adds, or the tokens that ``encode_source`` returns.
+    The harness tokenizes a target like a source, so its tokens differ from these with a tokenizer that has two
+    vocabularies (Marian).
 
-    Where ``generate`` forces a first token (M2M100, NLLB, mBART: the code of the target's language), the decoder reads
-    that as well before the target, and its cost is not counted
-    (:func:`~leakage_tasks.targets.seq2seq.languages.speech`). Raises TargetError for a code of ``languages`` that the
-    tokenizer lacks, and for a model without a start token. ``settings`` are those of
-    :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
+    If ``generate`` forces a first token (M2M100, NLLB, mBART: the code of the target's language), the decoder also
+    reads it before the target, and its cost is not counted (:func:`~leakage_tasks.targets.seq2seq.languages.speech`).
+    Raises TargetError for a code of ``languages`` that the tokenizer does not have, and for a model without a start
+    token. ``settings`` are the arguments of :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class Seq2SeqTarget(TextModel):
         self.passes: dict[bool, Passes] = {}
 
     def given(self, canary: Canary) -> GivenSource | FilledSource:
-        """See :class:`~leakage_tasks.targets.protocols.ReadsSource`: a target that can be searched for a fixed source.
+        """Return a target for a canary; with a fixed source it can be searched like a causal model.
 
         Raises TargetError for a fixed source that is too long for the model.
         """
@@ -106,17 +105,23 @@ class Seq2SeqTarget(TextModel):
         return FilledSource(self, source_by_text(canary))
 
     def after(self, source: str) -> GivenSource:
-        """The model after one source sentence. Raises TargetError if it is too long."""
+        """Return the model after one source sentence. Raises TargetError if it is too long."""
         return GivenSource(self, self.encode_source(source))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of target sentences, without special ones. Raises TargetError for one without an embedding."""
-        found: list[list[int]] = self.tokenizer(text_target=list(texts), add_special_tokens=False, **ALONE)["input_ids"]
-        self.embedded.check(found)
-        return found
+        """Return the tokens of target sentences, without special tokens.
+
+        Raises TargetError if a token has no embedding.
+        """
+        rows: list[list[int]] = self.tokenizer(text_target=list(texts), add_special_tokens=False, **ALONE)["input_ids"]
+        self.embedded.check(rows)
+        return rows
 
     def encode_source(self, text: str) -> list[int]:
-        """Tokens of a source sentence, special ones included. Raises TargetError if the model cannot read them all."""
+        """Return the tokens of a source sentence, with special tokens.
+
+        Raises TargetError if the model cannot read them all.
+        """
         tokens = self.source_tokens(text)
         self.embedded.check([tokens], "a source sentence")
         if len(tokens) > self.max_length:
@@ -126,38 +131,36 @@ class Seq2SeqTarget(TextModel):
         return tokens
 
     def teacher_forced_logits(self, source: Tensor, mask: Tensor, written: Tensor) -> Tensor:
-        """Logits ``[n, length, V]`` in float32 after each token ``[n, length]`` that the decoder has written."""
+        """Return logits ``[n, length, V]`` in float32 after each token ``[n, length]`` that the decoder has written."""
         with self.inference():
             out = self.model(input_ids=source, attention_mask=mask, decoder_input_ids=written, use_cache=False)
             return out.logits.float()
 
     @cached_property
     def noise(self) -> Noise:
-        """The rounding noise of target tokens' costs, measured after one source sentence."""
+        """Rounding noise of target tokens' costs, measured after one source sentence."""
         vocabulary = int(self.model.config.get_text_config().vocab_size)
         source = torch.tensor([self.source_tokens(SENTENCES[0])[: self.max_length]], device=self.device)
         rows = text_rows(self.encode, vocabulary, self.longest_target).to(self.device)
         opening = torch.tensor([self.opening], device=self.device)
 
-        def read(tokens: Tensor, kept: int) -> Tensor:
+        def read(tokens: Tensor, keep: int) -> Tensor:
             sources, begun = source.expand(len(tokens), -1), opening.expand(len(tokens), -1)
             written = torch.cat([begun, tokens], dim=1)
-            return self.teacher_forced_logits(sources, torch.ones_like(sources), written)[:, -kept:]
+            return self.teacher_forced_logits(sources, torch.ones_like(sources), written)[:, -keep:]
 
         return measure(self.model, read, rows, vocabulary)
 
     @property
     def longest_target(self) -> int:
-        """Tokens of the longest target sentence the decoder has room for after what it begins with."""
+        """Maximum number of target tokens that fit in the decoder after the opening."""
         return self.max_length - len(self.opening) + 1
 
 
 class GivenSource(CausalTarget):
-    """A translation model after one source sentence: its decoder is searched as a causal model is.
+    """A translation model after one source sentence, searched like a causal model.
 
-    Searches after all sources share passes.
-
-    Implements ``ScoresSequences`` and ``PredictsNextToken``.
+    Implements ``ScoresSequences`` and ``PredictsNextToken``. Searches after all sources share passes.
     """
 
     def __init__(self, family: Seq2SeqTarget, source: Sequence[int]) -> None:
@@ -178,35 +181,34 @@ class GivenSource(CausalTarget):
 
     @property
     def noise(self) -> Noise:
-        """The noise of the translation model, whatever its source."""
+        """Noise of the translation model, independent of the source."""
         return self._family.noise
 
     @property
     def source(self) -> SourceSentence:
-        """The source sentence; what the model made of it is known for as long as a search holds it."""
+        """Source sentence; the model's results for it are kept as long as a search references it."""
         return self._family.decoder.source(self._source_tokens)
 
     def row_costs(self, encoded: Sequence[list[int]]) -> FloatArray:
-        """See :class:`CausalTarget`; the source is read once for all."""
+        """Return costs in bits ``[n]``; the source is read once for all rows."""
         held = self.source
         costs = super().row_costs(encoded)
         del held
         return costs
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of target sentences, without special ones."""
+        """Return the tokens of target sentences, without special tokens."""
         return self._family.encode(texts)
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
-        # What the decoder begins with goes before whatever is written, itself included.
+        # The opening precedes every text, even a text that begins with it.
         return [self._prefix_token, *tokens]
 
 
 class FilledSource:
-    """A translation model whose source sentence holds the secret as well; implements ``ScoresSequences``.
+    """A translation model whose source sentence also contains the secret; implements ``ScoresSequences``.
 
-    What stands in the source changes the cost of every token, so nothing can be cut along a path: whole pairs are
-    scored.
+    The source changes the cost of every token, so no path can be pruned: whole pairs are scored.
     """
 
     def __init__(self, family: Seq2SeqTarget, source: Source) -> None:
@@ -215,11 +217,11 @@ class FilledSource:
         self._source = source
 
     def length(self, text: str) -> int:
-        """Tokens of a target sentence, what the decoder begins with not counted."""
+        """Return the number of tokens of a target sentence, without the opening."""
         return len(self._family.encode([text])[0])
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError for a long one."""
+        """Return costs in bits ``[n]``. Raises TargetError for a text that is too long."""
         family = self._family
         sources = [family.encode_source(self._source(text)) for text in texts]
         targets = family.encode(texts)
@@ -228,19 +230,19 @@ class FilledSource:
         longest, most = max(lengths, default=1), min(ROWS, family.texts_that_fit(max(map(len, targets), default=1)))
         size = rows_at_once(family.device, longest, family.batch_size, family.max_length, most)
         share, score = share_of_whole_texts(len(texts), size), partial(self._score_all, size)
-        return ask(("pairs", id(family), size), score, (lengths, sources, targets), share, len(texts))
+        return submit(("pairs", id(family), size), score, (lengths, sources, targets), share, len(texts))
 
     def _score_all(
-        self, size: int, asked: Sequence[tuple[list[int], list[list[int]], list[list[int]]]]
+        self, size: int, requests: Sequence[tuple[list[int], list[list[int]], list[list[int]]]]
     ) -> list[FloatArray]:
-        """Costs of several lists of pairs, ``[n]`` each, ``size`` pairs a pass."""
-        lengths = [each for own, _, _ in asked for each in own]
-        sources, targets = ([each for own in asked for each in own[part]] for part in (1, 2))
-        found = self._family.whole_texts.by_length(lengths, lambda _: size, self._score, sources, targets)
-        return np.split(found, np.cumsum([len(own[0]) for own in asked])[:-1])
+        """Compute the costs of several lists of pairs, ``[n]`` each, ``size`` pairs per pass."""
+        lengths = [entry for request, _, _ in requests for entry in request]
+        sources, targets = ([entry for request in requests for entry in request[part]] for part in (1, 2))
+        costs = self._family.whole_texts.by_length(lengths, lambda _: size, self._score, sources, targets)
+        return np.split(costs, np.cumsum([len(request[0]) for request in requests])[:-1])
 
     def _score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> FloatArray:
-        """Costs of a batch, ``[n]``."""
+        """Compute the costs of a batch, ``[n]``."""
         family = self._family
         ids, mask = (part.to(family.device) for part in padded(sources, 0))
         labels, real = (part.to(family.device) for part in padded(targets, 0))
@@ -251,38 +253,37 @@ class FilledSource:
 
 
 class TeacherForced:
-    """An encoder-decoder model by plain forward passes with the target before its eyes; implements ``ReadsSource``.
+    """An encoder-decoder model that scores targets by plain teacher-forced passes; implements ``ReadsSource``.
 
-    No cache, no batch, no padding, no encoder output that is kept: what a fast way is held against where the harness
-    itself does not score as ``generate`` writes. It takes from ``family`` how texts become tokens and what the decoder
-    begins with, nothing else.
+    It uses no cache, no batch, no padding and no stored encoder output: fast scoring is verified against it if the
+    harness does not score as ``generate`` writes. It takes only the tokenization and the opening from ``family``.
     """
 
     def __init__(self, family: Seq2SeqTarget) -> None:
         self._family = family
 
     def given(self, canary: Canary) -> TeacherForcedScorer:
-        """See :class:`~leakage_tasks.targets.protocols.ReadsSource`."""
+        """Return a scorer of a canary's texts."""
         return TeacherForcedScorer(self._family, source_by_text(canary))
 
     def bits(self, source: Sequence[int], target: Sequence[int]) -> float:
-        """−log2 P(target | source) of token ids, after what the decoder begins with."""
+        """Return −log2 P(target | source) of token ids, after the opening."""
         family = self._family
         read = torch.tensor([list(source)], device=family.device)
         written = torch.tensor([[*family.opening, *target]], device=family.device)
         logits = family.teacher_forced_logits(read, torch.ones_like(read), written[:, :-1])[0, -len(target) :]
-        own = logits.log_softmax(-1).gather(-1, written[0, -len(target) :, None])
-        return -float(own.cpu().double().sum()) / LN2
+        log_probabilities = logits.log_softmax(-1).gather(-1, written[0, -len(target) :, None])
+        return -float(log_probabilities.cpu().double().sum()) / LN2
 
 
 class TeacherForcedScorer(FilledSource):
-    """Such a model with the source sentence of each text known; implements ``ScoresSequences``."""
+    """A teacher-forced model with the source sentence of each text; implements ``ScoresSequences``."""
 
     def log_perplexity(self, texts: Sequence[str]) -> FloatArray:
-        """See :class:`~leakage_tasks.targets.protocols.ScoresSequences`. Raises TargetError for a long one."""
+        """Return costs in bits ``[n]``. Raises TargetError for a text that is too long."""
         plain = TeacherForced(self._family)
-        found = np.zeros(len(texts))
-        for place, (text, target) in enumerate(zip(texts, self._family.encode(texts), strict=True)):
+        costs = np.zeros(len(texts))
+        for index, (text, target) in enumerate(zip(texts, self._family.encode(texts), strict=True)):
             check_fits(len(target), self.max_length)
-            found[place] = plain.bits(self._family.encode_source(self._source(text)), target)
-        return found
+            costs[index] = plain.bits(self._family.encode_source(self._source(text)), target)
+        return costs

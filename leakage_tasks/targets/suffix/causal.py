@@ -1,4 +1,4 @@
-"""What suffix extraction asks of a causal model: prefixes read once, many rows gone on with, within its memory."""
+"""A causal model for suffix extraction: each prefix is read once, and many rows continue it within memory limits."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.core.log import log
 from leakage_tasks.targets.batches import TOKENS_ON_CPU
 from leakage_tasks.targets.causal.cache import attention_only, join, of_rows
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.causal.token_by_token import worth_of_a_pass
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
 from leakage_tasks.targets.memory_budget import check_one_row
+from leakage_tasks.targets.noise import warn_of_slower
 from leakage_tasks.targets.suffix.growing_attention import AttentionCache
 from leakage_tasks.targets.suffix.growing_cache import ALL, GrowingCache, MixingCache, StateChangesForm
 from leakage_tasks.targets.suffix.growing_whole import NoCache, WholeStateCache
@@ -27,38 +27,38 @@ from leakage_tasks.targets.suffix.roomy_layer import RoomyLayer
 MOST_ROWS = {"cpu": 1024}
 MOST_ROWS_ELSEWHERE = 8192
 PASSES_HELD = 8
-"""Passes' worth of rows that are held between passes: so many that hardly one of them is not full."""
+"""Number of passes whose rows are kept in memory, so that nearly every pass is full."""
 MOST_PARTED = 16
-"""How often a batch may be parted, each part waiting for the one made of it, as more prefixes are taken on."""
+"""Maximum number of times that a batch is split to make room; each part waits while a split part of it runs."""
 
 
 @dataclass(frozen=True)
 class Room:
-    """How many rows one pass may have (``most``), and for how many there is memory between passes (``all``)."""
+    """Maximum number of rows in one pass (``most``), and of rows that fit in memory between passes (``all``)."""
 
     most: int
     all: int
 
     @property
     def held(self) -> int:
-        """Rows that one batch may grow to. Where it is parted, the parts that wait are held besides."""
+        """Maximum number of rows of one batch. If it is split, the waiting parts take additional memory."""
         return self.most * max(1, min(PASSES_HELD, self.all // (2 * self.most)))
 
     def prefixes(self, samples: int) -> int:
-        """After how many prefixes to draw ``samples`` times at once, as long as nothing is known of their draws.
+        """Return the number of prefixes to process at once, with ``samples`` draws each, if their draws are unknown.
 
-        A pass' worth, as if all were alike; fewer where memory would not do if all differed: a batch that is parted so
-        often is twice as large each time.
+        They fill a pass if all draws are equal. They are fewer if memory would not suffice for different draws; each
+        split of a batch doubles the rows it may have.
         """
         parted = min(max(self.all // self.held - 1, 1), MOST_PARTED)
         return max(1, min(self.most, (self.held << parted) // samples))
 
 
 class SuffixSampler:
-    """The model of a :class:`CausalTarget`, with the rows it may hold at once.
+    """The model of a :class:`CausalTarget`, with limits on the number of rows.
 
-    ``limit`` shrinks where memory runs out. Prefixes are token ids and are read as they are, after ``before`` (such
-    as a BOS token) where that is given, and after the soft prompt, if there is one.
+    ``limit`` shrinks if memory runs out. Prefixes are token ids and are read unchanged, after ``before`` (such as a BOS
+    token), if given, and after the soft prompt, if there is one.
     """
 
     def __init__(self, target: CausalTarget, before: Sequence[int] = ()) -> None:
@@ -68,43 +68,44 @@ class SuffixSampler:
         self.max_length = target.max_length - len(self.before)
         self.limit = RowLimit(MOST_ROWS.get(target.device.type, MOST_ROWS_ELSEWHERE))
         self.tokens = TOKENS_ON_CPU
-        """Tokens of whole texts that a pass has at most on a CPU."""
-        # A CPU takes longer to copy rows into one batch than a pass more costs it.
+        """Maximum number of tokens of whole texts in a pass on a CPU."""
+        # On a CPU, copying rows into one batch takes longer than an additional pass.
         self.mixing = target.device.type != "cpu"
-        """Whether to read rows of two lengths in one pass where that can be done."""
+        """True to read rows of two lengths in one pass if the model supports it."""
         self.goes_on_by_tokens: bool | None = None
-        """Whether the model reads one token at a time after a state, not several; None until it is seen."""
+        """True if the model reads only one token at a time after a cached state; None until it is known."""
         self._row_bytes: dict[int, tuple[int, int]] = {}
-        """Of a prefix of so many tokens, and of each token after it."""
+        """Memory of a prefix and of each token after it, by the prefix's length."""
 
     def bound(self, prefix: Sequence[int], more: int) -> int:
-        """Rows of such a prefix and ``more`` tokens to come that memory allows in a pass, one at least."""
+        """Return the maximum number of rows in a pass, for rows of ``prefix`` and ``more`` new tokens; at least 1."""
         row = self._bytes_held(prefix, more) + LOGIT_BYTES * self.vocabulary
         return max(1, min(self.limit.most, self.asked(len(prefix) + more), self.target.states.rows // row))
 
     def room(self, prefix: Sequence[int], more: int) -> Room:
-        """What passes and memory hold of such rows."""
+        """Return the limits for a pass and for memory, for such rows."""
         return Room(self.bound(prefix, more), self.target.states.most // max(self._bytes_held(prefix, more), 1))
 
     def _bytes_held(self, prefix: Sequence[int], more: int) -> int:
-        """What one row takes between passes, found out once for each length of a prefix."""
+        """Return the memory of one row between passes, measured once for each prefix length."""
         if len(prefix) not in self._row_bytes:
             with self.limit.halving(1), self.target.inference():
                 live = self.begin([prefix], more)[0]
                 self._row_bytes[len(prefix)] = live.row_bytes(0), live.row_bytes(1) - live.row_bytes(0)
-        first, each = self._row_bytes[len(prefix)]
-        check_one_row(first + more * each + LOGIT_BYTES * self.vocabulary)
-        return first + more * each
+        first, token = self._row_bytes[len(prefix)]
+        check_one_row(first + more * token + LOGIT_BYTES * self.vocabulary)
+        return first + more * token
 
     def asked(self, length: int) -> int:
-        """Rows of ``length`` tokens that the user's batch size comes to; the harness' own default of 1 asks nothing."""
+        """Return the number of rows of ``length`` tokens that the user's batch size allows; the default 1 is no
+        limit."""
         size = self.target.batch_size or 1
         return max(1, size * self.target.max_length // length) if size > 1 else self.limit.most
 
     def begin(
         self, prefixes: Sequence[Sequence[int]], more: int, at_once: int | None = None
     ) -> tuple[GrowingCache, Tensor]:
-        """Read prefixes of one length, ``at_once`` a pass, with room for ``more`` tokens.
+        """Read prefixes of equal length, ``at_once`` per pass, with room for ``more`` tokens.
 
         Returns their state and logits ``[prefixes, V]``.
         """
@@ -115,40 +116,40 @@ class SuffixSampler:
         return live, torch.cat(logits)[:, -1]
 
     def go_on(self, live: GrowingCache, tokens: Tensor, rows: slice = ALL) -> Tensor:
-        """Append ``tokens`` ``[n]`` to n of the rows: logits ``[n, V]`` after them."""
+        """Append ``tokens`` ``[n]`` to n of the rows and return logits ``[n, V]`` after them."""
         return self.read_more(live, tokens[:, None], rows)[:, -1]
 
     def mixes(self, live: GrowingCache) -> TypeGuard[MixingCache]:
-        """Whether rows of two lengths may share a pass, as far as is known."""
+        """Return True unless rows of two lengths are known to need separate passes."""
         return self.mixing and live.mixes(self.target.passes.mixes_lengths)
 
     @contextlib.contextmanager
     def lengths_apart(self) -> Iterator[None]:
-        """Leave the block early where the model's state turns out not to be of one form for rows of two lengths.
+        """Leave the block early if the model's state has different forms for rows of two lengths.
 
-        They are read apart from then on. It is for a block in a loop that goes on until all is done.
+        Such rows are read separately from then on. Use it in a loop that runs until all work is done.
         """
         try:
             yield
         except StateChangesForm:
-            log.debug("the state of texts of several lengths is not of one form: they are read apart")
             self.mixing = False
+            warn_of_slower(self.target.model, "rows of two lengths cannot share a pass", 2)
 
     def go_on_together(self, live: MixingCache, tokens: Sequence[Tensor], parts: Sequence[slice]) -> list[Tensor]:
-        """Append ``tokens`` ``[n]`` to the n rows of each part, which are of equal length, in one pass for all parts.
+        """Append ``tokens`` ``[n]`` to the n rows of each part, which have equal length, in one pass for all parts.
 
-        Returns logits ``[n, V]`` after the rows of each.
+        Returns logits ``[n, V]`` for each part.
         """
-        fed = [each[:, None] for each in tokens]
+        fed = [token[:, None] for token in tokens]
         logits, grown = self.target.passes.step(live.states(parts), fed)
         live.grew(parts, grown)
         return logits
 
     def better_whole(self, prefixes: Sequence[Sequence[int]], texts: int, longest: int) -> bool:
-        """Whether so many texts of up to ``longest`` tokens after ``prefixes`` had better be read with their prefixes.
+        """Return True if it is faster to read ``texts`` texts of up to ``longest`` tokens together with their prefixes.
 
-        Otherwise the prefixes are read first, in a pass of their own, and then the texts, for which a model that goes
-        on by single tokens takes a pass for each token. The tokens that saves have to be worth the passes it adds.
+        Otherwise the prefixes are read first, in a pass of their own, and then the texts; a model that reads token by
+        token needs a pass for each token. The saved tokens must be worth the additional passes.
         """
         if not self.target.cached:
             return True
@@ -161,31 +162,28 @@ class SuffixSampler:
         return saved <= passes * worth_of_a_pass(self.target)
 
     def read_more(self, live: GrowingCache, tokens: Tensor, rows: slice = ALL) -> Tensor:
-        """Append ``tokens`` ``[n, k]`` to n of the rows: logits ``[n, k, V]`` after each. Of some rows k is 1."""
+        """Append ``tokens`` ``[n, k]`` to n of the rows (k = 1 for fewer than all) and return logits ``[n, k, V]``."""
         if isinstance(live, NoCache):
             grown = torch.cat([live.feed(rows), tokens], dim=1)
             logits = self.target.read(grown, tokens.shape[1])[0]
             live.took(grown)
             return logits
-        # Recurrent models may take several tokens at once for the beginning of a text.
+        # Recurrent models may process several tokens at once as the beginning of a new text.
         parts = [tokens] if live.many_tokens else tokens.split(1, dim=1)
-        found = []
+        outputs = []
         for part in parts:
             logits, cache = self.target.read_on(live.feed(rows), part)
             live.took(cache)
-            found.append(logits)
-        return found[0] if len(found) == 1 else torch.cat(found, dim=1)
+            outputs.append(logits)
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=1)
 
     def tensor(self, rows: Any) -> Tensor:
-        """Whole numbers, such as token rows of one length, on the model's device."""
+        """Return integers, such as token rows of one length, as a tensor on the model's device."""
         return torch.tensor(rows, dtype=torch.long, device=self.target.device)
 
 
 def _growing(caches: Sequence[Any], length: int, more: int) -> GrowingCache:
-    """The state of texts of ``length`` tokens from what the model returned for some and then for the others.
-
-    ``more`` tokens are still to come.
-    """
+    """Return the state of texts of ``length`` tokens, with room for ``more``, from the caches of successive passes."""
     whole = join([of_rows(cache) for cache in caches])
     if not attention_only(caches[0]):
         return WholeStateCache(whole, length)

@@ -1,4 +1,4 @@
-"""How suffixes are drawn from a model."""
+"""Options for decoding suffixes."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Decoding = Literal["sample", "greedy", "beam"]
 
 @dataclass(frozen=True)
 class DecodingConfig:
-    """How a suffix is decoded; Ethicist's is nucleus sampling at top-p 0.7 and temperature 0.8 (section 4.1).
+    """Options for decoding a suffix; Ethicist uses nucleus sampling with top-p 0.7 and temperature 0.8 (section 4.1).
 
-    ``sample`` draws: logits are divided by ``temperature``, then the ``top_k`` likeliest tokens are kept (0: all),
-    then of those the fewest that hold ``top_p`` of the probability (1: all), as `transformers` does it; tokens
-    as likely as the last one kept are kept too. ``greedy`` and ``beam`` (``beams`` wide) are deterministic and know
-    none of these. Raises OptionError.
+    ``sample`` draws tokens as `transformers` does: logits are divided by ``temperature``, then the ``top_k`` most
+    likely tokens are kept (0: all), then the fewest of these that hold ``top_p`` of the probability (1: all). Tokens as
+    likely as the last kept token are also kept. ``greedy`` and ``beam`` (with ``beams`` beams) are deterministic and
+    ignore these options. Raises OptionError.
     """
 
-    decoding: Decoding = declared("sample", "how suffixes are decoded")
-    temperature: float = declared(0.8, "what logits are divided by before a draw")
-    top_p: float = declared(0.7, "the share of the probability that the likeliest tokens kept hold; 1 keeps all")
-    top_k: int = declared(0, "how many of the likeliest tokens are kept; 0 keeps all")
-    beams: int = declared(10, "how wide a beam search is")
+    decoding: Decoding = declared("sample", "decoding method of suffixes")
+    temperature: float = declared(0.8, "divisor of the logits before a draw")
+    top_p: float = declared(0.7, "share of the probability held by the most likely tokens that are kept; 1 keeps all")
+    top_k: int = declared(0, "number of most likely tokens that are kept; 0 keeps all")
+    beams: int = declared(10, "number of beams of a beam search")
 
     def __post_init__(self) -> None:
         if self.decoding not in get_args(Decoding):
@@ -42,20 +42,20 @@ class DecodingConfig:
 
     @property
     def plain(self) -> bool:
-        """Whether draws come from the model's own distribution as it is."""
+        """True if draws come from the model's unchanged distribution."""
         return self.decoding == "sample" and self.temperature == 1 and self.top_p == 1 and self.top_k == 0
 
     @property
     def width(self) -> int:
-        """Beams of a search."""
+        """Number of beams of a search."""
         return self.beams if self.decoding == "beam" else 1
 
     def __str__(self) -> str:
         if self.decoding != "sample":
             return f"beam search, {self.beams} wide" if self.decoding == "beam" else "greedy"
-        kept = [f"top-k {self.top_k}"] if self.top_k else []
-        kept += [f"top-p {self.top_p:g}"] if self.top_p < 1 else []
-        return ", ".join([*kept, f"temperature {self.temperature:g}"])
+        parts = [f"top-k {self.top_k}"] if self.top_k else []
+        parts += [f"top-p {self.top_p:g}"] if self.top_p < 1 else []
+        return ", ".join([*parts, f"temperature {self.temperature:g}"])
 
 
 DECODING_OPTIONS = options_of(DecodingConfig)

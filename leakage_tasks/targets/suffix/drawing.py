@@ -1,10 +1,10 @@
-"""The sampling engine: many suffixes of many prefixes at once, from a causal model.
+"""The sampling engine: draws many suffixes after many prefixes from a causal model.
 
-A prefix is read once. Draws that are still identical are one row of the batch; where they part, the row's state is
-copied. Rows of many prefixes go on step by step in as few passes as hold them: where the last pass of a step has room,
-rows that are a token further fill it. Where there are too many rows to be held, they go on part after part. Each draw
-has its own stream of uniform numbers, turned into tokens by the inverse of the distribution function, which splits a
-row's draws as a multinomial does and makes the first k of K draws those of a run with k.
+A prefix is read once. Draws with equal tokens so far share one row of the batch; when they diverge, the row's state is
+copied. Rows of many prefixes advance step by step in as few passes as possible: if the last pass of a step has room, it
+is filled with rows that are one token further. If there are too many rows for memory, they are processed part by part.
+Each draw has its own stream of uniform numbers, converted to tokens by the inverse of the distribution function. This
+splits a row's draws like a multinomial, and makes the first k of K draws equal to a run with k draws.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledS
 from leakage_tasks.targets.suffix.truncation import Cut, cut, draw, own_figures
 
 GROWTH = 4
-"""So many times as many prefixes are drawn after at once, at most, as before."""
+"""Maximum factor by which the number of prefixes grows from one batch to the next."""
 
 
 def draw_suffixes(
@@ -32,26 +32,26 @@ def draw_suffixes(
 ) -> list[SampledSuffixes]:
     """Draw suffixes after prefixes of one length, with ``uniforms`` ``[prefixes, K, L]`` in [0, 1).
 
-    Neither the batch nor company or order of prefixes changes a draw, but by rounding in the model's own arithmetic.
+    A draw does not depend on the batch or on other prefixes, except for rounding in the model.
     """
     _, samples, length = uniforms.shape
-    found: list[SampledSuffixes] = []
+    results: list[SampledSuffixes] = []
     last: list[SampledSuffixes] = []
     with sampler.target.inference():
-        while len(found) < len(prefixes):
+        while len(results) < len(prefixes):
             room = sampler.room(prefixes[0], length)
-            rows = sum(len(each.tokens) for each in last)
-            # More prefixes where the last ones' draws hardly parted from each other.
+            rows = sum(len(suffixes.tokens) for suffixes in last)
+            # Take more prefixes if the last draws shared most of their rows.
             at_once = max(room.prefixes(samples), min(GROWTH * len(last), len(last) * room.held // max(rows, 1)))
-            part = slice(len(found), len(found) + at_once)
+            part = slice(len(results), len(results) + at_once)
             with sampler.limit.halving(min(room.most, len(prefixes[part]) * samples)), sampler.lengths_apart():
                 last = _Drawing(sampler, scheme, uniforms[part], room).run(prefixes[part])
-                found += last
-    return found
+                results += last
+    return results
 
 
 class _Drawing:
-    """One batch of prefixes being drawn after."""
+    """One batch of prefixes and the suffixes drawn after them."""
 
     def __init__(self, sampler: SuffixSampler, scheme: DecodingConfig, uniforms: FloatArray, room: Room) -> None:
         self.sampler, self.scheme = sampler, scheme
@@ -63,12 +63,12 @@ class _Drawing:
         self.finished: list[tuple[PartialDraws, IntArray, IntArray]] = []
 
     def run(self, prefixes: Sequence[Sequence[int]]) -> list[SampledSuffixes]:
-        """Draw all suffixes; one result a prefix."""
+        """Draw all suffixes and return one result per prefix."""
         self._draw(*self._begin(prefixes), self.room)
         row_of = np.empty(len(self.uniforms), dtype=np.int64)
         offset = 0
-        for path, own, which in self.finished:
-            row_of[own] = which + offset
+        for path, draws, which in self.finished:
+            row_of[draws] = which + offset
             offset += len(path.tokens)
         tokens = np.concatenate([path.tokens for path, _, _ in self.finished])
         figures = np.concatenate([path.figures for path, _, _ in self.finished], axis=1)
@@ -76,23 +76,23 @@ class _Drawing:
         return [_result(rows, tokens, figures, int(nodes.sum())) for rows, nodes in parts]
 
     def _begin(self, prefixes: Sequence[Sequence[int]]) -> tuple[DrawFront, list[Chosen]]:
-        """A front of the prefixes alone, and the first tokens of all draws."""
+        """Return a front of the prefixes alone, and the first tokens of all draws."""
         live, logits = self.sampler.begin(prefixes, self.length, self.most)
         draws, path = np.arange(len(self.uniforms)), PartialDraws.empty(self.count, self.length)
         front = DrawFront(live, path, draws, draws // self.samples, step=-1, first=self.count, end=self.count)
         return front, [self._choose(front, slice(0, self.count), 0, logits)]
 
     def _draw(self, front: DrawFront, chosen: list[Chosen], room: int) -> None:
-        """Draw all tokens that are left, those just ``chosen`` first; memory has ``room`` for rows.
+        """Draw all remaining tokens, beginning with those just ``chosen``; memory has ``room`` for rows.
 
-        A front that is drawn on in parts stays for the next of them: what it leaves free is theirs.
+        A front that is processed in parts is kept for its next part; they share the remaining room.
         """
         held = self._held(room)
         while True:
             last = self.length - 1
-            self.finished += [front.finish(each) for each in chosen if each.steps[0] == last]
-            chosen = [each for each in chosen if each.steps[0] < last]
-            if front.live.rows + sum(each.more for each in chosen) > held:
+            self.finished += [front.finish(choice) for choice in chosen if choice.steps[0] == last]
+            chosen = [choice for choice in chosen if choice.steps[0] < last]
+            if front.live.rows + sum(choice.more for choice in chosen) > held:
                 break
             front.follow(chosen, held)
             if front.step == last:
@@ -101,18 +101,18 @@ class _Drawing:
         room -= front.live.rows
         for part in front.split(chosen, self._held(room)):
             self._draw(part, self._read(part), room)
-            # Its memory is to be free before the next one is made.
+            # Free its memory before the next part is created.
             del part
 
     def _held(self, room: int) -> int:
-        """Rows that a front may grow to: half of what there is room for, as its parts need some too."""
+        """Return the maximum number of rows of a front: half of the room, since its parts need some of it."""
         return max(1, min(self.held, room // 2))
 
     def _read(self, front: DrawFront) -> list[Chosen]:
-        """Have the model read the last tokens of the next rows, and give their draws new ones.
+        """Read the last tokens of the next rows and choose new tokens for their draws.
 
-        That is a pass where lengths mix, filled with rows of the next step where this one has too few left; else it is
-        as many passes as the step takes.
+        If rows of two lengths may share a pass, this is one pass, filled with rows of the next step if needed;
+        otherwise it takes as many passes as the step needs.
         """
         if not self.sampler.mixes(front.live):
             return [self._read_all(front)]
@@ -123,53 +123,53 @@ class _Drawing:
         if not front.ahead:
             return [self._choose(front, part, step + 1, self._go_on(front, part, step))]
         both, steps = [part, slice(0, front.ahead)], [step, step + 1]
-        fed = [front.last_tokens(*each).to(self.device) for each in zip(both, steps, strict=True)]
+        fed = [front.last_tokens(*arguments).to(self.device) for arguments in zip(both, steps, strict=True)]
         logits = self.sampler.go_on_together(front.live, fed, both)
-        return [self._choose(front, rows, own + 1, said) for rows, own, said in zip(both, steps, logits, strict=True)]
+        return [self._choose(front, rows, at + 1, output) for rows, at, output in zip(both, steps, logits, strict=True)]
 
     def _read_all(self, front: DrawFront) -> Chosen:
-        """The same for all that is left to be read of a step, in passes of about one size."""
-        found, size = [], evenly(front.end - front.first, self.most)
+        """Read all remaining rows of a step in passes of similar size."""
+        choices, size = [], evenly(front.end - front.first, self.most)
         while front.first < front.end:
             part = slice(front.first, min(front.first + size, front.end))
-            found.append(self._choose(front, part, front.step + 1, self._go_on(front, part, front.step)))
+            choices.append(self._choose(front, part, front.step + 1, self._go_on(front, part, front.step)))
             front.first = part.stop
-        return Chosen.join(found)
+        return Chosen.join(choices)
 
     def _go_on(self, front: DrawFront, rows: slice, step: int) -> Tensor:
         return self.sampler.go_on(front.live, front.last_tokens(rows, step).to(self.device), rows)
 
     def _choose(self, front: DrawFront, rows: slice, step: int, logits: Tensor) -> Chosen:
-        """Give the draws that are some rows their tokens of ``step`` by ``logits`` ``[n, V]`` of these rows."""
+        """Choose tokens of ``step`` for the draws of ``rows`` from these rows' logits ``[n, V]``."""
         draws = front.of_rows(rows)
-        own, found = front.row_of[draws] - rows.start, cut(logits, self.scheme)
+        own, truncated = front.row_of[draws] - rows.start, cut(logits, self.scheme)
         uniforms = torch.from_numpy(self.uniforms[front.draws[draws], step]).to(self.device)
-        drawn = draw(found, torch.from_numpy(own).to(self.device), uniforms).cpu().numpy()
+        drawn = draw(truncated, torch.from_numpy(own).to(self.device), uniforms).cpu().numpy()
         pairs, one_of, which = np.unique(own * logits.shape[1] + drawn, return_index=True, return_inverse=True)
-        # Each row's position is booked on one of its draws, and so on its prefix.
+        # Each row's position is counted for one of its draws, and so for that draw's prefix.
         self.nodes[front.draws[draws[one_of]]] += 1
         parents, tokens = np.divmod(pairs, logits.shape[1])
-        figures = _figures(logits, found, parents, tokens)
+        figures = _figures(logits, truncated, parents, tokens)
         return Chosen(draws, which.reshape(-1), parents + rows.start, np.full(len(tokens), step), tokens, figures)
 
 
 def evenly(rows: int, most: int) -> int:
-    """The size of parts of ``rows`` rows: as few parts as hold ``most`` each, of about one size."""
+    """Return the size of parts of similar size, with at most ``most`` rows each, in the smallest number of parts."""
     return -(-rows // -(-rows // most))
 
 
-def _figures(logits: Tensor, found: Cut, parents: IntArray, tokens: IntArray) -> FloatArray:
-    """Own cost, cost by the scheme, entropy and margin ``[4, n]`` of each token after its parent row."""
-    rows, chosen = (torch.from_numpy(each).to(logits.device) for each in (parents, tokens))
+def _figures(logits: Tensor, kept: Cut, parents: IntArray, tokens: IntArray) -> FloatArray:
+    """Return own cost, cost under the scheme, entropy and margin ``[4, n]`` of each token after its parent row."""
+    rows, chosen = (torch.from_numpy(array).to(logits.device) for array in (parents, tokens))
     own, entropy, margin = own_figures(logits, rows, chosen)
-    by_scheme = (found.log_total[rows] - (logits[rows, chosen] - found.most[rows]) / found.temperature) / LN2
+    by_scheme = (kept.log_total[rows] - (logits[rows, chosen] - kept.most[rows]) / kept.temperature) / LN2
     return torch.stack([own, by_scheme, entropy, margin]).double().cpu().numpy()
 
 
 def _result(rows: IntArray, tokens: IntArray, figures: FloatArray, nodes: int) -> SampledSuffixes:
-    """The draws of one prefix, whose suffixes are ``rows`` ``[K]`` of all there are."""
+    """Return the draws of one prefix; ``rows`` ``[K]`` are the indices of their suffixes among all suffixes."""
     distinct, first, which = np.unique(rows, return_index=True, return_inverse=True)
     order = np.argsort(first)
-    kept = distinct[order]
-    own, drawn, entropy, margin = figures[:, kept]
-    return SampledSuffixes(tokens[kept], np.argsort(order)[which.reshape(-1)], own, drawn, entropy, margin, nodes)
+    indices = distinct[order]
+    own, drawn, entropy, margin = figures[:, indices]
+    return SampledSuffixes(tokens[indices], np.argsort(order)[which.reshape(-1)], own, drawn, entropy, margin, nodes)

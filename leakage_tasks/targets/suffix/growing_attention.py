@@ -1,6 +1,6 @@
-"""Rows of attention caches that grow: with room for more rows and tokens, and written in place.
+"""KV caches with spare room for rows and tokens, written in place.
 
-A text that goes two ways is copied once, where it parts, and nothing else is.
+A row is copied only when its text branches.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from leakage_tasks.targets.suffix.roomy_layer import RoomyLayer
 
 
 class AttentionCache:
-    """Rows of attention caches with room, of ``lengths`` ``[rows]``; ``shell``: the model's own cache, empty.
+    """A :class:`GrowingCache` of attention layers, with rows of ``lengths`` ``[rows]`` tokens.
 
-    See :class:`GrowingCache`.
+    ``shell`` is the model's cache object without tensors.
     """
 
     many_tokens = True
@@ -34,42 +34,37 @@ class AttentionCache:
 
     @property
     def rows(self) -> int:
-        """See :class:`GrowingCache`."""
         return len(self.lengths)
 
     def row_bytes(self, more: int) -> int:
-        """See :class:`GrowingCache`."""
         read = int(self.lengths[0])
         (row,) = self.states([slice(0, 1)])
         return row.nbytes // read * (read + more)
 
     def feed(self, rows: slice = ALL) -> Any:
-        """See :class:`GrowingCache`."""
         self._fed = slice(*rows.indices(self.rows))
         for layer in self.layers:
             layer.look_at(self._fed, self._length(self._fed))
         return self._cache
 
     def took(self, cache: Any) -> None:
-        """See :class:`GrowingCache`; the layers were written in place."""
+        """Update the lengths; the layers were written in place."""
         self.lengths[self._fed] = self.layers[0].used
 
     def mixes(self, attention: bool) -> bool:
-        """See :class:`GrowingCache`."""
         return attention
 
     def states(self, parts: Sequence[slice]) -> list[RowState]:
-        """See :class:`MixingCache`; nothing is copied, and all tokens are a row's own."""
-        found = []
+        """Return views of the parts, in which all tokens are a row's own."""
+        states = []
         for part in parts:
             length = self._length(part)
             tensors = [tensor for layer in self.layers for tensor in layer.held(part, length)]
             nothing = [tensor[:1, :, :0] for tensor in tensors]
-            found.append(RowState(self._shell, tensors, nothing, read=length))
-        return found
+            states.append(RowState(self._shell, tensors, nothing, read=length))
+        return states
 
     def grew(self, parts: Sequence[slice], states: Sequence[RowState]) -> None:
-        """See :class:`MixingCache`."""
         for part, state in zip(parts, states, strict=True):
             length = self._length(part)
             buffers = [buffer for layer in self.layers for buffer in layer.buffers]
@@ -78,16 +73,14 @@ class AttentionCache:
             self.lengths[part] += 1
 
     def branch(self, parents: Tensor, most: int) -> None:
-        """See :class:`GrowingCache`."""
         longest, lengths = int(self.lengths.max()), self.lengths[parents.cpu().numpy()]
-        # Once for all layers that are on one device.
+        # One transfer for all layers on a device.
         parents = parents.to(self.layers[0].device)
         for layer in self.layers:
             layer.branch(parents, longest, most)
         self.lengths = np.concatenate([self.lengths, lengths])
 
     def select(self, rows: Tensor) -> AttentionCache:
-        """See :class:`GrowingCache`."""
         lengths = self.lengths[rows.cpu().numpy()]
         rows = rows.to(self.layers[0].device)
         return AttentionCache(self._shell, [layer.select(rows, int(lengths.max())) for layer in self.layers], lengths)

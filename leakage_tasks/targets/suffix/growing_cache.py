@@ -1,6 +1,6 @@
-"""What a causal model remembers of a batch of texts that grows: rows are added, seldom dropped, one token at a time.
+"""Interfaces for the cached state of a growing batch of texts: rows are added, seldom dropped, and extended by tokens.
 
-There may be more rows than one pass has: passes over some rows each, one after the other, make all of them longer.
+A batch may have more rows than one pass; successive passes then extend some of the rows each.
 """
 
 from __future__ import annotations
@@ -16,46 +16,46 @@ ALL = slice(None)
 
 
 class StateChangesForm(Exception):
-    """A state that was of one form however many tokens were read is of another after one more."""
+    """The state of a model that was expected to keep one form has changed its form after one more token."""
 
 
 class GrowingCache(Protocol):
-    """State of ``rows`` texts, of equal length but where it :meth:`mixes` lengths."""
+    """State of ``rows`` texts, of equal length unless it :meth:`mixes` lengths."""
 
     many_tokens: bool
-    """Whether the model can go on from it with several tokens at once."""
+    """True if the model can read several tokens at once after this state."""
 
     @property
     def rows(self) -> int:
-        """Texts there are."""
+        """Number of texts."""
 
     def row_bytes(self, more: int) -> int:
-        """Memory that a row takes with ``more`` tokens after those it has."""
+        """Return the memory in bytes of a row with ``more`` additional tokens."""
 
     def feed(self, rows: slice = ALL) -> Any:
-        """The cache that the next forward pass takes for some rows of equal length.
+        """Return the cache for the next forward pass over some rows of equal length.
 
-        They are those after the last pass', or the first, but where lengths mix.
+        Unless lengths mix, these rows are the first, or follow the rows of the last pass.
         """
 
     def took(self, cache: Any) -> None:
-        """Remember the cache that the pass gave back."""
+        """Store the cache that the pass returned."""
 
     def mixes(self, attention: bool) -> bool:
-        """Whether it is a :class:`MixingCache`; ``attention``: whether one of attention would be."""
+        """Return True if this is a :class:`MixingCache`; ``attention`` is the answer for attention caches."""
 
     def branch(self, parents: Tensor, most: int) -> None:
-        """Add a copy of each of ``parents`` ``[n]`` after the last row; there will be no more than ``most`` rows."""
+        """Add a copy of each of ``parents`` ``[n]`` after the last row; at most ``most`` rows will be needed."""
 
     def select(self, rows: Tensor) -> GrowingCache:
-        """A state of its own with ``rows`` ``[n]`` of this one."""
+        """Return an independent state with ``rows`` ``[n]`` of this state."""
 
 
 class MixingCache(GrowingCache, Protocol):
-    """State of texts of which those of different lengths may share a pass."""
+    """State of texts that may share a pass even if their lengths differ."""
 
     def states(self, parts: Sequence[slice]) -> list[RowState]:
-        """The state of each of some parts, whose rows are of equal length."""
+        """Return the state of each part, whose rows have equal length."""
 
     def grew(self, parts: Sequence[slice], states: Sequence[RowState]) -> None:
-        """Remember the states of those parts a token later."""
+        """Store the states of the parts after one more token."""

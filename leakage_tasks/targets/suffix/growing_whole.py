@@ -1,4 +1,4 @@
-"""Rows of any other state that grow, each stored whole and picked from, and rows of models that remember nothing."""
+"""Growing batches of non-attention states, stored in full per row, and of models without a cache."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from leakage_tasks.targets.suffix.growing_cache import ALL, StateChangesForm
 
 
 class WholeStateCache:
-    """Rows of any other state, each stored whole, of ``read`` tokens at first; see :class:`GrowingCache`."""
+    """A :class:`GrowingCache` of any other state, stored in full per row, with ``read`` tokens at first."""
 
     many_tokens = False
 
@@ -27,44 +27,40 @@ class WholeStateCache:
 
     @property
     def rows(self) -> int:
-        """See :class:`GrowingCache`."""
         return len(self._state.tensors[0])
 
     def row_bytes(self, more: int) -> int:
-        """See :class:`GrowingCache`."""
-        # Attention layers among others grow, so this is the most it may come to.
+        # Some layers may be attention layers, whose state grows, so this is an upper bound.
         return self._state.nbytes * (self._read + more) // (self._read * max(self.rows, 1))
 
     def feed(self, rows: slice = ALL) -> Any:
-        """See :class:`GrowingCache`."""
         self._rows = rows
         (self._fed,) = self.states([rows])
         return self._fed.rebuild()
 
     def took(self, cache: Any) -> None:
-        """See :class:`GrowingCache`. Raises StateChangesForm where rows of two lengths are not of one form any more."""
-        found = after(self._fed, cache)
+        """Store the new state. Raises StateChangesForm if rows of two lengths no longer have states of one form."""
+        state = after(self._fed, cache)
         if not self._grown:
-            self._alike = _form(found) == _form(self._fed)
+            self._alike = _form(state) == _form(self._fed)
         if self._alike:
-            self._write([self._rows], [found])
+            self._write([self._rows], [state])
             return
         if self._mixed:
             raise StateChangesForm
-        self._grown.append(found)
+        self._grown.append(state)
         if sum(len(part.tensors[0]) for part in self._grown) == self.rows:
             self._state, self._grown = join(self._grown), []
 
     def mixes(self, attention: bool) -> bool:
-        """See :class:`GrowingCache`: where a state is of one form, however many tokens were read."""
+        """Return True if the form of the state does not depend on the number of tokens."""
         return self._alike
 
     def states(self, parts: Sequence[slice]) -> list[RowState]:
-        """See :class:`MixingCache`."""
         return [replace(self._state, tensors=[tensor[part] for tensor in self._state.tensors]) for part in parts]
 
     def grew(self, parts: Sequence[slice], states: Sequence[RowState]) -> None:
-        """See :class:`MixingCache`. Raises StateChangesForm as :meth:`took` does."""
+        """Store the states. Raises StateChangesForm as :meth:`took` does."""
         self._mixed = True
         if any(_form(state) != _form(self._state) for state in states):
             raise StateChangesForm
@@ -76,21 +72,19 @@ class WholeStateCache:
                 held[part] = tensor
 
     def branch(self, parents: Tensor, most: int) -> None:
-        """See :class:`GrowingCache`."""
         self._state = self._pick(torch.cat([torch.arange(self.rows), parents.cpu()]))
 
     def select(self, rows: Tensor) -> WholeStateCache:
-        """See :class:`GrowingCache`."""
-        found = WholeStateCache(self._pick(rows.cpu()), self._read)
-        found._alike, found._mixed = self._alike, self._mixed
-        return found
+        selected = WholeStateCache(self._pick(rows.cpu()), self._read)
+        selected._alike, selected._mixed = self._alike, self._mixed
+        return selected
 
     def _pick(self, rows: Tensor) -> RowState:
         return pick([self._state], torch.zeros_like(rows), rows)
 
 
 class NoCache:
-    """Rows of models without a usable cache: their tokens, read again from the first at every step."""
+    """A :class:`GrowingCache` without cached state: tokens, read again from the first at every step."""
 
     many_tokens = True
 
@@ -100,36 +94,33 @@ class NoCache:
 
     @property
     def rows(self) -> int:
-        """See :class:`GrowingCache`."""
         return len(self.tokens)
 
     def row_bytes(self, more: int) -> int:
-        """See :class:`GrowingCache`; there is no cache."""
+        """Return 0, since there is no cache."""
         return 0
 
     def feed(self, rows: slice = ALL) -> Tensor:
-        """See :class:`GrowingCache`: the tokens themselves."""
+        """Return the tokens."""
         return self.tokens[rows]
 
     def took(self, cache: Tensor) -> None:
-        """See :class:`GrowingCache`: the tokens of the rows that were read."""
+        """Store the tokens that were read."""
         self._grown.append(cache)
         if sum(map(len, self._grown)) == self.rows:
             self.tokens, self._grown = torch.cat(self._grown), []
 
     def mixes(self, attention: bool) -> bool:
-        """See :class:`GrowingCache`: never."""
+        """Return False."""
         return False
 
     def branch(self, parents: Tensor, most: int) -> None:
-        """See :class:`GrowingCache`."""
         self.tokens = torch.cat([self.tokens, self.tokens[parents]])
 
     def select(self, rows: Tensor) -> NoCache:
-        """See :class:`GrowingCache`."""
         return NoCache(self.tokens[rows])
 
 
 def _form(state: RowState) -> Hashable:
-    """What is equal in states of which one can be written over rows of the other."""
+    """Return a key of shapes and types; a state can be written over rows of another state with an equal key."""
     return likeness(state), tuple(tensor.dtype for tensor in state.tensors)

@@ -1,4 +1,4 @@
-"""Keys and values of one attention layer that are written in place, with room for more rows and tokens."""
+"""Keys and values of one attention layer with spare room for rows and tokens, written in place."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ GROWTH = 1.5
 
 
 class RoomyLayer(DynamicLayer):
-    """Keys and values ``[rows, H, k, D]`` in buffers with room for ``room`` tokens a row.
+    """Keys and values ``[rows, H, k, D]`` in buffers with room for ``room`` tokens per row.
 
-    A pass is shown some rows, all of one length (:meth:`look_at`), and writes what it adds after it.
+    A pass sees some rows of equal length (:meth:`look_at`) and appends its new tokens to them.
     """
 
     def __init__(self, keys: Tensor, values: Tensor, room: int) -> None:
@@ -24,25 +24,25 @@ class RoomyLayer(DynamicLayer):
         self.look_at(slice(0, self.count), keys.shape[2])
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Write the new tokens' keys and values in place; return all of them."""
+        """Write the new tokens' keys and values in place and return all of them."""
         end = self.used + key_states.shape[-2]
         for buffer, states in zip(self.buffers, (key_states, value_states), strict=True):
             buffer[self._rows, :, self.used : end] = states
         return self.look_at(self._rows, end)
 
     def look_at(self, rows: slice, length: int) -> tuple[Tensor, Tensor]:
-        """Show the next pass these rows, which have ``length`` tokens; their keys and values."""
+        """Show these rows with ``length`` tokens to the next pass and return their keys and values."""
         self._rows, self.used = rows, length
         keys, values = self.held(rows, length)
         self.keys, self.values = keys, values
         return keys, values
 
     def held(self, rows: slice, length: int) -> list[Tensor]:
-        """Keys and values of the first ``length`` tokens of some rows, not copied."""
+        """Return views of the keys and values of the first ``length`` tokens of some rows."""
         return [buffer[rows, :, :length] for buffer in self.buffers]
 
     def branch(self, parents: Tensor, length: int, most: int) -> None:
-        """Add a copy of each of ``parents`` ``[n]`` of up to ``length`` tokens; there will be at most ``most`` rows."""
+        """Add a copy of ``parents`` ``[n]``, of up to ``length`` tokens; at most ``most`` rows will be needed."""
         parents = parents.to(self.buffers[0].device)
         needed = self.count + len(parents)
         if needed > len(self.buffers[0]):
@@ -52,11 +52,11 @@ class RoomyLayer(DynamicLayer):
         for buffer in self.buffers:
             buffer[self.count : needed, :, :length] = buffer[parents, :, :length]
         self.count = needed
-        # What the last pass was shown would keep buffers that were too small.
+        # Otherwise the views of the last pass would keep the old buffers in memory.
         self.look_at(self._rows, self.used)
 
     def select(self, rows: Tensor, length: int) -> RoomyLayer:
-        """A layer of its own with ``rows`` ``[n]`` of this one, of up to ``length`` tokens."""
+        """Return an independent layer with ``rows`` ``[n]`` of this layer, of up to ``length`` tokens."""
         keys, values = (held[rows.to(held.device)] for held in self.held(slice(0, self.count), length))
         return RoomyLayer(keys, values, self.buffers[0].shape[2])
 

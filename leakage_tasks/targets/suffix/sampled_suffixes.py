@@ -1,4 +1,4 @@
-"""Suffixes drawn from a model, each distinct one once, with what was seen of the model on the way."""
+"""Distinct suffixes drawn from a model, with the model's costs and statistics of their tokens."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ class SampledSuffixes:
     tokens: IntArray
     """``[n, L]``."""
     of_draw: IntArray
-    """Which suffix each draw is, ``[K]``."""
+    """Index of each draw's suffix, ``[K]``."""
     own: FloatArray | None
-    """Costs in bits a token under the model's own distribution, ``[n, L]``; None of a model that only writes."""
+    """Cost in bits of each token under the model's own distribution, ``[n, L]``; None if it is unknown."""
     drawn: FloatArray | None
-    """Those under the sampling scheme, ``[n, L]``; ``own`` for searches."""
+    """Costs under the sampling scheme, ``[n, L]``; equal to ``own`` for searches."""
     entropy: FloatArray | None
-    """That of the model's own next-token distribution in bits, ``[n, L]``; None where the model does not tell."""
+    """Entropy of the model's own next-token distribution in bits, ``[n, L]``; None if it is unknown."""
     margin: FloatArray | None
-    """The token's probability less that of the likeliest other one, ``[n, L]``; None where the model does not tell."""
+    """Token's probability minus that of the most likely other token, ``[n, L]``; None if it is unknown."""
     nodes: int = 0
-    """Token positions that were computed."""
+    """Number of token positions computed."""
     totals_only: bool = False
-    """Whether a suffix's cost is known as a whole alone, and spread evenly over its tokens."""
+    """True if only a suffix's total cost is known, and is spread evenly over its tokens."""
 
     def first(self, samples: int, length: int) -> tuple[IntArray, IntArray]:
-        """The distinct beginnings of ``length`` tokens among the first ``samples`` draws.
+        """Return the distinct prefixes of ``length`` tokens among the first ``samples`` draws.
 
-        Returns a suffix (row) that begins with each, and how many of the draws each was, in order of first draw.
+        Returns the index of a suffix that begins with each prefix, and the number of its draws, in order of first draw.
         """
         used = self.of_draw[:samples]
         _, first, counts = np.unique(self.tokens[used, :length], axis=0, return_index=True, return_counts=True)
@@ -42,10 +42,10 @@ class SampledSuffixes:
 
 
 class PartialDraws:
-    """What is known of every row of a growing batch so far: tokens and figures a step, ``[rows, length]`` each."""
+    """Tokens and figures of every row of a growing batch so far, per step: ``[rows, length]`` each."""
 
     FIGURES = ("own", "drawn", "entropy", "margin")
-    """In the order of their rows in ``figures``."""
+    """Names of the rows of ``figures``."""
 
     def __init__(self, tokens: IntArray, figures: FloatArray) -> None:
         self.tokens = tokens
@@ -53,7 +53,7 @@ class PartialDraws:
 
     @classmethod
     def empty(cls, rows: int, length: int) -> PartialDraws:
-        """Nothing known of ``rows`` rows that will have ``length`` tokens."""
+        """Create an object for ``rows`` rows that will have ``length`` tokens."""
         return cls(np.zeros((rows, length), dtype=np.int64), np.zeros((len(cls.FIGURES), rows, length)))
 
     def branch(self, parents: IntArray) -> None:
@@ -62,21 +62,21 @@ class PartialDraws:
         self.figures = np.concatenate([self.figures, self.figures[:, parents]], axis=1)
 
     def write(self, step: int | IntArray, rows: IntArray, tokens: IntArray, figures: FloatArray) -> None:
-        """Set the tokens ``[n]`` and figures ``[4, n]`` of one step, or of one each, of ``rows`` ``[n]``."""
+        """Set the tokens ``[n]`` and figures ``[4, n]`` of ``rows`` ``[n]`` at one step, or at one step per row."""
         self.tokens[rows, step] = tokens
         self.figures[:, rows, step] = figures
 
     def select(self, rows: IntArray) -> PartialDraws:
-        """A copy with ``rows`` alone."""
+        """Return a copy with only ``rows``."""
         return PartialDraws(self.tokens[rows], self.figures[:, rows])
 
 
 @dataclass(frozen=True)
 class SuffixCosts:
-    """Costs in bits of each token of a suffix ``[L]``: under the model's own distribution and under the sampling
-    scheme.
+    """Cost in bits of each token of a suffix ``[L]`` under the model's own distribution and the sampling scheme.
 
-    ``drawn`` is infinite for a token the scheme cannot draw, and None for beam search, which is no distribution.
+    ``drawn`` is infinite for a token that the scheme cannot draw, and None for beam search, which is not a
+    distribution.
     """
 
     own: FloatArray

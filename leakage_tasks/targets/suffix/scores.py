@@ -1,4 +1,4 @@
-"""What given suffixes cost: one teacher-forced pass, no sampling."""
+"""Costs of given suffixes from one teacher-forced pass, without sampling."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from leakage_tasks.targets.suffix.sampled_suffixes import SuffixCosts
 from leakage_tasks.targets.suffix.truncation import check_numbers, cut, slices
 
 LOGITS_ELSEWHERE = 1 << 28
-"""Logits a batch may have on devices other than a CPU."""
+"""Maximum number of logits of a batch on devices other than a CPU."""
 
 
 def score_suffixes(
     sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: DecodingConfig
 ) -> list[SuffixCosts]:
-    """Score each suffix after its prefix; the suffixes have one length, and so have the prefixes.
+    """Score each suffix after its prefix; all suffixes have one length, and all prefixes have one length.
 
     The product of the probabilities under the scheme is p_z (Hayes et al. 2024, arXiv:2410.19482).
     """
@@ -60,7 +60,7 @@ def _score(
 
 
 def _costs(logits: Tensor, tokens: Tensor, scheme: DecodingConfig) -> tuple[FloatArray, FloatArray]:
-    """Costs ``[n]`` of ``tokens`` ``[n]`` after ``logits`` ``[n, V]``: own, and by the scheme."""
+    """Compute costs ``[n]`` of ``tokens`` ``[n]`` from ``logits`` ``[n, V]``: own costs, and costs under the scheme."""
     own, drawn, first = [], [], 0
     for part in slices(logits):
         wanted = tokens[first : first + len(part)]
@@ -74,7 +74,7 @@ def _costs(logits: Tensor, tokens: Tensor, scheme: DecodingConfig) -> tuple[Floa
 
 
 def _own(logits: Tensor, tokens: Tensor) -> Tensor:
-    """Costs ``[n]`` in nats of ``tokens`` ``[n]`` by logits ``[n, V]``."""
+    """Compute costs ``[n]`` in nats of ``tokens`` ``[n]`` from logits ``[n, V]``."""
     return logits.logsumexp(1) - logits.gather(1, tokens[:, None])[:, 0]
 
 
@@ -91,28 +91,29 @@ def costs_after(
     continuations: Sequence[Sequence[int]],
     whole: bool | None = None,
 ) -> list[FloatArray]:
-    """Own costs in bits of the tokens of each continuation, of any length, after its prefix; these have one length.
+    """Compute own costs in bits of the tokens of each continuation after its prefix.
 
-    A prefix that several continuations have is read once, unless ``whole`` says that each is to be read with it, which
-    is done by default where it is better (:meth:`SuffixSampler.better_whole`).
+    Continuations may have any length; all prefixes have one length. A prefix of several continuations is read once,
+    unless ``whole`` is True: then each continuation is read together with its prefix. The default is the faster method
+    (:meth:`SuffixSampler.better_whole`).
     """
     if not continuations:
         return []
     together: dict[tuple[int, ...], list[int]] = {}
-    for place, prefix in enumerate(prefixes):
-        together.setdefault(tuple(prefix), []).append(place)
+    for index, prefix in enumerate(prefixes):
+        together.setdefault(tuple(prefix), []).append(index)
     longest = max(map(len, continuations))
     several, costs = list(together), [np.zeros(0)] * len(continuations)
     if sampler.better_whole(several, len(continuations), longest) if whole is None else whole:
         return _whole(sampler, prefixes, continuations, longest)
 
     def read(part: slice) -> None:
-        some = several[part]
-        places = [place for prefix in some for place in together[prefix]]
-        parents = np.repeat(np.arange(len(some)), [len(together[prefix]) for prefix in some])
-        found = _after(sampler, some, parents, [continuations[place] for place in places], longest)
-        for place, each in zip(places, found, strict=True):
-            costs[place] = each
+        batch = several[part]
+        indices = [number for prefix in batch for number in together[prefix]]
+        parents = np.repeat(np.arange(len(batch)), [len(together[prefix]) for prefix in batch])
+        results = _after(sampler, batch, parents, [continuations[number] for number in indices], longest)
+        for number, result in zip(indices, results, strict=True):
+            costs[number] = result
 
     sampler.limit.parts(len(several), read, sampler.bound(several[0], longest))
     return costs
@@ -125,7 +126,7 @@ def _after(
     batch: Sequence[Sequence[int]],
     longest: int,
 ) -> list[FloatArray]:
-    """Costs of the tokens of each of a ``batch`` after the prefix of its number among ``parents``."""
+    """Compute the costs of each continuation of ``batch`` after prefix number ``parents[i]``."""
     with sampler.target.inference():
         live, logits = sampler.begin(prefixes, longest)
 
@@ -135,7 +136,7 @@ def _after(
             if tokens.shape[1] > 1:
                 after = sampler.read_more(live.select(rows), tokens[:, :-1])
                 bits = np.concatenate([bits, _of_each(after, tokens[:, 1:])], axis=1)
-            return [bits[place, : len(each)] for place, each in enumerate(batch[part])]
+            return [bits[index, : len(tokens_of)] for index, tokens_of in enumerate(batch[part])]
 
         at_once = min(sampler.bound(prefixes[0], longest), _rows(sampler, longest, longest))
         return list(itertools.chain.from_iterable(sampler.limit.parts(len(batch), read, at_once)))
@@ -144,7 +145,7 @@ def _after(
 def _whole(
     sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], batch: Sequence[Sequence[int]], longest: int
 ) -> list[FloatArray]:
-    """The same, each of a ``batch`` read with its prefix."""
+    """Compute the costs of each continuation of ``batch``, read together with its prefix."""
     before = [[*sampler.before, *prefix] for prefix in prefixes]
 
     def read(part: slice) -> list[FloatArray]:
@@ -152,13 +153,13 @@ def _whole(
         texts = torch.cat([sampler.tensor(before[part]), tokens[:, :-1]], dim=1)
         with sampler.target.inference():
             bits = _of_each(sampler.target.read(texts, tokens.shape[1], remember=False)[0], tokens)
-        return [bits[place, : len(each)] for place, each in enumerate(batch[part])]
+        return [bits[index, : len(tokens_of)] for index, tokens_of in enumerate(batch[part])]
 
     at_once = _rows(sampler, len(before[0]) + longest, longest)
     return list(itertools.chain.from_iterable(sampler.limit.parts(len(batch), read, at_once)))
 
 
 def _of_each(logits: Tensor, tokens: Tensor) -> FloatArray:
-    """Own costs ``[n, k]`` in bits of ``tokens`` ``[n, k]`` by what was said of each, ``[n, k, V]``."""
+    """Compute own costs ``[n, k]`` in bits of ``tokens`` ``[n, k]`` from logits ``[n, k, V]``."""
     parts, wanted = list(slices(logits.flatten(0, 1))), tokens.flatten()
     return _bits(list(map(_own, parts, wanted.split(list(map(len, parts)))))).reshape(tokens.shape)

@@ -1,4 +1,4 @@
-"""Greedy and beam search for suffixes, many prefixes at once."""
+"""Greedy and beam search for suffixes of many prefixes at once."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from leakage_tasks.targets.suffix.truncation import check_numbers, own_figures, 
 def beam_search(
     sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], length: int, width: int
 ) -> list[SampledSuffixes]:
-    """The ``width`` best suffixes of ``length`` tokens that a beam of that width finds after prefixes of one length.
+    """Return the ``width`` best suffixes of ``length`` tokens from a beam search after prefixes of one length.
 
-    Scored by the model's own log-probability, best first, each counted as one draw; ``width=1`` is greedy search.
-    There is no end token: a suffix has all its tokens.
+    They are scored by the model's own log-probability, best first, and each counts as one draw; ``width=1`` is greedy
+    search. There is no end token: each suffix has all its tokens.
     """
-    found: list[SampledSuffixes] = []
+    results: list[SampledSuffixes] = []
     remedy = f"pass fewer beams=, or {SMALLER}" if width > 1 else SMALLER
     with sampler.target.inference():
-        while len(found) < len(prefixes):
+        while len(results) < len(prefixes):
             bound = sampler.bound(prefixes[0], length)
-            part = prefixes[len(found) : len(found) + max(1, bound // width)]
+            part = prefixes[len(results) : len(results) + max(1, bound // width)]
             with sampler.limit.halving(len(part) * width, width, remedy):
-                found += _Beams(sampler, part, length, width).run()
-    return found
+                results += _Beams(sampler, part, length, width).run()
+    return results
 
 
 class _Beams:
-    """The beams of some prefixes: row p·w + b of ``live`` is beam b of prefix p, with ``w`` beams each so far."""
+    """Beams of some prefixes: row p·w + b of ``live`` is beam b of prefix p, with ``w`` beams per prefix so far."""
 
     def __init__(self, sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], length: int, width: int) -> None:
         self.sampler, self.length, self.width = sampler, length, width
@@ -49,7 +49,7 @@ class _Beams:
         self.nodes = 0
 
     def run(self) -> list[SampledSuffixes]:
-        """Search to the end; one result a prefix."""
+        """Search to the end and return one result per prefix."""
         for step in range(self.length):
             parents, tokens = self._best()
             self._follow(step, parents, tokens)
@@ -58,7 +58,7 @@ class _Beams:
         return [self._result(number) for number in range(self.count)]
 
     def _best(self) -> tuple[Tensor, Tensor]:
-        """Parent rows and tokens ``[count · w]`` of the cheapest continuations; their costs are kept."""
+        """Return parent rows and tokens ``[count · w]`` of the lowest-cost continuations; store their costs."""
         beams, vocabulary = self.costs.shape[1], self.logits.shape[1]
         most = min(self.width, vocabulary)
         tops = [part.log_softmax(1).topk(most, dim=1) for part in slices(self.logits)]
@@ -66,14 +66,14 @@ class _Beams:
         tokens = torch.cat([top.indices for top in tops]).view(self.count, beams * most)
         added = -torch.cat([top.values for top in tops]).double() / LN2
         totals = (self.costs[..., None] + added.view(self.count, beams, most)).view(self.count, -1)
-        kept = min(self.width, beams * most)
-        # Cheapest first; of equally cheap ones that were looked at the better parent, then the lower id.
+        count = min(self.width, beams * most)
+        # Lowest cost first; among equal costs the better parent, then the lower token id.
         order = tokens.argsort(dim=1, stable=True)
         order = order.gather(1, (order // most).argsort(dim=1, stable=True))
-        place = order.gather(1, totals.gather(1, order).argsort(dim=1, stable=True)[:, :kept])
-        self.costs = totals.gather(1, place)
-        first = torch.arange(self.count, device=place.device)[:, None] * beams
-        return (first + place // most).reshape(-1), tokens.gather(1, place).reshape(-1)
+        best = order.gather(1, totals.gather(1, order).argsort(dim=1, stable=True)[:, :count])
+        self.costs = totals.gather(1, best)
+        first = torch.arange(self.count, device=best.device)[:, None] * beams
+        return (first + best // most).reshape(-1), tokens.gather(1, best).reshape(-1)
 
     def _follow(self, step: int, parents: Tensor, tokens: Tensor) -> None:
         bits, entropy, margin = own_figures(self.logits, parents, tokens)

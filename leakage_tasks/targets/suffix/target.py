@@ -1,4 +1,4 @@
-"""Causal models as targets of suffix extraction: prefixes in, draws and costs out, on token ids."""
+"""Causal models as targets of suffix extraction: draws and costs of suffixes after prefixes, on token ids."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from leakage_tasks.targets.suffix.search import beam_search
 from leakage_tasks.targets.token_ids import token_ids
 
 DRAW_BYTES = 48
-"""Of a token of a draw that is like no other: its random number, itself, and four figures."""
+"""Bytes per token of a draw without shared rows: its random number, the token, and four figures."""
 TEXT_BYTES = 1500
-"""About what such a draw takes besides, while its text is read in lower case."""
+"""Approximate additional bytes of such a draw while its text is read in lower case."""
 
 
 class CausalSuffixes:
-    """Suffixes from a causal model, without a way through text.
+    """Suffixes from a causal model, on token ids without conversion to text.
 
-    Implements :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`. Prefixes are read as they are, after ``before``.
+    Implements :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`. Prefixes are read unchanged, after ``before``.
     """
 
     totals_only = only_writes = False
@@ -46,7 +46,6 @@ class CausalSuffixes:
     def draw(
         self, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig
     ) -> list[SampledSuffixes]:
-        """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`."""
         if scheme.decoding == "sample":
             return draw_suffixes(self.sampler, prefixes, uniforms, scheme)
         return beam_search(self.sampler, prefixes, uniforms.shape[2], scheme.width)
@@ -54,41 +53,40 @@ class CausalSuffixes:
     def score(
         self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: DecodingConfig
     ) -> list[SuffixCosts]:
-        """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`."""
         return score_suffixes(self.sampler, prefixes, suffixes, scheme)
 
     def costs_after(
         self, prefixes: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]
     ) -> list[FloatArray]:
-        """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`."""
         return costs_after(self.sampler, prefixes, continuations)
 
     def pairs_at_once(self, pair: Pair, samples: int) -> int:
-        """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`: those whose prefixes fill a pass.
+        """Return the number of pairs whose prefixes fill a pass.
 
-        Fewer where half of the memory for states does not hold the draws of all, should none be like another.
+        It is smaller if half of the state memory cannot hold the draws of all pairs, in the worst case that all draws
+        differ.
         """
         drawn = samples * (DRAW_BYTES * len(pair.suffix) + TEXT_BYTES)
         fit = self.sampler.target.states.most // (2 * max(drawn, 1))
         return max(1, min(self.sampler.bound(pair.prefix, len(pair.suffix)), fit))
 
     def unfit(self, pair: Pair) -> str | None:
-        """See :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`; token ids need no way through text."""
+        """Return None: token ids need no conversion to text, so every pair is suitable."""
         return None
 
     def decode(self, rows: Sequence[Sequence[int]]) -> list[str]:
-        """Texts of token rows, special tokens and all, spaces as they are."""
+        """Return the texts of token rows, with special tokens and unchanged spaces."""
         return self.tokenizer.batch_decode(
             [list(map(int, row)) for row in rows], skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Tokens of texts, without special ones."""
+        """Return the tokens of texts, without special tokens."""
         return token_ids(self.tokenizer, texts, special=False)
 
 
 def causal_suffixes(lm: Any, target: CausalTarget) -> CausalSuffixes:
-    """The target for an ``HFLM`` whose fast target is ``target``: a BOS token goes first where the harness adds one."""
+    """Return the target for an ``HFLM`` with the fast target ``target``; prepends BOS if the harness does."""
     bos, wanted = target.tokenizer.bos_token_id, lm.add_bos_token
     if wanted is None:
         wanted = target.tokenizer("a")["input_ids"][:1] == [bos]
@@ -102,9 +100,20 @@ def load_causal_target(
     batch_size: int | None = None,
     dtype: torch.dtype | None = None,
 ) -> CausalTarget:
-    """The causal model and tokenizer ``name``, without remote code.
+    """Load the causal model and tokenizer ``name``, without remote code.
 
-    ``option`` is what the user gave it by, for messages. Raises TargetError for one that cannot be loaded.
+    Args:
+        name: folder or hub name of the model.
+        option: the user's option that specifies the model, for messages.
+        device: device of the model.
+        batch_size: batch size of the target.
+        dtype: precision of the weights; by default chosen by transformers.
+
+    Returns:
+        The target; without a cache if its cache fails verification against passes over whole texts.
+
+    Raises:
+        TargetError: if the model cannot be loaded.
     """
     from transformers import AutoModelForCausalLM
 
@@ -115,7 +124,9 @@ def load_causal_target(
     model, missing = read_model(AutoModelForCausalLM, name, failure=failure, **precision)
     tokenizer = read_tokenizer(name, bare=True, failure=failure)
     if missing:
-        raise TargetError(f"{option}: no trained causal language model ({missing[0]} is not in its weights): give one")
+        raise TargetError(
+            f"{option}: not a trained causal language model ({missing[0]} is not in its weights): choose another"
+        )
     model.to(device).eval()
     target, uncached = (
         CausalTarget(model, tokenizer, device=device, batch_size=batch_size, cached=cached) for cached in (True, False)
@@ -123,21 +134,21 @@ def load_causal_target(
     if _agree(target, uncached):
         return target
     log.warning(
-        "%s: its cache steps aside, since it does not continue a text as a new pass does: each step reads every text "
-        "from its first token, up to as many times as slowly as a text has tokens",
+        "%s: the KV cache is not used, since it fails or gives other costs than a pass over the whole text: each step "
+        "reads every text from its first token, so a text of n tokens takes up to n times as long",
         option,
     )
     return uncached
 
 
 def _agree(target: CausalTarget, uncached: CausalTarget) -> bool:
-    """Whether the model's cache continues a text as reading it anew does."""
+    """Return True if passes with the model's cache and passes over whole texts give equal costs."""
     prefix, rest = list(range(1, 9)), [[9, 10, 11, 12], [12, 9]]
     try:
-        found = [
-            costs_after(SuffixSampler(each), [prefix] * len(rest), rest, whole=False) for each in (target, uncached)
+        results = [
+            costs_after(SuffixSampler(model), [prefix] * len(rest), rest, whole=False) for model in (target, uncached)
         ]
-    except Exception:  # a cache that cannot be continued fails in many ways
+    except Exception:  # an unusable cache fails in many ways
         return False
-    ours, plain = (np.array([costs.sum() for costs in each]) for each in found)
+    ours, plain = (np.array([costs.sum() for costs in model]) for model in results)
     return agree(uncached, ours, plain, [len(tokens) for tokens in rest])

@@ -1,4 +1,4 @@
-"""A model's next-token distributions: what they say, what a sampling scheme makes of them, tokens drawn from that."""
+"""Next-token distributions of a model: their statistics, truncation by a sampling scheme, and drawn tokens."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 FIRST_LOOK = 64
-"""Likeliest tokens looked at before a whole vocabulary is sorted."""
+"""Number of most likely tokens examined before the whole vocabulary is sorted."""
 AT_ONCE, AT_ONCE_ELSEWHERE = 1 << 20, 1 << 27
-"""Logits worked on at once: few enough to stay in a CPU's cache, and to fit another device's memory several times."""
+"""Number of logits processed at once: few enough for a CPU's cache or for several copies in GPU memory."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What a scheme keeps of ``n`` next-token distributions, given by ``logits`` ``[n, V]``.
+    """Truncation of ``n`` next-token distributions with ``logits`` ``[n, V]`` by a sampling scheme.
 
-    A logit less the row's largest (``most``), divided by ``temperature``, is scaled. A token is kept if that reaches
-    ``least``; its probability is then exp(scaled − ``log_total``). All are ``[n]``.
+    A scaled logit is the logit minus the row's largest (``most``), divided by ``temperature``. A token is kept if its
+    scaled logit is at least ``least``; its probability is then exp(scaled − ``log_total``). All three are ``[n]``.
     """
 
     logits: Tensor
@@ -34,28 +34,28 @@ class Cut:
     log_total: Tensor
 
     def log_probability(self, tokens: Tensor) -> Tensor:
-        """Log-probability in nats of ``tokens`` ``[n]``, −inf where they are not kept; shape ``[n]``."""
-        own = (self.logits.gather(1, tokens[:, None])[:, 0] - self.most) / self.temperature
-        return torch.where(own >= self.least, own - self.log_total, -math.inf)
+        """Return log-probabilities ``[n]`` in nats of ``tokens`` ``[n]``, −inf for tokens that are not kept."""
+        scaled = (self.logits.gather(1, tokens[:, None])[:, 0] - self.most) / self.temperature
+        return torch.where(scaled >= self.least, scaled - self.log_total, -math.inf)
 
 
 def slices(logits: Tensor) -> Iterator[Tensor]:
-    """``logits`` ``[n, V]`` in parts of whole rows that are worked on at once."""
+    """Yield ``logits`` ``[n, V]`` in parts of whole rows that are processed at once."""
     at_once = AT_ONCE if logits.device.type == "cpu" else AT_ONCE_ELSEWHERE
     yield from logits.split(max(1, at_once // logits.shape[1]))
 
 
 def check_numbers(values: Tensor) -> None:
-    """Raise TargetError where a model's probabilities came out as no numbers."""
+    """Raise TargetError if a model's probabilities are NaN."""
     if bool(values.isnan().any()):
         raise TargetError("the model gives probabilities that are no numbers: load it in dtype=bfloat16 or float32")
 
 
 def own_figures(logits: Tensor, rows: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What the model's own distributions, by ``logits`` ``[m, V]``, say of ``tokens`` ``[n]`` after ``rows`` ``[n]``.
+    """Return statistics of ``tokens`` ``[n]`` under rows ``rows`` ``[n]`` of the model's own ``logits`` ``[m, V]``.
 
-    Each token's cost in bits, the distribution's entropy in bits, and the token's probability less that of the
-    likeliest other one; ``[n]`` each.
+    These are each token's cost in bits, the distribution's entropy in bits, and the token's probability minus that of
+    the most likely other token; ``[n]`` each.
     """
     parts = [_facts(part) for part in slices(logits)]
     log_total, entropy, top = (torch.cat(column)[rows] for column in zip(*parts, strict=True))
@@ -65,38 +65,38 @@ def own_figures(logits: Tensor, rows: Tensor, tokens: Tensor) -> tuple[Tensor, T
 
 
 def _facts(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of distributions: normaliser in nats, entropy in bits, the two largest logits."""
+    """Return the log-normaliser in nats, the entropy in bits and the two largest logits of each distribution."""
     top = logits.topk(2, dim=1).values
     shifted = logits - top[:, :1]
     weights = shifted.exp()
     total = weights.sum(1)
     log_total = total.log()
-    # Some models rule tokens out with −inf, which a weight of 0 would turn into NaN.
+    # Some models exclude tokens with −inf, which a weight of 0 would turn into NaN.
     entropy = log_total - (weights * shifted.clamp_(min=-1e6)).sum(1) / total
     return log_total + top[:, 0], entropy / LN2, top
 
 
 def cut(logits: Tensor, scheme: DecodingConfig) -> Cut:
-    """What ``scheme``, which samples, keeps of ``logits`` ``[n, V]`` in float32. Raises TargetError."""
+    """Truncate ``logits`` ``[n, V]`` in float32 by ``scheme``, which samples. Raises TargetError."""
     parts = [_cut(part, scheme) for part in slices(logits)]
     most, least, log_total = (torch.cat(column) for column in zip(*parts, strict=True))
     return Cut(logits, scheme.temperature, most, least, log_total)
 
 
 def _cut(logits: Tensor, scheme: DecodingConfig) -> tuple[Tensor, Tensor, Tensor]:
-    """The largest logit, the least scaled one that is kept and the log of the kept total, ``[n]`` each."""
+    """Return the largest logit, the smallest kept scaled logit and the log of the kept total, ``[n]`` each."""
     most = logits.amax(1)
     scaled = (logits - most[:, None]) / scheme.temperature
     least = torch.full_like(most, -math.inf)
     if 0 < scheme.top_k < logits.shape[1]:
         least = scaled.topk(scheme.top_k, dim=1).values[:, -1]
-        # Tokens as likely as the last one are kept too, as `transformers` does.
+        # Tokens as likely as the last kept token are also kept, as in `transformers`.
         scaled = scaled.masked_fill(scaled < least[:, None], -math.inf)
     log_total = scaled.logsumexp(1)
     check_numbers(log_total)
     if scheme.top_p == 1:
         return most, least, log_total
-    # A token that holds more than half has no equal.
+    # A token with more than half of the probability has no equal.
     alone = (-log_total).exp() >= max(scheme.top_p, 0.51)
     least, total = torch.where(alone, 0.0, least), torch.where(alone, 0.0, log_total)
     _nucleus(scaled, log_total, (~alone).nonzero()[:, 0], scheme.top_p, least, total)
@@ -104,7 +104,7 @@ def _cut(logits: Tensor, scheme: DecodingConfig) -> tuple[Tensor, Tensor, Tensor
 
 
 def _nucleus(scaled: Tensor, log_total: Tensor, rows: Tensor, top_p: float, least: Tensor, total: Tensor) -> None:
-    """Write ``least`` and ``total`` of the rows whose nucleus has several tokens, looking at more only where needed."""
+    """Set ``least`` and ``total`` of rows with several kept tokens, examining more tokens only if needed."""
     width = min(FIRST_LOOK, scaled.shape[1])
     while len(rows):
         top = scaled[rows].topk(width, dim=1).values
@@ -112,26 +112,26 @@ def _nucleus(scaled: Tensor, log_total: Tensor, rows: Tensor, top_p: float, leas
         inside = ((share.cumsum(1) - share) < top_p) & (share > 0)
         last = inside.sum(1, keepdim=True) - 1
         ends = top.gather(1, last)
-        # Tokens as likely as the last one kept may stand beyond what was looked at.
+        # Tokens as likely as the last kept token may follow the examined tokens.
         done = top[:, -1] < ends[:, 0] if width < scaled.shape[1] else torch.ones_like(rows, dtype=torch.bool)
         least[rows[done]] = ends[done, 0]
         total[rows[done]] = top.masked_fill(top < ends, -math.inf).logsumexp(1)[done]
         rows, width = rows[~done], min(width * 8, scaled.shape[1])
 
 
-def draw(found: Cut, rows: Tensor, uniforms: Tensor) -> Tensor:
-    """A token for each draw: ``uniforms`` ``[d]`` in [0, 1) become tokens of the distributions ``rows`` ``[d]``.
+def draw(truncated: Cut, rows: Tensor, uniforms: Tensor) -> Tensor:
+    """Draw a token for each of ``uniforms`` ``[d]`` in [0, 1) from the distributions ``rows`` ``[d]``.
 
-    Tokens stand in the order of their ids, so that rounding moves no more than the draw it touches.
+    Tokens are in the order of their ids, so rounding affects only the draw it touches.
     """
     tokens = torch.empty_like(rows)
     first = 0
-    for part in slices(found.logits):
+    for part in slices(truncated.logits):
         here = ((rows >= first) & (rows < first + len(part))).nonzero()[:, 0]
         if len(here):
-            own = slice(first, first + len(part))
-            scaled = (part - found.most[own, None]) / found.temperature
-            tokens[here] = _draw_tokens(scaled, found.least[own], rows[here] - first, uniforms[here])
+            rows_here = slice(first, first + len(part))
+            scaled = (part - truncated.most[rows_here, None]) / truncated.temperature
+            tokens[here] = _draw_tokens(scaled, truncated.least[rows_here], rows[here] - first, uniforms[here])
         first += len(part)
     return tokens
 
@@ -142,13 +142,13 @@ def _draw_tokens(scaled: Tensor, least: Tensor, rows: Tensor, uniforms: Tensor) 
     draws, rank = _within(rows, len(scaled))
     sought = running.new_zeros(len(scaled), int(draws.max()))
     sought[rows, rank] = uniforms.double() * running[rows, -1]
-    place = torch.searchsorted(running, sought, right=True)[rows, rank]
-    place = torch.minimum(place, count[rows] - 1)
-    return place if ids is None else ids[rows, place]
+    index = torch.searchsorted(running, sought, right=True)[rows, rank]
+    index = torch.minimum(index, count[rows] - 1)
+    return index if ids is None else ids[rows, index]
 
 
 def _kept_tokens(scaled: Tensor, least: Tensor) -> tuple[Tensor | None, Tensor, Tensor]:
-    """Ids of the kept tokens ``[n, k]`` (None: all), their weights (0 where a row has fewer), how many, ``[n]``."""
+    """Return the kept tokens' ids ``[n, k]`` (None: all), weights (0 for padding) and number ``[n]``."""
     if bool(least.isneginf().all()):
         return None, scaled.double().exp(), torch.full_like(least, scaled.shape[1], dtype=torch.long)
     row, column = (scaled >= least[:, None]).nonzero(as_tuple=True)
@@ -160,7 +160,7 @@ def _kept_tokens(scaled: Tensor, least: Tensor) -> tuple[Tensor | None, Tensor, 
 
 
 def _within(rows: Tensor, size: int) -> tuple[Tensor, Tensor]:
-    """How many entries of ``rows`` each of ``size`` rows has, and the number of each entry within its row."""
+    """Return the number of entries of ``rows`` per row, and the rank of each entry within its row."""
     counts = torch.bincount(rows, minlength=size)
     order = rows.argsort(stable=True)
     rank = torch.empty_like(rows)

@@ -1,4 +1,4 @@
-"""Words by number, as an NLU tagger reads them, and whether its vocabulary has words for what a canary's slots hold."""
+"""Numbers of words for an NLU tagger, and a check that its vocabulary contains the words of canaries' values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WORD = re.compile(r"\S+")
 
 
 class WordIds:
-    """Numbers words as the tokenizer does; with a character layer each other word gets a number past the vocabulary.
+    """The tokenizer's numbers of words; with a character layer any other word gets a number past the vocabulary.
 
     Such a word is read as ``<unk>`` with its own characters. Without the layer it is ``<unk>``.
     """
@@ -35,17 +35,17 @@ class WordIds:
         self._characters: dict[int, Tensor] = {}
 
     def known(self, number: int) -> bool:
-        """Whether a number is that of a word in the vocabulary, which padding is not."""
+        """Return whether a number belongs to a word in the vocabulary (padding is not a word)."""
         return number < self._size and number not in (self.unknown, self._config.pad_token_id)
 
     def of(self, text: str) -> list[int]:
-        """The number of each word of a text."""
+        """Return the number of each word of a text."""
         return [self._number(word) for word in text.split()]
 
     def cut(self, text: str) -> Cut:
-        """The number of each word and the characters it stands in."""
-        found = list(_WORD.finditer(text))
-        return [self._number(word[0]) for word in found], [word.span() for word in found]
+        """Return the number of each word and its span of characters."""
+        matches = list(_WORD.finditer(text))
+        return [self._number(match[0]) for match in matches], [match.span() for match in matches]
 
     def _number(self, word: str) -> int:
         if word in self._numbers:
@@ -58,27 +58,27 @@ class WordIds:
         return number
 
     def inputs(self, numbers: Tensor) -> dict[str, Tensor]:
-        """``input_ids`` and, for a character layer, ``characters`` of the words ``numbers`` ``[n]``, as one row."""
+        """Return ``input_ids`` and, for a character layer, ``characters`` of words ``[n]``, as one row."""
         ids = numbers.masked_fill(numbers >= self._size, self.unknown)[None]
         if not self._config.characters:
             return {"input_ids": ids}
         return {"input_ids": ids, "characters": self._characters_of(numbers.tolist())[None]}
 
     def _characters_of(self, numbers: Sequence[int]) -> Tensor:
-        """The characters of words, ``[words, most characters of a word]``; each word's are looked up once."""
+        """Return the characters ``[words, longest word]`` of words; a cache holds those looked up before."""
         if new := [number for number in numbers if number not in self._characters]:
             words = [self._words[number] for number in new]
-            found = nlu_inputs([words], self._tokenizer, self._config)["characters"][0]
-            missing = self._config.max_word_length - found.shape[1]
-            self._characters |= zip(new, torch.nn.functional.pad(found, (0, missing)), strict=True)
+            characters = nlu_inputs([words], self._tokenizer, self._config)["characters"][0]
+            missing = self._config.max_word_length - characters.shape[1]
+            self._characters |= zip(new, torch.nn.functional.pad(characters, (0, missing)), strict=True)
         return torch.stack([self._characters[number] for number in numbers])
 
 
 class VocabularyCheck:
-    """Looks at each alphabet of a tagger's canaries once.
+    """A check of each alphabet of a tagger's canaries, made once.
 
-    Training puts the words of planted secrets into the vocabulary. Where other values have none, a secret stands out by
-    that alone, and ranks tell of words instead of secrets.
+    Training adds the words of planted secrets to the vocabulary. If the words of other values are missing there, a
+    secret is distinguished by this alone, and ranks measure the vocabulary instead of memorized secrets.
     """
 
     def __init__(self, words: WordIds, spelt: bool) -> None:
@@ -88,7 +88,7 @@ class VocabularyCheck:
     def check(self, canary: Canary) -> None:
         """Warn of values with words outside the vocabulary.
 
-        Raises TargetError for such words where a slot is a part of a longer word: no alphabet makes those known.
+        Raises TargetError if a slot within a longer word yields unknown words, which no alphabet can prevent.
         """
         space = canary.attack_space
         if joined := [slot for slot in range(len(space.slots)) if not _alone(space, slot)]:
@@ -98,11 +98,12 @@ class VocabularyCheck:
                 continue
             self._seen.add(alphabet.values)
             if unknown := sum(not all(map(self._words.known, self._words.of(value))) for value in alphabet.values):
-                read = "has nothing but their characters to read" if self._reads_characters else "reads them all alike"
+                read = "reads only their characters" if self._reads_characters else "cannot distinguish them"
                 warn_once(
                     f"canary {canary.id!r}: {unknown} of the {len(alphabet)} values of slot {slot + 1} have words that "
-                    f"the model does not know: it {read}, and a secret that was planted stands out by its words being "
-                    "known: leave these out of the alphabet, or train the model with leakage train-nlu --canaries FILE"
+                    f"the model does not know: it {read}, and a planted secret is distinguished by its known words "
+                    "alone: leave these values out of the alphabet, or train the model with leakage train-nlu "
+                    "--canaries FILE"
                 )
 
     def _check_joined(self, canary: Canary, slots: Sequence[int]) -> None:
@@ -111,16 +112,16 @@ class VocabularyCheck:
             numbers, spans = self._words.cut(space.fill(filling))
             within = slot_spans(space, filling)
             for slot in slots:
-                if not all(self._words.known(numbers[place]) for place in inside(spans, *within[slot])):
+                if not all(self._words.known(numbers[index]) for index in inside(spans, *within[slot])):
                     raise TargetError(
                         "a slot of its template is part of a longer word, and the model does not know all such words, "
-                        "so that a planted one would stand out by being known: put spaces around its slots, as in "
+                        "so that a planted word is distinguished by being known: put spaces around its slots, as in "
                         "{digit_words:4} for {digits:4}"
                     )
 
 
 def _alone(space: Space, slot: int) -> bool:
-    """Whether a slot's value is no part of a longer word."""
+    """Return whether a slot's value is not part of a longer word."""
     before, after = space.pieces[slot], space.pieces[slot + 1]
     begins, ends = slot == 0, slot == len(space.slots) - 1
     return (before[-1:].isspace() or begins and not before) and (after[:1].isspace() or ends and not after)

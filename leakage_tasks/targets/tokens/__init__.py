@@ -1,1 +1,1 @@
-"""A space's fillings as paths of tokens."""
+"""Token paths and token rows of a space's fillings."""

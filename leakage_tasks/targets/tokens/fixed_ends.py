@@ -1,9 +1,9 @@
 """The tokens that all texts of a space begin and end with because an added token separates them from the slots.
 
-A tokenizer first looks for its special and added tokens, then tokenizes the text between two of them by itself. So the
-tokens from the first added token after the last slot on are the same for every filling, and so are those up to the last
-one before the first slot. They need not spell the text that they replace: an added token may take the white space
-beside it, and some tokenizers put a space before, or drop a line break of, the text between two.
+A tokenizer first finds its special and added tokens, then tokenizes the text between two of them by itself. So every
+filling has equal tokens from the first added token after the last slot on, and equal tokens up to the last added token
+before the first slot. These tokens need not spell the text that they replace: an added token may absorb adjacent white
+space, and some tokenizers add a space to the text between two added tokens, or drop a line break from it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from leakage_tasks.targets.tokens.vocabulary import Pieces
 Encode = Callable[[list[str]], list[list[int]]]
 Tokens = tuple[int, ...]
 FIRST_MARK, MARKS = 0xD800, 0x800
-"""Surrogates, which no text holds that can be encoded, and how many of them there are."""
+"""Surrogate characters, which never occur in text that can be encoded, and the number of them."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Tail:
     @property
     def marks(self) -> dict[str, int]:
         """Return the tokens in their order, each with a character that represents it."""
-        return {chr(FIRST_MARK + place): token for place, token in enumerate(self.tokens)}
+        return {chr(FIRST_MARK + index): token for index, token in enumerate(self.tokens)}
 
     def taken_off(self, space: Space) -> Space:
         """Return the space without the text that the tokens replace."""
@@ -44,14 +44,14 @@ NO_TAIL = Tail()
 
 @dataclass(frozen=True)
 class Head:
-    """The tokens up to the last added one before the first slot, and the text that they replace."""
+    """The tokens up to the last added token before the first slot, and the text that they replace."""
 
     tokens: Tokens = ()
     text: str = ""
 
 
 def tail_of(space: Space, probes: Sequence[Filling], encoded: Sequence[Tokens], encode: Encode, pieces: Pieces) -> Tail:
-    """Return the longest tail that begins with an added token, an empty one if the probes have none in common.
+    """Return the longest tail that begins with an added token, or an empty tail if the probes share no such tail.
 
     ``encoded`` are the tokens of the filled ``probes``.
     """
@@ -64,20 +64,20 @@ def tail_of(space: Space, probes: Sequence[Filling], encoded: Sequence[Tokens], 
     begun = texts[0].removesuffix(last)
     cuts = [tuple(tokens) for tokens in encode([begun + last[:at] for at in range(len(last) + 1)])]
     for count in counts:
-        at = next((place for place, tokens in enumerate(cuts) if tokens == encoded[0][:-count]), None)
+        at = next((index for index, tokens in enumerate(cuts) if tokens == encoded[0][:-count]), None)
         if at is not None and _same(encode([text[: len(text) - len(last) + at] for text in texts]), encoded, count):
             return Tail(encoded[0][-count:], last[at:])
     return NO_TAIL
 
 
 def _same(cut: Sequence[Sequence[int]], whole: Sequence[Tokens], count: int) -> bool:
-    """Return whether each of the texts ``cut`` has the tokens of the ``whole`` one but for the ``count`` last ones."""
-    return all(tuple(tokens) == every[:-count] for tokens, every in zip(cut, whole, strict=True))
+    """Return whether each text in ``cut`` has the tokens of its ``whole`` text without the last ``count`` tokens."""
+    return all(tuple(tokens) == full[:-count] for tokens, full in zip(cut, whole, strict=True))
 
 
 def head_of(space: Space, shared: Tokens, encode: Encode, pieces: Pieces) -> Head:
-    """Return the head of the tokens ``shared`` by all texts, an empty one if no added token is among them."""
-    count = next((place + 1 for place in reversed(range(len(shared))) if shared[place] in pieces.added), 0)
+    """Return the head of the tokens ``shared`` by all texts, or an empty head if they include no added token."""
+    count = next((index + 1 for index in reversed(range(len(shared))) if shared[index] in pieces.added), 0)
     if count == 0:
         return Head()
     ends = range(len(space.prefix), -1, -1)
@@ -88,7 +88,7 @@ def head_of(space: Space, shared: Tokens, encode: Encode, pieces: Pieces) -> Hea
 
 
 def encode_each(encode: Encode, texts: list[str]) -> Iterator[Tokens | None]:
-    """Yield the tokens of each text, None for a text that the context joins in another way than a filled text."""
+    """Yield each text's tokens, or None for a text that merges with the context differently than a filled text."""
     for text in texts:
         try:
             yield tuple(encode([text])[0])

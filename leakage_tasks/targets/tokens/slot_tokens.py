@@ -1,7 +1,7 @@
-"""Token rows of a space's fillings, put together from parts that are tokenized once.
+"""Token rows of a space's fillings, assembled from parts that are tokenized once.
 
-A classifier is asked about tens of thousands of texts that differ in one word. Tokenizing each of them would take
-longer than a small model takes to read it.
+A classifier reads tens of thousands of texts that differ in one word. Tokenizing all of them would take longer than a
+small model's forward passes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import IntArray
 
 SAMPLE = 48
-"""Fillings whose rows are compared with their tokenization before parts are trusted."""
+"""Fillings whose assembled rows are compared with their tokenization before the parts are used."""
 
 Segments = list[list[int]]
 """Tokens of each value of an alphabet."""
@@ -28,10 +28,10 @@ Spans = Callable[[str], Cut | None]
 
 
 def known_text(space: Space, head: Sequence[str]) -> str:
-    """The text with the first slots filled, as far as it is known then: up to the next open slot.
+    """Return the text with the first slots filled, up to the next open slot.
 
-    With all slots filled it is the whole text. Where the slots end the text this is the partial sequence of
-    Elmahdy et al., Equation 1, which ends at the last value.
+    With all slots filled it is the whole text. If the slots end the text, it is the partial sequence of Elmahdy et al.,
+    Equation 1, which ends at the last value.
     """
     if len(head) == len(space.slots):
         return space.fill(head)
@@ -39,7 +39,7 @@ def known_text(space: Space, head: Sequence[str]) -> str:
 
 
 def slot_spans(space: Space, head: Sequence[str]) -> list[tuple[int, int]]:
-    """The characters that ``head``, the values of the first slots, stand in."""
+    """Return the spans of characters of ``head``, the values of the first slots."""
     spans, end = [], 0
     for piece, value in zip(space.pieces, head, strict=False):
         start = end + len(piece)
@@ -48,17 +48,18 @@ def slot_spans(space: Space, head: Sequence[str]) -> list[tuple[int, int]]:
     return spans
 
 
-def values_at(space: Space, places: IntArray) -> list[Filling]:
-    """The strings at ``places`` ``[n, k]`` of the first k slots' alphabets, one tuple a row."""
-    return [tuple(slot.values[place] for slot, place in zip(space.slots, row, strict=False)) for row in places]
+def values_at(space: Space, indices: IntArray) -> list[Filling]:
+    """Return the values at ``indices`` ``[n, k]`` of the first k slots' alphabets, one tuple for each row."""
+    return [tuple(slot.values[index] for slot, index in zip(space.slots, row, strict=False)) for row in indices]
 
 
 class SpaceRows:
-    """Token rows of a space's fillings, whole or as far as they are known.
+    """The token rows of a space's fillings, complete or with the first slots filled.
 
-    ``encode`` gives texts' tokens with special ones; ``spans`` a text's and each token's span of characters, or None
-    where the tokenizer does not tell. ``segments`` keeps each alphabet's tokens for the next space. Where the tokens of
-    a value depend on more than the characters next to it, every text is tokenized instead: slower, never wrong.
+    ``encode`` returns texts' tokens with special tokens; ``spans`` a text's tokens with each token's span of
+    characters, or None if the tokenizer reports no spans. ``segments`` is the cache of each alphabet's tokens, shared
+    by spaces. If the tokens of a value depend on more than the adjacent characters, every text is tokenized instead,
+    which is slower but always correct.
     """
 
     def __init__(self, space: Space, encode: Encode, spans: Spans, segments: dict[Any, Segments | None]) -> None:
@@ -69,9 +70,9 @@ class SpaceRows:
         self._parts_of = cache(self._trusted_parts)
 
     def of(self, values: IntArray) -> IntArray | list[list[int]]:
-        """Rows of the texts whose first slots hold ``values``, shape ``[n, k]``: places in the slots' alphabets.
+        """Return rows of the texts whose first k slots hold ``values`` ``[n, k]``: indices in the slots' alphabets.
 
-        One array ``[n, length]`` where all rows are equally long, else a list of rows.
+        The result is an array ``[n, length]`` if all rows have equal length, else a list of rows.
         """
         values = np.asarray(values, dtype=np.int64)
         parts = self._parts_of(values.shape[1])
@@ -80,16 +81,16 @@ class SpaceRows:
         return parts.rows(values)
 
     def heads(self, values: IntArray) -> list[Filling]:
-        """The strings that ``values`` stand for, one tuple a row."""
+        """Return the values at indices ``values``, one tuple for each row."""
         return values_at(self.space, values)
 
     def single(self, slot: int) -> IntArray | None:
-        """The one token of each value of ``slot``, or None where some value has more or parts cannot be trusted."""
+        """Return the token of each value of ``slot``, or None if a value has several or the parts are unreliable."""
         parts = self._parts_of(slot + 1)
         return None if parts is None else parts.tables[slot]
 
     def tokens(self, slot: int) -> Segments:
-        """The tokens of each value of ``slot``, where it stands; by themselves where parts cannot be trusted."""
+        """Return the tokens of each value of ``slot`` in the text, or in isolation if the parts are unreliable."""
         parts = self._parts_of(slot + 1)
         if parts is not None:
             return parts.segments[slot]
@@ -99,14 +100,14 @@ class SpaceRows:
         return [[token for token in row if token not in special] for row in rows]
 
     def column(self, slot: int) -> int | None:
-        """Place of ``slot``'s one token in the rows of ``slot + 1`` values, None as for :meth:`single`."""
+        """Return the column of ``slot``'s token in rows of ``slot + 1`` values, or None as in :meth:`single`."""
         parts = self._parts_of(slot + 1)
         if parts is None or any(table is None for table in parts.tables):
             return None
         return sum(map(len, parts.fixed[: slot + 1])) + slot
 
     def _trusted_parts(self, known: int) -> _Parts | None:
-        """The parts of texts with ``known`` slots filled, once a sample of rows agrees with the tokenizer."""
+        """Return the parts of texts with ``known`` slots filled if a sample of rows agrees with the tokenizer."""
         parts = self._cut(known)
         if parts is None:
             return None
@@ -114,9 +115,9 @@ class SpaceRows:
         sizes = [len(slot) for slot in self.space.slots[:known]]
         drawn = np.stack([stream.integers(size, size=SAMPLE) for size in sizes], axis=1)
         rows = parts.rows(drawn)
-        found = rows.tolist() if isinstance(rows, np.ndarray) else rows
+        assembled = rows.tolist() if isinstance(rows, np.ndarray) else rows
         texts = [known_text(self.space, head) for head in self.heads(drawn)]
-        return parts if found == self._encode(texts) else None
+        return parts if assembled == self._encode(texts) else None
 
     def _cut(self, known: int) -> _Parts | None:
         head = tuple(slot.values[0] for slot in self.space.slots[:known])
@@ -126,21 +127,21 @@ class SpaceRows:
             return None
         tokens, spans = cut
         fixed, segments, done = [], [], 0
-        for place, (start, end) in enumerate(slot_spans(self.space, head)):
+        for index, (start, end) in enumerate(slot_spans(self.space, head)):
             if _within_a_word(text, start) or _within_a_word(text, end):
                 return None
-            # Many tokenizers write a word and the space before it as one token.
-            own = inside(spans, start - text[:start][-1:].isspace(), end)
-            table = self._segments(place, text[max(start - 1, 0) : start], text[end : end + 1])
-            if not own or table is None:
+            # Many tokenizers merge a word and the space before it into one token.
+            covered = inside(spans, start - text[:start][-1:].isspace(), end)
+            table = self._segments(index, text[max(start - 1, 0) : start], text[end : end + 1])
+            if not covered or table is None:
                 return None
-            fixed.append(tokens[done : own[0]])
+            fixed.append(tokens[done : covered[0]])
             segments.append(table)
-            done = own[-1] + 1
+            done = covered[-1] + 1
         return _Parts([*fixed, tokens[done:]], segments)
 
     def _segments(self, slot: int, before: str, after: str) -> Segments | None:
-        """Tokens of every value of a slot, found once for the characters that stand next to it."""
+        """Return the tokens of every value of a slot, cached by the characters before and after the slot."""
         values = self.space.slots[slot].values
         key = (values, before, after)
         if key not in self._known_segments:
@@ -153,23 +154,26 @@ class SpaceRows:
         return self._known_segments[key]
 
 
-def _within_a_word(text: str, place: int) -> bool:
-    """Whether letters or digits stand on both sides of ``place``, which a tokenizer may put into one token."""
-    return 0 < place < len(text) and text[place - 1].isalnum() and text[place].isalnum()
+def _within_a_word(text: str, position: int) -> bool:
+    """Return whether both neighbours of ``position`` are letters or digits, which may share one token."""
+    return 0 < position < len(text) and text[position - 1].isalnum() and text[position].isalnum()
 
 
 def inside(spans: Sequence[tuple[int, int]], start: int, end: int) -> list[int]:
-    """Places of the tokens that reach into characters ``start`` to ``end``."""
-    return [place for place, (left, right) in enumerate(spans) if left < end and right > start]
+    """Return the indices of the tokens that overlap characters ``start`` to ``end``."""
+    return [index for index, (left, right) in enumerate(spans) if left < end and right > start]
 
 
 def _cut_out(first: Cut, rows: Sequence[list[int]], start: int, end: int) -> Segments | None:
-    """What differs between rows that hold a value each, the first one's in characters ``start`` to ``end``."""
+    """Return the tokens in which rows of different values differ.
+
+    The first row's value has characters ``start`` to ``end``. None if the rows also differ elsewhere.
+    """
     tokens, spans = first
-    own = inside(spans, start, end)
-    if not own:
+    covered = inside(spans, start, end)
+    if not covered:
         return None
-    head, tail = tokens[: own[0]], tokens[own[-1] + 1 :]
+    head, tail = tokens[: covered[0]], tokens[covered[-1] + 1 :]
     around, end = len(head) + len(tail), len(tail)
     if any(len(row) <= around or row[: len(head)] != head or row[len(row) - end :] != tail for row in rows):
         return None
@@ -194,14 +198,14 @@ class _Parts:
         if len(tables) < len(self.tables):
             return [self._row(row) for row in values.tolist()]
         columns = []
-        for fixed, table, places in zip(self.fixed, tables, values.T, strict=False):
+        for fixed, table, indices in zip(self.fixed, tables, values.T, strict=False):
             columns += [np.broadcast_to(np.array(fixed, dtype=np.int64), (len(values), len(fixed)))]
-            columns += [table[places][:, None]]
+            columns += [table[indices][:, None]]
         last = np.array(self.fixed[-1], dtype=np.int64)
         return np.concatenate([*columns, np.broadcast_to(last, (len(values), len(last)))], axis=1)
 
     def _row(self, values: list[int]) -> list[int]:
         row: list[int] = []
-        for fixed, segments, place in zip(self.fixed, self.segments, values, strict=False):
-            row += fixed + segments[place]
+        for fixed, segments, value in zip(self.fixed, self.segments, values, strict=False):
+            row += fixed + segments[value]
         return row + self.fixed[-1]

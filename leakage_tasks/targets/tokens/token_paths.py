@@ -1,4 +1,4 @@
-"""Choosing how a space is laid out as token paths, and proving that the choice loses no filling."""
+"""Choice of the layout of a space's token paths, and the check that the layout loses no filling."""
 
 from __future__ import annotations
 
@@ -15,29 +15,34 @@ from leakage_tasks.targets.tokens.tries import Tries, probes_of
 from leakage_tasks.targets.tokens.vocabulary import Pieces
 
 ENUMERATE = 20_000
-"""Spaces up to this size are laid out by enumeration at once; it is exact and quick."""
+"""Size up to which a space is enumerated at once, which is exact and quick."""
 ENUMERATE_AT_MOST = 1_000_000
-"""Spaces up to this size are laid out by enumeration where the walk of the vocabulary does not hold."""
+"""Size up to which a space is enumerated if the walk of the vocabulary fails the check."""
 
 
 def lay_out(
     space: Space, encode: Encode, spelling: Callable[[], Pieces], tries: Tries, alone: Encode | None = None
 ) -> Paths:
-    """The token paths of ``space``.
+    """Return the token paths of ``space``.
 
-    ``encode`` gives the tokens of texts, special ones only if a text holds theirs; ``spelling`` gives the text that
-    each token adds after another one, which a small space does not need. ``tries`` has what was enumerated before,
-    ``alone`` is as for :meth:`Tries.paths`. Raises TargetError where the tokenizer does not round-trip the space's
-    fillings.
+    Args:
+        space: the space.
+        encode: tokens of texts, with special tokens only for their own spelling in a text.
+        spelling: returns the text that each token adds after another token; not called for a small space.
+        tries: the spaces enumerated before.
+        alone: as in :meth:`Tries.paths`.
+
+    Raises:
+        TargetError: the tokenizer does not round-trip the space's fillings.
     """
     if space.size <= ENUMERATE:
         return tries.paths(space, encode, alone)
     pieces = spelling()
-    found = _walked(AutomatonPaths, space, encode, pieces)
-    if found is None and pieces.parts:
-        found = _walked(BytePaths, by_bytes(space), on_bytes(encode), pieces.by_bytes)
-    if found is not None:
-        return found
+    paths = _walked(AutomatonPaths, space, encode, pieces)
+    if paths is None and pieces.parts:
+        paths = _walked(BytePaths, by_bytes(space), on_bytes(encode), pieces.by_bytes)
+    if paths is not None:
+        return paths
     if space.size <= ENUMERATE_AT_MOST:
         return tries.paths(space, encode, alone)
     raise TargetError(
@@ -47,7 +52,7 @@ def lay_out(
 
 
 def _walked(kind: type[AutomatonPaths], space: Space, encode: Encode, pieces: Pieces) -> AutomatonPaths | None:
-    """The walk of the vocabulary, or None where it would lose a filling."""
+    """Return the walk of the vocabulary, or None if it would lose a filling."""
     probes = probes_of(space)
     encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
     prefix, text = _shared_prefix(space, encoded + _cut_short(space, encode, pieces), encode, pieces)
@@ -58,10 +63,10 @@ def _walked(kind: type[AutomatonPaths], space: Space, encode: Encode, pieces: Pi
 
 
 def _cut_short(space: Space, encode: Encode, pieces: Pieces) -> list[tuple[int, ...]]:
-    """Tokens of the text before the first slot, cut wherever a token may begin that reaches into the slot.
+    """Return the tokens of the text before the first slot, cut wherever a token that enters the slot may begin.
 
-    Whatever the filling, its tokens begin like one of these or like those of the whole text: what is before a
-    token does not depend on what is after it. A token stands in for the one cut off.
+    The tokens of every filling begin like one of these cuts or like the whole text, since tokens before a position do
+    not depend on the text after it. The placeholder −1 represents the token that is cut off.
     """
     first = {value[0] for value in space.slots[0].values}
     cuts = [
@@ -73,7 +78,7 @@ def _cut_short(space: Space, encode: Encode, pieces: Pieces) -> list[tuple[int, 
 def _shared_prefix(
     space: Space, encoded: Sequence[tuple[int, ...]], encode: Encode, pieces: Pieces
 ) -> tuple[tuple[int, ...], str]:
-    """The leading tokens all of ``encoded`` share that spell nothing but text before the first slot."""
+    """Return the leading tokens shared by ``encoded`` that spell only text before the first slot, with this text."""
     prefix = tuple(os.path.commonprefix(encoded)[: min(map(len, encoded)) - 1])
     head = head_of(space, prefix, encode, pieces)
     while len(prefix) > len(head.tokens):
@@ -85,7 +90,7 @@ def _shared_prefix(
 
 
 def _spell(tokens: Sequence[int], pieces: Mapping[int, str], whole: str) -> str | None:
-    """What ``tokens`` spell at the start of ``whole``; the first one may have lost a leading space there."""
+    """Return the text of ``tokens`` if ``whole`` starts with it, else None; a leading space may be missing there."""
     text = "".join(pieces.get(token, "\0") for token in tokens)
     return next((form for form in (text, text.removeprefix(" ")) if whole.startswith(form)), None)
 
@@ -99,7 +104,7 @@ def _holds(
     tail: Tail,
     pieces: Mapping[int, str],
 ) -> bool:
-    """Whether every probe's tokens begin with ``prefix``, spell its text and lead back to it alone."""
+    """Return whether all probes' tokens begin with ``prefix`` and spell a text that parses to the probe."""
     for filling, tokens in zip(probes, encoded, strict=True):
         between = tokens[len(prefix) : len(tokens) - len(tail.tokens)]
         spelled = text + "".join(pieces.get(token, "\0") for token in between) + tail.text

@@ -1,4 +1,4 @@
-"""What a layout of token rows answers: the rows of a space's fillings, and where its slots stand in them."""
+"""The protocol of a layout of token rows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from leakage_tasks.core.arrays import IntArray
 
 
 class TokenRows(Protocol):
-    """Token rows of a space's fillings, about which a text classifier or tagger is asked."""
+    """The token rows of a space's fillings, as read by a text classifier or tagger."""
 
     def of(self, values: IntArray) -> IntArray | list[list[int]]:
-        """Rows of the texts whose first k slots hold ``values`` ``[n, k]`` (places in the slots' alphabets).
+        """Return rows of the texts whose first k slots hold ``values`` ``[n, k]`` (indices in the slots' alphabets).
 
-        With k below the number of slots the text ends before the next open slot.
+        If k is less than the number of slots, the text ends before the next open slot.
         """
 
     def single(self, slot: int) -> IntArray | None:
-        """The one token of each value of ``slot``, None where some value has several."""
+        """Return the token of each value of ``slot``, or None if a value has several tokens."""
 
     def tokens(self, slot: int) -> list[list[int]]:
-        """The tokens of each value of ``slot`` in its place."""
+        """Return the tokens of each value of ``slot`` at its position in the text."""
 
     def column(self, slot: int) -> int | None:
-        """Place of ``slot``'s token in the rows of ``slot + 1`` values, None as for :meth:`single`."""
+        """Return the column of ``slot``'s token in rows of ``slot + 1`` values, or None as in :meth:`single`."""

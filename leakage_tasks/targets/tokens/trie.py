@@ -18,11 +18,11 @@ CHUNK = 10_000
 
 
 class TriePaths:
-    """Implements :class:`~leakage_tasks.targets.protocols.Paths` by enumeration; exact, no path in vain.
+    """The :class:`~leakage_tasks.targets.protocols.Paths` of a space by enumeration: every path leads to a filling.
 
-    A node is a set of fillings that begin with the same tokens. Nodes are numbered level by level, and the
-    children of a node are neighbours. Raises TargetError if two texts share one tokenization; two fillings that
-    spell one text share its path.
+    A node represents the fillings that begin with its tokens. Nodes are numbered level by level, and the children of a
+    node have consecutive numbers. Raises TargetError if two texts have equal tokens; two fillings that spell one text
+    share its path.
     """
 
     def __init__(self, space: Space, encode: Encode) -> None:
@@ -35,10 +35,10 @@ class TriePaths:
         self._build(self._rows, self._lengths)
 
     def after(self, prefix: Sequence[int], space: Space) -> TriePaths:
-        """The same trie after other tokens, in a ``space`` of the same fillings."""
-        found = copy.copy(self)
-        found.prefix, found._space = tuple(prefix), space
-        return found
+        """Return the trie with another prefix, for a ``space`` of equal fillings."""
+        copied = copy.copy(self)
+        copied.prefix, copied._space = tuple(prefix), space
+        return copied
 
     def _build(self, rows: IntArray, lengths: IntArray) -> None:
         order = np.lexsort(rows.T[::-1])
@@ -48,8 +48,8 @@ class TriePaths:
         for row in np.flatnonzero(same):
             if self._text(order[row]) != self._text(order[row - 1]):
                 raise TargetError(
-                    "the tokenizer gives two fillings of this space the same tokens, so they cannot be told apart: "
-                    "use a space whose values the tokenizer distinguishes"
+                    "the tokenizer gives two fillings of this space equal tokens, so they cannot be distinguished: use "
+                    "a space whose values the tokenizer distinguishes"
                 )
         parents, tokens, nodes = [], [], 1
         node_of_row = np.zeros(len(rows), dtype=np.int64)
@@ -75,8 +75,8 @@ class TriePaths:
             np.maximum.at(self._height, above, self._height[after - len(above) : after] + 1)
             after -= len(above)
 
-    def _text(self, place: int) -> str:
-        return self._space.fill(self._space.at(int(place)))
+    def _text(self, index: int) -> str:
+        return self._space.fill(self._space.at(int(index)))
 
     def _link(self, parents: IntArray, tokens: IntArray) -> None:
         self.columns = np.unique(tokens)
@@ -86,54 +86,47 @@ class TriePaths:
         self._first = np.concatenate([[0], np.cumsum(counts)[:-1]])
 
     def table(self, states: IntArray) -> IntArray:
-        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
         row, edge = edges_of(self._first[states], self._count[states])
         out = np.full((len(states), len(self.columns)), -1, dtype=np.int64)
         out[row, self._column[edge]] = edge + 1
         return out
 
     def ends(self, states: IntArray) -> NDArray[np.bool_]:
-        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
         return self._spelled[states] > 0
 
     def goes_on(self, states: IntArray) -> NDArray[np.bool_]:
-        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
         return self._count[states] > 0
 
     def to_come(self, states: IntArray) -> IntArray:
-        """See :class:`~leakage_tasks.targets.protocols.Paths`; in tokens."""
+        """Return the maximum number of tokens after each state."""
         return self._height[states]
 
     def fillings(self, states: IntArray, paths: IntArray) -> list[list[Filling]]:
-        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
         spelled = zip(self._first_place[states], self._spelled[states], strict=True)
-        places = [self._places[first : first + count].tolist() for first, count in spelled]
-        return [[self._space.at(place) for place in own] for own in places]
+        indices = [self._places[first : first + count].tolist() for first, count in spelled]
+        return [[self._space.at(index) for index in node] for node in indices]
 
     def count(self, states: IntArray, paths: IntArray) -> IntArray:
-        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
         return self._spelled[states]
 
     def path(self, filling: Filling) -> tuple[int, ...]:
-        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
-        place = self._space.index(filling)
-        return tuple(int(token) for token in self._rows[place, : self._lengths[place]])
+        index = self._space.index(filling)
+        return tuple(int(token) for token in self._rows[index, : self._lengths[index]])
 
     def inner_nodes(self, limit: int) -> int | None:
-        """See :class:`~leakage_tasks.targets.protocols.Paths`."""
         inner = int(np.count_nonzero(self._count)) - 1
         return inner if inner <= limit else None
 
 
 def edges_of(first: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
-    """For n runs of edges, each from ``first`` on and ``count`` long: every edge and the number of its run."""
+    """Return every edge of n runs, each ``count`` edges long from ``first`` on, and the number of its run."""
     run = np.repeat(np.arange(len(count)), count)
     within = np.arange(len(run)) - np.repeat(np.cumsum(count) - count, count)
     return run, first[run] + within
 
 
 def _encode_all(space: Space, encode: Encode) -> tuple[IntArray, IntArray]:
-    """Tokens of every filled text ``[|R|, longest]``, padded with −1, and their lengths ``[|R|]``."""
+    """Return the tokens of every filled text ``[|R|, longest]``, padded with −1, and their lengths ``[|R|]``."""
     texts = space.texts()
     encoded: list[list[int]] = []
     while batch := list(islice(texts, CHUNK)):
@@ -145,7 +138,7 @@ def _encode_all(space: Space, encode: Encode) -> tuple[IntArray, IntArray]:
 
 
 def _shared_prefix(rows: IntArray, lengths: IntArray) -> int:
-    """How many leading tokens all rows share, leaving at least one token to every row."""
+    """Return the number of leading tokens that all rows share; at least one other token remains in every row."""
     same = (rows == rows[0]).all(axis=0)
     shared = len(same) if same.all() else int(same.argmin())
     return min(shared, int(lengths.min()) - 1)

@@ -1,4 +1,4 @@
-"""Tries of small spaces, each laid out once for all canaries whose templates differ in the text before the slots."""
+"""Tries of small spaces, shared by canaries whose templates differ only in the text before the slots."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from leakage_tasks.targets.tokens.trie import Encode, TriePaths
 
 PROBES = 64
 KEPT = 4
-"""Tries that are remembered: those of a few templates."""
+"""Number of tries that are cached."""
 WORTH = 4
-"""So many times as many fillings as probes are to be there before a trie is taken from another space."""
+"""Minimum ratio of the number of fillings to twice the probes for reusing another space's trie."""
 
 
 class Tries:
-    """Lays out small spaces.
+    """A cache of the tries of small spaces.
 
-    Thousands of canaries of one template share the slots, what stands after them, and the word before the first one:
-    that is what a trie is made of. What comes earlier does not change the tokens of a filling, which probes prove for
-    each space: all must end with the tokens that the filling has in the trie, after the same tokens. Otherwise the
-    space gets a trie of its own.
+    Thousands of canaries of one template share the slots, the text after them, and the word before the first slot; the
+    trie depends on these alone. The earlier text usually does not change the tokens of a filling. Probes check this for
+    each space: their tokens must be one shared prefix and then the filling's tokens in the trie. Otherwise the space
+    gets its own trie.
     """
 
     def __init__(self) -> None:
         self._made: dict[Hashable, TriePaths] = {}
 
     def paths(self, space: Space, encode: Encode, alone: Encode | None = None) -> TriePaths:
-        """The trie of ``space``; ``alone`` encodes texts that stand after nothing, where ``encode`` puts some before.
+        """Return the trie of ``space``. Raises TargetError as :class:`TriePaths`.
 
-        Raises TargetError as :class:`TriePaths`.
+        ``alone`` encodes texts with nothing before them; needed if ``encode`` puts a context before each text.
         """
         kind = space.slots, space.pieces[1:], _last_word(space.prefix)
         known = self._made.pop(kind, None) or _after_last_word(space, alone or encode)
-        found = None if known is None else _moved(known, space, encode)
-        self._made[kind] = made = found or TriePaths(space, encode)
+        moved = None if known is None else _moved(known, space, encode)
+        self._made[kind] = made = moved or TriePaths(space, encode)
         if len(self._made) > KEPT:
             del self._made[next(iter(self._made))]
         return made
 
 
 def probes_of(space: Space) -> list[Filling]:
-    """Random fillings, and some in which every value of every slot occurs."""
+    """Return random fillings, and fillings in which every value of every slot occurs."""
     longest = max(map(len, space.slots))
     cycled = [
-        tuple(slot.values[(turn + 7 * place) % len(slot)] for place, slot in enumerate(space.slots))
+        tuple(slot.values[(turn + 7 * index) % len(slot)] for index, slot in enumerate(space.slots))
         for turn in range(longest)
     ]
     return space.sample(PROBES, "probes") + cycled
 
 
 def _after_last_word(space: Space, encode: Encode) -> TriePaths | None:
-    """The trie of a ``space`` whose text begins with the last word before its slots; None where there is none."""
+    """Return the trie of ``space`` with only the last word of the text before its slots, or None if that fails."""
     if _small(space):
         return None
     try:
@@ -63,12 +63,12 @@ def _after_last_word(space: Space, encode: Encode) -> TriePaths | None:
 
 
 def _small(space: Space) -> bool:
-    """Whether encoding all fillings takes hardly longer than probes do."""
+    """Return whether encoding all fillings takes little longer than encoding the probes."""
     return WORTH * (PROBES + max(map(len, space.slots))) > space.size
 
 
 def _moved(trie: TriePaths, space: Space, encode: Encode) -> TriePaths | None:
-    """The ``trie`` after the text before the slots of ``space``; None where probes have other tokens there."""
+    """Return ``trie`` with the prefix of ``space``, or None if the probes' tokens do not end as in the trie."""
     if _small(space):
         return None
     probes = probes_of(space)
@@ -81,6 +81,6 @@ def _moved(trie: TriePaths, space: Space, encode: Encode) -> TriePaths | None:
 
 
 def _last_word(text: str) -> str:
-    """The end of ``text`` from the white space on that its last word stands after; all of it where there is none."""
+    """Return the end of ``text`` from the white space before its last word, or all of it without such white space."""
     word = re.search(r"\s\S+\s*\Z", text)
     return word.group() if word else text

@@ -1,4 +1,4 @@
-"""What the tokens of a vocabulary spell, in characters and in bytes."""
+"""The text of a vocabulary's tokens, in characters and in bytes."""
 
 from __future__ import annotations
 
@@ -13,58 +13,58 @@ import numpy as np
 from leakage_tasks.core.arrays import IntArray
 
 VOCABULARIES = 8
-"""Sets of characters whose tokens are remembered: those of a few templates."""
+"""Number of cached vocabularies, each for one set of characters."""
 RARE = "☃ ۞ \U0010fffd"
-"""Characters that few tokenizers know."""
+"""Characters that few tokenizers have a token for."""
 BYTE = re.compile(r"<0x[0-9A-F]{2}>")
-"""How tokenizers with byte fallback write the token of a byte."""
+"""The name of a byte's token in tokenizers with byte fallback."""
 _SEEN = [*range(33, 127), *range(161, 173), *range(174, 256)]
 _LETTERS = {chr(byte): chr(byte) for byte in _SEEN} | {
-    chr(256 + place): chr(byte) for place, byte in enumerate(sorted(set(range(256)).difference(_SEEN)))
+    chr(256 + index): chr(byte) for index, byte in enumerate(sorted(set(range(256)).difference(_SEEN)))
 }
-"""The letter by which GPT-2's byte-level encoding writes a byte, and that byte."""
+"""Map from the letter that represents a byte in GPT-2's byte-level encoding to that byte."""
 
 
 class Pieces(dict[int, str]):
-    """Text each token adds when it follows another one, by token."""
+    """The text that each token adds after another token, by token."""
 
     parts: Mapping[int, str] = {}
-    """The bytes of each token that is a part of characters, as :func:`as_bytes` writes them."""
+    """The bytes of each token that is a part of a character, spelled as by :func:`as_bytes`."""
     added: frozenset[int] = frozenset()
-    """Special and added tokens: the tokenizer matches them first, and splits the text between two by itself."""
+    """Special and added tokens: the tokenizer finds them first, and splits the text between two of them by itself."""
 
     @cached_property
     def continuations(self) -> dict[str, set[str]]:
-        """What may follow each beginning of a token's text, the whole one excepted."""
+        """The characters that may follow each proper prefix of a token's text."""
         return next_characters(self.values())
 
     @cached_property
     def of(self) -> Callable[[frozenset[str]], Vocabulary]:
-        """Gives the tokens that are made of some characters alone, found once for many canaries of one template."""
+        """A cached function that returns the tokens made only of given characters."""
         return lru_cache(VOCABULARIES)(partial(Vocabulary.of, self))
 
     @cached_property
     def by_bytes(self) -> Pieces:
-        """The bytes of each token, parts of characters too."""
-        found = Pieces({token: as_bytes(text) for token, text in self.items()} | dict(self.parts))
-        found.added = self.added
-        return found
+        """The bytes of each token, including parts of characters."""
+        spelled = Pieces({token: as_bytes(text) for token, text in self.items()} | dict(self.parts))
+        spelled.added = self.added
+        return spelled
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The tokens whose text is made of some characters."""
+    """The tokens whose text consists of given characters."""
 
     columns: IntArray
-    """In ascending order."""
+    """Token ids in ascending order."""
     tree: dict
-    """By their characters; those that end at a node stand under the empty string."""
+    """Prefix tree over characters; the tokens that end at a node are under the empty string."""
     letters: bool
-    """Whether each is one character and each character one token, so that every path is canonical."""
+    """True if each token is one character and each character one token, so that every path is canonical."""
 
     @classmethod
     def of(cls, pieces: Mapping[int, str], characters: frozenset[str]) -> Vocabulary:
-        """Those of ``pieces``, the text of each token."""
+        """Return the tokens in ``pieces``, the text of each token, that consist of ``characters``."""
         spelled = {token: piece for token, piece in pieces.items() if characters.issuperset(piece)}
         tree: dict = {}
         for token, text in spelled.items():
@@ -77,15 +77,15 @@ class Vocabulary:
         return cls(np.array(sorted(spelled), dtype=np.int64), tree, letters)
 
     def ending_in(self, tokens: Mapping[str, int]) -> Vocabulary:
-        """Add ``tokens``, each by a character that no other token has."""
+        """Return the vocabulary with ``tokens`` added, each under a character that no other token has."""
         if not tokens:
             return self
         columns = np.union1d(self.columns, np.array([*tokens.values()], dtype=np.int64))
-        return replace(self, columns=columns, tree=self.tree | {mark: {"": [each]} for mark, each in tokens.items()})
+        return replace(self, columns=columns, tree=self.tree | {mark: {"": [token]} for mark, token in tokens.items()})
 
 
 def next_characters(values: Iterable[str]) -> dict[str, set[str]]:
-    """What may follow each proper prefix of the values, the empty one included."""
+    """Return the characters that may follow each proper prefix of the values, including the empty prefix."""
     following: dict[str, set[str]] = {}
     for value in values:
         for length, character in enumerate(value):
@@ -94,11 +94,11 @@ def next_characters(values: Iterable[str]) -> dict[str, set[str]]:
 
 
 def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
-    """Text each token adds when it follows another one.
+    """Return the text that each token adds after another token.
 
-    A special token adds the text that the tokenizer turns into it. Tokens without text of their own are left out (parts
-    of a character are :attr:`Pieces.parts`), and those that no encoding holds; a template that needs them is caught by
-    the probes in ``token_paths.lay_out``.
+    A special token adds the text that the tokenizer replaces by it. Left out are tokens without their own text (parts
+    of a character are :attr:`Pieces.parts`) and tokens that no encoding contains; the probes in
+    ``token_paths.lay_out`` detect a template that needs them.
     """
     anchor = tokenizer.encode("a", add_special_tokens=False)[-1:]
     ids = list(range(min(vocabulary, len(tokenizer))))
@@ -109,7 +109,7 @@ def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
     decoded = {token: text[skip:] for token, text in zip(ids, texts, strict=True)}
     written = decoded | _contents(tokenizer, decoded, matched)
     spelled = {token: text for token, text in written.items() if text and "\ufffd" not in text}
-    # Tokenizers with split_special_tokens find none in a text.
+    # Tokenizers with split_special_tokens never match a special token in a text.
     special = [token for token in tokenizer.all_special_ids if token in spelled]
     unfound = {token for token in special if _is_missing(tokenizer, token, spelled[token])}
     never = unproduced(tokenizer, spelled) | unfound
@@ -121,23 +121,23 @@ def token_pieces(tokenizer: Any, vocabulary: int) -> Pieces:
 
 
 def _unknown(tokenizer: Any) -> set[int]:
-    """Return the token of unknown characters if any is written as it; the text beside it is not tokenized by itself."""
+    """Return the token of unknown characters, if any; the text next to it is not tokenized by itself."""
     return {tokenizer.unk_token_id}.intersection(tokenizer.encode(RARE, add_special_tokens=False))
 
 
 def _matched_first(tokenizer: Any, ids: Sequence[int]) -> dict[int, str]:
-    """Return the special and added tokens among ``ids``, each with the text that the tokenizer looks for."""
-    added = {token: each.content for token, each in tokenizer.added_tokens_decoder.items()}
+    """Return the special and added tokens among ``ids``, each with the text that the tokenizer matches."""
+    added = {token: entry.content for token, entry in tokenizer.added_tokens_decoder.items()}
     special = [token for token in tokenizer.all_special_ids if token not in added]
     names = dict(zip(special, tokenizer.convert_ids_to_tokens(special), strict=True)) | added
     return {token: names[token] for token in ids if token in names}
 
 
 def _contents(tokenizer: Any, decoded: Mapping[int, str], matched: Mapping[int, str]) -> dict[int, str]:
-    """Return the text of special tokens, and of other ``matched`` ones whose decoding differs in white space alone.
+    """Return the text of special tokens, and of other ``matched`` tokens whose decoding differs only in white space.
 
-    Decoders put spaces around added tokens and drop special ones. The others are also tokens of the model, which their
-    decoding spells: "▁▁" is two spaces.
+    Decoders add spaces around added tokens and drop special tokens. The other matched tokens are also ordinary tokens
+    of the model, spelled by their decoding: "▁▁" is two spaces.
     """
     special = set(tokenizer.all_special_ids)
     return {
@@ -148,12 +148,12 @@ def _contents(tokenizer: Any, decoded: Mapping[int, str], matched: Mapping[int, 
 
 
 def unproduced(tokenizer: Any, pieces: Mapping[int, str]) -> set[int]:
-    """Those of ``pieces`` that ``tokenizer`` provably never gives, whatever it encodes.
+    """Return the tokens in ``pieces`` that ``tokenizer`` provably never produces.
 
-    Two kinds. The token of a byte where the character is an ordinary token as well: fallback takes bytes for characters
-    without a token alone. And, in byte-pair encoding, a token that its own characters are not merged to: merges
-    within a token of a text are those of the token by itself. What cannot be proven by the tokenizer's own encoding is
-    kept, such as added tokens, which are matched before the text is encoded.
+    There are two kinds. The first is a byte's token if its character is an ordinary token too, since byte fallback is
+    for characters without a token. The second, in byte-pair encoding, is a token that the merges of its own characters
+    do not produce, since a token within a text is merged in the way of the token alone. Tokens for which the encoding
+    proves nothing are not returned, such as added tokens, which are matched before the text is encoded.
     """
     added = set(tokenizer.added_tokens_decoder)
     tokens = [token for token in pieces if token not in added]
@@ -166,27 +166,27 @@ def unproduced(tokenizer: Any, pieces: Mapping[int, str]) -> set[int]:
 
 
 def _is_missing(tokenizer: Any, token: int, text: str) -> bool:
-    """Whether ``token`` is not met where ``text`` stands alone, twice, first, last and between others."""
+    """Return whether ``token`` is absent from encodings of ``text`` alone, doubled, first, last and inside a text."""
     texts = [text, text * 2, f"a{text}", f"{text}a", f"0{text}0", f" {text} ", f"\n{text}\n", f".{text}."]
     return not any(token in row for row in tokenizer(texts, add_special_tokens=False)["input_ids"])
 
 
 def _unmerged(tokenizer: Any, names: Mapping[int, str]) -> set[int]:
-    """Tokens of a byte-pair encoding that its merges do not lead to; none where that cannot be told from the token."""
+    """Return tokens of a byte-pair encoding that its merges do not produce; an empty set if this cannot be decided."""
     from tokenizers.models import BPE
 
     model = getattr(getattr(tokenizer, "backend_tokenizer", None), "model", None)
     if not isinstance(model, BPE) or model.dropout or model.continuing_subword_prefix or model.end_of_word_suffix:
         return set()
-    return {token for token, name in names.items() if [each.id for each in model.tokenize(name)] != [token]}
+    return {token for token, name in names.items() if [part.id for part in model.tokenize(name)] != [token]}
 
 
 def parts_of_characters(tokenizer: Any, tokens: Iterable[int]) -> dict[int, str]:
-    """Those of ``tokens`` that stand for bytes, with these bytes."""
+    """Return the tokens in ``tokens`` that represent bytes, with these bytes."""
     chosen = list(tokens)
     named = zip(chosen, tokenizer.convert_ids_to_tokens(chosen), strict=True)
-    found = {token: _bytes_of(name) for token, name in named}
-    return {token: spelled for token, spelled in found.items() if spelled}
+    spelled_by = {token: _bytes_of(name) for token, name in named}
+    return {token: spelled for token, spelled in spelled_by.items() if spelled}
 
 
 def _bytes_of(name: str | None) -> str:
@@ -198,10 +198,11 @@ def _bytes_of(name: str | None) -> str:
 
 
 def as_bytes(text: str) -> str:
-    """The UTF-8 of a text, a character for each byte."""
+    """Return the UTF-8 of a text, one character for each byte."""
     return text.encode().decode("latin-1")
 
 
 def as_text(spelled: str) -> str:
-    """Inverse of :func:`as_bytes`; bytes that are no UTF-8 are replaced."""
+    """Return the text of bytes spelled by :func:`as_bytes`; invalid UTF-8 is replaced."""
+
     return spelled.encode("latin-1").decode(errors="replace")

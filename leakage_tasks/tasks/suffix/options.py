@@ -1,4 +1,4 @@
-"""The options of the task ``suffix_extraction``."""
+"""Options of the task ``suffix_extraction``."""
 
 from __future__ import annotations
 
@@ -22,35 +22,37 @@ from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, typed_options
 
 TASK = "suffix_extraction"
 VALIDATION = 500
-"""Pairs of the validation split that ``confidence=trained`` is fitted on, at most."""
+"""Maximum number of pairs of the validation split on which ``confidence=trained`` is fitted."""
 GUESSES = 10
-"""The most guesses a finding shows."""
+"""Maximum number of guesses in a finding."""
 _DRAWING = ("samples", "temperature", "top_p", "top_k", "sample_counts")
 IGNORED = {"sample": ("beams",), "greedy": (*_DRAWING, "beams"), "beam": _DRAWING}
-"""Options that a decoding makes no use of."""
+"""Options that a decoding does not use."""
 
 
 @dataclass(frozen=True)
 class SuffixOptions:
-    """What is asked of one run, with ``given`` as the user gave it, for requests to carry.
+    """The settings of one run; ``given`` are the values as the user gave them, for requests to carry.
 
-    ``wrong`` None leaves the wrong guesses allowed to how many pairs there are.
+    ``wrong`` None sets the number of wrong guesses allowed to the number of pairs.
     """
 
     given: Mapping[str, Any]
     source: Source
-    order: SuffixRequest
+    request: SuffixRequest
     controls: str | None = declared(
-        None, "text or pairs of the same kind that the model never saw, to be attacked alike: all of that file"
+        None, "text or pairs of this kind that the model never saw, as controls; the whole file is attacked"
     )
-    comparing_lm: str | None = declared(None, "a second model with the same tokenizer, for the confidence of that name")
-    untuned: str | None = declared(None, "the causal model that was fine-tuned", usual="the model without its adapter")
-    validation: int = declared(0, "pairs that confidence=trained is fitted on", usual=f"0, trained: {VALIDATION}")
+    comparing_lm: str | None = declared(None, "second model with an equal tokenizer, for confidence=comparing_lm")
+    untuned: str | None = declared(None, "the causal model before fine-tuning", usual="the model without its adapter")
+    validation: int = declared(
+        0, "number of pairs on which confidence=trained is fitted", usual=f"0, trained: {VALIDATION}"
+    )
     wrong: int | None = declared(
-        None, "how many wrong guesses recall_early_stop allows", usual="100, below 1000 pairs a tenth"
+        None, "number of wrong guesses that recall_early_stop allows", usual="100, below 1000 pairs a tenth"
     )
-    guesses: str | None = declared(None, "a .csv file for the guesses, as the challenge wants them")
-    reveal: bool = declared(False, "whether samples show tokens")
+    guesses: str | None = declared(None, "CSV file to write the guesses to, in the format of the challenge")
+    reveal: bool = declared(False, "show tokens in samples")
     resume: str | None = declared(None, CANARY_OPTIONS["resume"].help, affects_results=False)
     model_id: str | None = declared(None, CANARY_OPTIONS["model_id"].help, affects_results=False)
     memory: int | None = declared(
@@ -63,28 +65,28 @@ class SuffixOptions:
 
     @property
     def selections(self) -> list[Selection]:
-        """What the columns of results are read off."""
-        confidences = self.order.confidences(self.comparing_lm is not None, self.validation > 0)
-        return selections(self.order.confidence, confidences, self.order.views)
+        """The selections from which the columns of results are read."""
+        confidences = self.request.confidences(self.comparing_lm is not None, self.validation > 0)
+        return selections(self.request.confidence, confidences, self.request.views)
 
     def tested(self) -> tuple[Pair, ...]:
         """The pairs to attack. Raises OptionError."""
         return read_pairs(self.source)
 
     def unseen(self) -> tuple[Pair, ...]:
-        """The controls, none if none are given. Raises OptionError."""
+        """The controls; empty if no controls are given. Raises OptionError."""
         if self.controls is None:
             return ()
-        found = read_pairs(replace(self.source, data=self.controls, split="all"))
-        return tuple(replace(pair, id=-1 - pair.id) for pair in found)
+        pairs = read_pairs(replace(self.source, data=self.controls, split="all"))
+        return tuple(replace(pair, id=-1 - pair.id) for pair in pairs)
 
     def attacked(self) -> tuple[Pair, ...]:
-        """Pairs and controls in turn, so that a part of them holds both. Raises OptionError."""
+        """Pairs and controls alternately, so that a subset has both. Raises OptionError."""
         both = zip_longest(self.tested(), self.unseen())
         return tuple(pair for pair in chain.from_iterable(both) if pair is not None)
 
     def fitted_on(self) -> tuple[Pair, ...]:
-        """The pairs a confidence is fitted on, none if none is wanted. Raises OptionError."""
+        """The pairs on which a confidence is fitted; empty if it needs no fit. Raises OptionError."""
         if not self.validation:
             return ()
         try:
@@ -102,57 +104,58 @@ SUFFIX_OPTIONS = TASKS.register(
 
 
 def read_suffix_options(metadata: Mapping[str, Any]) -> SuffixOptions:
-    """The options for the task, from those for all tasks and those under its name.
+    """Return the options given for all tasks or under the task's name.
 
-    Text takes the model's own tokenizer where none is given. Raises OptionError, and MissingOption without data.
+    Text is read with the model's own tokenizer unless another is given. Raises OptionError, and MissingOption without
+    data.
     """
-    _, given = typed_options(metadata, TASK, SUFFIX_OPTIONS)
-    if "data" not in given:
+    _, values = typed_options(metadata, TASK, SUFFIX_OPTIONS)
+    if "data" not in values:
         raise MissingOption(
             f"{TASK} needs pairs of prefix and suffix: pass --metadata data=… (a folder of _prefix.npy and "
             "_suffix.npy, a .jsonl of pairs, or text)"
         )
-    if "tokenizer" not in given and isinstance(metadata.get("pretrained"), str):
-        given["tokenizer"] = metadata["pretrained"]
-    return suffix_options(given)
+    if "tokenizer" not in values and isinstance(metadata.get("pretrained"), str):
+        values["tokenizer"] = metadata["pretrained"]
+    return suffix_options(values)
 
 
-def suffix_options(given: Mapping[str, Any]) -> SuffixOptions:
-    """The options from typed values by name. Raises OptionError."""
-    reveal = given.get("reveal", False)
+def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
+    """Return the options from typed values by name. Raises OptionError."""
+    reveal = values.get("reveal", False)
     lengths: dict[str, Any] = {
-        name: tuple(given.get(name, ())) for name in ("prefix_lengths", "suffix_lengths", "sample_counts")
+        name: tuple(values.get(name, ())) for name in ("prefix_lengths", "suffix_lengths", "sample_counts")
     }
-    settings = {name: given[name] for name in ("samples", "seed", "confidence", "lowercase") if name in given}
-    order = SuffixRequest(
-        scheme=DecodingConfig(**{name: given[name] for name in DECODING_OPTIONS if name in given}),
-        keep=GUESSES if reveal else int("guesses" in given),
+    settings = {name: values[name] for name in ("samples", "seed", "confidence", "lowercase") if name in values}
+    request = SuffixRequest(
+        scheme=DecodingConfig(**{name: values[name] for name in DECODING_OPTIONS if name in values}),
+        keep=GUESSES if reveal else int("guesses" in values),
         **lengths,
         **settings,
     )
-    for name in IGNORED[order.scheme.decoding]:
-        if name in given:
+    for name in IGNORED[request.scheme.decoding]:
+        if name in values:
             others = " or ".join(f"decoding={each}" for each in IGNORED if name not in IGNORED[each])
             raise OptionError(
-                f"{name} means nothing to decoding={order.scheme.decoding}: leave it out, or use {others}"
+                f"{name} means nothing to decoding={request.scheme.decoding}: leave it out, or use {others}"
             )
-    compared, guesses = given.get("comparing_lm"), given.get("guesses")
-    if order.confidence == "comparing_lm" and compared is None:
+    compared, guesses = values.get("comparing_lm"), values.get("guesses")
+    if request.confidence == "comparing_lm" and compared is None:
         raise OptionError("confidence=comparing_lm needs a second model: pass --metadata comparing_lm=MODEL")
     if guesses is not None and check_place(guesses).is_dir():
         raise OptionError(f"guesses={guesses}: is a folder: name a .csv file in it")
-    source = Source(**{name: given[name] for name in PAIR_OPTIONS if name in given})
-    validation = _validation(given.get("validation"), order.confidence, source.split)
-    named: dict[str, Any] = {name: given.get(name) for name in ("controls", "untuned", "wrong", "resume", "model_id")}
-    named["memory"] = read_size(given["memory"]) if "memory" in given else None
+    source = Source(**{name: values[name] for name in PAIR_OPTIONS if name in values})
+    validation = _validation(values.get("validation"), request.confidence, source.split)
+    named: dict[str, Any] = {name: values.get(name) for name in ("controls", "untuned", "wrong", "resume", "model_id")}
+    named["memory"] = read_size(values["memory"]) if "memory" in values else None
     return SuffixOptions(
-        given, source, order, comparing_lm=compared, validation=validation, guesses=guesses, reveal=reveal, **named
+        values, source, request, comparing_lm=compared, validation=validation, guesses=guesses, reveal=reveal, **named
     )
 
 
-def check_sweeps(pairs: Sequence[Pair], order: SuffixRequest) -> None:
-    """Raise OptionError where ``prefix_lengths`` or ``suffix_lengths`` asks for more than a pair has."""
-    for name, lengths in (("prefix_lengths", order.prefix_lengths), ("suffix_lengths", order.suffix_lengths)):
+def check_sweeps(pairs: Sequence[Pair], request: SuffixRequest) -> None:
+    """Raise OptionError if ``prefix_lengths`` or ``suffix_lengths`` exceeds the length of a pair."""
+    for name, lengths in (("prefix_lengths", request.prefix_lengths), ("suffix_lengths", request.suffix_lengths)):
         part = name.removesuffix("_lengths")
         for pair in pairs if lengths else ():
             if max(lengths) > len(getattr(pair, part)):
@@ -163,7 +166,7 @@ def check_sweeps(pairs: Sequence[Pair], order: SuffixRequest) -> None:
 
 
 def _validation(given: int | None, confidence: str, split: str) -> int:
-    """How many pairs to fit a confidence on."""
+    """Return the number of pairs on which a confidence is fitted."""
     trained = confidence == TRAINED
     number = given if given is not None else VALIDATION if trained else 0
     if number < 0 or (trained and not number):

@@ -1,4 +1,4 @@
-"""The other models that suffixes are looked at with: one to compare draws with, and the one before fine-tuning."""
+"""The other models of suffix extraction: one for comparison of draws, and the model before fine-tuning."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes, load_causal_target
 
 CHECK_PAIRS = 8
-"""Pairs whose text tells whether two models have the same tokenizer."""
+"""Number of pairs whose text is encoded to compare two tokenizers."""
 
 
 def comparing_model(lm: LM, name: str, target: DrawsSuffixes, pairs: Sequence[Pair]) -> CausalSuffixes:
-    """The model of the confidence ``comparing_lm``. Raises OptionError for one of another tokenizer."""
+    """Return the model of the confidence ``comparing_lm``. Raises OptionError for a model with another tokenizer."""
     second = _loaded(lm, "comparing_lm", name)
     if (second.vocabulary or 0) < (target.vocabulary or 0):
         raise OptionError(
@@ -29,10 +29,10 @@ def comparing_model(lm: LM, name: str, target: DrawsSuffixes, pairs: Sequence[Pa
 
 
 def untuned_model(lm: LM, name: str | None, target: DrawsSuffixes, pairs: Sequence[Pair]) -> CausalSuffixes | None:
-    """The model before fine-tuning: the one of that name, else the model at hand without its adapter.
+    """Return the model before fine-tuning: the named model, else the current model without its adapter.
 
-    None where neither is there. A soft prompt is no adapter: it is tuned to attack. Raises OptionError for a model of
-    another tokenizer, and where the model itself takes text alone.
+    None if neither exists. A soft prompt is no adapter, because it is tuned for the attack. Raises OptionError for a
+    model with another tokenizer, or if the current model takes only text.
     """
     if not isinstance(target, CausalSuffixes):
         if name is not None:
@@ -44,29 +44,29 @@ def untuned_model(lm: LM, name: str | None, target: DrawsSuffixes, pairs: Sequen
     if name is None:
         base = None if has_soft_prompt(sampler.target.model) else sampler.target.before_fine_tuning()
         return None if base is None else CausalSuffixes(base, sampler.before)
-    found = _loaded(lm, "untuned", name, sampler.before)
-    # A fine-tune may have added tokens. A pair that holds one is refused by its number.
-    _check_reads_alike(f"untuned={name}", found, target, pairs)
-    return found
+    model = _loaded(lm, "untuned", name, sampler.before)
+    # A fine-tune may have added tokens; a pair with such a token is refused by its number.
+    _check_reads_alike(f"untuned={name}", model, target, pairs)
+    return model
 
 
 def has_soft_prompt(model: Any) -> bool:
-    """Whether vectors tuned for it are put before what the model reads."""
+    """Return True if tuned vectors precede the tokens that the model reads."""
     prompt = getattr(model, "active_peft_config", None)
     return prompt is not None and bool(prompt.is_prompt_learning)
 
 
 def _loaded(lm: LM, option: str, name: str, before: Sequence[int] = ()) -> CausalSuffixes:
-    """A causal model on the device and in the precision of the one at hand."""
+    """Return a causal model on the device and in the precision of the current model."""
     dtype = lm.model.dtype if isinstance(lm, HFLM) else None
     device = getattr(lm, "device", "cpu")
     return CausalSuffixes(load_causal_target(name, f"{option}={name}", device, None, dtype), before)
 
 
-def _check_reads_alike(given: str, second: CausalSuffixes, target: DrawsSuffixes, pairs: Sequence[Pair]) -> None:
+def _check_reads_alike(option: str, second: CausalSuffixes, target: DrawsSuffixes, pairs: Sequence[Pair]) -> None:
     some = [(*pair.prefix, *pair.suffix) for pair in pairs[:: max(1, len(pairs) // CHECK_PAIRS)]]
     # Pairs with tokens that a model does not know are refused later, by name.
-    known = min(each for each in (target.vocabulary, second.vocabulary) if each)
+    known = min(size for size in (target.vocabulary, second.vocabulary) if size)
     rows = [row for row in some if max(row) < known]
     if second.decode(rows) != target.decode(rows):
-        raise OptionError(f"{given} reads these token ids as other text: give one with the same tokenizer")
+        raise OptionError(f"{option} reads these token ids as other text: give one with the same tokenizer")

@@ -1,6 +1,6 @@
-"""The task ``suffix_extraction``: can the rest of a training text be got out of a model that is given its beginning?
+"""The task ``suffix_extraction``: can a model complete a training text from its beginning?
 
-A document is one pair, by its id; neither it nor its request carries a token, since the harness writes both verbatim.
+A document is the id of a pair. Neither document nor request holds a token, because the harness writes both verbatim.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks.suffix.confidences import CONFIDENCES, FREQUENCY
-from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, Reading, Selection, suffix_finding_from_json
+from leakage_tasks.attacks.suffix.finding import HEADLINE, Answer, SelectedView, Selection, suffix_finding_from_json
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.core.log import warn_once
-from leakage_tasks.core.unanswered import reason_of
+from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics.aggregates import count
@@ -26,23 +26,24 @@ from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, inherited, reading_
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import PAIR_OPTIONS, pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
-from leakage_tasks.tasks.answering import Answer as Answering
 from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.sharing import Sharing
-from leakage_tasks.tasks.suffix.answer import answering
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, check_sweeps, read_suffix_options, suffix_options
+from leakage_tasks.tasks.suffix.suffix_handler import answering
 
 _NO_PROTOCOL = {*PAIR_OPTIONS, "seed", "reveal", "guesses", "resume", "model_id", "memory", "controls"}
 FEW = 100
-"""Pairs below which a test split that nobody asked for is worth a word."""
+"""Number of pairs below which a default test split causes a warning."""
 GUESSES_WRITTEN: Metric[Any, Any] = MetricSpec(
     "guesses_written", "guesses written to the file that guesses= names"
 ).row(lambda reading: None, count)
-"""Its values the task makes itself."""
+"""Its values are computed by the task itself."""
 
 
 class SuffixExtraction(LocalTask):
-    """Prefix to verbatim suffix, on token ids: recall, and the probability of the true suffix without sampling."""
+    """Extraction of verbatim suffixes from prefixes as token ids: recall, and the exact probability of the true
+    suffix."""
 
     OUTPUT_TYPE = "attack_pairs"
     CHATS = True
@@ -61,40 +62,40 @@ class SuffixExtraction(LocalTask):
         self.options = options
         self._pairs = pairs = options.tested()
         attacked = options.attacked()
-        check_sweeps(attacked, options.order)
+        check_sweeps(attacked, options.request)
         options.fitted_on()
         _advise(options, len(pairs))
         self.METRICS = [*self.SCORING.metrics(options.given, {}), GUESSES_WRITTEN]
-        places = {pair.id: place for place, pair in enumerate(pairs)}
+        places = {pair.id: index for index, pair in enumerate(pairs)}
         self._docs = [_document(places.get(pair.id), pair, options.reveal) for pair in attacked]
-        self.columns = {each.name: partial(_read_off, each) for each in options.selections}
+        self.columns = {selection.name: partial(_read_off, selection) for selection in options.selections}
 
     def build_all_requests(self, **given: Any) -> None:
-        """See the harness; with a chat template a prefix is how the assistant's turn begins."""
+        """Build the requests; with a chat template, a prefix begins the assistant's turn."""
         system = given.get("system_instruction")
         self._chat = Chat(system=system, template=template_name()) if given.get("apply_chat_template") else None
         super().build_all_requests(**given)
 
     @classmethod
     def answering(cls, lm: LM) -> Answering:
-        """Attacks on the pairs of requests."""
+        """Return the function that attacks the pairs of a group of requests."""
         return answering(lm)
 
     def doc_to_text(self, doc: Mapping[str, Any]) -> str:
-        """The prefix's tokens, or a mask."""
+        """Return the tokens of the prefix, or a mask."""
         return " ".join(map(str, doc["prefix"])) if "prefix" in doc else MASK
 
     def doc_to_target(self, doc: Mapping[str, Any]) -> str:
-        """The suffix's tokens, or a mask."""
+        """Return the tokens of the suffix, or a mask."""
         return " ".join(map(str, doc["suffix"])) if "suffix" in doc else MASK
 
     def asked_of(self, doc: Document) -> dict[str, Any]:
-        """How to attack; the pair is the document."""
+        """Return the settings of the attack; the document is the pair."""
         chat = {} if self._chat is None else {"chat": self._chat.to_json()}
         return {**self.options.given, "optional": self.optional, **chat, **inherited(self.SCORING, self.task_name)}
 
     def apply_filters(self) -> None:
-        """See the harness; of a model that only writes there are no columns of confidences that take likelihoods."""
+        """Read the columns; a model that only writes has no columns of confidences based on likelihoods."""
         first = self._instances[0].resps[0] if self._instances else None
         if first is not None and reason_of(first) is None and suffix_finding_from_json(first).only_writes:
             gone = {*CONFIDENCES, TRAINED} - {FREQUENCY}
@@ -102,26 +103,26 @@ class SuffixExtraction(LocalTask):
         super().apply_filters()
 
     def values_of(self, doc: Document, answer: tuple[str, str]) -> dict[str, Any]:
-        """The values of one column for one pair; all None where the pair was left out."""
-        name, found = answer
-        if name == HEADLINE:  # Every column is read off the same answers.
-            self.note_attack(found)
-        values = self.SCORING.values(found, name, self.options.given, {})
+        """Return the values of one column for one pair; all None if the pair was left out."""
+        name, finding = answer
+        if name == HEADLINE:  # Every column is read from equal answers.
+            self.note_attack(finding)
+        values = self.SCORING.values(finding, name, self.options.given, {})
         if name == HEADLINE and self.options.guesses is not None:
-            reading = reading_of(found, name, self.options.given)
-            guess = found.guess if isinstance(found, Answer) else None
+            reading = reading_of(finding, name, self.options.given)
+            guess = finding.guess if isinstance(finding, Answer) else None
             values[GUESSES_WRITTEN.name] = _guess(doc["place"], reading, guess)
         return values
 
     def protocol(self) -> dict[str, Any]:
-        """The pairs' hash and the options but those that name places or decide nothing that two runs must share."""
+        """Return the hash of the pairs, and the options that two comparable runs must share."""
         given, usual = self.options.given, _usual()
-        asked = {name: given[name] for name in given if name not in _NO_PROTOCOL and given[name] != usual.get(name)}
+        chosen = {name: given[name] for name in given if name not in _NO_PROTOCOL and given[name] != usual.get(name)}
         unseen = {} if self.options.controls is None else {"controls": pairs_hash(self.options.unseen())}
-        return {"data": pairs_hash(self._pairs), **unseen, **asked, **protocol_of(self._chat)}
+        return {"data": pairs_hash(self._pairs), **unseen, **chosen, **protocol_of(self._chat)}
 
     def tested(self) -> dict[str, Any]:
-        """How many pairs there are, and the fewest and most tokens of their prefixes and suffixes."""
+        """Return the number of pairs, and the minimum and maximum number of tokens of prefixes and suffixes."""
         sizes = [tuple(doc["tokens"]) for doc in self.used]
         prefixes, suffixes = zip(*sizes, strict=True)
         controls = sum(doc["pair"] < 0 for doc in self.used)
@@ -133,19 +134,19 @@ class SuffixExtraction(LocalTask):
         }
 
     def nulls(self) -> dict[str, None]:
-        """None for the metrics that matter most."""
+        """Return None for the most important metrics."""
         return dict.fromkeys(self.SCORING.nulls())
 
     def aggregation(self) -> dict[str, Callable[..., float | None]]:
-        """Aggregations by metric; that of ``guesses_written`` writes the file."""
-        found = super().aggregation()
+        """Return the aggregation of each metric; ``guesses_written`` writes the file."""
+        aggregations = super().aggregation()
         if not self.is_null:
-            found[GUESSES_WRITTEN.name] = partial(_submit, self.options.guesses, Path(self.options.source.data))
-        return found
+            aggregations[GUESSES_WRITTEN.name] = partial(_submit, self.options.guesses, Path(self.options.source.data))
+        return aggregations
 
 
 def _read_off(selection: Selection, answer: str) -> tuple[str, str]:
-    """What one column of results shows of an answer: its name, and the finding with no more than it needs."""
+    """Return the name of a column, and the part of the finding that the column needs."""
     if reason_of(answer):
         return selection.name, answer
     text = selection.of(suffix_finding_from_json(answer)).to_json()
@@ -157,24 +158,24 @@ def _answer(text: str, guess: Sequence[int] | None) -> Answer:
 
 
 def _usual() -> dict[str, Any]:
-    """What options are unless given, as far as they have a value then."""
-    asked = suffix_options({"data": ""})
-    return {**vars(asked), **vars(asked.source), **vars(asked.order), **vars(asked.order.scheme)}
+    """Return the default values of options that have one."""
+    values = suffix_options({"data": ""})
+    return {**vars(values), **vars(values.source), **vars(values.request), **vars(values.request.scheme)}
 
 
-def _document(place: int | None, pair: Pair, reveal: bool) -> Document:
+def _document(number: int | None, pair: Pair, reveal: bool) -> Document:
     shown = {"prefix": list(pair.prefix), "suffix": list(pair.suffix)} if reveal else {}
-    return {"pair": pair.id, "place": place, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
+    return {"pair": pair.id, "place": number, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
 
 
-def _guess(place: int | None, reading: Reading | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
-    """What the challenge wants of one pair, counted from 0 among those tested.
+def _guess(number: int | None, reading: SelectedView | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
+    """Return the challenge's record of one pair, counted from 0 among the tested pairs.
 
-    None for a control, for a pair that was left out and for a guess that ended early.
+    None for a control, for a pair that was left out, and for a guess that ended early.
     """
-    if place is None or reading is None or tokens is None or min(tokens) < 0:
+    if number is None or reading is None or tokens is None or min(tokens) < 0:
         return None
-    return SuffixGuess(place, tokens, reading.choice.confidence, reading.choice.bits or 0.0)
+    return SuffixGuess(number, tokens, reading.choice.confidence, reading.choice.bits or 0.0)
 
 
 def _submit(path: str | None, data: Path, guesses: Sequence[SuffixGuess | None]) -> int:
@@ -185,7 +186,7 @@ def _submit(path: str | None, data: Path, guesses: Sequence[SuffixGuess | None])
 
 
 def _advise(options: SuffixOptions, tested: int) -> None:
-    """Warn of settings that make the figures say less than they seem to."""
+    """Warn of settings that make metrics less informative than they seem."""
     if "split" not in options.given and tested < FEW:
         every = len(read_pairs(replace(options.source, split="all")))
         if every > tested:

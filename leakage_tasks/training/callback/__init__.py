@@ -1,1 +1,1 @@
-"""Exposure measured while a model trains."""
+"""Measurement of exposure during training."""

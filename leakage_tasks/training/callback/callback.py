@@ -1,4 +1,4 @@
-"""Exposure while a model trains: a callback of ``transformers.Trainer`` that measures it into the trainer's own log."""
+"""A callback of ``transformers.Trainer`` that measures exposure during training and logs it with the trainer's log."""
 
 from __future__ import annotations
 
@@ -21,51 +21,64 @@ from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.log import first_line, log
+from leakage_tasks.report.load.training_log import NATURAL_MEAN, SECONDS, SKIPPED, curves_of_log, exposure_entry
 from leakage_tasks.report.plots.style import KINDS, save
 from leakage_tasks.report.plots.training import draw_training
-from leakage_tasks.report.reading.training_log import NATURAL_MEAN, SECONDS, SKIPPED, curves_of_log, exposure_entry
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.callback.target import in_chat, live_target, undisturbed
-from leakage_tasks.training.preflight.start import look_before_training
+from leakage_tasks.training.preflight.start import check_before_training
 
 BUDGET = 2_000
-"""Sequences scored a canary at each point: enough for a curve; ``lm_eval`` spends more on the trained model."""
+"""Number of sequences scored per canary and measurement: enough for a curve. ``lm_eval`` uses more by default."""
 WATCHED = ("random", "organic")
-"""Kinds whose exposure can be read beside that of controls. Natural secrets were not drawn from their space: they are
-watched where that is asked for, and told apart."""
+"""Kinds of canaries whose exposure is comparable with the controls. Natural secrets were not drawn at random from their
+space: they are watched only on request and reported separately."""
 
 
 class ExposureCallback(TrainerCallback):
-    """Measures the exposure of a manifest's canaries before training, at every point of it and at its end.
+    """A callback that measures the exposure of canaries before, during and after training.
 
-    ``ExposureCallback("canaries.jsonl").attach(trainer)`` is all it takes: means and maximum go to
-    ``trainer.state.log_history`` and to whatever the trainer reports to, as ``leakage/exposure_x1`` (planted once, the
-    headline), ``leakage/exposure_x4`` and so on, ``leakage/exposure_mean`` (all together), ``leakage/exposure_max`` and
-    ``leakage/exposure_controls``, in bits (The Secret Sharer, section 6.1). The trained weights are the same to the bit
-    as without it.
+    Add it with ``ExposureCallback("canaries.jsonl").attach(trainer)``. It logs exposure in bits (The Secret Sharer,
+    section 6.1) to ``trainer.state.log_history`` and to the trainer's reporting tools, such as TensorBoard:
+    ``leakage/exposure_x1`` is the mean of canaries that were planted once (the primary metric), ``leakage/exposure_x4``
+    of canaries with 4 copies, and so on; ``leakage/exposure_mean`` and ``leakage/exposure_max`` are over all planted
+    canaries, ``leakage/exposure_controls`` is the mean of the controls. If ``leakage/exposure_x1`` is a lower bound,
+    ``leakage/exposure_x1_at_least`` is the share of its canaries whose rank the budget could not estimate. The callback
+    does not change the trained weights.
 
-    ``every`` is ``"epoch"`` or a number of steps. A point is left out where measuring it would take more than ``share``
-    of the time trained so far; the first look and the last are always taken, and None leaves none out. ``canaries`` is
-    the most planted canaries to watch, and the most controls; ``controls=False`` watches none of these. ``budget`` is
-    the most sequences scored for a canary at one point. ``context`` is what canaries are read after, as ``--metadata
-    context=…`` takes it. ``chat`` says whether they are turns of a chat, by the tokenizer's template; None that they
-    are where the record of planting says so and the tokenizer has a template. With ``natural=True`` natural secrets are
-    watched too, told as samples tell them: ``leakage/exposure_natural`` is the mean of what the power of ten of each
-    rank leaves, ``leakage/exposure_natural_controls`` that of their controls. ``tokenizer`` stands in for the trainer's
-    ``processing_class``. ``plot`` is a picture of losses and exposure to write at the end, .png or .svg.
+    Before the first step it checks that the trainer's data contain the planted canaries and that the loss includes
+    their secrets (:func:`~leakage_tasks.training.preflight.preflight`). The result is written to ``preflight.json`` in
+    the trainer's output folder. Training stops if a canary is absent from all of the data.
 
-    Before the first step it looks whether the trainer's data holds the planted canaries, and their secrets in its loss
-    (:func:`~leakage_tasks.training.preflight.preflight`), through ``preflight`` rows of it: all unless told otherwise,
-    0 for no look. What it finds is written to ``preflight.json`` in the trainer's output folder. A canary that is
-    absent from all of the data stops the training; with ``strict=False`` it is a warning.
+    Args:
+        manifest: The path of the manifest.
+        every: ``"epoch"``, or a number of steps between measurements.
+        share: Largest share of the training time that measurements may take; later measurements are skipped. The first
+            and the last measurement are always made. None skips no measurement.
+        canaries: Largest number of planted canaries to watch, and of controls; by default all.
+        controls: Watch controls.
+        budget: Largest number of sequences scored for a canary in a measurement.
+        seed: Random seed.
+        context: Text before the canaries, as in ``--metadata context=…``.
+        chat: Score canaries as turns of a chat in the tokenizer's template. By default they are turns if the record of
+            planting says so and the tokenizer has a template.
+        natural: Also watch natural secrets. Their exposure is computed from ranks rounded to powers of ten, as in
+            samples: ``leakage/exposure_natural`` is their mean, ``leakage/exposure_natural_controls`` the mean of
+            their controls.
+        tokenizer: Tokenizer to use instead of the trainer's ``processing_class``.
+        plot: File for a plot of losses and exposure, .png or .svg, written when training ends.
+        preflight: Number of rows of the training data to check; by default all, 0 for no check.
+        strict: If false, an absent canary is a warning.
 
-    Raises ManifestError for a manifest that cannot be read and OptionError for one without canaries to watch or an
-    unusable argument; ``trainer.train()`` raises LeakageError before the first step for a model that cannot be watched.
+    Raises:
+        ManifestError: The manifest cannot be read.
+        OptionError: The manifest has no canaries to watch, or an argument is invalid.
+        LeakageError: Raised by ``trainer.train()`` before the first step if the model is not supported.
 
     Examples:
         >>> from leakage_tasks import ExposureCallback
-        >>> watching = ExposureCallback("canaries.jsonl", every=100, share=None).attach(trainer)
-        >>> watching in trainer.callback_handler.callbacks
+        >>> callback = ExposureCallback("canaries.jsonl", every=100, share=None).attach(trainer)
+        >>> callback in trainer.callback_handler.callbacks
         True
     """
 
@@ -104,7 +117,7 @@ class ExposureCallback(TrainerCallback):
         self._skipped: set[int] = set()
 
     def attach(self, trainer: Trainer) -> ExposureCallback:
-        """Become one of ``trainer``'s callbacks and log through it; transformers tells no callback its trainer."""
+        """Add this callback to ``trainer`` and log through it. Transformers does not pass the trainer to callbacks."""
         self._trainer = trainer
         if self not in trainer.callback_handler.callbacks:
             trainer.add_callback(self)
@@ -115,58 +128,58 @@ class ExposureCallback(TrainerCallback):
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Take the first look, at the model as it starts; whatever stands in the way of watching shows here."""
+        """Measure the model before its first step, so that an unsupported model is an error before training."""
         self._target, self._measured, self._skipped = None, None, set()
         if not state.is_world_process_zero:
-            # Other processes wait for this one where they next exchange gradients.
+            # Other processes wait for this process when gradients are exchanged.
             return
         if self.plot is not None:
             check_place(self.plot)
         if self._trainer is None:
             log.warning(
-                "ExposureCallback does not know its trainer, so exposure goes to trainer.state.log_history alone, not "
-                "to the screen or TensorBoard: use ExposureCallback(…).attach(trainer) instead of callbacks=[…]"
+                "ExposureCallback does not know its trainer, so exposure is logged only to trainer.state.log_history, "
+                "not to the screen or TensorBoard: use ExposureCallback(…).attach(trainer) instead of callbacks=[…]"
             )
         processing = self._tokenizer if self._tokenizer is not None else kwargs.get("processing_class")
         self._target = live_target(kwargs["model"], processing)
         self._watched = in_chat(self.manifest, self.canaries, self._target.tokenizer, self.context, self.chat)
         self._pace = TimeShare(self.share)
-        found = self._look()
+        metrics = self._measure()
         if self._trainer is not None and self.preflight != 0:
-            look_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
+            check_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
         self._measured = state.global_step
         if not any(entry.get("step") == state.global_step and SKIPPED in entry for entry in state.log_history):
-            # A run that goes on from a checkpoint has this look in the history that it was saved with.
-            self._log(found, state, control)
+            # A run resumed from a checkpoint already has this measurement in its log history.
+            self._log(metrics, state, control)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Look where the number of steps says so, and after the last step, before its checkpoint is saved."""
+        """Measure every ``every`` steps, and after the last step, before its checkpoint is saved."""
         ending = _ending(state, control)
         if ending or (self.every != "epoch" and state.global_step % self.every == 0):
-            self._reach(state, control, ending)
+            self._measure_and_log(state, control, ending)
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Look where epochs count, and where something ended training within the epoch."""
+        """Measure if ``every`` is ``"epoch"``, or if training ended within the epoch."""
         ending = _ending(state, control)
         if ending or self.every == "epoch":
-            self._reach(state, control, ending)
+            self._measure_and_log(state, control, ending)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Take the last look where an evaluation ended training, before any release loads the best weights."""
+        """Take the last measurement if an evaluation ended training, before the trainer loads the best weights."""
         if control.should_training_stop:
-            self._reach(state, control, last=True)
+            self._measure_and_log(state, control, last=True)
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        """Take the last look at the closing log if nothing told before that training is over."""
+        """Take the last measurement at the closing log if no earlier event reported the end of training."""
         if "train_runtime" in kwargs["logs"]:
-            self._reach(state, control, last=True)
+            self._measure_and_log(state, control, last=True)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Write the picture. A place that has become unwritable is a warning: the model is not saved yet."""
+        """Write the plot. An error is only a warning, because the model is not saved yet."""
         if self.plot is None or self._target is None:
             return
         curves = curves_of_log(state.log_history)
@@ -176,40 +189,40 @@ class ExposureCallback(TrainerCallback):
         except LeakageError as error:
             log.warning("ExposureCallback: %s", error)
 
-    # -- looking ------------------------------------------------------------------------------------------------
+    # -- measuring ----------------------------------------------------------------------------------------------
 
-    def _reach(self, state: TrainerState, control: TrainerControl, last: bool) -> None:
-        """Measure and log a point, once, if it is the last of the run or there is time for it."""
+    def _measure_and_log(self, state: TrainerState, control: TrainerControl, last: bool) -> None:
+        """Measure and log once per step, if it is the last step of the run or the share of time allows it."""
         if self._target is None or self._measured == state.global_step:
             return
         if not (last or self._pace.affords()):
             self._skipped.add(state.global_step)
             return
-        # Whatever comes of it, the events that follow on the same step do not try again.
+        # Later events of this step do not try again, even if the measurement fails.
         self._measured = state.global_step
         try:
-            found = self._look()
-        except Exception as error:  # a model that diverges or fills the memory must not lose its training to a look
-            why = f"{type(error).__name__}: {first_line(error)}"
-            log.warning("ExposureCallback: no exposure at step %d, training goes on (%s)", state.global_step, why)
+            metrics = self._measure()
+        except Exception as error:  # training must not fail if the model diverges or memory is full
+            reason = f"{type(error).__name__}: {first_line(error)}"
+            log.warning("ExposureCallback: no exposure at step %d, training continues (%s)", state.global_step, reason)
             return
         self._skipped.discard(state.global_step)
-        self._log(found, state, control)
+        self._log(metrics, state, control)
 
-    def _look(self) -> dict[str, float]:
-        """The exposure of the watched canaries as it is now."""
+    def _measure(self) -> dict[str, float]:
+        """Measure the current exposure of the watched canaries."""
         assert self._target is not None
         with self._pace.timed(), undisturbed(self._target.model):
             context, canaries = self._watched
             findings = run_attack(
                 "exposure", self._target, canaries, budget=self.budget, seed=self.seed, context=context
             )
-        return exposure_entry([coarsened(replace(each, near=self._near[each.canary])) for each in findings])
+        return exposure_entry([coarsened(replace(finding, near=self._near[finding.canary])) for finding in findings])
 
-    def _log(self, found: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
-        entry = {**found, SKIPPED: len(self._skipped)}
-        if NATURAL_MEAN not in found:
-            # How long a search took says when it met the secret.
+    def _log(self, metrics: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
+        entry = {**metrics, SKIPPED: len(self._skipped)}
+        if NATURAL_MEAN not in metrics:
+            # The duration of a search would reveal when it found a natural secret.
             entry[SECONDS] = self._pace.latest or 0.0
         self._measured, self._skipped = state.global_step, set()
         if self._trainer is None:
@@ -217,16 +230,16 @@ class ExposureCallback(TrainerCallback):
             return
         wanted = control.should_log
         self._trainer.log(entry)
-        # Any log meets the wish for one, but that one was for the loss.
+        # Logging resets this flag, but it was set for the loss.
         control.should_log = wanted
 
 
 class TimeShare:
-    """Keeps the time that measuring takes within ``share`` of the time trained so far; None lets everything pass.
+    """A limit on the time of measurements: ``share`` of the training time so far; None is no limit.
 
-    A point is affordable if what was spent, and twice what the latest measurement took, is within the share: once for
-    this point, and once for the last of the run, which is measured in any case. Time decides only which points are
-    measured, never what a measurement says.
+    A measurement is allowed if the time spent so far plus twice the time of the latest measurement is within the share:
+    once for this measurement, and once for the last of the run, which is always made. Time affects only which
+    measurements are made, never their results.
     """
 
     def __init__(self, share: float | None, clock: Callable[[], float] = time.perf_counter) -> None:
@@ -234,10 +247,10 @@ class TimeShare:
         self._began = clock()
         self._spent = 0.0
         self.latest: float | None = None
-        """Seconds that the latest measurement took; None before the first."""
+        """Duration of the latest measurement in seconds; None before the first."""
 
     def affords(self) -> bool:
-        """Whether one more point may be measured now. The first always may: what it costs is not known yet."""
+        """Return True if a measurement is allowed now. The first always is, because its duration is unknown."""
         if self._share is None or self.latest is None:
             return True
         trained = self._clock() - self._began - self._spent
@@ -245,7 +258,7 @@ class TimeShare:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count what happens inside as a measurement, also if it fails."""
+        """Count the time inside the block as a measurement, even if it fails."""
         started = self._clock()
         try:
             yield
@@ -257,27 +270,37 @@ class TimeShare:
 def watched_canaries(
     manifest: str | Path, most: int | None = None, controls: bool = True, seed: int = 0, natural: bool = False
 ) -> list[Canary]:
-    """Planted canaries and controls of a manifest, in its order.
+    """Choose the canaries to watch.
 
-    Of the planted ones ``most`` at the most, as equally many of each number of repetitions as there are, and of the
-    controls too; which, ``seed`` decides. ``natural`` ones only if so told. Raises ManifestError for a manifest that
-    cannot be read, and OptionError for one without a planted canary of a kind that is watched.
+    Args:
+        manifest: The path of the manifest.
+        most: Largest number of planted canaries, spread evenly over their numbers of repetitions, and of controls.
+        controls: Include controls.
+        seed: Random seed of the choice.
+        natural: Include natural secrets.
+
+    Returns:
+        Planted canaries and controls, in the order of the manifest.
+
+    Raises:
+        ManifestError: The manifest cannot be read.
+        OptionError: The manifest has no planted canary of a suitable kind.
     """
     kinds = (*WATCHED, NATURAL) if natural else WATCHED
     canaries = [canary for canary in read_manifest(manifest) if canary.kind in kinds]
     planted = [canary for canary in canaries if canary.planted]
     if not planted:
         raise OptionError(
-            f"{manifest}: holds no planted canary of kind {' or '.join(kinds)}, so none to watch: make some with "
-            "'leakage canaries'" + ("" if natural else ", or watch natural ones with natural=True")
+            f"{manifest}: contains no planted canary of kind {' or '.join(kinds)}: make canaries with 'leakage "
+            "canaries'" + ("" if natural else ", or watch natural secrets with natural=True")
         )
     never = [canary for canary in canaries if not canary.planted and controls]
-    chosen = {canary.id for group in (planted, never) for canary in _spread(group, seed)[:most]}
+    chosen = {canary.id for group in (planted, never) for canary in _alternate_repetitions(group, seed)[:most]}
     return [canary for canary in canaries if canary.id in chosen]
 
 
-def _spread(canaries: Sequence[Canary], seed: int) -> list[Canary]:
-    """The canaries in such an order that its beginning holds as many of each number of repetitions as it can."""
+def _alternate_repetitions(canaries: Sequence[Canary], seed: int) -> list[Canary]:
+    """Return the canaries in a random order in which all numbers of repetitions alternate."""
     groups: dict[int, list[Canary]] = {}
     for canary in canaries:
         groups.setdefault(canary.repetitions, []).append(canary)
@@ -292,22 +315,24 @@ def _ending(state: TrainerState, control: TrainerControl) -> bool:
 
 
 def _check_arguments(every: Any, share: Any, canaries: Any, budget: Any, plot: Any) -> None:
-    """Raise OptionError for an argument of ExposureCallback that it cannot use."""
+    """Raise OptionError for an invalid argument of ExposureCallback."""
     if every != "epoch" and not _is_count(every):
         raise OptionError(f"every={every!r}: expected 'epoch' or a number of steps, 1 or more")
     if share is not None and not (isinstance(share, int | float) and 0 < share <= 1):
         raise OptionError(f"share={share!r}: expected a share of the training time above 0 and up to 1, or None")
     if canaries is not None and not _is_count(canaries):
-        raise OptionError(f"canaries={canaries!r}: expected how many to watch, 1 or more, or None for all")
+        raise OptionError(
+            f"canaries={canaries!r}: expected the number of canaries to watch, 1 or more, or None for all"
+        )
     if not _is_count(budget):
-        raise OptionError(f"budget={budget!r}: expected how many sequences to score a canary, 1 or more")
+        raise OptionError(f"budget={budget!r}: expected the number of sequences per canary, 1 or more")
     if plot is not None and Path(plot).suffix.lower() not in KINDS:
-        raise OptionError(f"plot={str(plot)!r}: let it end in {' or '.join(KINDS)}")
+        raise OptionError(f"plot={str(plot)!r}: use a name that ends in {' or '.join(KINDS)}")
 
 
 def _check_rows(rows: Any) -> None:
     if rows is not None and rows != 0 and not _is_count(rows):
-        raise OptionError(f"preflight={rows!r}: expected how many rows to look at, None for all or 0 for none")
+        raise OptionError(f"preflight={rows!r}: expected the number of rows to check, None for all, or 0 for no check")
 
 
 def _is_count(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""A model in the middle of its training as a target, and leaving it as it was."""
+"""A model during its training as a target for attacks, with its state restored afterwards."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ from leakage_tasks.data.chat import USER_TURN
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.rows import evaluating
 
-_ONE_ROLE = "give ExposureCallback chat=False to watch them as plain text, or move the records of other roles away"
+_ONE_ROLE = "pass chat=False to ExposureCallback to watch them as plain text, or move the records of other roles away"
 
 
 def live_target(model: Any, processing: Any) -> CausalTarget:
-    """The model that a ``Trainer`` trains as a target; ``processing`` is its tokenizer, or a processor that has one.
+    """Return the model that a ``Trainer`` trains as a target. ``processing`` is its tokenizer or processor.
 
-    Wrappers of data parallelism and compilation are taken off; PEFT adapters and mixed precision stay. Raises
-    TargetError for a model that is sharded or no causal language model, and for a tokenizer that is missing or
-    of another model.
+    Wrappers of data parallelism and compilation are removed; PEFT adapters and mixed precision stay. Raises TargetError
+    if the model is sharded or not a causal language model, or if the tokenizer is missing or belongs to another model.
     """
     _check_whole(model)
     bare = extract_model_from_parallel(model, keep_torch_compile=False)
@@ -37,14 +36,14 @@ def live_target(model: Any, processing: Any) -> CausalTarget:
     tokenizer = getattr(processing, "tokenizer", processing)
     if tokenizer is None:
         raise TargetError(
-            "ExposureCallback: the trainer has no tokenizer: give it one with Trainer(processing_class=…), or the "
-            "callback with tokenizer=…"
+            "ExposureCallback: the trainer has no tokenizer: pass Trainer(processing_class=…), or tokenizer=… to the "
+            "callback"
         )
-    known = int(bare.get_input_embeddings().weight.shape[0])
-    if len(tokenizer) > known:
+    vocabulary = int(bare.get_input_embeddings().weight.shape[0])
+    if len(tokenizer) > vocabulary:
         raise TargetError(
-            f"ExposureCallback: the tokenizer has {len(tokenizer)} tokens, the model {known}: give the one that the "
-            "training text goes through with tokenizer=…"
+            f"ExposureCallback: the tokenizer has {len(tokenizer)} tokens, the model {vocabulary}: pass the tokenizer "
+            "of the training text as tokenizer=…"
         )
     return CausalTarget(bare, tokenizer)
 
@@ -52,20 +51,30 @@ def live_target(model: Any, processing: Any) -> CausalTarget:
 def in_chat(
     manifest: str | Path, canaries: Sequence[Canary], tokenizer: Any, context: Context, wanted: bool | None
 ) -> tuple[Context, list[Canary]]:
-    """What stands around the canaries, and the canaries, as turns of a chat if ``wanted``.
+    """Return the context of the canaries, and the canaries, as turns of a chat or as plain text.
 
-    With None they are where the record of planting says so and the tokenizer has a template. Elsewhere the prompt that
-    the record names stands before them, unless ``context`` says what does. Raises TargetError where
-    they are wanted to be and the tokenizer has none, or it changes them.
+    Args:
+        manifest: The path of the manifest; records of planting are next to it.
+        canaries: The canaries to watch.
+        tokenizer: The tokenizer of the training.
+        context: The configured context. For plain text, ``auto`` is the prompt in the record of planting.
+        wanted: True for turns of a chat, False for plain text. With None canaries are turns of a chat if the record of
+            planting says so and the tokenizer has a chat template.
+
+    Returns:
+        The context and the canaries, whose text may have changed for the chat template.
+
+    Raises:
+        TargetError: ``wanted`` is true and the tokenizer has no template, or its template changes the canaries.
     """
     has_template = bool(getattr(tokenizer, "chat_template", None))
     if wanted and not has_template:
         raise TargetError(
-            "ExposureCallback: chat=True, and the tokenizer has no chat template: leave chat out, or give the "
-            "tokenizer that the training text goes through with tokenizer=…"
+            "ExposureCallback: chat=True, but the tokenizer has no chat template: leave out chat, or pass the "
+            "tokenizer of the training text as tokenizer=…"
         )
     planted = (Path(manifest), manifest_hash(read_manifest(manifest)))
-    # The role is looked up only if it is used, since records of several roles are an error.
+    # Look up the role only if it is used, since records with several roles are an error.
     role = planted_role(*planted, remedy=_ONE_ROLE) if has_template and wanted is not False else None
     if wanted is False or not has_template or (role is None and not wanted):
         prompt = planted_prompt(*planted, in_chats=False)
@@ -78,16 +87,17 @@ def in_chat(
 
 
 def _check_whole(model: Any) -> None:
-    """Raise TargetError if no process holds all of the weights: reading them takes all processes at once."""
+    """Raise TargetError if no process has all weights: reading sharded weights needs all processes."""
     sharded = any(isinstance(module, FullyShardedDataParallel) for module in model.modules()) or any(
-        # ds_id is DeepSpeed's mark on the parameters that ZeRO-3 has taken apart.
+        # DeepSpeed's ZeRO-3 sets ds_id on the parameters that it partitions.
         isinstance(parameter, DTensor) or hasattr(parameter, "ds_id")
         for parameter in model.parameters()
     )
     if sharded:
         raise TargetError(
-            "ExposureCallback: the weights are sharded over processes (FSDP, ZeRO-3 or tensor parallel), which it "
-            "cannot read: leave it out and run lm_eval on the checkpoints, then 'leakage plot epochs' on the results"
+            "ExposureCallback: the weights are sharded over processes (FSDP, ZeRO-3 or tensor parallelism), which is "
+            "not supported: remove the callback, run lm_eval on the checkpoints, then 'leakage plot epochs' on the "
+            "results"
         )
 
 
@@ -96,21 +106,21 @@ def _check_causal(model: Any) -> None:
     seq2seq = getattr(getattr(base, "config", None), "is_encoder_decoder", False)
     writes = getattr(base, "can_generate", None)
     if seq2seq or writes is None or not writes():
-        what = "an encoder-decoder model" if seq2seq else "no causal language model of transformers"
+        kind = "an encoder-decoder model" if seq2seq else "not a causal language model of transformers"
         raise TargetError(
-            f"ExposureCallback: {type(base).__name__} is {what}, and exposure is watched on causal ones alone: leave "
-            "it out, and run lm_eval on the trained model"
+            f"ExposureCallback: {type(base).__name__} is {kind}; only causal language models are supported: remove the "
+            "callback, and run lm_eval on the trained model"
         )
 
 
 @contextmanager
 def undisturbed(model: Any) -> Iterator[None]:
-    """Evaluation mode inside; afterwards each module's mode, the random state and the device's memory as before."""
-    devices = sorted({each.device.index for each in model.parameters() if each.device.type == "cuda"})
+    """Put the model into evaluation mode inside the block. Restore modes, random states and GPU memory afterwards."""
+    devices = sorted({weight.device.index for weight in model.parameters() if weight.device.type == "cuda"})
     with torch.random.fork_rng(devices=devices), evaluating(model):
         try:
             yield
         finally:
             if devices:
-                # Blocks cut to the sizes of the search would stay with the allocator and break up training's memory.
+                # The allocator would keep blocks in the sizes of the search, which would fragment training's memory.
                 torch.cuda.empty_cache()

@@ -1,1 +1,1 @@
-"""DP-SGD: rows clipped, noise added, ε told."""
+"""DP-SGD: clipping of the rows' gradients, noise, and privacy accounting."""

@@ -1,4 +1,7 @@
-"""DP-SGD with Opacus: clipped per-row gradients, noise, Poisson batches, ε; and ordinary steps with the same face."""
+"""DP-SGD with Opacus: clipped per-row gradients, noise, Poisson sampling and ε; and ordinary steps.
+
+Both kinds of steps have one interface.
+"""
 
 from __future__ import annotations
 
@@ -22,18 +25,18 @@ if TYPE_CHECKING:
     from opacus import GradSampleModule
     from opacus.optimizers import DPOptimizer
 
-LEAST_PRIVATE = 1e9
-"""The largest ε to work out noise for: from about 1e14 Opacus' search for it, to within 0.01, does not end."""
+MAX_EPSILON = 1e9
+"""Largest ε for which the noise is computed. From about 1e14 Opacus' search, with a tolerance of 0.01, does not end."""
 
 
 @dataclass(frozen=True)
 class DpConfig:
-    """What DP-SGD promises: (ε, ``delta``)-differential privacy with regard to one training row.
+    """The options of DP-SGD, which guarantees (ε, ``delta``)-differential privacy for one training row.
 
-    Give either ``noise_multiplier`` (standard deviation of the noise over ``max_grad_norm``, to which each row's
-    gradient is clipped) or ``epsilon``, for which the noise is then worked out from the planned number of steps.
-    ``delta`` must be below one over the number of rows. R copies of a row are R rows: for what is promised for all of
-    them together see :meth:`~leakage_tasks.training.dp.accounting.PrivacyGuarantee.epsilon_of`.
+    Give either ``noise_multiplier`` or ``epsilon``. ``noise_multiplier`` is the standard deviation of the noise divided
+    by ``max_grad_norm``, the norm to which each row's gradient is clipped. With ``epsilon`` the noise is computed from
+    the planned number of steps. ``delta`` must be below 1 / number of rows. R copies of a row are R rows:
+    :meth:`~leakage_tasks.training.dp.accounting.PrivacyGuarantee.epsilon_of` returns ε for all of them.
     """
 
     noise_multiplier: float | None = None
@@ -43,24 +46,24 @@ class DpConfig:
 
     def __post_init__(self) -> None:
         if (self.noise_multiplier is None) == (self.epsilon is None):
-            raise OptionError("give either noise_multiplier or epsilon to DP-SGD, not both and not neither")
+            raise OptionError("give exactly one of noise_multiplier and epsilon to DP-SGD")
         if self.noise_multiplier is not None and not 0 <= self.noise_multiplier < math.inf:
             raise OptionError(f"noise_multiplier is {self.noise_multiplier}: give a finite number, 0 or more")
         for name in ("epsilon", "max_grad_norm"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise OptionError(f"{name} is {value}: give a finite number above 0")
-        if self.epsilon is not None and self.epsilon > LEAST_PRIVATE:
-            raise OptionError(f"epsilon is {self.epsilon:g}, which promises nothing: give noise_multiplier 0 instead")
+        if self.epsilon is not None and self.epsilon > MAX_EPSILON:
+            raise OptionError(f"epsilon is {self.epsilon:g}, which is no protection: give noise_multiplier 0 instead")
         if not 0 < self.delta < 1:
             raise OptionError(f"delta is {self.delta}: give a number above 0 and below 1")
 
 
 class PrivateSteps:
-    """DP-SGD steps on a model: batches drawn by Poisson sampling, and the ε spent so far.
+    """DP-SGD steps on a model, with Poisson sampling and accounting of ε.
 
-    The noise comes from torch's seeded generator, so that a lab can be repeated; who publishes a model must not know
-    or publish the seed.
+    The noise comes from torch's seeded generator, so that experiments are reproducible. Do not publish the seed of a
+    model that you publish: privacy depends on it.
     """
 
     def __init__(
@@ -74,7 +77,21 @@ class PrivateSteps:
         epochs: int,
         seed: int,
     ) -> None:
-        """Raises LeakageError where opacus is missing or cannot do the model, OptionError on a ``delta`` too large."""
+        """Prepare the model and the optimizer.
+
+        Args:
+            model: The model.
+            optimiser: The optimizer of its parameters.
+            privacy: Options of DP-SGD.
+            rows: Number of training rows.
+            batch_size: Mean number of rows in a batch.
+            epochs: Planned number of epochs.
+            seed: Random seed of the noise.
+
+        Raises:
+            LeakageError: Opacus is missing or does not support the model.
+            OptionError: ``delta`` is too large.
+        """
         opacus = _opacus()
         if privacy.delta >= 1 / rows:
             raise OptionError(f"delta is {privacy.delta} for {rows} rows: give less than {1 / rows:.1e}")
@@ -83,7 +100,7 @@ class PrivateSteps:
         self.steps_an_epoch = max(round(1 / self._rate), 1)
         self.noise_multiplier = _noise(privacy, self._rate, epochs * self.steps_an_epoch)
         self._taken = 0
-        self._wrapped = _wrapped(opacus, model)
+        self._wrapped = _wrap(opacus, model)
         self._hooks = per_row_ids(model)
         self._generator = torch.Generator(next(model.parameters()).device).manual_seed(seed)
         self.optimiser: DPOptimizer = opacus.optimizers.DPOptimizer(
@@ -95,26 +112,27 @@ class PrivateSteps:
         )
 
     def batches(self, stream: random.Random) -> list[list[int]]:
-        """An epoch's batches: each row is in each with the same chance, so one may be empty or larger than asked."""
+        """Draw an epoch's batches: each row is in each batch with equal probability, so sizes vary, from 0."""
         return [[row for row in range(self._rows) if stream.random() < self._rate] for _ in range(self.steps_an_epoch)]
 
     def take(self, loss: Callable[[list[int]], BatchLoss], batch: list[int]) -> BatchLoss:
-        """One step on the rows ``batch``, of which ``loss`` gives the loss.
+        """Take one step on the rows ``batch``. Return their loss before the step, as computed by ``loss``.
 
-        An empty batch still takes a step: on noise, with a row that lends its shapes.
+        An empty batch also takes a step, on noise only; the loss of a row provides the shapes of the gradients.
         """
-        found = loss(batch or [0])
-        self.step(found.mean, len(batch))
-        return found if batch else found._replace(total=0.0, count=0)
+        batch_loss = loss(batch or [0])
+        self.step(batch_loss.mean, len(batch))
+        return batch_loss if batch else batch_loss._replace(total=0.0, count=0)
 
     def step(self, loss: Tensor, count: int) -> None:
-        """Step on the mean ``loss`` of a batch of ``count`` rows; with ``count`` 0, on noise alone.
+        """Take one step on the mean ``loss`` of a batch of ``count`` rows.
 
-        An empty batch still needs gradients of the right shapes: give the loss of any one row, it is not used.
+        If ``count`` is 0, the step is noise only. Then pass the loss of any row: only the shapes of its gradients are
+        used.
         """
         self.optimiser.zero_grad(set_to_none=True)
         with warnings.catch_warnings():
-            # opacus' hooks meet layers whose inputs, being ids, have no gradients: as it should be.
+            # Opacus warns about layers whose inputs are ids and have no gradients, which is correct.
             warnings.filterwarnings("ignore", "Full backward hook is firing")
             loss.backward()
         self._check_gradients(max(count, 1))
@@ -125,15 +143,15 @@ class PrivateSteps:
         self._taken += 1
 
     def epsilon(self) -> float:
-        """ε spent so far at the given δ, by Rényi accounting; infinite without noise."""
-        return self.promise().epsilon()
+        """Return ε after the steps so far at the configured δ, by Rényi accounting; infinite without noise."""
+        return self.guarantee().epsilon()
 
-    def promise(self) -> PrivacyGuarantee:
-        """What the steps taken so far promise."""
+    def guarantee(self) -> PrivacyGuarantee:
+        """Return the privacy guarantee after the steps so far."""
         return PrivacyGuarantee(self.noise_multiplier, self._rate, self._taken, self._delta)
 
     def close(self) -> None:
-        """Take opacus' hooks off the model, which keeps its usual names of weights."""
+        """Remove Opacus' hooks from the model. Its weights have their original names."""
         for hook in self._hooks:
             hook.remove()
         self._wrapped.to_standard_module()
@@ -143,13 +161,13 @@ class PrivateSteps:
     def _check_gradients(self, count: int) -> None:
         names = {id(parameter): name for name, parameter in self._wrapped._module.named_parameters()}
         for parameter in self.optimiser.params:
-            found = parameter.grad_sample
-            if not isinstance(found, Tensor) or len(found) != count:
-                raise _unfit(f"no gradient a row for {names[id(parameter)]}")
+            gradients = parameter.grad_sample
+            if not isinstance(gradients, Tensor) or len(gradients) != count:
+                raise _unsupported(f"no per-row gradients for {names[id(parameter)]}")
 
 
 class PlainSteps(ClippedSteps[list[int]]):
-    """Ordinary steps on batches of rows of like length, each row once an epoch; gradients are clipped."""
+    """Ordinary steps with clipped gradients, on batches of rows of similar length, each row once per epoch."""
 
     def __init__(
         self, optimiser: torch.optim.Optimizer, lengths: Sequence[int], batch_size: int, clip: float = 1.0
@@ -159,17 +177,17 @@ class PlainSteps(ClippedSteps[list[int]]):
         self.steps_an_epoch = -(-len(lengths) // batch_size)
 
     def batches(self, stream: random.Random) -> list[list[int]]:
-        """An epoch's batches of row numbers."""
+        """Draw an epoch's batches of row numbers."""
         return bucketed(self._lengths, self._batch_size, stream)
 
     def epsilon(self) -> None:
-        """Nothing is promised."""
+        """Return None: there is no privacy guarantee."""
 
-    def promise(self) -> None:
-        """Nothing is promised."""
+    def guarantee(self) -> None:
+        """Return None: there is no privacy guarantee."""
 
     def close(self) -> None:
-        """There is nothing to take off the model."""
+        """Do nothing: the model has no hooks."""
 
 
 def make_steps(
@@ -183,7 +201,21 @@ def make_steps(
     seed: int,
     clip: float = 1.0,
 ) -> PlainSteps | PrivateSteps:
-    """Steps on rows of these ``lengths``: DP-SGD's where it is asked for, else ordinary ones, clipped to ``clip``."""
+    """Return DP-SGD steps if ``private`` is given, otherwise ordinary steps.
+
+    Args:
+        model: The model.
+        optimiser: The optimizer of its parameters.
+        private: Options of DP-SGD.
+        lengths: The lengths of the training rows.
+        batch_size: Number of rows in a batch; for DP-SGD the mean.
+        epochs: Planned number of epochs.
+        seed: Random seed of the noise.
+        clip: Maximum norm of the gradients in ordinary steps.
+
+    Returns:
+        The steps.
+    """
     if private is None:
         return PlainSteps(optimiser, lengths, batch_size, clip)
     sizes = {"rows": len(lengths), "batch_size": batch_size, "epochs": epochs}
@@ -191,30 +223,30 @@ def make_steps(
 
 
 def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """The model inside what opacus and ``DistributedDataParallel`` wrapped around it, the very same weights.
+    """Return the model inside the wrappers of Opacus and ``DistributedDataParallel``, after training.
 
-    Their names have no ``_module.`` or ``module.`` before them any more, so that ``save_pretrained`` writes what
-    ``from_pretrained``, and the harness with it, loads. Opacus' hooks are taken off: training is over.
+    Without the wrappers the names of weights do not begin with ``_module.`` or ``module.``, so that ``from_pretrained``
+    and the harness can load the saved model. Opacus' hooks are removed.
     """
     while list(model._modules) in (["_module"], ["module"]):
         (inner,) = model.children()
-        take_off: Any = getattr(model, "to_standard_module", None)
-        if take_off is not None:
-            take_off()
+        remove_hooks: Any = getattr(model, "to_standard_module", None)
+        if remove_hooks is not None:
+            remove_hooks()
         model = inner
     return model
 
 
 def per_row_ids(model: torch.nn.Module) -> list[RemovableHandle]:
-    """Hooks that repeat ids shared by all rows for each row, as long as they are there.
+    """Add hooks that expand ids shared by all rows to [rows, length]. Return the hooks.
 
-    BERT looks position embeddings up once, [1, length], for the whole batch; opacus takes the first dimension for the
-    rows, so that a gradient a row needs them [rows, length].
+    BERT looks up position embeddings once for the whole batch, [1, length], but for per-row gradients the first
+    dimension must be the rows.
     """
     seen = {"rows": 1}
 
-    def note(_: torch.nn.Module, given: tuple[Any, ...], inputs: dict[str, Any]) -> None:
-        seen["rows"] = len(given[0] if given else inputs["input_ids"])
+    def count_rows(_: torch.nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> None:
+        seen["rows"] = len(args[0] if args else inputs["input_ids"])
 
     def repeat(_: torch.nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...] | None:
         shared = inputs[0].dim() == 2 and len(inputs[0]) == 1
@@ -222,7 +254,7 @@ def per_row_ids(model: torch.nn.Module) -> list[RemovableHandle]:
 
     embeddings = [module for module in model.modules() if isinstance(module, torch.nn.Embedding)]
     return [
-        model.register_forward_pre_hook(note, with_kwargs=True),
+        model.register_forward_pre_hook(count_rows, with_kwargs=True),
         *(embedding.register_forward_pre_hook(repeat) for embedding in embeddings),
     ]
 
@@ -234,7 +266,7 @@ def _noise(privacy: DpConfig, rate: float, steps: int) -> float:
 
     try:
         with warnings.catch_warnings():
-            # On its way to the noise it also tries too much of it, for which a larger order would be tighter.
+            # The search also tries larger noise, for which a larger order would be tighter, and warns about it.
             warnings.filterwarnings("ignore", "Optimal order is the")
             return float(
                 get_noise_multiplier(
@@ -246,25 +278,27 @@ def _noise(privacy: DpConfig, rate: float, steps: int) -> float:
                 )
             )
     except ValueError as error:
-        raise OptionError(f"epsilon is {privacy.epsilon}: no noise reaches it ({error}): give more") from None
+        raise OptionError(
+            f"epsilon is {privacy.epsilon}: no noise is large enough ({error}): give a larger epsilon"
+        ) from None
 
 
-def _wrapped(opacus: Any, model: torch.nn.Module) -> GradSampleModule:
+def _wrap(opacus: Any, model: torch.nn.Module) -> GradSampleModule:
     errors = opacus.validators.ModuleValidator.validate(model, strict=False)
     if errors:
-        raise _unfit(str(errors[0]).splitlines()[0])
-    # strict would refuse any buffer, BERT's position numbers among them; buffers that learn fail the validation above.
+        raise _unsupported(str(errors[0]).splitlines()[0])
+    # strict=True would reject all buffers, such as BERT's position ids. The validation rejects trained buffers.
     return opacus.GradSampleModule(model, strict=False, loss_reduction="mean")
 
 
-def _unfit(reason: str) -> LeakageError:
+def _unsupported(reason: str) -> LeakageError:
     return LeakageError(
         f"DP-SGD cannot train this model ({reason}): freeze or replace that layer, or train without DP-SGD"
     )
 
 
 def check_opacus() -> None:
-    """Raise LeakageError where opacus is missing, before anything long begins."""
+    """Raise LeakageError if Opacus is not installed."""
     _opacus()
 
 

@@ -1,4 +1,4 @@
-"""An LSTM whose gradients opacus can tell apart by row, on the weights of an ordinary ``nn.LSTM``."""
+"""An LSTM with per-row gradients for opacus, on the weights of an ordinary ``nn.LSTM``."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from leakage_tasks.models.recurrent import CharLSTMForCausalLM
 
 State = tuple[Tensor, Tensor]
-"""(h, c), each of shape [layers, batch, hidden], as ``nn.LSTM`` has them."""
+"""(h, c), each of shape [layers, batch, hidden], as in ``nn.LSTM``."""
 
 
 class RowLSTM(nn.Module):
-    """The computation of a batch-first ``nn.LSTM``, on its very parameters, out of ``nn.Linear`` layers.
+    """A batch-first ``nn.LSTM`` computed with ``nn.Linear`` layers that share its parameters.
 
-    opacus has no gradients by row for ``nn.LSTM``. Its own ``DPLSTM`` calls a linear layer at every step and adds up a
-    gradient of all weights for each row and step. Here each linear layer is called once with all steps, so that
-    opacus makes one product a row of it: the same gradients, nine times faster for 2×200 units and 64 steps.
+    opacus has no per-row gradients for ``nn.LSTM``. Its own ``DPLSTM`` calls a linear layer at every step and adds a
+    gradient of all weights for each row and step. Here each linear layer is called once with all steps, so opacus
+    computes one product per row: the gradients are equal, and nine times as fast for 2×200 units and 64 steps.
     """
 
     def __init__(self, lstm: nn.LSTM) -> None:
-        """``lstm`` is batch-first, of one direction, with biases and without dropout between its layers."""
+        """Share the parameters of ``lstm``: batch-first, one direction, with biases, without dropout."""
         super().__init__()
         self.layers = nn.ModuleList(_RowLayer(lstm, f"l{number}") for number in range(lstm.num_layers))
 
     def forward(self, inputs: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """Read ``inputs`` [batch, steps, features] from an empty state: hidden [batch, steps, hidden] and (h, c)."""
+        """Read ``inputs`` [batch, steps, features]. Return the hidden states [batch, steps, hidden] and (h, c)."""
         if state is not None:
-            raise ValueError("each row starts from an empty state: give none")
+            raise ValueError("each row starts from an empty state: leave out the state")
         hidden, ends = inputs, []
         for layer in self.layers:
             hidden, end = layer(hidden)
@@ -41,15 +41,15 @@ class RowLSTM(nn.Module):
 
 
 class RowBiLSTM(nn.Module):
-    """The same for a batch-first, bidirectional ``nn.LSTM`` of one layer, whose rows may differ in length."""
+    """Like :class:`RowLSTM`, for a batch-first, bidirectional ``nn.LSTM`` of one layer and rows of any length."""
 
     def __init__(self, lstm: nn.LSTM) -> None:
-        """``lstm`` has biases."""
+        """Share the parameters of ``lstm``, which must have biases."""
         super().__init__()
         self.ahead, self.back = _RowLayer(lstm, "l0"), _RowLayer(lstm, "l0_reverse")
 
     def forward(self, inputs: Tensor | PackedSequence) -> tuple[Tensor | PackedSequence, None]:
-        """Read a batch [batch, steps, features], or a packed one, as ``nn.LSTM`` does: hidden states, no last ones."""
+        """Read a batch [batch, steps, features], padded or packed. Return hidden states like ``nn.LSTM``, and None."""
         if isinstance(inputs, Tensor):
             return self._read(inputs, torch.full(inputs.shape[:1], inputs.shape[1])), None
         padded, lengths = pad_packed_sequence(inputs, batch_first=True)
@@ -57,18 +57,18 @@ class RowBiLSTM(nn.Module):
         return pack_padded_sequence(hidden, lengths, batch_first=True, enforce_sorted=False), None
 
     def _read(self, inputs: Tensor, lengths: Tensor) -> Tensor:
-        """Hidden [batch, steps, 2 × hidden]; what stands past a row's end, in ``inputs`` too, changes no row."""
+        """Return the hidden states [batch, steps, 2 × hidden]. Padding does not change them."""
         steps, lengths = torch.arange(inputs.shape[1], device=inputs.device), lengths.to(inputs.device)[:, None]
-        # Each row turned round within its own length; done twice, it is as it was.
-        turned = torch.where(steps < lengths, lengths - 1 - steps, steps)[..., None]
+        # Reverses each row within its length. Reversing twice restores the order.
+        reverse = torch.where(steps < lengths, lengths - 1 - steps, steps)[..., None]
         ahead, _ = self.ahead(inputs)
-        back, _ = self.back(inputs.take_along_dim(turned, dim=1))
-        return torch.cat([ahead, back.take_along_dim(turned, dim=1)], dim=-1)
+        back, _ = self.back(inputs.take_along_dim(reverse, dim=1))
+        return torch.cat([ahead, back.take_along_dim(reverse, dim=1)], dim=-1)
 
 
 @contextmanager
-def reading_rows(model: CharLSTMForCausalLM, rows: RowLSTM) -> Iterator[None]:
-    """``model`` reads by ``rows`` inside; afterwards its own LSTM is back, with what was learnt: both share weights."""
+def use_row_lstm(model: CharLSTMForCausalLM, rows: RowLSTM) -> Iterator[None]:
+    """Replace the LSTM of ``model`` by ``rows`` inside the block. Both share their weights, so training is kept."""
     lstm = model.lstm
     model.lstm = rows  # type: ignore[assignment]
     try:
@@ -78,14 +78,14 @@ def reading_rows(model: CharLSTMForCausalLM, rows: RowLSTM) -> Iterator[None]:
 
 
 class _RowLayer(nn.Module):
-    """One layer. A first pass without gradients finds the hidden states, a second one has the gradients.
+    """One layer, computed in two passes: hidden states without gradients, then gradients.
 
-    In the second pass the recurrent product is one call on the known states, taken as constants; what flows back from
-    step to step goes through (h − constant h), which is zero but has a gradient.
+    In the second pass the recurrent product is one call on the known states, which are constants. Gradients flow from
+    step to step through (h − constant h), which is zero but has a gradient.
     """
 
     def __init__(self, lstm: nn.LSTM, layer: str) -> None:
-        """``layer`` is how the names of its weights end: ``l0``, ``l0_reverse``."""
+        """Share the weights of ``lstm`` whose names end in ``layer``, such as ``l0`` or ``l0_reverse``."""
         super().__init__()
         self.ih, self.hh = (_linear(lstm, f"{part}_{layer}") for part in ("ih", "hh"))
 
@@ -97,7 +97,10 @@ class _RowLayer(nn.Module):
         return self._steps(driven + self.hh(before), known=True)
 
     def _steps(self, gates: Tensor, known: bool = False) -> tuple[Tensor, State]:
-        """Hidden [batch, steps, hidden], last (h, c); ``known`` says that ``gates`` hold the recurrent product."""
+        """Return the hidden states [batch, steps, hidden] and the last (h, c).
+
+        ``known`` means that ``gates`` include the recurrent product.
+        """
         recurrent = self.hh.weight.detach().t()
         h = c = gates.new_zeros(len(gates), self.hh.in_features)
         states = []

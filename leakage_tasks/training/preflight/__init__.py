@@ -1,6 +1,6 @@
-"""Before training: does the trainer read the planted canaries whole, and do their secrets count in its loss?"""
+"""Check before training that the trainer's data contain complete canaries and that the loss includes their secrets."""
 
 from leakage_tasks.training.preflight.check import preflight
-from leakage_tasks.training.preflight.report import CanaryReading, Preflight
+from leakage_tasks.training.preflight.report import CanaryCounts, Preflight
 
-__all__ = ["CanaryReading", "Preflight", "preflight"]
+__all__ = ["CanaryCounts", "Preflight", "preflight"]

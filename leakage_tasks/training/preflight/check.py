@@ -1,4 +1,4 @@
-"""The look itself: every row of the training data, every copy in it, and whether the secret counts."""
+"""Check of every row of the training data: copies of canaries, and the tokens of their secrets in the loss."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from leakage_tasks.training.preflight.probes import (
     packed_read_each_other,
     trained_share,
 )
-from leakage_tasks.training.preflight.report import CanaryReading, Preflight
+from leakage_tasks.training.preflight.report import CanaryCounts, Preflight
 from leakage_tasks.training.preflight.rows import BatchRow, Detokenizer, rows_of
 from leakage_tasks.training.preflight.turns import PlantedRows, planted_rows
-from leakage_tasks.training.preflight.walk import Walk, own_random_numbers, walk_through
+from leakage_tasks.training.preflight.walk import Walk, preserved_random_state, walk_through
 
 
 def preflight(
@@ -38,32 +38,48 @@ def preflight(
     tokenizer: Any = None,
     seed: int = 0,
 ) -> Preflight:
-    """Look at the data of a ``Trainer`` before it trains: which copies of the canaries will the model read, and learn?
+    """Check the data of a ``Trainer`` before training: which copies of canaries the model will read and learn.
 
-    Goes through the trainer's own training data, as its own template, packing and collator make it, in order; through
-    ``rows`` rows of it if that is given. ``canaries`` is a manifest or what it holds. ``tokenizer`` stands in for the
-    trainer's ``processing_class``. Nothing that training uses is changed: no weight, no gradient, no random number.
+    The data are read in order, after the trainer's own template, packing and collator. Weights, gradients and random
+    states do not change.
 
-    Raises OptionError for a trainer without data or tokenizer, or whose batches are no language model's, and
-    ManifestError for a manifest that cannot be read.
+    Args:
+        trainer: The trainer.
+        canaries: The path of a manifest, or canaries.
+        rows: Number of rows to check; by default all rows.
+        tokenizer: Tokenizer to use instead of the trainer's ``processing_class``.
+        seed: Random seed of the choice of ``rows`` rows.
+
+    Returns:
+        The copies of each canary, and problems.
+
+    Raises:
+        OptionError: The trainer has no data or tokenizer, or its batches are not batches of a language model.
+        ManifestError: The manifest cannot be read.
     """
     if rows is not None and rows < 1:
-        raise OptionError(f"preflight: rows={rows}: give the number of rows to look at, 1 or more, or none for all")
+        raise OptionError(f"preflight: rows={rows}: give the number of rows to check, 1 or more; leave it out for all")
     wanted = list(canaries) if not isinstance(canaries, str | Path) else read_manifest(canaries)
     processing = tokenizer if tokenizer is not None else trainer.processing_class
-    found = getattr(processing, "tokenizer", processing)
-    if found is None:
-        raise OptionError("preflight: the trainer has no tokenizer: give it one with Trainer(processing_class=…)")
-    with own_random_numbers():
-        look = _Look(trainer, wanted, found, walk_through(trainer, rows, seed), planted_rows(canaries, wanted, found))
-        for number, batch in look.walk.batches():
-            look.at(batch, number)
-        return look.report()
+    text_tokenizer = getattr(processing, "tokenizer", processing)
+    if text_tokenizer is None:
+        raise OptionError("preflight: the trainer has no tokenizer: pass Trainer(processing_class=…)")
+    with preserved_random_state():
+        check = _DataCheck(
+            trainer,
+            wanted,
+            text_tokenizer,
+            walk_through(trainer, rows, seed),
+            planted_rows(canaries, wanted, text_tokenizer),
+        )
+        for number, batch in check.walk.batches():
+            check.at(batch, number)
+        return check.report()
 
 
 @dataclass
-class _Found:
-    """What was found of one canary so far."""
+class _CanaryCopies:
+    """Copies of one canary found so far. ``heads`` and ``tails`` are parts of copies that were cut."""
 
     whole: int = 0
     heads: int = 0
@@ -75,8 +91,8 @@ class _Found:
     reached: bool | None = None
 
 
-class _Look:
-    """One look at a trainer's data."""
+class _DataCheck:
+    """A check of a trainer's data."""
 
     def __init__(
         self, trainer: Trainer, canaries: Sequence[Canary], tokenizer: Any, walk: Walk, planted: PlantedRows
@@ -88,20 +104,20 @@ class _Look:
         self._spelling = _spelling(tokenizer, canaries)
         self._finder = CopyFinder(canaries, self._spelling)
         self._edges = Edges(tokenizer, self._spelling)
-        # By text: canaries of one text cannot be told apart.
-        self._found = {self._spelling(canary.text): _Found() for canary in canaries}
+        # By text: canaries with equal texts cannot be distinguished.
+        self._copies = {self._spelling(canary.text): _CanaryCopies() for canary in canaries}
         self._rows = 0
         self._mixed: bool | None = None
-        self._asked_about = {name: self._spelling(text) for name, text in planted.beginnings.items()}
+        self._beginnings = {name: self._spelling(text) for name, text in planted.beginnings.items()}
         self._other_turns = [self._spelling(text) for text in planted.others]
-        self._as_asked: bool | None = None
+        self._as_in_audit: bool | None = None
         self._bar = tqdm(total=walk.rows, unit="row", desc="Preflight", leave=False)
 
     def at(self, batch: Mapping[str, Any], number: int) -> None:
-        """Look at a batch that was made of that ``number`` of rows of the data set."""
+        """Check a batch made from ``number`` rows of the data set."""
         rows = list(rows_of(batch, self._encodes))
         if self._mixed is None and not self._encodes and len(example_starts(batch)) > 1:
-            self._mixed = self._asked(packed_read_each_other, batch)
+            self._mixed = self._probe(packed_read_each_other, batch)
         for row, text in zip(rows, self._decoder.texts([row.tokens for row in rows]), strict=True):
             spelled = self._spelling(text)
             for copy in self._finder.find(spelled):
@@ -109,66 +125,66 @@ class _Look:
                     self._note_part(copy, batch, row, spelled)
                 else:
                     self._note(copy, batch, row, text)
-        # The last batch of a stream may be of more rows than were asked for.
+        # The last batch of a stream may have more rows than requested.
         count = number if self.walk.rows is None else min(number, self.walk.rows - self._rows)
         self._rows += count
         self._bar.update(count)
 
     def _note_part(self, copy: Copy, batch: Mapping[str, Any], row: BatchRow, spelled: str) -> None:
-        found = self._found[self._spelling(copy.canary.text)]
-        # A preference pair's question stands in both of its rows.
+        copies = self._copies[self._spelling(copy.canary.text)]
+        # Both rows of a preference pair contain its question.
         if row.pair == "rejected":
             return
         if not self._edges.cuts(copy, spelled, self._starts(batch, row)):
-            found.changed["bare" if copy.bare else "tail" if copy.tail else "head"] += 1
+            copies.changed["bare" if copy.bare else "tail" if copy.tail else "head"] += 1
             return
         if copy.bare:
-            # A piece without either end says nothing of how many copies there were.
+            # A piece without either end does not determine the number of copies.
             return
-        found.heads += not copy.tail
-        found.tails += copy.tail and not copy.other_end_is_short
-        found.lone_tails += copy.tail and copy.other_end_is_short
+        copies.heads += not copy.tail
+        copies.tails += copy.tail and not copy.other_end_is_short
+        copies.lone_tails += copy.tail and copy.other_end_is_short
 
     def _starts(self, batch: Mapping[str, Any], row: BatchRow) -> list[int]:
-        """The characters of a row's spelled text with which packed examples begin, but for the first."""
+        """Return the offsets, in the row's spelled text, at which packed examples begin, except the first example."""
         packed = example_starts(batch)[1:] if row.at == 0 and not self._encodes else []
-        return [len(self._spelling(each)) for each in self._decoder.texts([row.tokens[:place] for place in packed])]
+        return [len(self._spelling(text)) for text in self._decoder.texts([row.tokens[:start] for start in packed])]
 
     def _note(self, copy: Copy, batch: Mapping[str, Any], row: BatchRow, text: str) -> None:
-        found = self._found[self._spelling(copy.canary.text)]
-        tokens = self._decoder.tokens(row.tokens, *self._places(text, copy))
+        copies = self._copies[self._spelling(copy.canary.text)]
+        tokens = self._decoder.tokens(row.tokens, *self._span(text, copy))
         counted = np.zeros(len(row.tokens), bool)
         counted[tokens] = row.counted[tokens]
         share = float(row.counted[tokens].mean())
         if row.pair == "rejected" and not share:
             return
         begin = copy.start - len(self._spelling(copy.canary.space.pieces[0]))
-        # Pieces of one text may lie side by side, and yet neither is read with the other.
+        # Adjacent pieces of one text may be in examples that the model reads separately.
         if self._mixed is False and any(begin < start < copy.end for start in self._starts(batch, row)):
-            found.heads += 1
+            copies.heads += 1
             return
-        found.whole += 1
+        copies.whole += 1
         self._note_chat(copy, text)
-        found.shares.append(share)
+        copies.shares.append(share)
         if row.pair and share:
-            found.sides[row.pair] += 1
-        if share and not found.reached and not self._encodes:
-            found.reached = self._asked(gradient_reaches, batch, row.at, self._padded(batch, row, counted))
+            copies.sides[row.pair] += 1
+        if share and not copies.reached and not self._encodes:
+            copies.reached = self._probe(gradient_reaches, batch, row.at, self._padded(batch, row, counted))
 
     def _note_chat(self, copy: Copy, text: str) -> None:
-        """Note whether a copy that is a conversation stands as an audit asks about it.
+        """Compare the text before a copy in a conversation with the text that an audit uses.
 
-        A record beside the manifest may be of another file than the trainer's, so the row has to hold the other turns.
+        The row must contain the other turns too, since the record of planting may belong to another data file.
         """
-        asked_about = self._asked_about.get(copy.canary.id)
-        if asked_about is None:
+        beginning = self._beginnings.get(copy.canary.id)
+        if beginning is None:
             return
         spelled = self._spelling(text)
         if all(turn in spelled for turn in self._other_turns):
-            self._as_asked = bool(self._as_asked) or asked_about in spelled
+            self._as_in_audit = bool(self._as_in_audit) or beginning in spelled
 
-    def _asked(self, probe: Callable[..., bool | None], batch: Mapping[str, Any], *rest: Any) -> bool | None:
-        """What the model answers to a probe. Raises OptionError where it cannot read the batch, as in training."""
+    def _probe(self, probe: Callable[..., bool | None], batch: Mapping[str, Any], *rest: Any) -> bool | None:
+        """Run a probe of the model. Raises OptionError if the model cannot read the batch."""
         try:
             with undisturbed(self.model):
                 return probe(self.model, batch, *rest)
@@ -178,16 +194,16 @@ class _Look:
                 f"{first_line(error)}): try a smaller max_length or per_device_train_batch_size"
             ) from error
 
-    def _places(self, text: str, copy: Copy) -> tuple[int, int]:
-        """Characters of the row's text that are the copy's secret, which was found in its spelling."""
+    def _span(self, text: str, copy: Copy) -> tuple[int, int]:
+        """Return the start and end, in the row's original text, of a secret that was found in the spelled text."""
         if self._spelling is as_it_is:
             return copy.start, copy.end
-        origin = [place for place, character in enumerate(text) for _ in self._spelling(character)]
+        origin = [index for index, character in enumerate(text) for _ in self._spelling(character)]
         return origin[copy.start], origin[copy.end - 1] + 1
 
     @staticmethod
     def _padded(batch: Mapping[str, Any], row: BatchRow, counted: np.ndarray) -> np.ndarray:
-        """``counted`` over the whole width of the batch."""
+        """Return ``counted`` for the whole width of the batch."""
         width = batch["input_ids"].shape[1]
         mask = batch.get("attention_mask")
         wide = np.zeros(width, bool)
@@ -196,35 +212,35 @@ class _Look:
         return wide
 
     def report(self) -> Preflight:
-        """What it came to."""
+        """Return the result of the check."""
         self._bar.close()
-        readings = tuple(self._reading(canary) for canary in self._canaries)
-        walked = (self._rows, self.walk.total, manifest_hash(self._canaries))
-        return Preflight(readings, *walked, trained_share(self.model), self._mixed, self._as_asked)
+        counts = tuple(self._counts(canary) for canary in self._canaries)
+        data = (self._rows, self.walk.total, manifest_hash(self._canaries))
+        return Preflight(counts, *data, trained_share(self.model), self._mixed, self._as_in_audit)
 
-    def _reading(self, canary: Canary) -> CanaryReading:
-        found = self._found[self._spelling(canary.text)]
-        return CanaryReading(
+    def _counts(self, canary: Canary) -> CanaryCounts:
+        copies = self._copies[self._spelling(canary.text)]
+        return CanaryCounts(
             canary=canary.id,
             planted=canary.repetitions if canary.planted else 0,
             kind=canary.kind,
-            whole=found.whole,
-            # Of a copy divided between two rows both ends are found, unless one of them is too short.
-            cut=max(found.heads, found.tails) + found.lone_tails,
-            # Of one that was changed in its middle both ends are found, too, and its secret perhaps.
-            changed=max(found.changed.values(), default=0),
-            in_loss=sum(share == 1 for share in found.shares),
-            in_part=sum(0 < share < 1 for share in found.shares),
-            share=float(np.mean(found.shares)) if found.shares else 0.0,
-            sides=dict(found.sides),
-            reached=found.reached,
+            whole=copies.whole,
+            # If a copy is divided between two rows, both ends are found, unless one end is too short.
+            cut=max(copies.heads, copies.tails) + copies.lone_tails,
+            # If a copy was changed in its middle, both ends are found, and perhaps its secret.
+            changed=max(copies.changed.values(), default=0),
+            in_loss=sum(share == 1 for share in copies.shares),
+            in_part=sum(0 < share < 1 for share in copies.shares),
+            share=float(np.mean(copies.shares)) if copies.shares else 0.0,
+            sides=dict(copies.sides),
+            reached=copies.reached,
         )
 
 
 def _spelling(tokenizer: Any, canaries: Sequence[Canary]) -> Spelling:
-    """What tells canaries in texts that the tokenizer gives back. Raises OptionError where nothing does."""
+    """Return the normalization with which canaries survive the tokenizer. Raises OptionError if they do not."""
     ids = [tokenizer(canary.text)["input_ids"] for canary in canaries]
-    texts = Detokenizer(tokenizer).texts([np.asarray(each, int) for each in ids])
+    texts = Detokenizer(tokenizer).texts([np.asarray(row, int) for row in ids])
     for spelling in (as_it_is, squeezed):
         lost = [
             canary for canary, text in zip(canaries, texts, strict=True) if spelling(canary.text) not in spelling(text)
@@ -232,6 +248,7 @@ def _spelling(tokenizer: Any, canaries: Sequence[Canary]) -> Spelling:
         if not lost:
             return spelling
     raise OptionError(
-        f"preflight: the tokenizer does not give back the text of {lost[0].id} (it does not know some characters, or "
-        "changes more than their case): use another alphabet or tokenizer, or nothing of this canary could be measured"
+        f"preflight: encoding and decoding changes the text of {lost[0].id} (the tokenizer does not know some "
+        "characters, or changes more than their case), so this canary cannot be measured: use another alphabet or "
+        "tokenizer"
     )

@@ -1,4 +1,4 @@
-"""Copies of canaries in the text of one row: whole ones, those with a part missing, and secrets in other words."""
+"""Search for copies of canaries in the text of a row: whole copies, partial copies, and secrets among other words."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.search import ANCHOR, Finder
 
 RARE = 10**6
-"""Of spaces of so many secrets, one that stands in the data is no coincidence."""
+"""Size of a space from which a secret in the data is not a coincidence."""
 Spelling = Callable[[str], str]
-"""What texts are compared by; of a text in pieces it is the pieces' spellings in their order."""
+"""Normalizes texts before a comparison. It maps each character separately."""
 
 
 @dataclass(frozen=True)
 class Copy:
     """A canary's copy in a row's spelled text.
 
-    ``start`` and ``end`` are characters of what is there of its secret: from its first slot to the end of its last one.
-    Of one that ends too early, or with ``tail`` begins too late, ``missing`` characters are not there; ``edge`` is
-    where what is there ends or begins. ``bare`` is a secret with other words around.
+    ``start`` and ``end`` delimit the present part of its secret, from the first slot to the end of the last slot. A
+    partial copy lacks ``missing`` characters at its end or, with ``tail``, at its beginning; ``edge`` is the offset at
+    which the present part ends or begins. ``bare`` marks a secret among other words.
     """
 
     canary: Canary
@@ -36,22 +36,22 @@ class Copy:
 
     @property
     def other_end_is_short(self) -> bool:
-        """Whether what is missing would be too short to be found by itself."""
+        """True if the missing part would be too short to be found."""
         return self.missing < ANCHOR
 
 
 def as_it_is(text: str) -> str:
-    """The spelling of tokenizers that give back every text."""
+    """Return the text unchanged, for tokenizers whose decoding restores every text."""
     return text
 
 
 def squeezed(text: str) -> str:
-    """The spelling of tokenizers that change case or white space."""
+    """Remove white space and case, for tokenizers that change them."""
     return "".join(text.casefold().split())
 
 
 class CopyFinder:
-    """Looks for canaries in texts that are spelled already. Canaries of one text are found as one, the first."""
+    """A search for canaries in spelled texts. Among canaries with equal texts, it finds the first."""
 
     def __init__(self, canaries: Sequence[Canary], spelling: Spelling = as_it_is) -> None:
         self._secrets: dict[str, tuple[Canary, int, int]] = {}
@@ -67,22 +67,22 @@ class CopyFinder:
         self._tails = _Parts(text[::-1] for text in self._secrets)
 
     def find(self, text: str) -> Iterator[Copy]:
-        """Every copy in a row's text; of a part, all that fits, if it fits one canary alone."""
-        found = list(self._complete_and_parts(text))
-        yield from found
+        """Yield every copy in a row's text. A part counts only if it belongs to a single canary."""
+        copies = list(self._complete_and_parts(text))
+        yield from copies
         for start, secret in self._bare_finder.find(text):
             end = start + len(secret)
-            if any(copy.start < end and start < copy.end for copy in found):
+            if any(copy.start < end and start < copy.end for copy in copies):
                 continue
-            # Part of a longer word or number it would be something else.
+            # Inside a longer word or number it would not be the secret.
             if not (text[max(0, start - 1) : start].isalnum() or text[end : end + 1].isalnum()):
                 canary, missing = self._bare[secret]
                 yield Copy(canary, start, end, missing, bare=True)
 
     def _complete_and_parts(self, text: str) -> Iterator[Copy]:
         wholes = list(self._finder.find(text))
-        for start, found in wholes:
-            canary, first, last = self._secrets[found]
+        for start, match in wholes:
+            canary, first, last = self._secrets[match]
             yield Copy(canary, start + first, start + last)
         starts = {start for start, _ in wholes}
         for start, length, full in self._heads.find(text):
@@ -90,33 +90,33 @@ class CopyFinder:
             if start not in starts:
                 missing, edge = len(full) - length, start + length
                 yield Copy(canary, start + min(first, length), start + min(last, length), missing, edge=edge)
-        ends = {len(text) - start - len(found) for start, found in wholes}
+        ends = {len(text) - start - len(match) for start, match in wholes}
         for start, length, full in self._tails.find(text[::-1]):
             canary, first, last = self._secrets[full[::-1]]
             if start not in ends:
                 missing = len(full) - length
                 base = len(text) - start - len(full)
-                begun, ended = (base + max(place, missing) for place in (first, last))
+                begun, ended = (base + max(offset, missing) for offset in (first, last))
                 yield Copy(canary, begun, ended, missing, tail=True, edge=base + missing)
 
 
 def _bare_secrets(canaries: Iterable[Canary], spelling: Spelling) -> dict[str, tuple[Canary, int]]:
-    """Spelled secrets that nothing else spells so soon, each with its canary and how long the text around it is."""
-    found: dict[str, tuple[Canary, int]] = {}
+    """Return the unique secrets from large spaces, each with its canary and the length of the text around it."""
+    secrets: dict[str, tuple[Canary, int]] = {}
     shared = set()
     for canary in canaries:
         before, after = canary.space.pieces[0], canary.space.pieces[-1]
         secret = spelling(canary.text[len(before) : len(canary.text) - len(after)])
         if canary.kind == NATURAL or canary.space.size < RARE or not secret:
             continue
-        if secret in found:
+        if secret in secrets:
             shared.add(secret)
-        found[secret] = canary, len(spelling(canary.text)) - len(secret)
-    return {secret: each for secret, each in found.items() if secret not in shared}
+        secrets[secret] = canary, len(spelling(canary.text)) - len(secret)
+    return {secret: entry for secret, entry in secrets.items() if secret not in shared}
 
 
 class _Parts:
-    """Looks for where texts begin, and how far each goes on."""
+    """A search for beginnings of texts, with the length of each match."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = sorted(texts)
@@ -124,13 +124,13 @@ class _Parts:
         self._finder = Finder(text[:ANCHOR] for text in self._texts)
 
     def find(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Where a text begins, how many of its characters are there, and which it is: where that is one alone."""
+        """Yield the start, the length and the text of each match that belongs to a single text."""
         for start, _ in self._finder.find(text):
-            there = text[start : start + self._longest]
-            # In sorted texts, those that begin like it for longest stand around its own place.
-            place = bisect_left(self._texts, there)
-            near = self._texts[max(0, place - 2) : place + 2]
-            lengths = [len(commonprefix([each, there])) for each in near]
+            following = text[start : start + self._longest]
+            # In the sorted list, texts with the longest common prefix are next to the insertion point.
+            index = bisect_left(self._texts, following)
+            near = self._texts[max(0, index - 2) : index + 2]
+            lengths = [len(commonprefix([candidate, following])) for candidate in near]
             length = max(lengths)
             if lengths.count(length) == 1:
                 yield start, length, near[lengths.index(length)]

@@ -1,4 +1,4 @@
-"""The outcome of a look at the training data in one sentence each, for planted copies and for controls."""
+"""Summary sentences of a check of the training data, for planted copies and for controls."""
 
 from __future__ import annotations
 
@@ -8,30 +8,31 @@ from typing import TYPE_CHECKING
 from leakage_tasks.attacks.coarse import NATURAL
 
 if TYPE_CHECKING:
-    from leakage_tasks.training.preflight.report import CanaryReading
+    from leakage_tasks.training.preflight.report import CanaryCounts
 
 
-def copies_in_words(canaries: Sequence[CanaryReading], full: bool) -> str | None:
-    """Return how many planted copies are whole and in the loss, or None if the canaries are all controls.
+def describe_copies(canaries: Sequence[CanaryCounts], full: bool) -> str | None:
+    """Return a sentence about the planted copies that are whole and in the loss; None if all canaries are controls.
 
-    Counts of natural secrets are left out. ``full`` says that all rows were looked at, so that each copy was due.
+    Counts of copies of natural secrets are left out. ``full`` means that all rows were checked, so that all copies are
+    expected.
     """
-    planted = [each for each in canaries if each.planted]
-    open_ = [each for each in planted if each.kind != NATURAL]
-    natural = [each for each in planted if each.kind == NATURAL]
-    said = []
-    if open_:
-        said.append(_copies(open_, full))
+    planted = [canary for canary in canaries if canary.planted]
+    generated = [canary for canary in planted if canary.kind != NATURAL]
+    natural = [canary for canary in planted if canary.kind == NATURAL]
+    sentences = []
+    if generated:
+        sentences.append(_copies(generated, full))
     if natural:
-        learnt = sum(each.state == "in the loss" for each in natural)
-        said.append(f"{learnt:,} of {len(natural):,} natural secrets are in the loss")
-    return "; ".join(said) or None
+        learnt = sum(canary.state == "in the loss" for canary in natural)
+        sentences.append(f"{learnt:,} of {len(natural):,} natural secrets are in the loss")
+    return "; ".join(sentences) or None
 
 
-def _copies(canaries: Sequence[CanaryReading], full: bool) -> str:
-    due = sum(each.planted for each in canaries)
-    # A text may be found more often than it was planted, as in both answers of a preference pair.
-    learnt = sum(min(each.in_loss, each.planted) for each in canaries if each.reached is not False)
+def _copies(canaries: Sequence[CanaryCounts], full: bool) -> str:
+    due = sum(canary.planted for canary in canaries)
+    # A text may be found more often than it was planted, for example in both answers of a preference pair.
+    learnt = sum(min(canary.in_loss, canary.planted) for canary in canaries if canary.reached is not False)
     of = f"{len(canaries):,} canaries" if len(canaries) > 1 else "1 canary"
     if not full:
         return f"among these rows {learnt:,} copies are whole and in the loss, of the {due:,} planted of {of}"
@@ -40,10 +41,10 @@ def _copies(canaries: Sequence[CanaryReading], full: bool) -> str:
     return f"{learnt:,} of {due:,} copies of {of} are whole and in the loss"
 
 
-def controls_in_words(canaries: Sequence[CanaryReading], full: bool) -> str | None:
-    """Return that no control is in the data, which is right; None if there is none, or if one is in the data."""
-    controls = [each for each in canaries if not each.planted]
-    if not controls or any(each.whole for each in controls):
+def describe_controls(canaries: Sequence[CanaryCounts], full: bool) -> str | None:
+    """Return a sentence that no control is in the data; None if there are no controls or a control is in the data."""
+    controls = [canary for canary in canaries if not canary.planted]
+    if not controls or any(canary.whole for canary in controls):
         return None
-    where = "in the training data" if full else "among these rows"
-    return f"0 of {len(controls):,} controls are {where}, as intended"
+    scope = "in the training data" if full else "among these rows"
+    return f"0 of {len(controls):,} controls are {scope}, as intended"

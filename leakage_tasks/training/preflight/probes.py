@@ -1,4 +1,4 @@
-"""Questions to the model: does a secret's loss reach a weight that is trained, do packed examples read each other?"""
+"""Probes of the model: gradients of a secret's loss at trained weights, and attention between packed examples."""
 
 from __future__ import annotations
 
@@ -12,19 +12,28 @@ import torch
 from leakage_tasks.training.text_batches import IGNORED
 
 TEXTS = frozenset({"input_ids", "attention_mask", "position_ids", "token_type_ids"})
-"""Inputs of which each row is one text's alone."""
+"""Inputs with one row per text."""
 
 
 def trained_share(model: Any) -> float:
-    """Share of the model's weights that training changes."""
+    """Return the share of the model's weights that training changes."""
     sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
     return sum(size for size, trained in sizes if trained) / max(1, sum(size for size, _ in sizes))
 
 
 def gradient_reaches(model: Any, batch: Mapping[str, Any], row: int, counted: np.ndarray) -> bool:
-    """Whether the loss of some tokens has a gradient at any weight that is trained; gradients are left as they were.
+    """Return True if the loss of some tokens has a non-zero gradient at a trained weight.
 
-    ``counted`` (``[length]``) says which tokens of ``row`` of the batch.
+    Gradients stored in the weights do not change.
+
+    Args:
+        model: The model.
+        batch: A collated batch.
+        row: Index of a row of the batch.
+        counted: Boolean, ``[length]``: the tokens of the row.
+
+    Returns:
+        True if there is a gradient.
     """
     inputs, row = _one_row(_inputs(model, batch), row)
     labels = torch.full_like(inputs["input_ids"], IGNORED)
@@ -37,14 +46,14 @@ def gradient_reaches(model: Any, batch: Mapping[str, Any], row: int, counted: np
         loss = model(**inputs, labels=labels).loss
         if not loss.requires_grad:
             return False
-        found = torch.autograd.grad(loss, trained, allow_unused=True)
-    return any(each is not None and bool(torch.any(each != 0)) for each in found)
+        gradients = torch.autograd.grad(loss, trained, allow_unused=True)
+    return any(gradient is not None and bool(torch.any(gradient != 0)) for gradient in gradients)
 
 
 def packed_read_each_other(model: Any, batch: Mapping[str, Any]) -> bool | None:
-    """Whether what the model says of a packed row's second example depends on its first; None for other batches.
+    """Return True if the logits of a packed row's second example depend on its first example; None if not packed.
 
-    Told by changing the first and looking, since it depends on the model's attention, its version and its kernels.
+    The test changes the first example, since the result depends on the model's attention, its version and its kernels.
     """
     starts = example_starts(batch)
     if len(starts) < 2:
@@ -60,14 +69,14 @@ def packed_read_each_other(model: Any, batch: Mapping[str, Any]) -> bool | None:
 
 
 def example_starts(batch: Mapping[str, Any]) -> list[int]:
-    """Where the examples packed into a batch's first row begin; empty where it does not say."""
-    places = batch.get("position_ids")
-    starts = [] if places is None else (places[0] == 0).nonzero().flatten().tolist()
+    """Return the positions at which examples packed into a batch's first row begin; empty if unknown."""
+    positions = batch.get("position_ids")
+    starts = [] if positions is None else (positions[0] == 0).nonzero().flatten().tolist()
     return starts if starts[:1] == [0] else []
 
 
 def _one_row(inputs: dict[str, Any], row: int) -> tuple[dict[str, Any], int]:
-    """Inputs of one row of a batch and its place in them: by itself where they are texts, else in company."""
+    """Return the inputs of one row and its index in them. If inputs are not one row per text, keep the whole batch."""
     count = len(inputs["input_ids"])
     if not inputs.keys() <= TEXTS or any(len(value) != count for value in inputs.values()):
         return inputs, row
@@ -75,9 +84,9 @@ def _one_row(inputs: dict[str, Any], row: int) -> tuple[dict[str, Any], int]:
 
 
 def _inputs(model: Any, batch: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a batch the model takes, on its device."""
+    """Return the entries of a batch that the model accepts, on its device."""
     device = next(model.parameters()).device
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
-    # The class' own: trainers put functions of their own in the place of a model's.
-    taken = set(inspect.signature(type(base).forward).parameters) - {"labels"}
-    return {name: value.to(device) for name, value in batch.items() if name in taken and hasattr(value, "to")}
+    # The signature of the class, because trainers replace the forward method of a model object.
+    accepted = set(inspect.signature(type(base).forward).parameters) - {"labels"}
+    return {name: value.to(device) for name, value in batch.items() if name in accepted and hasattr(value, "to")}

@@ -1,4 +1,4 @@
-"""What a look at the training data came to: a record a canary, and what it says to people and to other programs."""
+"""Result of a check of the training data: counts for each canary, problems, and output as text and JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.core.version import __version__
 from leakage_tasks.stats.intervals import clopper_pearson
-from leakage_tasks.training.preflight.outcome import controls_in_words, copies_in_words
+from leakage_tasks.training.preflight.outcome import describe_controls, describe_copies
 
 SCHEMA = 1
 State = Literal["in the loss", "in the context only", "absent"]
@@ -21,35 +21,35 @@ HEAD = ("canary", "planted", "whole", "cut", "changed", "in the loss", "share", 
 
 
 @dataclass
-class CanaryReading:
-    """The copies of one canary among the rows that were looked at."""
+class CanaryCounts:
+    """Counts of the copies of one canary in the checked rows."""
 
     canary: str
-    """Its id."""
+    """The canary's id."""
     planted: int
-    """Copies that the manifest says; 0 for a control."""
+    """Number of copies in the manifest; 0 for a control."""
     kind: str
-    """What kind of secret it is, as in the manifest."""
+    """Kind of the secret, as in the manifest."""
     whole: int = 0
-    """Copies that the model reads whole."""
+    """Copies that the model reads completely."""
     cut: int = 0
-    """Copies of which it reads a part: truncated, or divided between rows."""
+    """Copies that the model reads in part: truncated, or divided between rows."""
     changed: int = 0
-    """Copies that go on in other words than the canary's, or secrets with other words around."""
+    """Copies that continue with other words than the canary, and secrets among other words."""
     in_loss: int = 0
-    """Whole copies with every token of the secret in the loss."""
+    """Whole copies with all tokens of the secret in the loss."""
     in_part: int = 0
-    """Whole copies with some of these tokens in the loss."""
+    """Whole copies with some tokens of the secret in the loss."""
     share: float = 0.0
     """Share of the secret's tokens that are in the loss, mean over whole copies."""
     sides: dict[str, int] = field(default_factory=dict)
-    """In preference training, whole copies among the answers that are ``chosen`` and ``rejected``."""
+    """In preference training, numbers of whole copies among ``chosen`` and ``rejected`` answers."""
     reached: bool | None = None
-    """Whether the loss of its secret has a gradient at any weight that is trained; None where none is known of."""
+    """True if the loss of the secret has a gradient at a trained weight; None if unknown."""
 
     @property
     def state(self) -> State:
-        """Whether its secret can be learnt from the loss, from what the model reads alone, or not at all."""
+        """The role of its secret in training: in the loss, only in the context, or absent."""
         if (self.in_loss or self.in_part) and self.reached is not False:
             return "in the loss"
         return "in the context only" if self.whole else "absent"
@@ -57,150 +57,159 @@ class CanaryReading:
 
 @dataclass(frozen=True)
 class Preflight:
-    """A look at a trainer's data before its first step."""
+    """Result of a check of a trainer's data before its first step."""
 
-    canaries: tuple[CanaryReading, ...]
-    """In the manifest's order, controls too."""
+    canaries: tuple[CanaryCounts, ...]
+    """Counts for all canaries, including controls, in the manifest's order."""
     rows: int
-    """Rows of the trainer's data that were looked at, as it batches them: packed ones count as one."""
+    """Number of checked rows, as the trainer batches them: a packed row counts as one row."""
     total: int | None
-    """Rows there are; None for a stream."""
+    """Number of rows in the data; None for a stream."""
     manifest: str
-    """Hash of the canaries, as results have it."""
+    """Hash of the canaries, as in results."""
     trained: float = 1.0
     """Share of the model's weights that training changes."""
     mixed: bool | None = None
-    """Whether examples packed into one row read each other; None where none are."""
-    as_asked: bool | None = None
-    """Whether copies in chats or after prompts have before them what an audit puts there; None where none are."""
+    """True if examples packed into one row attend to each other; None if rows are not packed."""
+    as_in_audit: bool | None = None
+    """True if copies in chats or after prompts follow the text that an audit uses; None if there are no such copies."""
 
     @property
     def is_full(self) -> bool:
-        """Whether every row was looked at."""
+        """True if every row was checked."""
         return self.rows == self.total
 
     @property
     def reached(self) -> bool | None:
-        """Whether the loss of any secret has a gradient at a weight that is trained; None where that was not asked."""
-        asked = [each.reached for each in self.canaries if each.reached is not None]
-        return any(asked) if asked else None
+        """True if the loss of a secret has a gradient at a trained weight; None if unknown."""
+        known = [canary.reached for canary in self.canaries if canary.reached is not None]
+        return any(known) if known else None
 
     @property
     def absent(self) -> list[str]:
-        """Ids of planted canaries of which no whole copy was found."""
-        return [each.canary for each in self.canaries if each.planted and each.state == "absent"]
+        """Ids of planted canaries without a whole copy in the data."""
+        return [canary.canary for canary in self.canaries if canary.planted and canary.state == "absent"]
 
     @property
     def edited(self) -> list[str]:
-        """Those of :attr:`absent` of which there are copies that were changed; a natural one is not told."""
-        gone = set(self.absent)
-        return [each.canary for each in self.canaries if each.canary in gone and each.changed and each.kind != NATURAL]
+        """Ids in :attr:`absent` with changed copies in the data, without natural secrets."""
+        absent = set(self.absent)
+        return [
+            canary.canary
+            for canary in self.canaries
+            if canary.canary in absent and canary.changed and canary.kind != NATURAL
+        ]
 
     def absences(self) -> Iterator[str]:
-        """What is wrong with planted canaries that are absent from all of the data, a line for each cause."""
+        """Yield a message for each cause for which planted canaries are absent from all of the data."""
         if not self.is_full:
             return
         if edited := self.edited:
             yield (
-                f"{_some(edited)}: changed in the training data since it was planted: the secret, or words around it, "
-                "are not the manifest's, so nothing of it could be measured: plant anew, and train on what that writes"
+                f"{_some(edited)}: changed in the training data since it was planted: the secret or words around it "
+                "differ from the manifest, so it cannot be measured: plant again, and train on the planted data"
             )
-        if lost := [each for each in self.absent if each not in edited]:
+        if lost := [name for name in self.absent if name not in edited]:
             yield (
                 f"{_some(lost)}: no whole copy in the training data, so the model cannot learn the secret: check "
                 "truncation (max_length), packing, the chat template, and that these are the data that were planted"
             )
 
     def problems(self) -> Iterator[str]:
-        """What keeps the audit from meaning what it says, a line each."""
+        """Yield a message for each problem that invalidates the audit."""
         yield from self.absences()
         context = [
-            each.canary for each in self.canaries if each.planted and each.whole and not each.in_loss + each.in_part
+            canary.canary
+            for canary in self.canaries
+            if canary.planted and canary.whole and not canary.in_loss + canary.in_part
         ]
         if context:
             yield (
-                f"{_some(context)}: read, but no token of the secret is in the loss (a loss on answers alone, or the "
-                "label mask): their exposure is that of text in the context"
+                f"{_some(context)}: read, but no token of the secret is in the loss (only answers are in the loss, or "
+                "the label mask): their exposure is the exposure of text in the context"
             )
-        controls = [each.canary for each in self.canaries if not each.planted and each.whole]
+        controls = [canary.canary for canary in self.canaries if not canary.planted and canary.whole]
         if controls:
             yield f"{_some(controls)}: controls, which the model must never see, are in the training data"
-        if frozen := [each.canary for each in self.canaries if each.planted and each.reached is False]:
+        if frozen := [canary.canary for canary in self.canaries if canary.planted and canary.reached is False]:
             yield (
-                f"{_some(frozen)}: the loss of the secret has no gradient at any weight that is trained, so nothing "
-                "learns from it: check what is frozen"
+                f"{_some(frozen)}: the loss of the secret has no gradient at any trained weight, so it is not "
+                "learned: check which weights are frozen"
             )
 
     def remarks(self) -> Iterator[str]:
-        """What to know beside that, a line each."""
+        """Yield messages that are no problems."""
         if self.absent and not self.is_full:
             high = clopper_pearson(0, self.rows)[1]
             most = "" if self.total is None else f", so up to {high * self.total:,.0f} may be among all (95 %)"
             yield f"{_some(self.absent)}: no whole copy among these rows{most}"
-        open_ = [each for each in self.canaries if each.planted and each.kind != NATURAL]
-        if fewer := [each.canary for each in open_ if each.changed and (each.whole or not self.is_full)]:
-            yield f"{_some(fewer)}: stand there in other words too: copies were changed, or the data hold their like"
-        if often := [each.canary for each in open_ if each.whole > each.planted]:
-            yield f"{_some(often)}: found more often than planted: rows come twice, or canaries have one text"
-        if self.as_asked is False:
+        generated = [canary for canary in self.canaries if canary.planted and canary.kind != NATURAL]
+        if fewer := [canary.canary for canary in generated if canary.changed and (canary.whole or not self.is_full)]:
             yield (
-                "copies are turns of a chat or follow a prompt, and what stands before them is not what the "
-                "tokenizer's own chat template writes, or not the planted prompt, after which an audit asks about "
-                "them: train with these, or give the audited model a tokenizer with the template of the training, and "
-                "--system_instruction or context= the text that stands there"
+                f"{_some(fewer)}: also in the data with other words: copies were changed, or the data contain similar "
+                "text"
+            )
+        if often := [canary.canary for canary in generated if canary.whole > canary.planted]:
+            yield f"{_some(often)}: found more often than planted: rows are repeated, or canaries have equal texts"
+        if self.as_in_audit is False:
+            yield (
+                "copies are turns of a chat or follow a prompt, but the text before them is not the output of the "
+                "tokenizer's own chat template or the planted prompt, which an audit uses: train with this text, or "
+                "give the audited model a tokenizer with the template of the training, and pass the text before the "
+                "copies as --system_instruction or context="
             )
         if self.mixed:
-            yield "examples packed into one row read each other, so a canary is learnt after whatever stands before it"
+            yield "examples packed into one row attend to each other, so a canary is learned after unrelated text"
 
     def lines(self) -> Iterator[str]:
-        """Yield a table of planted canaries and of controls in the data, the outcome, problems and remarks.
+        """Yield a table of planted canaries and of controls in the data, a summary, problems and remarks.
 
-        Secrets are never in it.
+        The lines contain no secrets.
         """
-        listed = [each for each in self.canaries if each.planted or each.whole]
+        listed = [canary for canary in self.canaries if canary.planted or canary.whole]
         if listed:
             yield from text_table([HEAD, *map(self._row, listed)], right=False).splitlines()
             yield ""
         of = "" if self.is_full else " of a stream" if self.total is None else f" of {self.total:,}"
-        yield f"{self.rows:,} rows{of} looked at; training changes {self.trained:.2%} of the weights"
-        outcomes = (copies_in_words(self.canaries, self.is_full), controls_in_words(self.canaries, self.is_full))
+        yield f"{self.rows:,} rows{of} checked; training changes {self.trained:.2%} of the weights"
+        outcomes = (describe_copies(self.canaries, self.is_full), describe_controls(self.canaries, self.is_full))
         yield from filter(None, outcomes)
         yield from self.problems()
         yield from self.remarks()
 
-    def _row(self, each: CanaryReading) -> tuple[str, ...]:
-        sides = "".join(f", {count} {side}" for side, count in each.sides.items() if count)
-        # How often a natural secret occurs would tell it from all others.
-        natural = each.kind == NATURAL
+    def _row(self, canary: CanaryCounts) -> tuple[str, ...]:
+        sides = "".join(f", {count} {side}" for side, count in canary.sides.items() if count)
+        # The number of its occurrences could identify a natural secret.
+        natural = canary.kind == NATURAL
         counts = (
-            str(each.planted),
-            str(each.whole),
-            str(each.cut),
-            str(each.changed),
-            str(each.in_loss + each.in_part),
+            str(canary.planted),
+            str(canary.whole),
+            str(canary.cut),
+            str(canary.changed),
+            str(canary.in_loss + canary.in_part),
         )
-        share = f"{each.share:.0%}" if each.whole else "-"
-        return (each.canary, *(("-",) * 5 if natural else counts), share, each.state + sides * (not natural))
+        share = f"{canary.share:.0%}" if canary.whole else "-"
+        return (canary.canary, *(("-",) * 5 if natural else counts), share, canary.state + sides * (not natural))
 
     def to_json(self) -> dict[str, Any]:
-        """As it is written; of natural canaries the state alone."""
+        """Return JSON values for the file; natural canaries have only their state."""
         canaries = [
-            {"canary": each.canary, "kind": each.kind, "state": each.state}
-            if each.kind == NATURAL
-            else {**asdict(each), "state": each.state}
-            for each in self.canaries
+            {"canary": canary.canary, "kind": canary.kind, "state": canary.state}
+            if canary.kind == NATURAL
+            else {**asdict(canary), "state": canary.state}
+            for canary in self.canaries
         ]
         rest = {"rows": self.rows, "total": self.total, "manifest": self.manifest, "trained": self.trained}
-        probes = {"reached": self.reached, "mixed": self.mixed, "as_asked": self.as_asked}
+        probes = {"reached": self.reached, "mixed": self.mixed, "as_asked": self.as_in_audit}
         return {"schema": SCHEMA, "version": __version__, **rest, **probes, "canaries": canaries}
 
     def write(self, path: Path) -> None:
-        """Write :meth:`to_json` to a file. Raises LeakageError where that cannot be."""
+        """Write :meth:`to_json` to a file. Raises LeakageError if it cannot be written."""
         with replacing(path) as beside:
             beside.write_text(json.dumps(self.to_json(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def _some(names: list[str]) -> str:
-    """Names for a message: the first few."""
+    """Return the first three names, and the number of the others, for a message."""
     shown = ", ".join(names[:3])
     return shown if len(names) <= 3 else f"{shown} and {len(names) - 3} more"

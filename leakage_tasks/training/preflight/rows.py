@@ -1,4 +1,4 @@
-"""The rows of a trainer's batches: their tokens, and which of them count in the loss."""
+"""Rows of a trainer's batches: their tokens, and the tokens that are in the loss."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.training.text_batches import IGNORED
 
 Side = Literal["", "chosen", "rejected"]
-"""Of a pair in preference training, the answer that is made likelier or the other one; empty elsewhere."""
+"""Answer of a pair in preference training; empty in other training."""
 
 
 @dataclass(frozen=True)
 class BatchRow:
     """One row as the model reads it, without padding.
 
-    ``tokens``: ``[length]`` ids. ``counted``: ``[length]``, whether the loss asks for each token. ``at`` is the row's
-    place in the batch. ``pair`` tells the two rows of a preference pair apart.
+    ``tokens`` are the ids ``[length]``. ``counted`` ``[length]`` marks the tokens in the loss. ``at`` is the row's
+    index in the batch. ``pair`` is the row's answer in a preference pair.
     """
 
     tokens: np.ndarray
@@ -31,19 +31,19 @@ class BatchRow:
 
 
 def rows_of(batch: Mapping[str, Any], encodes: bool) -> Iterator[BatchRow]:
-    """The rows of a collated batch; ``encodes`` says that the model reads a source and writes a target.
+    """Yield the rows of a collated batch. ``encodes`` means that the model is an encoder-decoder.
 
-    Knows what ``Trainer`` and TRL's ``SFTTrainer`` and ``DPOTrainer`` hand to their models: ``labels`` with the tokens
-    that do not count at -100, or a ``completion_mask`` over chosen answers and, after them, rejected ones. Raises
-    OptionError for any other.
+    Supports the batches of ``Trainer`` and of TRL's ``SFTTrainer`` and ``DPOTrainer``: ``labels`` with -100 for tokens
+    outside the loss, or a ``completion_mask`` with the chosen answers first, then the rejected answers. Raises
+    OptionError for other batches.
     """
     tokens, labels, mask = (_array(batch.get(name)) for name in ("input_ids", "labels", "attention_mask"))
     completion = _array(batch.get("completion_mask"))
     if tokens is None or tokens.ndim != 2 or (labels is None and completion is None):
         raise OptionError(
-            f"preflight: the trainer's batches hold {', '.join(map(str, batch)) or 'nothing'}; it knows those of "
-            "causal and translating language models (input_ids and labels) and of TRL's DPOTrainer (completion_mask): "
-            "check the data collator"
+            f"preflight: the trainer's batches contain {', '.join(map(str, batch)) or 'nothing'}; supported are "
+            "batches of causal and sequence-to-sequence language models (input_ids and labels) and of TRL's DPOTrainer "
+            "(completion_mask): check the data collator"
         )
     read = np.ones(tokens.shape, bool) if mask is None else mask.astype(bool)
     if labels is None:
@@ -60,18 +60,18 @@ def rows_of(batch: Mapping[str, Any], encodes: bool) -> Iterator[BatchRow]:
         return
     if labels.shape != tokens.shape:
         raise OptionError(
-            f"preflight: labels of shape {list(labels.shape)} for tokens of shape {list(tokens.shape)} are no language "
-            "model's: it looks at language models alone"
+            f"preflight: labels of shape {list(labels.shape)} for tokens of shape {list(tokens.shape)} are not a "
+            "language model's: only trainers of language models are supported"
         )
     for at in range(len(tokens)):
         yield _row(tokens, labels != IGNORED, read, at)
 
 
 def _row(tokens: np.ndarray, counted: np.ndarray, read: np.ndarray, at: int, pair: Side = "") -> BatchRow:
-    own = counted[at].copy()
-    # Nothing stands before a row's first token that it could be foretold from.
-    own[np.flatnonzero(read[at])[:1]] = False
-    return BatchRow(tokens[at][read[at]], own[read[at]], at, pair)
+    in_loss = counted[at].copy()
+    # A row's first token has no context to be predicted from.
+    in_loss[np.flatnonzero(read[at])[:1]] = False
+    return BatchRow(tokens[at][read[at]], in_loss[read[at]], at, pair)
 
 
 def _array(values: Any) -> np.ndarray | None:
@@ -81,23 +81,23 @@ def _array(values: Any) -> np.ndarray | None:
 
 
 class Detokenizer:
-    """Tokens to text, and characters of that text back to tokens."""
+    """Conversion of tokens to text, and of character positions in this text to token positions."""
 
     def __init__(self, tokenizer: Any) -> None:
         self._tokenizer = tokenizer
 
     def texts(self, rows: Sequence[np.ndarray]) -> list[str]:
-        """The text of each row, special tokens and all."""
+        """Return the text of each row, including special tokens."""
         lists = [row.tolist() for row in rows]
-        kept = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
-        return list(self._tokenizer.batch_decode(lists, **kept))
+        options = {"skip_special_tokens": False, "clean_up_tokenization_spaces": False}
+        return list(self._tokenizer.batch_decode(lists, **options))
 
     def tokens(self, row: np.ndarray, start: int, end: int) -> slice:
-        """The tokens of ``row`` that characters ``start`` to ``end`` of its text take part in."""
-        return slice(self._holding(row, start + 1) - 1, self._holding(row, end))
+        """Return the tokens of ``row`` that overlap the characters ``start`` to ``end`` of its text."""
+        return slice(self._tokens_for(row, start + 1) - 1, self._tokens_for(row, end))
 
-    def _holding(self, row: np.ndarray, characters: int) -> int:
-        """How many tokens of ``row`` it takes for that many characters."""
+    def _tokens_for(self, row: np.ndarray, characters: int) -> int:
+        """Return the number of tokens of ``row`` that its first ``characters`` characters need."""
         low, high = 1, len(row)
         while low < high:
             middle = (low + high) // 2

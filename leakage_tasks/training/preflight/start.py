@@ -1,4 +1,4 @@
-"""The look that a callback takes as training begins."""
+"""Check of the training data by a callback when training begins."""
 
 from __future__ import annotations
 
@@ -12,25 +12,33 @@ from leakage_tasks.core.log import log
 from leakage_tasks.training.preflight.check import preflight
 
 NAME = "preflight.json"
-"""What was found, in the trainer's output folder."""
+"""Name of the file with the result, in the trainer's output folder."""
 
 
-def look_before_training(
+def check_before_training(
     trainer: Trainer, manifest: str | Path, rows: int | None, tokenizer: Any, strict: bool
 ) -> None:
-    """Look at the trainer's data, write down what is found, and warn of what is wrong with it.
+    """Check the trainer's data, write the result to a file, and log problems as warnings.
 
-    Raises PlantingError where a planted canary is absent from all of the data, unless ``strict`` is false.
+    Args:
+        trainer: The trainer.
+        manifest: The manifest of the canaries.
+        rows: Number of rows to check; None for all.
+        tokenizer: Tokenizer to use instead of the trainer's ``processing_class``.
+        strict: Raise an error if a planted canary is absent.
+
+    Raises:
+        PlantingError: A planted canary is absent from all of the data.
     """
     try:
-        found = preflight(trainer, manifest, rows=rows, tokenizer=tokenizer)
+        result = preflight(trainer, manifest, rows=rows, tokenizer=tokenizer)
     except OptionError as error:
-        log.warning("ExposureCallback: whether the canaries are in the training data is not known: %s", error)
+        log.warning("ExposureCallback: the training data cannot be checked for canaries: %s", error)
         return
     folder = Path(trainer.args.output_dir or ".")
     folder.mkdir(parents=True, exist_ok=True)
-    found.write(folder / NAME)
-    if strict and (absences := list(found.absences())):
-        raise PlantingError(f"ExposureCallback: {'; '.join(absences)}; strict=False trains all the same")
-    for each in (*found.problems(), *found.remarks()):
-        log.warning("ExposureCallback: %s", each)
+    result.write(folder / NAME)
+    if strict and (absences := list(result.absences())):
+        raise PlantingError(f"ExposureCallback: {'; '.join(absences)}; strict=False trains anyway")
+    for message in (*result.problems(), *result.remarks()):
+        log.warning("ExposureCallback: %s", message)

@@ -1,4 +1,4 @@
-"""A trainer's training data as its model will read it: its own data set, template and collator, in order."""
+"""Iteration over a trainer's training data as its model will read it, after template and collator, in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leakage_tasks.core.errors import OptionError
 
 @dataclass(frozen=True)
 class Walk:
-    """A way through a trainer's data: ``rows`` of ``total`` rows, which is None for a stream."""
+    """An iteration over ``rows`` of a trainer's ``total`` rows; ``total`` is None for a stream."""
 
     data: Any
     collate: Any
@@ -28,7 +28,7 @@ class Walk:
     total: int | None
 
     def batches(self) -> Iterator[tuple[int, Mapping[str, Any]]]:
-        """Its rows, collated, each batch with how many it is of; of a stream without a number of rows, all."""
+        """Yield the collated batches, each with its number of rows. A stream without ``rows`` is read to its end."""
 
         def collate(rows: list[Any]) -> tuple[int, Mapping[str, Any]]:
             return len(rows), self.collate(rows)
@@ -40,21 +40,21 @@ class Walk:
 
 
 def walk_through(trainer: Trainer, rows: int | None = None, seed: int = 0) -> Walk:
-    """The way through all of a trainer's training data, or through ``rows`` of its rows.
+    """Return an iteration over all of a trainer's training data, or over ``rows`` rows.
 
-    These are drawn by ``seed``; of a stream they are the first ones. Raises OptionError for a trainer without data, or
-    whose loader is none that can be looked into.
+    The rows are random, with ``seed``; in a stream they are the first rows. Raises OptionError if the trainer has no
+    data, or if its data loader is not supported.
     """
-    given = trainer.train_dataset
-    if given is None or (hasattr(given, "__len__") and not len(given)):
-        what = "has no train_dataset" if given is None else "has an empty train_dataset"
-        raise OptionError(f"preflight: the trainer {what}: give it the one that it is to train on")
+    dataset = trainer.train_dataset
+    if dataset is None or (hasattr(dataset, "__len__") and not len(dataset)):
+        problem = "has no train_dataset" if dataset is None else "has an empty train_dataset"
+        raise OptionError(f"preflight: the trainer {problem}: give it the training data")
     loader = trainer.get_train_dataloader()
     data, collate = getattr(loader, "dataset", None), getattr(loader, "collate_fn", None)
     if data is None or collate is None:
         raise OptionError(
-            f"preflight: get_train_dataloader() gives a {type(loader).__name__}, which has no dataset or no collate_fn "
-            "to look at: return a torch DataLoader"
+            f"preflight: get_train_dataloader() returns a {type(loader).__name__} without dataset or collate_fn: "
+            "return a torch DataLoader"
         )
     size = trainer.args.per_device_train_batch_size
     if isinstance(data, IterableDataset):
@@ -67,10 +67,10 @@ def walk_through(trainer: Trainer, rows: int | None = None, seed: int = 0) -> Wa
 
 
 @contextmanager
-def own_random_numbers() -> Iterator[None]:
-    """Leave every random state as it was: training has to draw what it would have drawn."""
+def preserved_random_state() -> Iterator[None]:
+    """Restore all random states after the block, so that training draws the same random numbers as without it."""
     states = random.getstate(), np.random.get_state()
-    # Devices' own states are kept where a model is asked, and nowhere else is one.
+    # The states of devices are restored after each probe of the model; nothing else uses them.
     with torch.random.fork_rng(devices=[]):
         try:
             yield

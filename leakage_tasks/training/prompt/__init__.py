@@ -1,1 +1,1 @@
-"""Tuning a soft prompt that draws training data out of a causal model."""
+"""Tuning of a soft prompt that extracts training data from a causal model."""

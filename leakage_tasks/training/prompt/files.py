@@ -1,6 +1,6 @@
-"""What tuning a soft prompt writes: a checkpoint to be taken up from, and the tuned prompt as a PEFT adapter folder.
+"""Files of the tuning of a soft prompt: a checkpoint to resume from, and the tuned prompt as a PEFT adapter folder.
 
-A checkpoint is safetensors and JSON; beside a prompt's weights lies a record of how it was made.
+A checkpoint is a safetensors file with JSON metadata. The folder of a prompt also has a record of its tuning.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS, RECORD = "adapter_config.json", "adapter_model.safetensors", "training.json"
 CARD = "README.md"
-"""Written by PEFT, not by us."""
+"""Written by PEFT, not by this project."""
 SCHEMA = 1
-"""Of checkpoints."""
+"""Version of the format of checkpoints."""
 
 
 @dataclass(frozen=True)
 class PromptLoss:
-    """Both losses, in bits a token, mean over the pairs."""
+    """Both losses in bits per token, means over the pairs."""
 
     mle: float
     """Equation 1: mean cost of a suffix' tokens."""
     smoothing: float
-    """Equation 2: mean cost of its N dearest."""
+    """Equation 2: mean cost of its N tokens with the highest costs."""
     total: float
     """Equation 3: ``mle`` + α · ``smoothing``."""
 
 
 @dataclass(frozen=True)
 class PromptEpoch:
-    """Losses of an epoch: while training in it, and on the validation pairs after it."""
+    """Losses of an epoch: during training, and on the validation pairs after the epoch."""
 
     epoch: int
     training: PromptLoss
@@ -52,123 +52,126 @@ class PromptEpoch:
 
 @dataclass
 class Progress:
-    """All that the next epoch depends on, and what the epochs so far have brought."""
+    """The state of a tuning after an epoch."""
 
     prompt: Tensor
-    """The prompt as it is now, float32 [length, dimensions]."""
+    """The current prompt, float32 [length, dimensions]."""
     best: Tensor
-    """The prompt after the epoch of lowest validation loss."""
+    """The prompt after the epoch with the lowest validation loss."""
     optimiser: dict[str, Tensor] = field(default_factory=dict)
-    """What AdamW remembers of the prompt, by its own names; empty before the first step."""
+    """AdamW's state for the prompt; empty before the first step."""
     epochs: list[PromptEpoch] = field(default_factory=list)
 
     @property
     def best_epoch(self) -> int:
-        """The first epoch of lowest validation loss; 0 before the first."""
-        return min(self.epochs, key=lambda each: each.validation.total).epoch if self.epochs else 0
+        """The first epoch with the lowest validation loss; 0 before the first epoch."""
+        return min(self.epochs, key=lambda epoch: epoch.validation.total).epoch if self.epochs else 0
 
 
 def check_checkpoint(path: Path | None, resume: bool) -> None:
-    """Raise OptionError if ``resume`` finds no checkpoint at ``path``, or a fresh run finds one it would overwrite."""
+    """Raise OptionError if there is no checkpoint to resume from, or if a new run would overwrite a checkpoint."""
     if resume and path is None:
-        raise OptionError("resume: there is no checkpoint to go on from: give checkpoint= too")
+        raise OptionError("resume: there is no checkpoint to resume from: give checkpoint= too")
     if path is None:
         return
     if resume and not path.is_file():
-        raise OptionError(f"{path}: no checkpoint there to go on from: start anew, without --resume")
+        raise OptionError(f"{path}: there is no checkpoint to resume from: start a new run, without --resume")
     if not resume and path.exists():
-        raise OptionError(f"{path}: holds an interrupted run: go on with it by --resume, or delete it to start anew")
+        raise OptionError(
+            f"{path}: contains an interrupted run: continue with --resume, or delete it to start a new run"
+        )
 
 
 def save_checkpoint(path: Path, progress: Progress, run: Mapping[str, Any]) -> None:
-    """Write ``progress`` of ``run``, which says what it was made from: settings and hashes of model and data.
+    """Save ``progress`` with the description of its ``run``: settings and hashes of model and data.
 
-    The file is for its owner alone, who may go on from it.
+    Only the file's owner can read it.
     """
     from safetensors.torch import save_file
 
     tensors = {"prompt": progress.prompt, "best": progress.best}
     tensors |= {f"optimiser.{name}": tensor for name, tensor in progress.optimiser.items()}
-    about = {"schema": SCHEMA, "run": dict(run), "epochs": [asdict(epoch) for epoch in progress.epochs]}
-    held = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
+    metadata = {"schema": SCHEMA, "run": dict(run), "epochs": [asdict(epoch) for epoch in progress.epochs]}
+    contiguous = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
     with replacing(path, private=True) as beside:
-        save_file(held, beside, metadata={"leakage": json.dumps(about)})
+        save_file(contiguous, beside, metadata={"leakage": json.dumps(metadata)})
 
 
 def load_checkpoint(path: Path, run: Mapping[str, Any]) -> Progress:
-    """Read what :func:`save_checkpoint` wrote.
+    """Load a checkpoint.
 
-    Raises OptionError for a file that is none, or one of another run: other settings, model or data.
+    Raises OptionError if the file is not a checkpoint, or from a run with other settings, model or data.
     """
     try:
         with safe_open(path, framework="pt") as file:
-            about = parse_json((file.metadata() or {})["leakage"])
+            metadata = parse_json((file.metadata() or {})["leakage"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
         epochs = [
-            PromptEpoch(each["epoch"], PromptLoss(**each["training"]), PromptLoss(**each["validation"]))
-            for each in about["epochs"]
+            PromptEpoch(epoch["epoch"], PromptLoss(**epoch["training"]), PromptLoss(**epoch["validation"]))
+            for epoch in metadata["epochs"]
         ]
-        prompt, best, of = tensors.pop("prompt"), tensors.pop("best"), about["run"]
+        prompt, best, saved_run = tensors.pop("prompt"), tensors.pop("best"), metadata["run"]
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise OptionError(
             f"{path}: not a checkpoint of a soft prompt ({type(error).__name__}): delete it and start without --resume"
         ) from None
-    _check_same(path, of, json.loads(json.dumps(run)))
+    _check_same(path, saved_run, json.loads(json.dumps(run)))
     return Progress(prompt, best, {name.partition(".")[2]: tensor for name, tensor in tensors.items()}, epochs)
 
 
-def _check_same(path: Path, of: Mapping[str, Any], run: Mapping[str, Any]) -> None:
-    then, now = ({**each.get("settings", {}), **each, "settings": None} for each in (of, run))
-    for name in {**now, **then}:
-        if then.get(name) != now.get(name):
-            known = (
-                f"{name}={then.get(name)!r}, not {now.get(name)!r}" if name in run["settings"] else f"another {name}"
+def _check_same(path: Path, saved: Mapping[str, Any], run: Mapping[str, Any]) -> None:
+    before, now = ({**inputs.get("settings", {}), **inputs, "settings": None} for inputs in (saved, run))
+    for name in {**now, **before}:
+        if before.get(name) != now.get(name):
+            difference = (
+                f"{name}={before.get(name)!r}, not {now.get(name)!r}" if name in run["settings"] else f"another {name}"
             )
             raise OptionError(
-                f"{path}: is of a run with {known}: resume with what it was started with, or delete it to start anew"
+                f"{path}: is from a run with {difference}: resume with the settings, model and data of that run, or "
+                "delete it to start a new run"
             )
 
 
 @dataclass(frozen=True)
 class TunedPrompt:
-    """What :func:`~leakage_tasks.training.prompt.tuning.tune_prompt` found."""
+    """A tuned soft prompt, with its losses and settings."""
 
     prompt: Tensor
     """float32 [length, dimensions], after the epoch ``best_epoch``."""
     losses: tuple[PromptEpoch, ...]
-    """Of every epoch there was."""
+    """Losses of every epoch."""
     best_epoch: int
     settings: PromptSettings
     run: Mapping[str, Any]
     """Settings, precision, and hashes of the model's weights and both sets of pairs."""
     model_config: Any
     seconds: float
-    """Since the start or, after an interruption, since the last one."""
+    """Duration of the tuning; for a resumed run, since it was resumed."""
 
     @property
     def stopped_early(self) -> bool:
-        """Whether patience ended before the epochs did."""
+        """True if patience ended before all epochs were done."""
         return len(self.losses) < self.settings.epochs
 
     def save(self, folder: str | Path, base: str, *, like: Path | None = None) -> None:
-        """Write the adapter for the model called ``base`` and ``training.json`` to ``folder``.
+        """Write the adapter for the model ``base`` and ``training.json`` to ``folder``, replacing an earlier prompt.
 
-        A base model that is a folder is named by its whole path. An earlier prompt there is replaced. It is as open as
-        ``like``, the data it was tuned on. Raises OptionError if something else is there.
+        If ``base`` is a folder, its absolute path is written. The folder has the access permissions of ``like``, the
+        data of the tuning. Raises OptionError if ``folder`` contains other files.
         """
         from safetensors.torch import save_file
 
-        place = Path(folder).resolve()
-        check_output(place)
+        target = Path(folder).resolve()
+        check_output(target)
         base = str(Path(base).resolve()) if Path(base).is_dir() else base
-        with replacing(place, like=like) as beside:
+        with replacing(target, like=like) as beside:
             self._config(base).save_pretrained(str(beside))
             vectors = self.prompt.detach().float().cpu().contiguous()
             save_file({"prompt_embeddings": vectors}, beside / WEIGHTS, metadata={"format": "pt"})
             (beside / RECORD).write_text(json.dumps(self.record(base), indent=1), encoding="utf-8")
 
     def record(self, base: str) -> dict[str, Any]:
-        """What ``training.json`` holds."""
+        """Return the content of ``training.json``."""
         return {
             "made_by": f"lm-eval-leakage {__version__}",
             "base_model": base,
@@ -193,24 +196,24 @@ class TunedPrompt:
             num_virtual_tokens=length,
             token_dim=dimensions,
             num_transformer_submodules=1,
-            # Of no use to prompt tuning, but PEFT wants both, and finds none in a recurrent model's config.
+            # PEFT requires both although prompt tuning does not use them; a recurrent model's config lacks them.
             num_layers=getattr(config, "num_hidden_layers", 1),
             num_attention_heads=getattr(config, "num_attention_heads", 1),
         )
 
 
 def check_output(folder: Path) -> None:
-    """Raise OptionError if a prompt saved in ``folder`` would take the place of anything but an earlier prompt."""
+    """Raise OptionError if a prompt cannot be saved in ``folder``, or would replace other files than a prompt."""
     if folder.exists() and not folder.is_dir():
-        raise OptionError(f"{folder}: is a file, where a folder is to be made: choose another --output")
+        raise OptionError(f"{folder}: is a file, not a folder: choose another --output")
     if not folder.parent.is_dir():
-        raise OptionError(f"{folder}: cannot be made (no folder {str(folder.parent)!r}): make that first")
-    if folder.is_dir() and any(folder.iterdir()) and not _holds_prompt(folder):
-        raise OptionError(f"{folder}: holds other things than a prompt, which would be lost: choose another --output")
+        raise OptionError(f"{folder}: cannot be created (no folder {str(folder.parent)!r}): create that folder first")
+    if folder.is_dir() and any(folder.iterdir()) and not _is_prompt(folder):
+        raise OptionError(f"{folder}: contains other files than a prompt, which would be lost: choose another --output")
 
 
-def _holds_prompt(folder: Path) -> bool:
-    if not {each.name for each in folder.iterdir()} <= {CONFIG, WEIGHTS, RECORD, CARD}:
+def _is_prompt(folder: Path) -> bool:
+    if not {path.name for path in folder.iterdir()} <= {CONFIG, WEIGHTS, RECORD, CARD}:
         return False
     try:
         config = parse_json(read_text(folder / CONFIG))

@@ -1,6 +1,6 @@
-"""Soft prompts that draw a model's training data out of it: a few vectors tuned, the model itself left alone.
+"""Tuning of soft prompts that extract a model's training data. The model itself does not change.
 
-Prompt tuning (Lester et al. 2021) with Ethicist's (003) smoothing loss, Section 3.2 and Appendix A there.
+This is prompt tuning (Lester et al. 2021) with Ethicist's (003) smoothing loss (Section 3.2 and Appendix A).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from leakage_tasks.training.prompt.files import (
     load_checkpoint,
     save_checkpoint,
 )
-from leakage_tasks.training.prompt.fit import check_fit, run_of
+from leakage_tasks.training.prompt.fit import check_fit, describe_run
 from leakage_tasks.training.prompt.forward import PromptPass, Rows, frozen, suffix_losses
 from leakage_tasks.training.prompt.settings import PromptSettings
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from leakage_tasks.pairs import Pair
 
 OnEpoch = Callable[[int, "Tensor", Sequence[PromptEpoch]], None]
-"""Called after each epoch with its number, the prompt [length, dimensions] then, and the losses so far."""
+"""Called after each epoch with its number, the current prompt [length, dimensions], and the losses so far."""
 
 
 def tune_prompt(
@@ -51,18 +51,33 @@ def tune_prompt(
     on_epoch: OnEpoch | None = None,
     progress: bool = True,
 ) -> TunedPrompt:
-    """Tune a soft prompt after which ``model`` says each prefix' suffix, and return the best of all epochs.
+    """Tune a soft prompt that makes ``model`` continue each prefix with its suffix. Return the best prompt.
 
-    ``model`` is a causal `transformers` model on its device; it computes without dropout, and its weights and modes are
-    as they were afterwards. The best prompt is that of lowest validation loss (Equation 3); ``patience`` epochs
-    without a lower one end the run. After each epoch ``checkpoint`` is written, from which ``resume`` goes on; on a CPU
-    with as many threads the prompt is then, to the bit, that of a run without a break. The caller's random state is
-    left alone. Raises OptionError for pairs or settings that do not fit the model and for a checkpoint that is missing,
-    in the way or of another run, and TargetError for a model that cannot be tuned or a loss that is no number.
+    The best prompt is the prompt with the lowest validation loss (Equation 3). Tuning ends after ``patience`` epochs
+    without a lower loss. Dropout is disabled. On a CPU with an equal number of threads, a resumed run gives bit for bit
+    the prompt of an uninterrupted run. Torch's global random state is unchanged.
+
+    Args:
+        model: A causal `transformers` model on its device; its weights and modes are unchanged afterwards.
+        pairs_train: The training pairs.
+        pairs_validation: The validation pairs.
+        settings: Settings; by default Ethicist's.
+        checkpoint: File to which the state is saved after each epoch.
+        resume: Continue from ``checkpoint``.
+        on_epoch: Called after each epoch.
+        progress: Show a progress bar.
+
+    Returns:
+        The best prompt, with losses and settings.
+
+    Raises:
+        OptionError: Pairs or settings do not fit the model, or the checkpoint is missing, from another run, or would be
+            overwritten.
+        TargetError: The model cannot be tuned, or a loss is not finite.
 
     Examples:
         >>> from leakage_tasks import Pair, PromptSettings, tune_prompt
-        >>> pairs = [Pair(place, (3, 4 + place), (5, 6)) for place in range(4)]
+        >>> pairs = [Pair(index, (3, 4 + index), (5, 6)) for index in range(4)]
         >>> tuned = tune_prompt(model, pairs[:2], pairs[2:], PromptSettings(length=8, epochs=2), progress=False)
         >>> tuned.settings.length, tuned.prompt.shape[0]
         (8, 8)
@@ -70,7 +85,7 @@ def tune_prompt(
     settings, path = settings or PromptSettings(), None if checkpoint is None else Path(checkpoint)
     check_checkpoint(path, resume)
     check_fit(model, settings, pairs_train, pairs_validation)
-    run = run_of(model, settings, pairs_train, pairs_validation)
+    run = describe_run(model, settings, pairs_train, pairs_validation)
     started = time.perf_counter()
     with frozen(model):
         tuner = _Tuner(model, pairs_train, pairs_validation, settings)
@@ -92,7 +107,7 @@ def tune_prompt(
 
 
 class _Tuner:
-    """The prompt, its optimiser and its losses."""
+    """The prompt, its optimizer and its losses."""
 
     def __init__(
         self, model: Any, training: Sequence[Pair], validation: Sequence[Pair], settings: PromptSettings
@@ -103,45 +118,45 @@ class _Tuner:
         self.prompt = torch.nn.Parameter(first_prompt(self.forward, settings))
         self.epochs: list[PromptEpoch] = []
         self.stopping = EarlyStopping[PromptEpoch](
-            settings.patience, lambda each: (each.validation.total,), lambda: {"prompt": self.prompt}
+            settings.patience, lambda epoch: (epoch.validation.total,), lambda: {"prompt": self.prompt}
         )
         self.ended = False
         self.steps = settings.steps(len(self.training))
         self.steps_an_epoch = self.steps // settings.epochs
         settings.warmup_of(self.steps)
-        # The rates are the learning rate's course itself.
+        # With lr=1, the factors of LambdaLR are the learning rates.
         self.optimiser = torch.optim.AdamW([self.prompt], lr=1.0, weight_decay=settings.weight_decay)
-        # Always asked of the first prompt and the first pairs, so that a resumed run computes as the first did.
+        # Always checked with the initial prompt and the first pairs, so that a resumed run makes the same choice.
         self.forward.share(self.prompt, self.training.batch(torch.arange(min(2, len(self.training)))))
 
     def progress(self) -> Progress:
-        """What a checkpoint holds; the tensors are this tuner's own."""
+        """Return the content of a checkpoint. Its tensors share memory with this object."""
         state = dict(self.optimiser.state[self.prompt])
         return Progress(self.prompt.detach(), self.stopping.weights["prompt"], state, list(self.epochs))
 
     def restore(self, progress: Progress) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         with torch.no_grad():
             self.prompt.copy_(progress.prompt)
         self.epochs = progress.epochs
-        for each in self.epochs:
-            self.ended = self.stopping.update(each.epoch, each)
+        for record in self.epochs:
+            self.ended = self.stopping.update(record.epoch, record)
         self.stopping.weights = {"prompt": progress.best.to(self.forward.device)}
         state = self.optimiser.state_dict()
         self.optimiser.load_state_dict(state | {"state": {0: progress.optimiser}})
 
     def loop(self, on_epoch: Callable[[int, Any, Sequence[PromptEpoch]], None]) -> TrainingLoop[Tensor, PromptEpoch]:
-        """What trains for the epochs that are left: all training pairs in a random order, then the validation pairs."""
+        """Return a loop over the remaining epochs: all training pairs in random order, then the validation pairs."""
         done = len(self.epochs) * self.steps_an_epoch
         return TrainingLoop(
             model=self.prompt,
             batches=self._batches,
             step=self._step,
-            evaluate=self._evaluated,
+            evaluate=self._evaluate,
             epochs=self.settings.epochs,
             rates=LambdaLR(self.optimiser, lambda step: self.settings.rate(done + step, self.steps)),
             train_mode=lambda: None,
-            shown=lambda each: _words(each.validation) + " (validation)",
+            shown=lambda epoch: _words(epoch.validation) + " (validation)",
             running=lambda so_far: _words(self._losses(so_far.total / so_far.count)),
             on_epoch=on_epoch,
             stop=self.stopping.update,
@@ -153,7 +168,7 @@ class _Tuner:
         return order.split(self.settings.batch_size)
 
     def _step(self, rows: Tensor) -> BatchLoss:
-        """One step on these pairs; its total is their summed losses, MLE and smoothing, in nats [2]."""
+        """Take one step on these pairs. The total is the sum of their losses, MLE and smoothing, in nats [2]."""
         self.optimiser.zero_grad()
         mean, sums = torch.zeros(()), torch.zeros(2, device=self.forward.device)
         for part in rows.split(self.settings.part_size()):
@@ -164,17 +179,17 @@ class _Tuner:
         self.optimiser.step()
         return BatchLoss(mean, sums, len(rows))
 
-    def _both(self, of: Rows, rows: Tensor) -> Tensor:
-        batch = of.batch(rows)
+    def _both(self, pairs: Rows, rows: Tensor) -> Tensor:
+        batch = pairs.batch(rows)
         costs = self.forward.costs(self.prompt, batch)
-        return torch.stack([each.sum() for each in suffix_losses(costs, batch.targets, self.settings.hardest)])
+        return torch.stack([losses.sum() for losses in suffix_losses(costs, batch.targets, self.settings.hardest)])
 
     def _total(self, both: Tensor) -> Tensor:
         return both[0] + self.settings.alpha * both[1]
 
     @torch.no_grad()
-    def validated(self) -> PromptLoss:
-        """Losses on the validation pairs."""
+    def validate(self) -> PromptLoss:
+        """Compute the losses on the validation pairs."""
         sums = torch.zeros(2, device=self.forward.device)
         for rows in torch.arange(len(self.validation)).split(self.settings.part_size()):
             sums += self._both(self.validation, rows)
@@ -184,18 +199,18 @@ class _Tuner:
         mle, smoothing, total = (float(value) / log(2) for value in (*means, self._total(means)))
         return PromptLoss(mle, smoothing, total)
 
-    def _evaluated(self, epoch: int, read: EpochLosses) -> PromptEpoch:
-        losses = PromptEpoch(epoch, self._losses(read.total / read.count), self.validated())
+    def _evaluate(self, epoch: int, sums: EpochLosses) -> PromptEpoch:
+        losses = PromptEpoch(epoch, self._losses(sums.total / sums.count), self.validate())
         if not (isfinite(losses.training.total) and isfinite(losses.validation.total)):
             raise TargetError(
                 f"epoch {losses.epoch}: the loss is {losses.training.total} in training and {losses.validation.total} "
-                "on validation, no number to go on from: try a lower learning_rate, or without bf16"
+                "on validation, which is not finite: try a lower learning_rate, or without bf16"
             )
         return losses
 
 
 def first_prompt(forward: PromptPass, settings: PromptSettings) -> Tensor:
-    """The prompt before the first step, float32 [length, dimensions], on the model's device."""
+    """Return the initial prompt, float32 [length, dimensions], on the model's device."""
     stream, vocabulary = _stream(settings.seed, 0), forward.vocabulary
     if settings.init_tokens:
         repeated = np.resize(settings.init_tokens, settings.length)
@@ -208,7 +223,7 @@ def first_prompt(forward: PromptPass, settings: PromptSettings) -> Tensor:
 
 
 def _stream(seed: int, epoch: int) -> torch.Generator:
-    """The random stream of an epoch (0: of the first prompt), the same whatever came before."""
+    """Return the random generator of an epoch (0: of the initial prompt). It does not depend on earlier draws."""
     state = np.random.SeedSequence([seed, epoch]).generate_state(1, np.uint64)
     return torch.Generator().manual_seed(int(state[0]))
 

@@ -1,1 +1,1 @@
-"""Training an NLU tagger: intents and slots together."""
+"""Training of an NLU tagger, with a joint loss of intents and slots."""

@@ -1,4 +1,4 @@
-"""An untrained NLU tagger over the words, intents and tags of its training rows, and what training leaves undone."""
+"""Creation of an NLU tagger from its training rows, and the embedding of unknown words."""
 
 from __future__ import annotations
 
@@ -25,18 +25,28 @@ if TYPE_CHECKING:
 def fresh_tagger(
     rows: Sequence[Utterance], validation: Sequence[Utterance], recipe: NLURecipe, words: Iterable[str], seed: int
 ) -> tuple[NLUTagger, PreTrainedTokenizerFast]:
-    """An untrained model on the CPU, the same for the same seed, and its tokenizer.
+    """Create an untrained model on the CPU and its tokenizer.
 
-    It knows the words of ``rows`` and those in ``words``, sorted; with a file of vectors also those words of
-    ``validation`` that the file has. Words without a vector start at random, as widely spread as the vectors are.
-    Intents are those of ``rows``, sorted; tags too, with an ``I-x`` for each ``B-x``, ``O`` first.
+    The vocabulary contains the words of ``rows`` and ``words``, sorted; if ``recipe`` names word vectors, also the
+    words of ``validation`` in that file. Embeddings of words without a vector are random, with the standard deviation
+    of the vectors. The model has the intents and tags of ``rows``, see :func:`tags_of`.
+
+    Args:
+        rows: The training rows.
+        validation: The validation rows.
+        recipe: Sizes and options of the model.
+        words: Additional texts whose words the model must know.
+        seed: Random seed of the weights.
+
+    Returns:
+        The model and its tokenizer.
     """
-    known = {word for row in rows for word in row.words}.union(*(value.split() for value in words))
+    vocabulary = {word for row in rows for word in row.words}.union(*(value.split() for value in words))
     vectors = None
     if recipe.embeddings is not None:
-        vectors = _vectors(recipe.embeddings, known, {word for row in validation for word in row.words})
-        known |= vectors.vectors.keys()
-    tokenizer = nlu_tokenizer(sorted(known))
+        vectors = _vectors(recipe.embeddings, vocabulary, {word for row in validation for word in row.words})
+        vocabulary |= vectors.vectors.keys()
+    tokenizer = nlu_tokenizer(sorted(vocabulary))
     intents = sorted({row.intent for row in rows})
     config = NLUTaggerConfig(
         vocab_size=len(tokenizer),
@@ -45,7 +55,9 @@ def fresh_tagger(
         num_hidden_layers=recipe.layers,
         dropout=recipe.dropout,
         tags=tags_of(rows),
-        characters="".join(sorted({character for word in known for character in word})) if recipe.characters else "",
+        characters="".join(sorted({character for word in vocabulary for character in word}))
+        if recipe.characters
+        else "",
         id2label=dict(enumerate(intents)),
         label2id={intent: number for number, intent in enumerate(intents)},
     )
@@ -58,41 +70,40 @@ def fresh_tagger(
 
 
 def tags_of(rows: Sequence[Utterance]) -> list[str]:
-    """The tags of ``rows`` and an ``I-x`` for each ``B-x``, sorted, ``O`` before them."""
+    """Return ``O`` and the sorted tags of ``rows``, with an ``I-x`` for each ``B-x``."""
     seen = {tag for row in rows for tag in row.tags}
     inside = {f"I-{tag[2:]}" for tag in seen if tag.startswith("B-")}
     return ["O", *sorted((seen | inside) - {"O"})]
 
 
 @torch.no_grad()
-def settle_unknown(model: NLUTagger, tokenizer: PreTrainedTokenizerFast) -> None:
-    """Give ``<unk>`` the mean of the embeddings of the words.
+def set_unknown_embedding(model: NLUTagger, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Set the embedding of ``<unk>`` to the mean of the words' embeddings.
 
-    Where no word of the training rows is unknown, training leaves the embedding as it was drawn, and what is read in
-    place of a new word would be noise.
+    If no word of the training rows is unknown, the embedding is not trained, and new words would be read as noise.
     """
     weight, unknown = model.embedding.weight, int(tokenizer.get_vocab()[UNKNOWN])
     weight[unknown] = weight[unknown + 1 :].mean(dim=0)
 
 
 def _vectors(path: str, known: set[str], others: set[str]) -> WordVectors:
-    """The file's vectors for ``known`` and ``others``; says how many it has of the former."""
+    """Read the vectors of ``known`` and ``others`` from a file. Warn if it lacks words of ``known``."""
     vectors = read_word_vectors(path, known | others)
-    held = len(known & vectors.vectors.keys())
-    if not held:
+    count = len(known & vectors.vectors.keys())
+    if not count:
         raise OptionError(
-            f"{path}: has none of the vocabulary's {len(known):,} words ({vectors.size} numbers a word): give a file "
-            "of the data's language and case"
+            f"{path}: has no word of the vocabulary's {len(known):,} words ({vectors.size} numbers a word): give a "
+            "file in the language and case of the data"
         )
-    if held < len(known):
-        log.warning("%s: has %s of the vocabulary's %s words; the others start at random", path, held, len(known))
+    if count < len(known):
+        log.warning("%s: has %s of the vocabulary's %s words; the others start at random", path, count, len(known))
     return vectors
 
 
 @torch.no_grad()
 def _load(model: NLUTagger, tokenizer: PreTrainedTokenizerFast, vectors: WordVectors) -> None:
-    weight, known = model.embedding.weight, tokenizer.get_vocab()
-    held = {known[word]: torch.from_numpy(vector) for word, vector in vectors.vectors.items()}
-    loaded: Any = torch.stack(list(held.values()))
+    weight, vocabulary = model.embedding.weight, tokenizer.get_vocab()
+    by_id = {vocabulary[word]: torch.from_numpy(vector) for word, vector in vectors.vectors.items()}
+    loaded: Any = torch.stack(list(by_id.values()))
     weight *= loaded.std(correction=0)
-    weight[list(held)] = loaded
+    weight[list(by_id)] = loaded

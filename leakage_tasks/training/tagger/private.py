@@ -1,4 +1,4 @@
-"""DP-SGD for the NLU tagger: layers with gradients a row on the tagger's own weights, and those of its CRF."""
+"""DP-SGD for the NLU tagger: layers and a CRF with per-row gradients, on the tagger's weights."""
 
 from __future__ import annotations
 
@@ -22,38 +22,38 @@ if TYPE_CHECKING:
     from torchcrf import CRF
 
 
-def reading_rows(model: NLUTagger) -> AbstractContextManager[None]:
-    """``model`` reads inside by layers whose gradients opacus can tell apart by row; they share the model's weights.
+def use_row_layers(model: NLUTagger) -> AbstractContextManager[None]:
+    """Replace layers of ``model`` inside the block by layers with per-row gradients that share the model's weights.
 
-    Afterwards the model has its own layers and names of weights back, with what was learnt. The object may be entered
-    again, and then the layers are the same, with opacus' hooks: make one for a whole training. It is made for
-    :class:`~leakage_tasks.training.dp.private.PrivateSteps`: the embeddings have gradients a row alone inside. Raises
-    LeakageError where opacus is missing.
+    Afterwards the model has its own layers and names of weights again, with the trained values. The context can be
+    entered repeatedly with the same layers and Opacus' hooks: create a single context for a training. Inside, the
+    embeddings have per-row gradients only, so :class:`~leakage_tasks.training.dp.private.PrivateSteps` must take the
+    steps. Raises LeakageError if Opacus is missing.
     """
     check_opacus()
     _register_crf()
-    return _RowReading(model)
+    return _RowLayers(model)
 
 
 def check_memory(model: NLUTagger, rows: int, batch_size: int) -> None:
-    """Raise LeakageError where a large batch's gradients, one a row for every trained weight, do not fit into memory.
+    """Raise LeakageError if the per-row gradients of a large batch do not fit into memory.
 
-    Poisson sampling gives batches of ``batch_size`` of the ``rows`` on average; a large one is taken to have 6 standard
-    deviations more.
+    Poisson sampling draws batches of ``batch_size`` rows on average; a large batch has 6 standard deviations more.
     """
     rate = min(batch_size / rows, 1.0)
     largest = min(math.ceil(rate * rows + 6 * math.sqrt(rows * rate * (1 - rate))), rows)
-    needed = largest * sum(each.numel() * each.element_size() for each in model.parameters() if each.requires_grad)
-    there = memory_of(model.device)
-    if needed > there:
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    needed = largest * sum(parameter.numel() * parameter.element_size() for parameter in trained)
+    available = memory_of(model.device)
+    if needed > available:
         raise LeakageError(
             f"DP-SGD keeps a gradient for each row: {needed / 1e9:,.1f} GB for a batch of {largest:,}, and there are "
-            f"{there / 1e9:,.1f} GB: lower --batch-size or --embedding-size, or keep word vectors with --frozen"
+            f"{available / 1e9:,.1f} GB: lower --batch-size or --embedding-size, or keep word vectors with --frozen"
         )
 
 
-class _RowReading(AbstractContextManager[None]):
-    """Puts the layers that read by row in their places, and the model's own back."""
+class _RowLayers(AbstractContextManager[None]):
+    """A context that replaces the model's layers by layers with per-row gradients, and restores them."""
 
     def __init__(self, model: NLUTagger) -> None:
         self._model = model
@@ -63,13 +63,13 @@ class _RowReading(AbstractContextManager[None]):
         }
         if model.character_layer is not None:
             self._rows["character_layer"] = _RowCharacters(model.character_layer)
-        self._own = {name: getattr(model, name) for name in self._rows}
+        self._original = {name: getattr(model, name) for name in self._rows}
 
     def __enter__(self) -> None:
         self._put(self._rows)
 
     def __exit__(self, *_: object) -> None:
-        self._put(self._own)
+        self._put(self._original)
         for layer in nn.ModuleDict(self._rows).modules():
             if isinstance(layer, _RowEmbedding):
                 layer.restore_padding()
@@ -80,17 +80,17 @@ class _RowReading(AbstractContextManager[None]):
 
 
 class _RowEmbedding(nn.Module):
-    """An ``nn.Embedding`` that keeps its gradients a row, of a mean loss, in one buffer [rows, words, size].
+    """An ``nn.Embedding`` with the per-row gradients of a mean loss in one buffer [rows, words, size].
 
-    opacus would write all of that anew at each step, though a batch has few of the words, and that takes longer than
-    the rest of the step. The vector of the padding stays what it was: torch gives it no gradient, but opacus'
-    optimiser adds noise to it.
+    Opacus would write the whole buffer at each step, although a batch has few of the words; this would take longer than
+    the rest of the step. The padding's vector does not change: torch gives it no gradient, but Opacus' optimizer adds
+    noise to it.
     """
 
     def __init__(self, table: nn.Embedding) -> None:
         super().__init__()
-        self.table, self._place = table, cast(int, table.padding_idx)
-        self._padding = table.weight[self._place].detach().clone()
+        self.table, self._padding_id = table, cast(int, table.padding_idx)
+        self._padding = table.weight[self._padding_id].detach().clone()
         self._buffer = table.weight.new_empty(0, *table.weight.shape)
         self._written = torch.empty(0, dtype=torch.long)
 
@@ -98,16 +98,18 @@ class _RowEmbedding(nn.Module):
         vectors = embedding(ids, self.table.weight.detach())
         if self.training and self.table.weight.requires_grad and torch.is_grad_enabled():
             vectors.requires_grad_().register_hook(partial(self._keep, ids))
-        return torch.where(ids.eq(self._place).unsqueeze(-1), self._padding, vectors)
+        return torch.where(ids.eq(self._padding_id).unsqueeze(-1), self._padding, vectors)
 
     def restore_padding(self) -> None:
         with torch.no_grad():
-            self.table.weight[self._place] = self._padding
+            self.table.weight[self._padding_id] = self._padding
 
     def _keep(self, ids: Tensor, gradients: Tensor) -> None:
         weight: Any = self.table.weight
         if getattr(weight, "grad_sample", weight) is not None:
-            raise LeakageError("a tagger that reads by rows is trained by PrivateSteps, one backward pass a step")
+            raise LeakageError(
+                "layers with per-row gradients need PrivateSteps: call backward once, then PrivateSteps.step"
+            )
         rows, (words, size) = len(ids), weight.shape
         if len(self._buffer) < rows:
             self._buffer = weight.new_empty(0)
@@ -120,41 +122,44 @@ class _RowEmbedding(nn.Module):
 
 
 class _RowCharacters(CharacterLayer):
-    """The character layer with one call of the convolution a row, instead of one a word: opacus adds up its places."""
+    """The character layer with one convolution per row instead of per word; Opacus sums over its positions."""
 
     def __init__(self, layer: CharacterLayer) -> None:
-        # Not CharacterLayer's, which would make weights of its own.
+        # CharacterLayer.__init__ would create new weights.
         nn.Module.__init__(self)
         self.embedding: nn.Module = _RowEmbedding(layer.embedding)  # type: ignore[assignment]
         self.convolution = layer.convolution
 
     def filtered(self, characters: Tensor) -> Tensor:
-        """The words of a row stand one after another, so far apart that no filter sees two of them."""
+        """Apply the convolution to the concatenated words of each row, with gaps so that no filter covers two words."""
         gap = self.convolution.kernel_size[0] // 2
         spaced = pad(self.embedding(characters), (0, 0, 0, gap))
-        found = self.convolution(spaced.flatten(1, 2).transpose(1, 2)).unflatten(2, spaced.shape[1:3])
-        return found[..., : characters.shape[2]].transpose(1, 2)
+        outputs = self.convolution(spaced.flatten(1, 2).transpose(1, 2)).unflatten(2, spaced.shape[1:3])
+        return outputs[..., : characters.shape[2]].transpose(1, 2)
 
 
 def _register_crf() -> None:
-    """Tell opacus how to find the gradients a row of a CRF."""
+    """Register the per-row gradients of a CRF with Opacus."""
     from opacus.grad_sample import register_grad_sampler
     from torchcrf import CRF
 
     register_grad_sampler([CRF, TagCRF])(_crf_row_gradients)
 
 
-def _crf_row_gradients(crf: CRF, given: list[Tensor], backprops: Tensor) -> dict[nn.Parameter, Tensor]:
-    """Gradients [batch, ...] of the CRF's parameters; ``given`` is what it was called with, ``backprops`` [batch]."""
-    if not crf.batch_first or len(given) != 3 or backprops.dim() != 1:
+def _crf_row_gradients(crf: CRF, inputs: list[Tensor], backprops: Tensor) -> dict[nn.Parameter, Tensor]:
+    """Return the per-row gradients [batch, ...] of the CRF's parameters.
+
+    ``inputs`` are the arguments of its call, ``backprops`` [batch] the gradients of its outputs.
+    """
+    if not crf.batch_first or len(inputs) != 3 or backprops.dim() != 1:
         raise LeakageError(
-            "DP-SGD has gradients a row of a CRF of batch_first=True that is called as "
-            "crf(emissions, tags, mask, reduction='none') alone: call it so"
+            "DP-SGD supports a CRF only with batch_first=True, called with a mask and without a reduction over rows: "
+            "change the call"
         )
     weights = [crf.start_transitions, crf.transitions, crf.end_transitions]
     with torch.enable_grad():
         rows = [weight.detach().expand(len(backprops), *weight.shape).requires_grad_() for weight in weights]
-        emissions, tags, mask = given
+        emissions, tags, mask = inputs
         likelihoods = -sequence_costs(emissions, mask.bool(), tags, *rows)
-        found = torch.autograd.grad(likelihoods.to(backprops.dtype), rows, backprops)
-    return dict(zip(weights, found, strict=True))
+        gradients = torch.autograd.grad(likelihoods.to(backprops.dtype), rows, backprops)
+    return dict(zip(weights, gradients, strict=True))

@@ -1,4 +1,4 @@
-"""What an NLU tagger is trained on, and how it is made and trained."""
+"""Options and data of the training of an NLU tagger."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.steady import unchanged
+from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data.utterances import Utterance, holds_utterances, read_utterances
 
 
 @dataclass(frozen=True)
 class NLURecipe:
-    """How a tagger is made and trained; the paper names layers, dropout and patience, and no other of these.
+    """Options of a tagger and its training. The paper states only layers, dropout and patience.
 
-    ``embeddings`` is a file of word vectors (see :func:`~leakage_tasks.training.word_vectors.read_word_vectors`), which
-    then say the ``embedding_size``; ``frozen`` keeps the embeddings as they were at the start. ``hidden_size`` counts
-    one direction's units. ``characters`` adds the character layer. Training ends after ``patience`` epochs without a
-    lower validation loss (the paper takes 20) and keeps the weights of the lowest. Raises OptionError on unusable
-    values.
+    ``embeddings`` is a file of word vectors (see :func:`~leakage_tasks.training.word_vectors.read_word_vectors`), whose
+    size replaces ``embedding_size``; ``frozen`` does not train them. ``hidden_size`` is the number of units per
+    direction. ``characters`` adds the character layer. Training stops after ``patience`` epochs without a lower
+    validation loss (20 in the paper) and keeps the weights of the best epoch. Raises OptionError for an invalid value.
     """
 
     embedding_size: int = 100
@@ -39,11 +38,11 @@ class NLURecipe:
             if (value := getattr(self, name)) is not None and value < 1:
                 raise OptionError(f"{name} is {value}: give 1 or more")
         if not 0 <= self.dropout < 1:
-            raise OptionError(f"dropout is {self.dropout}: give a share from 0 up to, not including, 1")
+            raise OptionError(f"dropout is {self.dropout}: give a share of at least 0 and below 1")
         if not 0 <= self.learning_rate < math.inf:
             raise OptionError(f"learning_rate is {self.learning_rate}: give a finite number, 0 or more")
         if self.frozen and self.embeddings is None:
-            raise OptionError("frozen keeps embeddings that were loaded: name their file too (embeddings)")
+            raise OptionError("frozen needs word vectors from a file: give embeddings too")
 
 
 DEFAULT = NLURecipe()
@@ -51,7 +50,7 @@ DEFAULT = NLURecipe()
 
 @dataclass(frozen=True)
 class NLUData:
-    """Utterances; there may be none to validate or to test on."""
+    """Utterances for training, validation and test. The last two may be empty."""
 
     training: list[Utterance]
     validation: list[Utterance]
@@ -59,10 +58,10 @@ class NLUData:
 
 
 def read_nlu_data(data: Path, validation: Path | None = None, test: Path | None = None) -> NLUData:
-    """What ``data`` holds: utterances to train on, or such in folders or files named train, valid and test.
+    """Read training data, either directly in ``data`` or in its folders or files ``train``, ``valid`` and ``test``.
 
-    Each part is a folder of ``seq.in``, ``seq.out`` and ``label`` or a ``.conll`` file; ``validation`` and ``test``
-    take the place of those beside ``train``. Raises PlantingError naming file and line for what cannot be read.
+    Each part is a folder with ``seq.in``, ``seq.out`` and ``label``, or a ``.conll`` file. ``validation`` and ``test``
+    replace the parts in ``data``. Raises PlantingError, with file and line, if a part cannot be read.
     """
     training = _part(data, "train")
     if training is not None:
@@ -77,4 +76,4 @@ def read_nlu_data(data: Path, validation: Path | None = None, test: Path | None 
 def _part(data: Path, name: str) -> Path | None:
     if holds_utterances(data):
         return None
-    return next((place for place in (data / name, data / f"{name}.conll") if place.exists()), None)
+    return next((path for path in (data / name, data / f"{name}.conll") if path.exists()), None)

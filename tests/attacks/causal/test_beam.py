@@ -20,7 +20,7 @@ from tests.oracles import letters, merging, tiny_gpt2
 
 
 def search(chances, secret="000", budget=20_000, **chosen):
-    return run_attack("beam", target(chances), [canary(secret)], budget=budget, settings=chosen)[0]
+    return run_attack("beam", target(chances), [canary(secret)], budget=budget, values=chosen)[0]
 
 
 def guesses(found):
@@ -38,7 +38,7 @@ def test_the_guesses_are_those_of_plain_python(seed, width, sharpness):
 def test_a_beam_as_wide_as_the_space_is_brute_force(tokenizer, monkeypatch):
     monkeypatch.setattr(layout, "ENUMERATE", 0)
     one, pin = CausalTarget(tiny_gpt2(tokenizer()), tokenizer()), Canary("c", "the pin is {digits:3}.", tuple("707"))
-    found = run_attack("beam", one, [pin], settings={"width": 1000})[0]
+    found = run_attack("beam", one, [pin], values={"width": 1000})[0]
     every = run_attack("brute-force", one, [pin])[0]
     assert [guess.text for guess in found.guesses] == [guess.text for guess in every.guesses]
     scores = [guess.score for guess in every.guesses]
@@ -96,7 +96,7 @@ def test_where_all_cost_the_same_a_beam_is_no_wider_than_asked():
     with torch.no_grad():
         model.transformer.wte.weight.zero_()
     pin = Canary("c", "the pin is {digits:4}", tuple("1234"))
-    found = run_attack("beam", CausalTarget(model, letters()), [pin], settings={"width": 3})[0]
+    found = run_attack("beam", CausalTarget(model, letters()), [pin], values={"width": 3})[0]
     assert found.extra["nodes"] == 1 + 3 + 3 + 3
 
 

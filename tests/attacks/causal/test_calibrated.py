@@ -61,10 +61,10 @@ def test_exact_ranks_are_those_of_brute_force(kind: str) -> None:
     tuned, base = differences(kind, one)
     place = one.space.index(one.secret)
     # As many fillings as the budget are counted, though their tokens are more.
-    (found,) = run_attack("exposure", target(kind), [one], budget=1000, settings={"signal": "calibrated"})
+    (found,) = run_attack("exposure", target(kind), [one], budget=1000, values={"signal": "calibrated"})
     assert (found.method, found.rank) == ("exact", rank_of(tuned - base, place))
     bits = [math.log2(one.space.size / rank_of(costs, place)) for costs in (tuned, base)]
-    (found,) = run_attack("exposure", target(kind), [one], budget=100_000, settings={"signal": "calibrated"})
+    (found,) = run_attack("exposure", target(kind), [one], budget=100_000, values={"signal": "calibrated"})
     assert [found.extra["tuned_exposure"], found.extra["base_exposure"]] == pytest.approx(bits)
     assert found.log_perplexity == pytest.approx(tuned[place], abs=1e-3)
     assert found.access.endswith("before fine-tuning")
@@ -77,7 +77,7 @@ def test_beyond_the_budget_the_interval_holds_the_rank() -> None:
     true = rank_of(tuned - base, one.space.index(one.secret))
     held, settings = 0, {"signal": "calibrated"}
     for seed in range(20):
-        (found,) = run_attack("exposure", target("letters"), [one], budget=900, seed=seed, settings=settings)
+        (found,) = run_attack("exposure", target("letters"), [one], budget=900, seed=seed, values=settings)
         assert found.method in ("estimated", "lower_bound")
         held += found.rank_low <= true <= found.rank_high
     assert held >= 18
@@ -89,8 +89,8 @@ def test_a_merged_model_with_its_base_by_name_gives_the_same(tmp_path: Any) -> N
     letters().save_pretrained(tmp_path)
     plain = CausalTarget(copy.deepcopy(adapted("letters")).merge_and_unload().eval(), letters())
     given = {"signal": "calibrated", "untuned": str(tmp_path)}
-    (found,) = run_attack("exposure", plain, [one], budget=100_000, settings=given)
-    (unmerged,) = run_attack("exposure", target("letters"), [one], budget=100_000, settings={"signal": "calibrated"})
+    (found,) = run_attack("exposure", plain, [one], budget=100_000, values=given)
+    (unmerged,) = run_attack("exposure", target("letters"), [one], budget=100_000, values={"signal": "calibrated"})
     assert found.rank == unmerged.rank
     assert found.log_perplexity == pytest.approx(unmerged.log_perplexity, abs=1e-3)
 
@@ -99,7 +99,7 @@ def test_in_a_context_both_models_read_it() -> None:
     one = canary("letters", 2)
     context = Context(before="x\n")
     settings = {"signal": "calibrated"}
-    (found,) = run_attack("exposure", target("letters"), [one], budget=9000, settings=settings, context=context)
+    (found,) = run_attack("exposure", target("letters"), [one], budget=9000, values=settings, context=context)
     texts = ["x\n" + one.space.fill(filling) for filling in one.space.enumerate()]
     lead = ["x\n"]
     model = adapted("letters")
@@ -112,20 +112,20 @@ def test_in_a_context_both_models_read_it() -> None:
 def test_the_adapter_is_on_again_afterwards() -> None:
     one, model = canary("letters", 2), target("letters")
     before = model.log_perplexity([one.text])[0]
-    run_attack("exposure", model, [one], budget=9000, settings={"signal": "calibrated"})
+    run_attack("exposure", model, [one], budget=9000, values={"signal": "calibrated"})
     assert model.log_perplexity([one.text])[0] == before
 
 
 def test_a_model_without_a_base_is_one_line() -> None:
     plain = CausalTarget(tiny_gpt2(letters()), letters())
     with pytest.raises(OptionError, match="needs the model before fine-tuning: name it with untuned="):
-        run_attack("exposure", plain, [canary("letters")], settings={"signal": "calibrated"})
+        run_attack("exposure", plain, [canary("letters")], values={"signal": "calibrated"})
 
 
 def test_a_base_that_cannot_be_read_is_one_line() -> None:
     plain = CausalTarget(tiny_gpt2(letters()), letters())
     with pytest.raises(TargetError, match="untuned=nowhere: cannot be loaded"):
-        run_attack("exposure", plain, [canary("letters")], settings={"signal": "calibrated", "untuned": "nowhere"})
+        run_attack("exposure", plain, [canary("letters")], values={"signal": "calibrated", "untuned": "nowhere"})
 
 
 def test_rows_tell_what_fine_tuning_added(tmp_path: Any) -> None:

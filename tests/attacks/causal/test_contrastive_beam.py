@@ -29,7 +29,7 @@ def base(tmp_path: Path) -> str:
 def test_a_beam_as_wide_as_the_space_finds_the_ten_largest_differences(base: str) -> None:
     model, other = tiny_gpt2(letters()), tiny_gpt2(letters(), seed=5)
     given = {"contrast": base, "width": 1000}
-    (found,) = run_attack("contrastive-beam", CausalTarget(model, letters()), [PIN], goal="extraction", settings=given)
+    (found,) = run_attack("contrastive-beam", CausalTarget(model, letters()), [PIN], goal="extraction", values=given)
     texts = {PIN.space.fill((a, b)): (a, b) for a in "0123456789" for b in "0123456789"}
     mine, less = (direct_costs(each, letters(), list(texts)) for each in (model, other))
     differences = {text: one - two for text, one, two in zip(texts, mine, less, strict=True)}
@@ -42,7 +42,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_ten_largest_differences(base: str
 
 def test_what_both_models_know_alike_is_no_find(base: str) -> None:
     target = CausalTarget(tiny_gpt2(letters(), seed=5), letters())
-    (found,) = run_attack("contrastive-beam", target, [PIN], goal="extraction", settings={"contrast": base})
+    (found,) = run_attack("contrastive-beam", target, [PIN], goal="extraction", values={"contrast": base})
     assert [guess.score for guess in found.guesses] == pytest.approx([0.0] * 10, abs=1e-3)
 
 
@@ -50,7 +50,7 @@ def test_a_context_stands_before_both(base: str) -> None:
     model, other = tiny_gpt2(letters()), tiny_gpt2(letters(), seed=5)
     given = {"contrast": base, "contrastive-beam.width": 1000}
     target, context = CausalTarget(model, letters()), Context(before="so ")
-    (found,) = run_attack("contrastive-beam", target, [PIN], goal="extraction", settings=given, context=context)
+    (found,) = run_attack("contrastive-beam", target, [PIN], goal="extraction", values=given, context=context)
     text = found.guesses[0].text
     texts = ["so " + text, "so "]
     (mine, before), (less, fewer) = (direct_costs(each, letters(), texts) for each in (model, other))
@@ -59,13 +59,13 @@ def test_a_context_stands_before_both(base: str) -> None:
 
 def test_it_needs_the_other_model_and_one_tokenizer(base: str, tmp_path: Path) -> None:
     target = CausalTarget(tiny_gpt2(merging()), merging())
-    with pytest.raises(MissingOption, match="^contrast=… is missing: it is a causal model with the same tokenizer"):
+    with pytest.raises(MissingOption, match="^contrast=… is missing: it is a causal model with the target's tokenizer"):
         run_attack("contrastive-beam", target, [PIN], goal="extraction")
-    with pytest.raises(TargetError, match="reads the canary as other tokens"):
-        run_attack("contrastive-beam", target, [PIN], goal="extraction", settings={"contrast": base})
+    with pytest.raises(TargetError, match="tokenizes the canary differently"):
+        run_attack("contrastive-beam", target, [PIN], goal="extraction", values={"contrast": base})
     settings = {"contrast": str(tmp_path / "none")}
     with pytest.raises(TargetError, match="contrast=.*none: cannot be loaded"):
-        run_attack("contrastive-beam", target, [PIN], goal="extraction", settings=settings)
+        run_attack("contrastive-beam", target, [PIN], goal="extraction", values=settings)
 
 
 def test_auto_never_stands_for_it() -> None:

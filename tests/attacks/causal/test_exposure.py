@@ -13,7 +13,14 @@ from scipy import stats
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import EXPLORING, MODEL, POWERS, PolicyMixture, aimed, as_the_model
+from leakage_tasks.attacks.causal.random_descents import (
+    EXPLORING,
+    MODEL,
+    POWERS,
+    PolicyMixture,
+    adaptive_mixture,
+    model_mixture,
+)
 from leakage_tasks.attacks.causal.rank_draws import (
     LEAST_EFFECTIVE,
     LEVELS,
@@ -142,7 +149,7 @@ def learnt(tokenizer):
     lookahead = Lookahead(explorer, bound)
     draw(explorer, path, bound, 100, "learn", EXPLORING, lookahead)
     lookahead.settle()
-    return aimed(lookahead)
+    return adaptive_mixture(lookahead)
 
 
 MIXTURES = {
@@ -150,8 +157,8 @@ MIXTURES = {
     "all alike": lambda tokenizer: PolicyMixture(POWERS, (0,)),
     "random fillings": lambda tokenizer: PolicyMixture(POWERS, (len(POWERS),)),
     "exploring": lambda tokenizer: EXPLORING,
-    "as the model": lambda tokenizer: as_the_model(),
-    "aimed": learnt,
+    "as the model": lambda tokenizer: model_mixture(),
+    "adaptive": learnt,
 }
 
 
@@ -164,14 +171,14 @@ def test_draws_estimate_the_count_without_bias(secret, tokenizer, mixture):
     assert drawn.others.mean() == pytest.approx(others, abs=max(4 * error, 1e-6))
 
 
-@pytest.mark.parametrize("mixture", ["exploring", "as the model", "aimed"])
+@pytest.mark.parametrize("mixture", ["exploring", "as the model", "adaptive"])
 def test_draws_over_paths_that_spell_nothing_are_unbiased_too(mixture, monkeypatch):
     monkeypatch.setattr(layout, "ENUMERATE", 0)
     test_draws_estimate_the_count_without_bias("707", merging, mixture)
 
 
 @pytest.mark.parametrize("tokenizer", [letters, merging])
-@pytest.mark.parametrize("mixture", ["exploring", "as the model", "aimed"])
+@pytest.mark.parametrize("mixture", ["exploring", "as the model", "adaptive"])
 def test_no_draw_says_more_than_its_bound_and_none_is_seen_that_is_not_there(tokenizer, mixture, monkeypatch):
     monkeypatch.setattr(layout, "ENUMERATE", 0)
     drawn, others, _ = estimates(2000, 3, tokenizer, mixture=MIXTURES[mixture](tokenizer))
@@ -236,7 +243,7 @@ def test_the_estimates_interval_covers_the_truth():
 @pytest.mark.parametrize("method", ["auto", "estimated"])
 def test_the_budget_is_kept(budget, method):
     canary = make("the pin is {digits:9}.", "707120333")
-    found = run_attack("exposure", target_of(letters()), [canary], budget=budget, settings={"method": method})[0]
+    found = run_attack("exposure", target_of(letters()), [canary], budget=budget, values={"method": method})[0]
     assert found.model_calls <= budget
 
 
@@ -252,7 +259,7 @@ def test_a_budget_for_hardly_any_draws_goes_to_whole_texts():
     held = []
     for seed in range(40):
         settings = {"method": "estimated"}
-        found = run_attack("exposure", target_of(letters()), [canary], budget=60, seed=seed, settings=settings)[0]
+        found = run_attack("exposure", target_of(letters()), [canary], budget=60, seed=seed, values=settings)[0]
         assert found.method == "sampled"
         held.append(found.rank_low <= rank <= found.rank_high)
     assert stats.binomtest(sum(held), 40, 0.95, alternative="less").pvalue > 0.01
@@ -262,14 +269,14 @@ def test_a_budget_for_hardly_any_draws_goes_to_whole_texts():
 def test_the_interval_is_as_narrow_as_asked_for(precision):
     canary = make("the pin is {digits:6}.", "707120")
     settings = {"method": "estimated", "precision": precision}
-    found = run_attack("exposure", target_of(letters()), [canary], budget=10**6, settings=settings)[0]
+    found = run_attack("exposure", target_of(letters()), [canary], budget=10**6, values=settings)[0]
     assert found.method == "estimated"
     assert math.log2(found.rank_high / found.rank_low) / 2 <= precision
 
 
 def test_an_estimate_says_what_stands_behind_it():
     canary = make("the pin is {digits:6}.", "707120")
-    extra = run_attack("exposure", target_of(letters()), [canary], settings={"method": "estimated"})[0].extra
+    extra = run_attack("exposure", target_of(letters()), [canary], values={"method": "estimated"})[0].extra
     assert LEAST_EFFECTIVE <= extra["effective_draws"] <= extra["draws"]
     assert extra["weight_bound"] <= math.log2(10**6) + 4
 
@@ -366,7 +373,7 @@ def test_what_several_batches_forgot_is_computed_again_as_one(forgotten):
 def test_a_histogram_is_the_log_perplexity_of_whole_texts():
     """All of a small space, by `transformers` alone; the finding's own cost is among them."""
     canary = make("the pin is {digits:3}.", "707")
-    found = run_attack("exposure", target_of(merging()), [canary], settings={"histogram": 1000})[0]
+    found = run_attack("exposure", target_of(merging()), [canary], values={"histogram": 1000})[0]
     rank, costs = brute_rank(tiny_gpt2(merging()), merging(), canary)
     assert found.extra["costs"] == pytest.approx(sorted(costs), abs=1e-3)
     assert found.rank == rank
@@ -377,7 +384,7 @@ def test_a_histogram_is_the_log_perplexity_of_whole_texts():
 def test_a_histogram_leaves_everything_else_as_it_is(budget):
     canary = make("the pin is {digits:3}.", "707")
     plain, more = (
-        run_attack("exposure", target_of(letters()), [canary], budget=budget, settings=settings)[0]
+        run_attack("exposure", target_of(letters()), [canary], budget=budget, values=settings)[0]
         for settings in ({}, {"histogram": 40})
     )
     kept = {name: value for name, value in more.extra.items() if name not in ("costs", "audit_calls")}
@@ -388,8 +395,8 @@ def test_a_histogram_leaves_everything_else_as_it_is(budget):
 def test_a_histogram_does_not_depend_on_company():
     canaries = [Canary(f"c{n}", "the pin is {digits:6}.", tuple(f"{n:06d}")) for n in (5, 333333)]
     target, settings = target_of(letters()), {"histogram": 30}
-    together = run_attack("exposure", target, canaries, budget=50, settings=settings)
-    alone = run_attack("exposure", target, canaries[1:], budget=50, settings=settings)[0]
+    together = run_attack("exposure", target, canaries, budget=50, values=settings)
+    alone = run_attack("exposure", target, canaries[1:], budget=50, values=settings)[0]
     assert alone.extra["costs"] == pytest.approx(together[1].extra["costs"], abs=1e-3)
     assert alone.extra["costs"] != pytest.approx(together[0].extra["costs"], abs=1e-3)
 
@@ -400,7 +407,7 @@ METHODS = [("exact", "exact"), ("auto", "exact"), ("estimated", "estimated")]
 @pytest.mark.parametrize(("method", "got"), METHODS)
 def test_the_method_is_the_one_asked_for(method, got):
     canary = make("the pin is {digits:3}.", "707")
-    found = run_attack("exposure", target_of(letters()), [canary], settings={"method": method})[0]
+    found = run_attack("exposure", target_of(letters()), [canary], values={"method": method})[0]
     rank, _ = brute_rank(tiny_gpt2(letters()), letters(), canary)
     assert found.method == got
     assert (found.rank_low or found.rank) <= rank <= (found.rank_high or found.rank)
@@ -428,7 +435,7 @@ def test_a_tree_within_the_budget_has_an_exact_rank_whatever_the_size_of_the_spa
 def test_an_exact_count_takes_no_look_before_it():
     table = Table.random(5, seed=1, sharpness=2.0)
     exact, usual = (
-        run_attack("exposure", table, [table.ranked(20)], budget=5000, settings={"method": method})[0]
+        run_attack("exposure", table, [table.ranked(20)], budget=5000, values={"method": method})[0]
         for method in ("exact", "auto")
     )
     assert exact.rank == usual.rank
@@ -439,16 +446,16 @@ def test_an_exact_count_takes_no_look_before_it():
 def test_an_exact_count_beyond_the_budget_says_so_and_estimates_nothing(target):
     canary = make("the pin is {digits:3}.", "707")
     with pytest.raises(OptionError, match=r"canary 'c': method=exact .* budget=30 sequences: raise budget=…, or leave"):
-        run_attack("exposure", target(), [canary], budget=30, settings={"method": "exact"})
+        run_attack("exposure", target(), [canary], budget=30, values={"method": "exact"})
 
 
 def test_draws_need_next_token_probabilities():
-    with pytest.raises(TargetError, match="method=estimated draws by next-token probabilities.*attack=sampled"):
-        run_attack("exposure", WholeTexts(), [make("{digits:3}", "707")], settings={"method": "estimated"})
+    with pytest.raises(TargetError, match="method=estimated needs next-token probabilities.*attack=rank-sample"):
+        run_attack("exposure", WholeTexts(), [make("{digits:3}", "707")], values={"method": "estimated"})
 
 
 def test_whole_texts_are_counted_where_they_fit_the_budget():
-    found = run_attack("exposure", WholeTexts(), [make("{digits:3}", "707")], settings={"method": "exact"})[0]
+    found = run_attack("exposure", WholeTexts(), [make("{digits:3}", "707")], values={"method": "exact"})[0]
     assert (found.rank, found.method) == (708, "exact")
 
 

@@ -26,7 +26,7 @@ def grid():
         ranks = Ranks(target)
         for n in range(SECRETS):
             canary, rank = ranks.near((n + 0.5) / SECRETS * length * math.log2(10), f"{model}{n}", stream)
-            each = run_attack("exposure", target, [canary], settings={"method": "estimated"})[0]
+            each = run_attack("exposure", target, [canary], values={"method": "estimated"})[0]
             found.setdefault((model, length), []).append((rank, each))
     return found
 

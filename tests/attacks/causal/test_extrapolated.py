@@ -33,7 +33,7 @@ SECRET = Canary("c", "{digits:4}", tuple("4242"))
 
 
 def attacked(table, canary=SECRET, seed=0, **settings):
-    return run_attack("skew-normal", table, [canary], settings={"draws": 300, **settings}, seed=seed)[0]
+    return run_attack("skew-normal", table, [canary], values={"draws": 300, **settings}, seed=seed)[0]
 
 
 def references(table, canary=SECRET, draws=300, seed=0):
@@ -98,7 +98,7 @@ def test_a_histogram_keeps_the_costs_that_were_fitted_and_scores_no_more():
 
 def test_order_and_company_change_nothing_and_the_seed_does():
     table, other = Normal(), Canary("d", "{digits:4}", tuple("0007"))
-    together = run_attack("skew-normal", table, [other, SECRET], settings={"draws": 300})
+    together = run_attack("skew-normal", table, [other, SECRET], values={"draws": 300})
     assert together[1].exposure == attacked(table).exposure
     assert attacked(table, seed=1).exposure != attacked(table).exposure
 
@@ -122,7 +122,7 @@ def test_a_warning_counts_the_rejected_fits(monkeypatch, caplog):
     assert [found.extra["rejected"] for found in findings] == [True, False, False]
     warn_of_rejected(findings)
     assert "the skew-normal fits of 1 of 3 canaries are rejected" in caplog.text
-    assert "the tail is not to be trusted" in caplog.text
+    assert "do not trust their exposures" in caplog.text
 
 
 def test_no_rejected_fit_no_warning(caplog):

@@ -80,7 +80,7 @@ def test_a_greedy_walk_reads_a_node_a_token():
     assert (found.model_calls, found.extra) == (5, {"nodes": 5})
 
 
-@pytest.mark.parametrize("attack", ["greedy", "beam", "sampling", "shortest-path"])
+@pytest.mark.parametrize("attack", ["greedy", "beam", "sample-tokens", "shortest-path"])
 def test_a_model_of_damaged_weights_does_not_look_safe(attack):
     model = tiny_gpt2.__wrapped__(letters())
     with torch.no_grad():

@@ -7,7 +7,7 @@ import pytest
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import EXPLORING, aimed, descend
+from leakage_tasks.attacks.causal.random_descents import EXPLORING, adaptive_mixture, descend
 from leakage_tasks.attacks.causal.rank_draws import draw
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from tests.attacks.made_up import MODELS, MadeUp, Ranks
@@ -31,7 +31,7 @@ def test_where_only_the_last_token_matters_draws_weigh_about_the_same(model, sha
     target = MadeUp(model, 9)
     canary, rank = Ranks(target).near(share * 9 * math.log2(10), "c", np.random.default_rng(0))
     explorer, secret, bound, lookahead = taught(target, canary)
-    found = draw(explorer, secret, bound, 320, "s", aimed(lookahead))
+    found = draw(explorer, secret, bound, 320, "s", adaptive_mixture(lookahead))
     assert found.others.mean() == pytest.approx(rank - 1, rel=0.2)
     # Nine draws in sixteen go by it, and all but those weigh next to nothing.
     assert found.effective > 320 * 9 / 16 * 0.6
@@ -41,8 +41,8 @@ def test_what_is_learnt_after_settling_changes_no_draw():
     target = MadeUp("Markov", 6)
     canary, _ = Ranks(target).near(10, "c", np.random.default_rng(0))
     explorer, secret, bound, lookahead = taught(target, canary)
-    before = draw(explorer, secret, bound, 64, "s", aimed(lookahead))
-    after = draw(explorer, secret, bound, 64, "s", aimed(lookahead), lookahead)
+    before = draw(explorer, secret, bound, 64, "s", adaptive_mixture(lookahead))
+    after = draw(explorer, secret, bound, 64, "s", adaptive_mixture(lookahead), lookahead)
     assert np.array_equal(before.others, after.others)
 
 
@@ -50,9 +50,9 @@ def test_last_digits_of_costs_change_no_estimate():
     """As between two batch sizes: noise of 1e-6 bits on every cost."""
     target = MadeUp("heavy-tailed", 9)
     canary, _ = Ranks(target).near(15, "c", np.random.default_rng(0))
-    plain = run_attack("exposure", target, [canary], settings={"method": "estimated"})[0]
+    plain = run_attack("exposure", target, [canary], values={"method": "estimated"})[0]
     target._costs = target._costs + np.random.default_rng(1).uniform(0, 1e-6, target._costs.shape)
-    noisy = run_attack("exposure", target, [canary], settings={"method": "estimated"})[0]
+    noisy = run_attack("exposure", target, [canary], values={"method": "estimated"})[0]
     assert noisy.model_calls == plain.model_calls
     assert noisy.exposure == pytest.approx(plain.exposure, abs=1e-3)
 

@@ -8,7 +8,7 @@ import torch
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import as_the_model
+from leakage_tasks.attacks.causal.random_descents import model_mixture
 from leakage_tasks.attacks.causal.rank_draws import RankDraws, draw, interval_of
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.attacks.causal.thinned_tree import thinned_count
@@ -48,11 +48,11 @@ def counts(canary, margin):
 
 
 @pytest.mark.parametrize("secret", ["707", "120", "999"])
-@pytest.mark.parametrize(("attack", "tokens"), [("exposure", AFTER_PREFIX), ("sampled", WHOLE)])
+@pytest.mark.parametrize(("attack", "tokens"), [("exposure", AFTER_PREFIX), ("rank-sample", WHOLE)])
 def test_an_exact_rank_has_the_interval_that_brute_force_gives(attack, tokens, secret):
     canary = Canary("c", TEMPLATE, tuple(secret))
     settings = {"method": "exact"} if attack == "exposure" else {}
-    found = run_attack(attack, target(), [canary], settings=settings)[0]
+    found = run_attack(attack, target(), [canary], values=settings)[0]
     low, rank, high = counts(canary, NOISE.margin(tokens))
     assert (found.rank_low, found.rank, found.rank_high, found.method) == (low, rank, high, "exact")
 
@@ -73,7 +73,7 @@ def explored(secret="707"):
 
 def test_draws_of_a_secret_a_margin_lower_and_higher_are_unbiased():
     canary, explorer, path, bound = explored()
-    made = draw(explorer, path, bound, 6000, "0", as_the_model(), margin=0.8)
+    made = draw(explorer, path, bound, 6000, "0", model_mixture(), margin=0.8)
     low, rank, high = counts(canary, 0.8)
     fewest, most = (end.others.mean() for end in made.ends)
     assert (1 + made.others.mean(), 1 + fewest, 1 + most) == pytest.approx((rank, low, high), rel=0.1)
@@ -99,7 +99,7 @@ def test_a_thinned_tree_counts_at_both_ends():
 def test_estimated_intervals_hold_the_ranks_at_both_ends():
     canaries = make_canaries("the pin of {unique} is {digits:3}.", 24, seed=3)
     model = tiny_gpt2(letters())
-    found = run_attack("exposure", target(), canaries, budget=600, settings={"method": "estimated"})
+    found = run_attack("exposure", target(), canaries, budget=600, values={"method": "estimated"})
     held = []
     for canary, finding in zip(canaries, found, strict=True):
         _, costs = brute_rank(model, letters(), canary)
@@ -114,8 +114,8 @@ def test_ranks_in_16_bits_have_intervals_that_hold_those_in_float32(dtype):
     canaries = make_canaries("the pin of {unique} is {digits:3}.", 30, seed=1)
     half, full = (CausalTarget(large_logits(each), letters()) for each in (dtype, torch.float32))
     exact = {"method": "exact"}
-    true = [found.rank for found in run_attack("exposure", full, canaries, settings=exact)]
-    found = run_attack("exposure", half, canaries, settings=exact)
+    true = [found.rank for found in run_attack("exposure", full, canaries, values=exact)]
+    found = run_attack("exposure", half, canaries, values=exact)
     ends = [(each.rank_low or each.rank, each.rank_high or each.rank) for each in found]
     assert np.mean([low <= rank <= high for rank, (low, high) in zip(true, ends, strict=True)]) >= 0.9
     assert all(each.noise_bits == pytest.approx(half.noise.of(len(each.guesses[0].text))) for each in found)

@@ -22,7 +22,7 @@ from tests.oracles import brute_rank, letters, merging, tiny_gpt2
 
 
 def sample(chances, secret="00", budget=20_000, seed=0, **chosen):
-    return run_attack("sampling", target(chances), [canary(secret)], budget=budget, seed=seed, settings=chosen)[0]
+    return run_attack("sample-tokens", target(chances), [canary(secret)], budget=budget, seed=seed, values=chosen)[0]
 
 
 def guesses(found):
@@ -38,7 +38,7 @@ def drawn(explorer, numbers, seed="s"):
         texts = explorer.paths.fillings(visit.taken.states[ends], rows[ends])
         ended = zip(rows[ends].tolist(), texts, strict=True)
         paths = {tuple(path): filling for path, fillings in ended for filling in fillings}
-        for goer, place in zip(visit.goers.tolist(), visit.place.tolist(), strict=True):
+        for goer, place in zip(visit.goers.tolist(), visit.taken_row.tolist(), strict=True):
             if tuple(rows[place]) in paths:
                 found[goer] = "".join(paths[tuple(rows[place])])
     return [found.get(number) for number in range(len(numbers))]
@@ -78,7 +78,7 @@ def test_the_secret_is_found_as_often_as_its_probability_says():
     q = 2 ** -cost(chances, secret)
     one = target(chances)
     found = [
-        run_attack("sampling", one, [canary(secret)], seed=seed, settings={"draws": draws})[0].extra["found_at"]
+        run_attack("sample-tokens", one, [canary(secret)], seed=seed, values={"draws": draws})[0].extra["found_at"]
         for seed in range(trials)
     ]
     assert stats.binomtest(sum(map(bool, found)), trials, 1 - (1 - q) ** draws).pvalue > 1e-3
@@ -160,7 +160,7 @@ def test_tokenizers_that_merge_are_drawn_from_too(laid_out, monkeypatch):
     if laid_out == "walked":
         monkeypatch.setattr(layout, "ENUMERATE", 0)
     pin = Canary("c", "the pin is {digits:2}.", tuple("70"))
-    found = run_attack("sampling", CausalTarget(tiny_gpt2(merging()), merging()), [pin], settings={"draws": 5000})[0]
+    found = run_attack("sample-tokens", CausalTarget(tiny_gpt2(merging()), merging()), [pin], values={"draws": 5000})[0]
     _, costs = brute_rank(tiny_gpt2(merging()), merging(), pin)
     assert [guess.score for guess in found.guesses][0] == pytest.approx(min(costs), abs=1e-3)
     assert len({guess.filling for guess in found.guesses}) == len(found.guesses)
@@ -170,7 +170,7 @@ def test_a_filling_that_another_begins_with_can_be_drawn():
     """Where a draw may stop or go on, it has come past the shorter filling and finds that too."""
     word = Alphabet("word", ("a", "ab"))
     one = Canary("c", "x {word}", ("a",), alphabets={"word": word})
-    found = run_attack("sampling", CausalTarget(tiny_gpt2(letters()), letters()), [one], settings={"draws": 50})[0]
+    found = run_attack("sample-tokens", CausalTarget(tiny_gpt2(letters()), letters()), [one], values={"draws": 50})[0]
     assert {guess.filling for guess in found.guesses} == {("a",), ("ab",)}
     assert found.extra["found_at"] == 1
 
@@ -187,7 +187,7 @@ def test_draws_longer_than_the_secret_stay_within_the_budget(budget):
     others = {"".join(stream.choices("abcdefghijklmnopqrstuvwxyz", k=9)) for _ in range(300)}
     names = Alphabet("names", ("al", *sorted(others)))
     one = Canary("c", "name {names}", ("al",), alphabets={"names": names})
-    found = run_attack("sampling", CausalTarget(tiny_gpt2(letters()), letters()), [one], budget=budget)[0]
+    found = run_attack("sample-tokens", CausalTarget(tiny_gpt2(letters()), letters()), [one], budget=budget)[0]
     assert budget - 8 < found.model_calls <= budget + 1
     assert found.extra["draws"] > 0
 

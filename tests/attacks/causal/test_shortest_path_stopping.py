@@ -16,7 +16,7 @@ from tests.oracles import brute_rank, merging, tiny_gpt2
 
 
 def search(chances, secret="000", budget=20_000, **chosen):
-    return run_attack("shortest-path", target(chances), [canary(secret)], budget=budget, settings=chosen)[0]
+    return run_attack("shortest-path", target(chances), [canary(secret)], budget=budget, values=chosen)[0]
 
 
 def guesses(found):
@@ -99,7 +99,7 @@ def test_a_space_of_fewer_than_ten_is_searched_whole(stopping):
     tokenizer = merging()
     few = Canary("c", "the pin is {two:2}.", ("1", "2"), alphabets={"two": Alphabet("two", ("1", "2"))})
     found = run_attack(
-        "shortest-path", CausalTarget(tiny_gpt2(tokenizer), tokenizer), [few], settings={"stopping": stopping}
+        "shortest-path", CausalTarget(tiny_gpt2(tokenizer), tokenizer), [few], values={"stopping": stopping}
     )[0]
     _, costs = brute_rank(tiny_gpt2(tokenizer), tokenizer, few)
     assert [guess.score for guess in found.guesses] == pytest.approx(sorted(costs), abs=1e-3)

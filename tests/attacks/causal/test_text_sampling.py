@@ -42,8 +42,8 @@ class Writes(LM):
         return [next(self.texts) for _ in requests]
 
 
-def attacked(lm: Any, canary: Canary = CANARY, name: str = "text-sampling", seed: int = 0, **settings: Any) -> Any:
-    (found,) = run_attack(name, HarnessTarget(lm), [canary], goal="extraction", settings=settings, seed=seed)
+def attacked(lm: Any, canary: Canary = CANARY, name: str = "sample-text", seed: int = 0, **settings: Any) -> Any:
+    (found,) = run_attack(name, HarnessTarget(lm), [canary], goal="extraction", values=settings, seed=seed)
     return found
 
 
@@ -99,7 +99,7 @@ def test_a_model_that_takes_seeds_gets_another_for_each_draw_and_the_same_in_eac
 
 
 def test_auto_draws_where_a_model_only_writes() -> None:
-    assert attacked(Writes([" 1"]), name="auto").attack == "text-sampling"
+    assert attacked(Writes([" 1"]), name="auto").attack == "sample-text"
 
 
 @pytest.mark.parametrize("error", [KeyError("logprobs"), AssertionError("not for this model"), TypeError("none")])
@@ -108,7 +108,7 @@ def test_auto_draws_where_a_server_leaves_likelihoods_out(error: Exception) -> N
         def loglikelihood(self, requests: Any) -> Any:
             raise error
 
-    assert attacked(Server([" 1"]), name="auto").attack == "text-sampling"
+    assert attacked(Server([" 1"]), name="auto").attack == "sample-text"
     with pytest.raises(TargetError, match="Server gives no log-likelihoods"):
         HarnessTarget(Server([" 1"])).log_perplexity(["pin"])
 
@@ -134,18 +134,18 @@ def test_auto_draws_nothing_where_a_model_scores() -> None:
 
 
 def test_a_model_that_decodes_greedily_is_declined() -> None:
-    with pytest.raises(TargetError, match="decodes greedily whatever it is asked"):
+    with pytest.raises(TargetError, match="always decodes greedily"):
         attacked(named("GGUFLM", Writes)([" 1"]))
 
 
 def test_one_text_again_and_again_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     attacked(Writes([" 1"]), texts=10)
-    assert any("one and the same text 10 times" in record.getMessage() for record in caplog.records)
+    assert any("wrote one text 10 times" in record.getMessage() for record in caplog.records)
 
 
 def test_a_template_that_begins_with_its_secret_is_one_line() -> None:
     canary = Canary("a", "{digits:1} is it", ("1",))
-    with pytest.raises(TargetError, match="attack=text-sampling needs text before the first slot"):
+    with pytest.raises(TargetError, match="attack=sample-text needs text before the first slot"):
         attacked(Writes([" 1"]), canary)
 
 

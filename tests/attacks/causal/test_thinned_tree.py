@@ -122,7 +122,7 @@ def test_too_few_calls_count_nothing() -> None:
 
 def estimated(number: str, seed: int) -> Finding:
     settings = {"method": "estimated"}
-    return run_attack("exposure", HalfKnown(), [canary(number)], budget=BUDGET, seed=seed, settings=settings)[0]
+    return run_attack("exposure", HalfKnown(), [canary(number)], budget=BUDGET, seed=seed, values=settings)[0]
 
 
 @cache

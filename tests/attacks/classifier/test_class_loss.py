@@ -87,7 +87,9 @@ def test_a_canary_without_a_label_is_refused_by_name():
 
 
 def test_a_canary_longer_than_the_encoder_is_refused():
-    with pytest.raises(TargetError, match="canary 'c' is 53 tokens long, the model reads 40: shorten"):
+    with pytest.raises(
+        TargetError, match="canary 'c' is 53 tokens long, but the model reads at most 40 tokens: shorten"
+    ):
         ranked(canary("the " * 50 + "{words}", "cat"))
 
 

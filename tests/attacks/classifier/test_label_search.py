@@ -24,7 +24,7 @@ def canary(template: str, *secret: str, name: str = "c") -> Canary:
 
 def searched(one: Canary, seed: int = 0, budget: int = 20_000, **settings):
     target = ClassifierTarget(tiny_bert(seed), wordpiece())
-    return run_attack("label-search", target, [one], goal="extraction", budget=budget, settings=settings)[0]
+    return run_attack("label-search", target, [one], goal="extraction", budget=budget, values=settings)[0]
 
 
 def probabilities(one: Canary, seed: int = 0) -> np.ndarray:
@@ -94,7 +94,7 @@ def test_places_stay_apart_where_every_probability_is_close_to_one_or_nought(tmp
         one = canary("the cat sat on {words}", word)
         given = [{}, {"lambda": 0.01, "counts": str(tmp_path / "counts.json")}]
         plain, penalised = (
-            run_attack("label-search", target, [one], goal="extraction", settings=each)[0] for each in given
+            run_attack("label-search", target, [one], goal="extraction", values=each)[0] for each in given
         )
         assert penalised.place == plain.place
 
@@ -165,7 +165,7 @@ def test_settings_that_cannot_be_used(settings, message):
 
 def test_values_of_several_tokens_cannot_be_shortlisted():
     one = Canary("c", "the {p}", ("cats",), alphabets={"p": word_list("p", ["cats", "dog", "90"])}, label="high")
-    with pytest.raises(TargetError, match="canary 'c': shortlist=… ranks values that are one token each"):
+    with pytest.raises(TargetError, match="canary 'c': shortlist=… needs values of one token each"):
         searched(one, shortlist=2)
 
 
@@ -173,7 +173,7 @@ def test_a_model_without_labels_names_those_that_have_some():
     target = CausalTarget(tiny_gpt2(letters()), letters())
     with pytest.raises(
         TargetError,
-        match="needs a model that can tell how likely a text's class is.*classifier-scorer",
+        match="needs a model that can compute the probabilities of a text's classes.*classifier-scorer",
     ):
         run_attack("label-search", target, [Canary("c", "pin {digits:2}", ("1", "2"))], goal="extraction")
 
@@ -181,7 +181,7 @@ def test_a_model_without_labels_names_those_that_have_some():
 def test_calibration_takes_the_references_loss_off():
     one = canary("the cat sat on {words}", "tree")
     target = ClassifierTarget(tiny_bert(), wordpiece(), reference=ClassifierTarget(tiny_bert(5), wordpiece()))
-    found = run_attack("label-search", target, [one], goal="extraction", settings={"signal": "calibrated"})[0]
+    found = run_attack("label-search", target, [one], goal="extraction", values={"signal": "calibrated"})[0]
     texts = [one.space.fill(filling) for filling in one.space.enumerate()]
     own, others = (np.array(direct_class_losses(tiny_bert(seed), wordpiece(), texts, 2)) for seed in (0, 5))
     assert found.guesses[0].filling == one.space.at(int(np.argmin(own - others)))

@@ -36,7 +36,7 @@ def canary(template: str, *secret: str) -> Canary:
 
 def attacked(one: Canary, target=None, name: str = "mix-and-match", goal: str = "extraction", **settings):
     target = target or Made(tiny_bert(), wordpiece())
-    return run_attack(name, target, [one], goal=goal, settings=settings)[0]
+    return run_attack(name, target, [one], goal=goal, values=settings)[0]
 
 
 def losses(one: Canary) -> np.ndarray:
@@ -146,12 +146,12 @@ def test_candidates_that_are_all_filtered_out_say_so():
             moved[[0, odd]] = moved[[odd, 0]]
             return [Proposal(moved.astype(float), moved) for _ in heads]
 
-    with pytest.raises(OptionError, match="candidates=1 are all continuation pieces or punctuation"):
+    with pytest.raises(OptionError, match="candidates=1: all are continuation pieces or punctuation"):
         attacked(canary("the {v} .", "green"), OnlyOdd(tiny_bert(), wordpiece()), candidates=1)
 
 
 def test_a_classifier_without_a_generator_says_what_would_do():
-    with pytest.raises(TargetError, match="needs a model that can tell which values are likely.*frankenstein-mlm"):
+    with pytest.raises(TargetError, match="needs a model that can propose likely values.*frankenstein-mlm"):
         attacked(canary("the {v} .", "green"), ClassifierTarget(tiny_bert(), wordpiece()))
 
 
@@ -163,8 +163,8 @@ def test_a_cut_among_candidates_ranked_alike_is_refused():
 
     two = canary("the cat sat on {v} {v} .", "red", "mat")
     target = Every(tiny_bert(), wordpiece())
-    with pytest.raises(OptionError, match="ranks those at the cut alike: raise budget"):
-        run_attack("mix-and-match", target, [two], goal="extraction", budget=240, settings={"beam": 20})
+    with pytest.raises(OptionError, match="ranks the candidates at the cut equally: raise budget"):
+        run_attack("mix-and-match", target, [two], goal="extraction", budget=240, values={"beam": 20})
 
 
 def test_how_many_candidates_were_tried_is_told():
@@ -175,7 +175,7 @@ def test_how_many_candidates_were_tried_is_told():
         [two],
         goal="extraction",
         budget=240,
-        settings={"beam": 20},
+        values={"beam": 20},
     )[0]
     assert found.extra["candidates_tried"] == 240 // 20 - 1
 

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from leakage_tasks.attacks.classifier.label_search import shares_given, token_shares, value_shares
+from leakage_tasks.attacks.classifier.label_search import shares_from_counts, token_shares, value_shares
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.spaces import parse_template
 from leakage_tasks.core.errors import LeakageError, OptionError
@@ -70,7 +70,7 @@ def test_without_a_text_pythons_help_stands_in_and_says_so(target, caplog):
 def test_counts_that_are_none(tmp_path, content):
     (tmp_path / "counts.json").write_text(content)
     with pytest.raises(OptionError, match=r"counts\.json: (expected|cannot be read).* JSON object of counts"):
-        shares_given(str(tmp_path / "counts.json"))
+        shares_from_counts(str(tmp_path / "counts.json"))
 
 
 def test_a_corpus_that_is_not_there(target, tmp_path):
@@ -80,5 +80,5 @@ def test_a_corpus_that_is_not_there(target, tmp_path):
 
 def test_a_corpus_without_words(target, tmp_path):
     (tmp_path / "empty.jsonl").write_text('{"text": ""}\n')
-    with pytest.raises(OptionError, match="holds no words"):
+    with pytest.raises(OptionError, match="contains no words"):
         token_shares(target, str(tmp_path / "empty.jsonl"), "text")

@@ -39,7 +39,7 @@ def attacked(
     target: Any = None, canaries: list[Canary] = CANARIES, budget: int | None = None, **given
 ) -> list[Finding]:
     target = target or Mixtures()
-    return run_attack("inversion", target, canaries, goal="extraction", budget=budget, settings=given)
+    return run_attack("inversion", target, canaries, goal="extraction", budget=budget, values=given)
 
 
 def relaxed(double: bool = True, canaries: list[Canary] = CANARIES, **given) -> Relaxed:
@@ -276,7 +276,7 @@ def test_one_row_that_memory_does_not_hold_is_an_error(monkeypatch, graded):
         raise torch.OutOfMemoryError
 
     monkeypatch.setattr(Relaxed, "costs", none)
-    with pytest.raises(TargetError, match="^out of memory for one text alone"):
+    with pytest.raises(TargetError, match="^out of memory for a single text"):
         attacked(steps=1)
     assert asked == [15, 8, 4, 2, 1]
 
@@ -303,7 +303,7 @@ def test_it_says_once_how_much_is_done_before_the_first_canary_is(caplog):
     with caplog.at_level(logging.INFO, logger="lm_eval.leakage"):
         attacked(Mixtures(10), steps=3)
     (said,) = [record.getMessage() for record in caplog.records if "inversion" in record.getMessage()]
-    assert "3 canaries × 5 restarts of 3 steps; the first 2 canaries (10 rows) are done together" in said
+    assert "3 canaries × 5 restarts of 3 steps; the first 2 canaries (10 rows) run together" in said
 
 
 def test_another_seed_starts_elsewhere():
@@ -314,7 +314,7 @@ def test_another_seed_starts_elsewhere():
             CANARIES,
             goal="extraction",
             seed=seed,
-            settings={"steps": 1, "spread": 1.0, "finish": False},
+            values={"steps": 1, "spread": 1.0, "finish": False},
         )
         for seed in (0, 1, 0)
     ]
@@ -346,7 +346,7 @@ def test_the_budget_bounds_the_finish():
 
 
 def test_a_budget_that_does_not_pay_for_the_restarts_says_what_would():
-    remedies = "lower one of them, raise budget to 2505, or use attack=label-search$"
+    remedies = "lower restarts or steps, raise budget to 2505, or use attack=label-search$"
     with pytest.raises(OptionError, match=f"budget=2504 .* restarts=5 of steps=250, .* 2505 sequences .*: {remedies}"):
         attacked(budget=2504)
     assert attacked(budget=2505, finish=False)
@@ -396,13 +396,13 @@ def test_no_error_shows_a_natural_canary_of_the_batch(monkeypatch, error):
 
 def test_numbers_that_are_none_name_the_canary(monkeypatch):
     monkeypatch.setattr(Relaxed, "costs", lambda self, which, read: read.sum((1, 2)) * math.nan)
-    with pytest.raises(TargetError, match="^canary 'c3': its loss or the gradient of that is no number"):
+    with pytest.raises(TargetError, match="^canary 'c3': its loss or gradient became NaN"):
         attacked(steps=1)
 
 
 @pytest.mark.filterwarnings("error")
 def test_starts_too_far_out_for_numbers_are_one_clear_line():
-    with pytest.raises(TargetError, match="^canary 'c3': its loss .* is no number .* spread=…"):
+    with pytest.raises(TargetError, match="^canary 'c3': its loss .* became NaN .* spread=…"):
         attacked(steps=1, spread=1e308)
 
 

@@ -72,7 +72,7 @@ def every_loss(one: Canary, model: NLUTagger) -> dict[tuple[str, ...], float]:
 
 
 def attacked(target: Any, canaries: list[Canary], name: str = "inversion", **given: Any) -> list[Finding]:
-    return run_attack(name, target, canaries, goal="extraction", settings=given)
+    return run_attack(name, target, canaries, goal="extraction", values=given)
 
 
 @pytest.mark.parametrize("form", FORMS)

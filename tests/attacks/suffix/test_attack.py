@@ -23,7 +23,7 @@ from tests.oracles import merging, tiny_gpt2
 from tests.targets.suffix_oracle import bits_of, direct_logits, prefixes_of
 
 PREFIX, SUFFIX = 6, 7
-ORDER = SuffixRequest(scheme=DecodingConfig(top_p=0.9, temperature=0.5), samples=40)
+REQUEST = SuffixRequest(scheme=DecodingConfig(top_p=0.9, temperature=0.5), samples=40)
 
 
 @lru_cache
@@ -44,8 +44,8 @@ def pairs(count=6):
 
 
 def test_the_headline_is_what_the_formulas_make_of_the_draws():
-    for pair, finding in zip(pairs(), attack_pairs(target(), pairs(), ORDER), strict=True):
-        drawn = target().draw([pair.prefix], uniforms(0, pair, 40)[None], ORDER.scheme)[0]
+    for pair, finding in zip(pairs(), attack_pairs(target(), pairs(), REQUEST), strict=True):
+        drawn = target().draw([pair.prefix], uniforms(0, pair, 40)[None], REQUEST.scheme)[0]
         every = [tuple(drawn.tokens[row]) for row in drawn.of_draw]
         weights = {}
         for row in set(every):
@@ -66,9 +66,9 @@ def test_the_headline_is_what_the_formulas_make_of_the_draws():
 
 def test_every_confidence_picks_by_its_own_formula():
     (pair, *_), compared = pairs(), target(4)
-    order = replace(ORDER, confidence="zlib", keep=1)
-    (finding,) = attack_pairs(target(), [pair], order, compared_with=compared)
-    drawn = target().draw([pair.prefix], uniforms(0, pair, 40)[None], order.scheme)[0]
+    request = replace(REQUEST, confidence="zlib", keep=1)
+    (finding,) = attack_pairs(target(), [pair], request, compared_with=compared)
+    drawn = target().draw([pair.prefix], uniforms(0, pair, 40)[None], request.scheme)[0]
     texts = merging().batch_decode(drawn.tokens.tolist(), clean_up_tokenization_spaces=False)
     bits = bits_of(direct_logits(target().sampler.target.model, pair.prefix, drawn.tokens), drawn.tokens).mean(1)
     other = bits_of(direct_logits(compared.sampler.target.model, pair.prefix, drawn.tokens), drawn.tokens).mean(1)
@@ -92,11 +92,11 @@ def test_every_confidence_picks_by_its_own_formula():
 
 
 def test_sweeps_are_what_runs_at_those_lengths_find():
-    order = replace(ORDER, prefix_lengths=(2, 4, 6), suffix_lengths=(1, 3, 7), sample_counts=(1, 5, 40))
-    swept = attack_pairs(target(), pairs(), order)
+    request = replace(REQUEST, prefix_lengths=(2, 4, 6), suffix_lengths=(1, 3, 7), sample_counts=(1, 5, 40))
+    swept = attack_pairs(target(), pairs(), request)
     for name, cut, short in [
-        *((f"prefix_{n}", lambda pair, n=n: Pair(pair.id, pair.prefix[-n:], pair.suffix), ORDER) for n in (2, 4, 6)),
-        *((f"samples_{n}", lambda pair: pair, replace(ORDER, samples=n)) for n in (1, 5, 40)),
+        *((f"prefix_{n}", lambda pair, n=n: Pair(pair.id, pair.prefix[-n:], pair.suffix), REQUEST) for n in (2, 4, 6)),
+        *((f"samples_{n}", lambda pair: pair, replace(REQUEST, samples=n)) for n in (1, 5, 40)),
     ]:
         alone = attack_pairs(target(), [cut(pair) for pair in pairs()], short)
         for finding, other in zip(swept, alone, strict=True):
@@ -112,9 +112,9 @@ def test_sweeps_are_what_runs_at_those_lengths_find():
 
 
 def test_a_shorter_suffix_is_judged_by_the_beginnings_of_the_draws():
-    swept = attack_pairs(target(), pairs(), replace(ORDER, suffix_lengths=(1, 3)))
+    swept = attack_pairs(target(), pairs(), replace(REQUEST, suffix_lengths=(1, 3)))
     for pair, finding in zip(pairs(), swept, strict=True):
-        drawn = target().draw([pair.prefix], uniforms(0, pair, 40)[None], ORDER.scheme)[0]
+        drawn = target().draw([pair.prefix], uniforms(0, pair, 40)[None], REQUEST.scheme)[0]
         for length in (1, 3):
             beginnings = {tuple(row[:length]) for row in drawn.tokens.tolist()}
             view = finding.views[f"suffix_{length}"]
@@ -127,8 +127,8 @@ def test_a_shorter_suffix_is_judged_by_the_beginnings_of_the_draws():
 
 @pytest.mark.parametrize("order", [[5, 3, 1], [0], [4, 5]])
 def test_company_and_order_change_nothing(order):
-    whole = attack_pairs(target(), pairs(), ORDER)
-    for finding, place in zip(attack_pairs(target(), [pairs()[n] for n in order], ORDER), order, strict=True):
+    whole = attack_pairs(target(), pairs(), REQUEST)
+    for finding, place in zip(attack_pairs(target(), [pairs()[n] for n in order], REQUEST), order, strict=True):
         one, other = finding.views[HEADLINE], whole[place].views[HEADLINE]
         assert (one.distinct, finding.pair, finding.nodes) == (other.distinct, whole[place].pair, whole[place].nodes)
         assert one.own_bits == pytest.approx(other.own_bits, abs=1e-3)
@@ -137,27 +137,27 @@ def test_company_and_order_change_nothing(order):
 
 def test_pairs_of_differing_lengths_go_together():
     mixed = [pairs()[0], Pair(1, pairs()[1].prefix[2:], pairs()[1].suffix[:3]), pairs()[2]]
-    together = attack_pairs(target(), mixed, ORDER)
+    together = attack_pairs(target(), mixed, REQUEST)
     for pair, finding in zip(mixed, together, strict=True):
-        (alone,) = attack_pairs(target(), [pair], ORDER)
+        (alone,) = attack_pairs(target(), [pair], REQUEST)
         assert finding.views[HEADLINE].choices["calibrated"].wrong == alone.views[HEADLINE].choices["calibrated"].wrong
         assert finding.views[HEADLINE].suffix_length == len(pair.suffix)
 
 
 def test_another_seed_draws_otherwise():
-    one, other = (attack_pairs(target(), pairs(), replace(ORDER, seed=seed)) for seed in (0, 1))
+    one, other = (attack_pairs(target(), pairs(), replace(REQUEST, seed=seed)) for seed in (0, 1))
     assert [each.views[HEADLINE].distinct for each in one] != [each.views[HEADLINE].distinct for each in other]
 
 
 def test_expected_recall_and_what_is_drawn_agree():
     """Over many pairs the share drawn is within four standard errors of what p_z says."""
     prefixes = prefixes_of(60, PREFIX, seed=3)
-    drawn = target().draw(prefixes, np.random.default_rng(8).random((60, 1, SUFFIX)), ORDER.scheme)
+    drawn = target().draw(prefixes, np.random.default_rng(8).random((60, 1, SUFFIX)), REQUEST.scheme)
     some = [
         Pair(place, tuple(prefix), tuple(each.tokens[0].tolist()))
         for place, (prefix, each) in enumerate(zip(prefixes, drawn, strict=True))
     ]
-    findings = attack_pairs(target(), some, replace(ORDER, samples=25, seed=77))
+    findings = attack_pairs(target(), some, replace(REQUEST, samples=25, seed=77))
     chances = [1 - (1 - 2.0 ** -each.views[HEADLINE].p_z_bits) ** 25 for each in findings]
     hits = sum(each.views[HEADLINE].choices["calibrated"].place is not None for each in findings)
     spread = math.sqrt(sum(chance * (1 - chance) for chance in chances))
@@ -167,8 +167,8 @@ def test_expected_recall_and_what_is_drawn_agree():
 
 @pytest.mark.parametrize("decoding", ["greedy", "beam"])
 def test_searches_give_the_same_findings(decoding):
-    order = replace(ORDER, scheme=DecodingConfig(decoding=decoding, beams=3), keep=1)
-    for pair, finding in zip(pairs(), attack_pairs(target(), pairs(), order), strict=True):
+    request = replace(REQUEST, scheme=DecodingConfig(decoding=decoding, beams=3), keep=1)
+    for pair, finding in zip(pairs(), attack_pairs(target(), pairs(), request), strict=True):
         width = 3 if decoding == "beam" else 1
         theirs = target().sampler.target.model.generate(
             torch.tensor([pair.prefix]),
@@ -185,26 +185,26 @@ def test_searches_give_the_same_findings(decoding):
 
 
 def test_a_confidence_fitted_on_other_pairs_joins_the_rest():
-    fitted = fit_confidence(target(), pairs(), ORDER)
-    order = replace(ORDER, confidence="trained")
-    found = attack_pairs(target(), pairs(), order, trained=fitted)
+    fitted = fit_confidence(target(), pairs(), REQUEST)
+    request = replace(REQUEST, confidence="trained")
+    found = attack_pairs(target(), pairs(), request, trained=fitted)
     assert all("trained" in each.views[HEADLINE].choices for each in found)
     assert all(0 <= each.views[HEADLINE].choices["trained"].confidence <= 1 for each in found)
 
 
 def test_findings_survive_json_and_are_strict():
-    for finding in attack_pairs(target(), pairs(), replace(ORDER, keep=2, suffix_lengths=(3,))):
+    for finding in attack_pairs(target(), pairs(), replace(REQUEST, keep=2, suffix_lengths=(3,))):
         text = finding.to_json()
         json.loads(text, parse_constant=pytest.fail)
         assert suffix_finding_from_json(text) == finding
 
 
 def test_a_selection_keeps_what_it_reads():
-    (finding,) = attack_pairs(target(), pairs()[:1], replace(ORDER, suffix_lengths=(3,), keep=1))
+    (finding,) = attack_pairs(target(), pairs()[:1], replace(REQUEST, suffix_lengths=(3,), keep=1))
     for selection in selections("calibrated", ["perplexity", "calibrated"], ["suffix_3"]):
         kept = suffix_finding_from_json(selection.of(finding).to_json())
         assert list(kept.views) == [selection.view]
-        reading, whole = selection.reading(kept), selection.reading(finding)
+        reading, whole = selection.select(kept), selection.select(finding)
         assert (reading.choice, reading.kind) == (whole.choice, whole.kind)
         assert bool(kept.guesses) == (selection.kind == "headline")
 
@@ -212,13 +212,13 @@ def test_a_selection_keeps_what_it_reads():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"suffix": (1, 400)}, TargetError, "pair 0 holds token 400, the model knows 0 to 399"),
-        ({"prefix": (1,) * 60}, TargetError, r"pair 0 has 60 \+ 7 tokens, the model has room for 64"),
+        ({"suffix": (1, 400)}, TargetError, "pair 0 has token 400, but the model's tokens are 0 to 399"),
+        ({"prefix": (1,) * 60}, TargetError, r"pair 0 has 60 \+ 7 tokens, but the model reads at most 64"),
     ],
 )
 def test_pairs_that_do_not_fit_the_model_are_refused(change, error, message):
     with pytest.raises(error, match=message):
-        attack_pairs(target(), [replace(pairs()[0], **change)], ORDER)
+        attack_pairs(target(), [replace(pairs()[0], **change)], REQUEST)
 
 
 @pytest.mark.parametrize(
@@ -227,16 +227,16 @@ def test_pairs_that_do_not_fit_the_model_are_refused(change, error, message):
         ({"samples": 0}, "samples is 0: draw 1 or more"),
         ({"confidence": "surest"}, "confidence is 'surest': use calibrated, .*trained"),
         ({"suffix_lengths": (0, 3)}, "suffix_lengths has 0"),
-        ({"sample_counts": (50,)}, "sample_counts has 50, samples is 40"),
+        ({"sample_counts": (50,)}, "sample_counts has 50, but samples is 40"),
     ],
 )
 def test_an_order_that_cannot_be_is_refused(change, message):
     with pytest.raises(OptionError, match=message):
-        replace(ORDER, **change)
+        replace(REQUEST, **change)
 
 
 def test_sweeps_beyond_the_pairs_are_refused():
-    with pytest.raises(OptionError, match="prefix_lengths has 9, pair 0 has 6 tokens there"):
-        attack_pairs(target(), pairs(), replace(ORDER, prefix_lengths=(9,)))
+    with pytest.raises(OptionError, match="prefix_lengths has 9, but pair 0 has 6 such tokens"):
+        attack_pairs(target(), pairs(), replace(REQUEST, prefix_lengths=(9,)))
     with pytest.raises(OptionError, match="comparing_lm needs a second model"):
-        attack_pairs(target(), pairs(), replace(ORDER, confidence="comparing_lm"))
+        attack_pairs(target(), pairs(), replace(REQUEST, confidence="comparing_lm"))

@@ -15,7 +15,7 @@ from leakage_tasks.targets.suffix.target import CausalSuffixes
 from tests.oracles import letters, tiny_gpt2
 
 ROWS, LENGTH, DRAWS = 32, 5, 16
-ORDER = SuffixRequest(scheme=DecodingConfig(), samples=DRAWS)
+REQUEST = SuffixRequest(scheme=DecodingConfig(), samples=DRAWS)
 
 
 def pairs(number):
@@ -30,9 +30,9 @@ def run(groups, sharpness):
     # As on a GPU.
     target.sampler.limit.most, target.sampler.mixing = ROWS, True
     # What is found out about a model the first time is no pair's.
-    attack_pairs(target, pairs(1), replace(ORDER, samples=4 * ROWS))
+    attack_pairs(target, pairs(1), replace(REQUEST, samples=4 * ROWS))
     with metered([model]) as count:
-        return [each for group in groups for each in attack_pairs(target, group, ORDER)], count
+        return [each for group in groups for each in attack_pairs(target, group, REQUEST)], count
 
 
 @pytest.mark.parametrize("sharpness", [4.0, 30.0])
@@ -73,5 +73,5 @@ def test_a_second_model_reads_no_draw_twice():
 
     second.costs_after = noted
     target = CausalSuffixes(CausalTarget(tiny_gpt2(letters()), letters()))
-    attack_pairs(target, pairs(3), replace(ORDER, prefix_lengths=(4, 6)), compared_with=second)
+    attack_pairs(target, pairs(3), replace(REQUEST, prefix_lengths=(4, 6)), compared_with=second)
     assert len(asked) == len(set(asked)) > 0

@@ -147,7 +147,7 @@ def test_a_trained_confidence_is_left_out_where_draws_do_not_tell_what_it_goes_b
     silent = replace(drawn, zlib=None)
     assert trained.lacks(silent) == ("zlib",)
     assert list(choose(silent, truth, "calibrated", trained)) == list(available(silent))
-    with pytest.raises(OptionError, match="goes by 'zlib'"):
+    with pytest.raises(OptionError, match="needs 'zlib'"):
         choose(silent, truth, TRAINED, trained)
 
 
@@ -156,7 +156,7 @@ def test_a_trained_confidence_is_left_out_where_draws_do_not_tell_what_it_goes_b
     [
         ("comparing_lm", "needs a second model"),
         ("lowercase", "needs texts scored in lower case"),
-        ("zlib", "needs texts compressed"),
+        ("zlib", "needs compressed texts"),
         (TRAINED, "has not been fitted on a validation split"),
         ("zlip", "is unknown"),
     ],

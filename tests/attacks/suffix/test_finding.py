@@ -27,7 +27,7 @@ def test_what_is_no_finding_is_refused(name: str, value: object) -> None:
 
 def test_a_number_that_is_none_in_a_choice_is_refused() -> None:
     finding = suffix(0, {"calibrated": choice(True, float("nan"))})
-    with pytest.raises(ValueError, match="confidence is no float"):
+    with pytest.raises(ValueError, match="confidence is not of type float"):
         suffix_finding_from_json(json.dumps(dataclasses.asdict(finding)))
 
 

@@ -113,28 +113,28 @@ def test_it_does_without_what_no_model_tells():
 
 def test_draws_that_tell_less_than_those_it_was_fitted_on_are_refused(trained):
     with pytest.raises(
-        OptionError, match="goes by 'lowest', which is not told of all draws: fit and use it on draws of the same model"
+        OptionError, match="needs 'lowest', which these draws do not have: fit and use it on draws of one model"
     ):
         trained.confidence(without(TEST)[0][0])
 
 
 def test_draws_of_two_kinds_cannot_be_fitted_together():
-    with pytest.raises(OptionError, match="which is not told of all draws"):
+    with pytest.raises(OptionError, match="which these draws do not have"):
         TrainedConfidence.fit([*TRAIN[:5], *without(TRAIN[5:])])
 
 
 def test_nothing_right_cannot_be_fitted():
     never = [(drawn, tuple(token + 1 for token in drawn.tokens[0].tolist())) for drawn, _ in TRAIN]
-    with pytest.raises(NothingToFit, match="0 of .* are the true one.*: use more validation pairs"):
+    with pytest.raises(NothingToFit, match="0 of .* are true suffixes.*: use more validation pairs"):
         TrainedConfidence.fit(never)
 
 
 def test_nothing_wrong_cannot_be_fitted():
     always = [(reordered(drawn, [0]), tuple(drawn.tokens[0].tolist())) for drawn, _ in TRAIN[:9]]
-    with pytest.raises(NothingToFit, match="9 of 9 suffixes.*some must be and some not"):
+    with pytest.raises(NothingToFit, match="9 of 9 suffixes.*the fit needs true and wrong suffixes"):
         TrainedConfidence.fit(always)
 
 
 def test_no_pairs_cannot_be_fitted():
-    with pytest.raises(NothingToFit, match="no validation pair that the model can take"):
+    with pytest.raises(NothingToFit, match="the model can take no validation pair"):
         TrainedConfidence.fit([])

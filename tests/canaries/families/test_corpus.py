@@ -62,7 +62,7 @@ def test_neighbours_are_those_of_the_data(tmp_path: Path) -> None:
     found = read_corpus(written(tmp_path / "d.txt", lines), Columns(), sentences=5, unknown=1, seed=1)
     firsts, seconds = set(WORDS[:5]), set(WORDS[3:])
     pairs = {pair for line in lines for pair in pairwise(line.rstrip(".").split())}
-    assert found.joined(firsts, seconds) == {(a, b) for a, b in pairs if a in firsts and b in seconds}
+    assert found.neighbours(firsts, seconds) == {(a, b) for a, b in pairs if a in firsts and b in seconds}
 
 
 @pytest.mark.parametrize(("role", "said"), [(None, "assistant"), ("user", "user")])

@@ -181,7 +181,7 @@ def test_on_the_command_line(request_: FamilyRequest, tmp_path: Path, leakage: L
         (("--family", "typical", "--template", "x {digits:2}"), "give one of --template, --preset"),
         (("--family", "typical", "--data", "d.txt", "--tags", "O"), "--tags goes with --template"),
         (("--template", "x {digits:2}", "--model", "m"), "--model goes with --family"),
-        (("--family", "typical", "--data", "d.txt", "--role", "boss"), "--role 'boss': is nobody in a chat"),
+        (("--family", "typical", "--data", "d.txt", "--role", "boss"), "--role 'boss': is not a role of a chat"),
         (
             ("--family", "typical", "--data", "d.txt", "--count", "0", "--controls", "0"),
             "--count and --controls are both 0",

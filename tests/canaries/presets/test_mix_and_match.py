@@ -92,11 +92,11 @@ def test_a_manifest_keeps_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"only": ["towel"]}, "--only: no canary has the target 'towel': did you mean 'towels'"),
+        ({"only": ["towel"]}, "--targets: no canary has the target 'towel': did you mean 'towels'"),
         ({"labels": "odd"}, "--labels is 'odd': use same, different, mixed"),
         ({"labels": "same", "position": 1}, "--labels and --position do not go together"),
-        ({"doubled": True, "position": 1}, "--position and --doubled do not go together"),
-        ({"labels": "same", "only": ["1974"]}, "leave out --only"),
+        ({"doubled": True, "position": 1}, "--position and --conjoin do not go together"),
+        ({"labels": "same", "only": ["1974"]}, "leave out --targets"),
         ({"labels": "different", "classes": ["2", "3"]}, r"--labels different needs 5 class\(es\), found 3"),
         ({"labels": "same", "classes": [], "label": None}, r"needs 1 class\(es\), found 0"),
         ({"position": 7}, "--position is 7: 'Annabelle buys paranormal UFO towels.' has words 1 to 5"),

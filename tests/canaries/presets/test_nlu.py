@@ -113,7 +113,7 @@ def test_a_manifest_keeps_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("pattern", "options", "message"),
     [
-        ("pins", {}, "no NLU canaries are called 'pins': use call, pin, color"),
+        ("pins", {}, "unknown NLU pattern 'pins': use call, pin, color"),
         ("pin", {"unknown": 0}, r"--unknown is 0: give 1 to 20 \(the paper's are 4, 6, 8 and 10\)"),
         ("pin", {"unknown": 21}, "--unknown is 21"),
         ("pin", {"area_code": "206"}, "--area-code goes with --preset nlu-call, not with nlu-pin"),

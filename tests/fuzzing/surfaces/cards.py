@@ -12,7 +12,7 @@ import yaml
 from hypothesis import strategies as st
 
 from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
-from leakage_tasks.report.reading.markdown import escaped, table
+from leakage_tasks.report.load.markdown import escaped, table
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call, ensure
 from tests.fuzzing.drawn import draw
@@ -65,8 +65,8 @@ def make(stream: Random, folder: Path) -> Call:
     told = _card(stream)
     if told is not None:
         card.write_bytes(told)
-    asked = hostile.text(stream) if stream.random() < 0.2 else None
-    return Call(lambda: _read(path, card, asked), (card.name,))
+    name = hostile.text(stream) if stream.random() < 0.2 else None
+    return Call(lambda: _read(path, card, name), (card.name,))
 
 
 def _card(stream: Random) -> bytes | None:
@@ -94,12 +94,12 @@ def _clean(value: Any) -> Any:
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
-def _read(path: Path, card: Path, asked: str | None) -> None:
+def _read(path: Path, card: Path, name: str | None) -> None:
     run = read_one_run(path)
     cell = escaped(run.name)
     ensure(cell.isprintable() and not re.search(r"[<>]", cell), "a name is harmless in Markdown")
     ensure(table(["a"], [[cell]]).count("\n") == 3, "a name stays in its cell")
-    made = make_card(read_card(card), card, run, asked=asked, audited=())
+    made = make_card(read_card(card), card, run, name=name, audited=())
     save_card(card, made.text)
-    again = make_card(read_card(card), card, run, asked=asked, audited=())
+    again = make_card(read_card(card), card, run, name=name, audited=())
     ensure(again.text == made.text, "the same figures again change no card")

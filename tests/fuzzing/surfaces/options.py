@@ -52,7 +52,7 @@ def make(stream: Random, folder: Path) -> Call:
 
 def _canary_options() -> dict[str, Option]:
     attacks = ATTACKS.own().values()
-    owned = {f"{attack.name}.{name}": each for attack in attacks for name, each in attack.options.items()}
+    owned = {f"{attack.name}.{name}": each for attack in attacks for name, each in attack.options_by_name.items()}
     return CANARY_OPTIONS | {each.name: each for each in owned.values()} | owned
 
 

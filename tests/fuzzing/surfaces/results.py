@@ -15,10 +15,10 @@ from leakage_tasks.report.check.check import Limit, outcomes, waived
 from leakage_tasks.report.compare.changes import as_text as changes_text
 from leakage_tasks.report.compare.changes import compare
 from leakage_tasks.report.compare.changes import page as changes_page
+from leakage_tasks.report.load.results import read_runs
+from leakage_tasks.report.load.run import Run
+from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.page import page
-from leakage_tasks.report.reading.results import read_runs
-from leakage_tasks.report.reading.run import Run
-from leakage_tasks.report.reading.samples import audit_of
 from tests.fuzzing import mutate
 from tests.fuzzing.case import Call, ensure
 from tests.report.made import STAMP, leaking, results, tiered

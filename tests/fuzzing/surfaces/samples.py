@@ -10,10 +10,10 @@ from typing import Any
 
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.board.formats import as_text as board_text
+from leakage_tasks.report.load.results import read_runs
+from leakage_tasks.report.load.sample_files import find_samples
 from leakage_tasks.report.page import page
 from leakage_tasks.report.plots.findings import costs_of, epochs_of, recall_of, repetitions_of
-from leakage_tasks.report.reading.results import read_runs
-from leakage_tasks.report.reading.sample_files import find_samples
 from leakage_tasks.report.score.score import audit_text, score_file, score_text
 from tests.fuzzing import mutate
 from tests.fuzzing.case import Call, ensure

@@ -7,9 +7,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from leakage_tasks.report.load.training_log import read_curves, read_history
 from leakage_tasks.report.plots.exposure import draw_epochs
 from leakage_tasks.report.plots.training import draw_training
-from leakage_tasks.report.reading.training_log import read_curves, read_history
 from tests.fuzzing import mutate
 from tests.fuzzing.case import Call, ensure
 
@@ -19,7 +19,7 @@ _LOG: dict[str, Any] = {
         {"epoch": 0.5, "step": 5, "loss": 3.5, "learning_rate": 1e-3},
         {"epoch": 1.0, "step": 10, "eval_loss": 3.0},
         {"epoch": 1.0, "step": 10, "leakage/exposure_x1": 1.5, "leakage/exposure_x10": 9.0}
-        | {"leakage/exposure_controls": 1.4, "leakage/exposure_bound": 13.3, "leakage/exposure_known": 1.0},
+        | {"leakage/exposure_controls": 1.4, "leakage/exposure_bound": 13.3, "leakage/share_with_interval": 1.0},
         {"epoch": 2.0, "step": 20, "loss": 2.0, "leakage/exposure_x1": 3.5, "leakage/exposure_bound": 13.3},
     ],
 }

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leakage_tasks.report.board.board import Board, make_board
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.load.results import read_runs
 from tests.report.made import declaration, leaking, results, write
 
 
@@ -51,22 +51,22 @@ def test_ends_of_intervals_are_no_columns(tmp_path: Path):
 def test_a_metric_that_nobody_knows_here_shows_by_its_own_declaration(tmp_path: Path):
     rows = {
         "new_rate": {
-            "words": "what is new",
+            "description": "what is new",
             "title": "New",
             "headline": True,
-            "better": "lower",
+            "direction": "lower",
             "interval": ["low", "high"],
             "count": "n",
             "control": "theirs",
             "unit": "share",
         },
-        "n": {"alarm": {"below": 5, "words": "few", "fault": False}},
+        "n": {"check": {"below": 5, "words": "few", "fault": False}},
     }
     declared = {"measures": "leakage", "protocol": {}, "tested": {}, "attacks": [], "rows": rows}
     values = {"new_rate": 0.5, "low": 0.1, "high": 0.9, "theirs": 0.2, "n": 4.0}
     board = _board(tmp_path, results({"new_task": values}, declared={"new_task": declared}))
     (column,) = [column for column in board.columns if column.shown]
-    assert (column.title, column.words, column.leakage) == ("New", "what is new", True)
+    assert (column.title, column.description, column.leakage) == ("New", "what is new", True)
     (entry,) = board.groups[0].entries
     assert dataclasses.astuple(entry.figures["new_task/new_rate"]) == (0.5, 0.1, 0.9, "", 0.2, 4, None)
     assert [flag.words for flag in entry.flags] == ["few"]

@@ -89,7 +89,7 @@ def test_files_tell_when_the_results_were_written(leakage: Leakage, tmp_path: Pa
 def test_controls_are_explained_where_there_are_any(leakage: Leakage, tmp_path: Path, tasks: dict, said: bool):
     write(tmp_path / "a", results(tasks))
     _, out, _ = leakage("leaderboard", tmp_path)
-    assert "A figure stands above its 95 % interval, where it has one" in out
+    assert "Each value is above its 95 % interval, if it has one" in out
     assert ("Controls were never shown to the model." in out) is said
 
 
@@ -107,7 +107,7 @@ def test_json_is_strict_and_holds_intervals(leakage: Leakage, folder: Path, tmp_
     best = board["groups"][0]["runs"][0]
     assert best["name"] == "b"
     assert best["figures"]["canary_exposure/exposure"]["high"] == 10.5
-    assert [each["words"] for each in board["columns"] if each["key"] == "canary_extraction/extracted"] == [
+    assert [each["description"] for each in board["columns"] if each["key"] == "canary_extraction/extracted"] == [
         "share of canaries whose best guess is the secret"
     ]
 
@@ -124,7 +124,7 @@ def test_markdown_keeps_names_from_being_markup(leakage: Leakage, tmp_path: Path
 def test_another_kind_of_file_is_refused_before_anything_is_read(leakage: Leakage, tmp_path: Path):
     code, _, err = leakage("leaderboard", tmp_path / "nowhere", "-o", tmp_path / "board.xls")
     assert code == 2
-    assert err.strip().endswith(f"let it end in {', '.join(f'.{name}' for name in sorted(BOARDS))}")
+    assert err.strip().endswith(f"use a name that ends in {', '.join(f'.{name}' for name in sorted(BOARDS))}")
 
 
 def test_a_place_that_cannot_be_written_is_refused(leakage: Leakage, folder: Path, tmp_path: Path):

@@ -21,7 +21,7 @@ from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
 from leakage_tasks.metrics.audit import audit
 from leakage_tasks.report.card.card import make_card, read_one_run
 from leakage_tasks.report.card.file import END, START, split_card
-from leakage_tasks.report.card.sentences import what_was_tested, which_attacks
+from leakage_tasks.report.card.sentences import describe_attacks, describe_tested
 from tests.report.made import STAMP, declaration, leaking, results, tiered, write
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -34,7 +34,7 @@ HARMLESS = {"text", "softbreak", "strong_open", "strong_close", "code_inline", "
 def card(folder: Path, old: str | None = None, *, name: str | None = None, content: dict | None = None, **changed):
     found = results({**leaking(), **USEFUL}, **changed) if content is None else content
     run = read_one_run(write(folder, found))
-    return make_card(old, Path("README.md"), run, asked=name, audited=[])
+    return make_card(old, Path("README.md"), run, name=name, audited=[])
 
 
 def run_command(*arguments: object) -> str:
@@ -59,7 +59,7 @@ def test_every_headline_figure_is_there_with_what_belongs_to_it(tmp_path):
     assert "- Exposure, pooled: bits of the secret the model gives away" in text
     assert "| lambada acc ↑ | 0.500 | [0.402, 0.598] | 40 documents |" in text
     assert "lm_eval --model hf --model_args pretrained=models/one --tasks canary_exposure," in text
-    assert "on 1970-01-01 (lm-evaluation-harness 0.4.13)" in text
+    assert "measured on 1970-01-01 how much" in text
 
 
 def test_the_day_is_that_on_which_leakage_was_measured(tmp_path):
@@ -67,7 +67,7 @@ def test_the_day_is_that_on_which_leakage_was_measured(tmp_path):
     write(tmp_path / "b", results({"arc": {"acc": 0.5}}, date=10 * 86400.0))
     run = read_one_run(tmp_path)
     made = make_card(None, Path("README.md"), run, audited=[])
-    assert "measured it on 1970-01-02 (" in made.section
+    assert "measured on 1970-01-02 how much" in made.section
     assert "in the same run" not in made.section
 
 
@@ -82,7 +82,7 @@ def test_the_headline_is_what_was_planted_once_and_each_number_of_copies_has_its
     ]
     named = [each.metric_type for each in ModelCard(made.text).data.eval_results]
     few = tiered(n_x1=9)
-    for rows in (*few["results"].values(), *(each["leakage"]["more_rows"] for each in few["configs"].values())):
+    for rows in (*few["results"].values(), *(each["leakage"]["hidden_metrics"] for each in few["configs"].values())):
         for name in [name for name in rows if "_x1_ci" in name]:
             del rows[name]
     alone = [each.metric_type for each in ModelCard(card(tmp_path, content=few).text).data.eval_results]
@@ -92,10 +92,10 @@ def test_the_headline_is_what_was_planted_once_and_each_number_of_copies_has_its
 
 def test_it_says_what_the_figures_are_not(tmp_path):
     text = card(tmp_path, content=tiered()).section
-    assert "An exposure of 1.44 bits is chance: what secrets have on average that the model never saw. It" in text
-    assert "They do not say whether a benchmark's test set was in that text, which is called contamination." in text
+    assert "An exposure of 1.44 bits is chance: the mean over secrets that the model never saw. It" in text
+    assert "They do not show if a benchmark's test set was in the training data, which is called contamination." in text
     assert "- Not tried: the task suffix_extraction; the attacks beam, brute-force, contrastive-beam, " in text
-    assert "### To be quoted" in text
+    assert "### Sentences to quote" in text
 
 
 def test_rows_that_are_not_shown_are_counted(tmp_path):
@@ -152,20 +152,20 @@ def test_figures_that_are_null_are_left_out_and_a_null_task_is_named(tmp_path):
     made = card(tmp_path, content=content)
     assert [each.metric_type for each in ModelCard(made.text).data.eval_results] == ["exposure"]
     assert "Exposure, maximum" not in made.section
-    assert "`canary_extraction`: no figures" in made.section
+    assert "`canary_extraction`: no values" in made.section
 
 
 def test_warnings_come_before_the_figures(tmp_path):
     text = card(tmp_path, content=results(leaking(n_planted=4))).section
     assert "Read with care" in text
-    assert text.index("underpowered") < text.index("| Figure |")
+    assert text.index("underpowered") < text.index("| Metric |")
 
 
 def test_a_fault_is_said_and_its_figures_do_not_go_to_the_index(tmp_path):
     tasks = leaking()
     tasks["canary_exposure"]["control_p"] = 1e-9
     made = card(tmp_path, content=results(tasks))
-    assert made.section.index("The measurement is at fault") < made.section.index("| Figure |")
+    assert made.section.index("The measurement is faulty") < made.section.index("| Metric |")
     assert [each.metric_type for each in ModelCard(made.text).data.eval_results] == ["extracted"]
     assert made.unfit == (("canary_exposure", "the controls show a fault"),)
 
@@ -179,14 +179,15 @@ def test_what_was_tested_in_words():
         "log2_size": [6.64, 29.9],
         "example": "The <pin> of nudilu is {digits:9}.",
     }
-    assert what_was_tested(tested) == (
-        "20 canaries planted (7 of them once, 13 of them 4 times); 1,000 controls, made alike and never planted; kind: "
-        "synthetic, drawn at random; each secret is one of 2^6.6 (about 100) to 2^29.9 (about 1,000,000,000) possible "
-        "values; for instance "
-        "“The &lt;pin&gt; of nudilu is {digits:9}.”, where the secret stands in braces"
+    assert describe_tested(tested) == (
+        "20 canaries planted (7 of them once, 13 of them 4 times); 1,000 controls, generated like the canaries and "
+        "never planted; kind: synthetic, drawn at random; each secret is one of 2^6.6 (about 100) to 2^29.9 (about "
+        "1,000,000,000) possible "
+        "values; for example "
+        "“The &lt;pin&gt; of nudilu is {digits:9}.”, with the secret in braces"
     )
     pairs = {"pairs": 1000, "prefix_tokens": [50, 50], "suffix_tokens": [10, 50]}
-    assert what_was_tested(pairs) == (
+    assert describe_tested(pairs) == (
         "1,000 pairs of a prefix and the suffix that follows it; prefixes of 50 tokens; suffixes of 10 to 50 tokens"
     )
 
@@ -194,7 +195,7 @@ def test_what_was_tested_in_words():
 @pytest.mark.parametrize(
     ("tested", "words"),
     [
-        ({}, "the results do not say what"),
+        ({}, "not recorded in the results"),
         ({"canaries": 12}, "canaries: 12"),
         ({"planted": "many", "log2_size": None, "kinds": 3}, "planted: many; log2\\_size: null; kinds: 3"),
         ({"planted": 2, "repetitions": ["x"]}, "2 canaries planted"),
@@ -202,32 +203,32 @@ def test_what_was_tested_in_words():
     ],
 )
 def test_what_is_not_known_stands_as_name_and_value(tested, words):
-    assert what_was_tested(tested) == words
+    assert describe_tested(tested) == words
 
 
 def test_a_natural_example_is_not_shown():
-    assert "secret" not in what_was_tested({"kinds": ["natural", "random"], "example": "a secret"})
+    assert "secret" not in describe_tested({"kinds": ["natural", "random"], "example": "a secret"})
 
 
 def test_attacks_with_their_access():
-    assert which_attacks([("exposure", "next-token probabilities"), ("greedy", "")]) == (
+    assert describe_attacks([("exposure", "next-token probabilities"), ("greedy", "")]) == (
         "exposure (next-token probabilities); greedy"
     )
-    assert "do not say" in which_attacks([])
+    assert "not recorded" in describe_attacks([])
 
 
 @pytest.mark.parametrize(
     ("tested", "said", "unsaid"),
     [
-        ({"planted": 1}, "Canaries stand for", "Suffixes"),
-        ({"pairs": 1}, "Suffixes that come out", "Canaries"),
+        ({"planted": 1}, "Canaries represent", "Some suffixes"),
+        ({"pairs": 1}, "Some suffixes", "Canaries"),
         ({"planted": 1, "kinds": ["natural"]}, "Natural secrets", "Suffixes"),
     ],
 )
 def test_limits_are_those_of_what_was_tested(tmp_path, tested, said, unsaid):
     declared = {"canary_exposure": declaration("canary_exposure", tested=tested)}
     content = results({"canary_exposure": {"exposure": 9.0}}, declared=declared)
-    text = card(tmp_path, content=content).section.split("### What this does not show")[1]
+    text = card(tmp_path, content=content).section.split("### Limits")[1]
     assert said in text
     assert unsaid not in text
 
@@ -245,10 +246,10 @@ def test_a_rude_name_breaks_nothing(tmp_path_factory, name):
     parts = split_card(made.text, Path("README.md"))
     assert parts.after == f"---\n# Body\n\n{START}\n{made.section}\n{END}\n"
     tokens = MARKDOWN.parse(made.section)
-    opening = next(token for token in tokens if token.type == "inline" and "How much" in token.content)
+    opening = next(token for token in tokens if token.type == "inline" and "how much" in token.content)
     bold = [child.type for child in opening.children].index("strong_open")
     assert [child.type for child in opening.children].count("strong_close") == 1
-    assert opening.children[bold - 1].content.endswith("out of ")
+    assert opening.children[bold - 1].content.endswith("from ")
     assert kinds_of(tokens) <= HARMLESS
 
 
@@ -257,7 +258,7 @@ def test_rude_results_break_nothing(tmp_path, where):
     declared = declaration("canary_exposure")
     task = RUDE if where == "task" else "canary_exposure"
     if where == "words":
-        declared["rows"]["exposure"] |= {"words": RUDE, "title": RUDE, "chance": RUDE, "unit": RUDE}
+        declared["rows"]["exposure"] |= {"description": RUDE, "title": RUDE, "chance": RUDE, "unit": RUDE}
     if where == "attack":
         declared["attacks"] = [{"attack": RUDE, "access": RUDE}]
     if where == "tested":
@@ -313,11 +314,17 @@ def test_the_section_comes_after_the_body_and_is_replaced_there(body, newline):
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (f"x\n{START}\ny\n", f"README.md:5: '{START}' without '{END}': add that where the section ends"),
-        (f"x\n{END}\ny\n", f"README.md:5: '{END}' without '{START}': add that where it begins"),
-        (f"{START}\n{START}\n{END}\n", f"README.md: '{START}' stands in lines 4 and 5: leave one of each mark"),
-        (f"{START}\n{END}\n{END}\n", f"README.md: '{END}' stands in lines 5 and 6: leave one of each mark"),
-        (f"{END}\n{START}\n", f"README.md:4: '{END}' stands before '{START}'"),
+        (
+            f"x\n{START}\ny\n",
+            f"README.md:5: '{START}' without '{END}': add '{END}' after the section",
+        ),
+        (
+            f"x\n{END}\ny\n",
+            f"README.md:5: '{END}' without '{START}': add '{START}' before the section",
+        ),
+        (f"{START}\n{START}\n{END}\n", f"README.md: '{START}' is in lines 4 and 5: keep one of each mark"),
+        (f"{START}\n{END}\n{END}\n", f"README.md: '{END}' is in lines 5 and 6: keep one of each mark"),
+        (f"{END}\n{START}\n", f"README.md:4: '{END}' is before '{START}'"),
     ],
 )
 def test_marks_that_do_not_fit_are_refused(body, message):
@@ -387,7 +394,7 @@ def test_samples_give_the_audit(tmp_path):
     assert "### Audit with controls, at δ = 1e-05" in text
     auc, tpr = audit([finding for _, finding in found], 1e-5)[:2]
     assert f"| {auc.title} | 1.00 | [" in text
-    assert f"- {tpr.title}: none: takes 100 controls" in text
+    assert f"- {tpr.title}: no value: takes 100 controls" in text
 
 
 def sample(number: int, planted: bool):
@@ -402,13 +409,13 @@ def sample(number: int, planted: bool):
         method="exact",
         log2_size=10.0,
     )
-    order = {"attack": "exposure", "budget": 10, "seed": 0, "settings": {}}
+    task_settings = {"attack": "exposure", "budget": 10, "seed": 0, "settings": {}}
     line = {
         "doc_id": number,
         "doc": {"id": f"c{number}"},
         "filter": "none",
         "resps": [[finding.to_json()]],
-        "arguments": {"gen_args_0": {"arg_0": "", "arg_1": order}},
+        "arguments": {"gen_args_0": {"arg_0": "", "arg_1": task_settings}},
     }
     return line, finding_from_json(finding.to_json())
 
@@ -444,7 +451,7 @@ def test_what_is_not_one_run_with_leakage_figures_is_refused(tmp_path):
     ("old", "message"),
     [
         (b"# \xff\n", "not UTF-8 at byte 2"),
-        ("---\na: [\n---\n", "README.md:3: the front matter is no YAML"),
+        ("---\na: [\n---\n", "README.md:3: the front matter is not YAML"),
         ("---\ntags: 5\n---\n", "huggingface_hub cannot load it"),
         ("---\nmodel-index:\n- name: one\n  results:\n  - task: 1\n---\n", "huggingface_hub cannot load it"),
         (f"# T\n{START}\n", "README.md:2: "),
@@ -466,7 +473,7 @@ def test_unusable_options_are_refused(tmp_path, option, value):
 def test_places_that_cannot_be_written_to_are_refused(tmp_path):
     path = write(tmp_path / "results", results(leaking()))
     assert "no folder" in str(pytest.raises(LeakageError, run_command, path, "--card", tmp_path / "no" / "a.md").value)
-    assert "no file" in str(pytest.raises(LeakageError, run_command, path, "--card", tmp_path).value)
+    assert "not a file" in str(pytest.raises(LeakageError, run_command, path, "--card", tmp_path).value)
     assert os.listdir(tmp_path) == ["results"]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.card.sentences import EXTRAPOLATED, LOWER_BOUND, UPPER_BOUND, sentence
-from leakage_tasks.report.reading.results import read_runs
+from leakage_tasks.report.load.results import read_runs
 from tests.report.made import leaking, results, tiered, write
 
 
@@ -31,7 +31,7 @@ def sentences(folder: Path, content: dict[str, Any], **tested: Any) -> dict[str,
 def test_a_rate_has_its_interval_number_tier_kind_share_and_attack(tmp_path: Path) -> None:
     shares = {"1": 0.0004, "16": 0.004}
     found = sentences(tmp_path, tiered(), planted_share=shares)["canary_extraction/extracted_x1"]
-    control = ", where controls have 0 % and chance is 1/|R|"
+    control = ", compared with 0 % for controls and 1/|R| by chance"
     over = "over 12 canaries planted once (synthetic, drawn at random; 0.04 % of the training text by characters)"
     rate = "Extraction rate: 0 % (95 % interval 0 % to 26 %, Clopper-Pearson)"
     assert found == f"{rate}, {over}{control}, by the attack exposure (black box). {LOWER_BOUND}"
@@ -58,9 +58,9 @@ def test_the_pooled_figure_says_how_often_canaries_were_planted_and_their_share_
 @pytest.mark.parametrize(
     ("kinds", "said"),
     [
-        (["natural"], "natural, of the training text itself"),
+        (["natural"], "natural, from the training text"),
         (["organic"], "synthetic, written by a person"),
-        (["natural", "random"], "natural, of the training text itself or synthetic, drawn at random"),
+        (["natural", "random"], "natural, from the training text or synthetic, drawn at random"),
         (["other"], "other"),
     ],
 )
@@ -91,7 +91,7 @@ def test_what_is_claimed_is_called_so(tmp_path: Path) -> None:
 
 def test_an_extrapolated_exposure_is_no_lower_bound(tmp_path: Path) -> None:
     content = tiered()
-    content["configs"]["canary_exposure"]["leakage"]["more_rows"]["fit_kept"] = 0.95
+    content["configs"]["canary_exposure"]["leakage"]["hidden_metrics"]["fit_not_rejected"] = 0.95
     found = sentences(tmp_path, content)
     assert found["canary_exposure/exposure_x1"].endswith(EXTRAPOLATED)
     assert found["canary_extraction/extracted_x1"].endswith(LOWER_BOUND)
@@ -99,5 +99,5 @@ def test_an_extrapolated_exposure_is_no_lower_bound(tmp_path: Path) -> None:
 
 def test_of_figures_that_are_better_when_higher_it_is_an_upper_bound(tmp_path: Path) -> None:
     content = tiered()
-    content["configs"]["canary_extraction"]["leakage"]["more_rows"]["hdt"] = 0.85
+    content["configs"]["canary_extraction"]["leakage"]["hidden_metrics"]["hdt"] = 0.85
     assert sentences(tmp_path, content)["canary_extraction/hdt"].endswith(UPPER_BOUND)

@@ -163,12 +163,12 @@ def test_whose_results_they_are(index, asked, name):
 @pytest.mark.parametrize(
     ("front", "place", "message"),
     [
-        ("- a\n- b", ":2", "no front matter"),
-        ("just text", ":2", "no front matter"),
-        ("{license: mit}", ":2", "write it so"),
-        ("a: 1\nb: [", ":4", "no YAML"),
-        ("a: 1\n\tb: 2", ":3", "no YAML"),
-        ("a: !thing 1", ":2", "no YAML"),
+        ("- a\n- b", ":2", "not front matter"),
+        ("just text", ":2", "not front matter"),
+        ("{license: mit}", ":2", "write it in this form"),
+        ("a: 1\nb: [", ":4", "not YAML"),
+        ("a: 1\n\tb: 2", ":3", "not YAML"),
+        ("a: !thing 1", ":2", "not YAML"),
         ("a: 1\nmodel-index: [{name: mine, results: []}]", ":3", "model-index is not written as '- ' lines"),
         ("model-index:\n- {name: mine, results: []}", ":3", "'name: value' lines"),
         ("model-index:\n- name: mine\n  results: [{task: {type: a}}]", ":4", "results in model-index"),

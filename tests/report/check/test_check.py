@@ -63,7 +63,7 @@ def test_controls_that_are_not_at_chance_fail_whatever_the_limit(leakage: Leakag
 
 def test_a_lower_bound_below_the_limit_is_no_pass(leakage: Leakage, tmp_path: Path):
     content = results(leaking())
-    content["results"]["canary_exposure"]["exposure_known,none"] = 0.5
+    content["results"]["canary_exposure"]["share_with_interval,none"] = 0.5
     path = write(tmp_path, content)
     code, out, _ = leakage("check", path, "--max-exposure", 20, "--max-extracted", 0.5)
     assert code == 1
@@ -154,7 +154,7 @@ def test_what_another_task_shows_too_little_of_does_not_fail_a_limit(leakage: Le
 def test_flags_of_older_results_have_their_waivers(leakage: Leakage, tmp_path: Path):
     declared = {"canary_exposure": declaration("canary_exposure")}
     for row in declared["canary_exposure"]["rows"].values():
-        row.get("alarm", {}).pop("name", None)
+        row.get("check", {}).pop("name", None)
     path = write(tmp_path, results(leaking(n_planted=4, n_controls=0), declared=declared))
     code, _, _ = leakage("check", path, "--max-exposure", 20, "--allow", "underpowered", "--allow", "no-controls")
     assert code == 0
@@ -162,13 +162,13 @@ def test_flags_of_older_results_have_their_waivers(leakage: Leakage, tmp_path: P
 
 def test_a_limit_that_chance_exceeds_is_noted(leakage: Leakage, run: Path):
     _, out, _ = leakage("check", run, "--max-exposure", 5)
-    assert "of 20 secrets that no model saw, the most exposed exceeds 5.00 bits in 47% of runs by chance" in out
+    assert "by chance alone, the highest exposure among 20 secrets exceeds 5.00 bits in 47% of runs" in out
 
 
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ([], "nothing to check"),
+        ([], "no limit is given"),
         (["--max-recall", 0.1], "recall is not in it, so its limit cannot be checked"),
         (["--limit", "nonsense=1"], "nonsense is not in it"),
         (["--limit", "recall"], "expected metric=number"),
@@ -177,7 +177,7 @@ def test_a_limit_that_chance_exceeds_is_noted(leakage: Leakage, run: Path):
         (["--max-exposure", "inf"], "--max-exposure is inf"),
         (["--max-exposure", "9" * 400], "--max-exposure is inf"),
         (["--limit", "=3"], "expected metric=number"),
-        (["--limit", "control_exposure=3"], "has no better side"),
+        (["--limit", "control_exposure=3"], "has no better direction"),
         (["--limit", "other/exposure=3"], "other/exposure is not in it"),
         (["--limit", "arc/acc/strict=0.5"], "arc/acc/strict is not in it"),
         (["--max-exposure", "nan"], "--max-exposure is nan"),
@@ -254,5 +254,5 @@ def test_chance_of_the_most_exposed_equals_simulation(bits: int, count: int):
 
 
 def test_every_alarm_of_a_canary_task_can_be_waived_by_its_name():
-    alarms = [row.alarm for row in (*exposure.METRICS, *extraction.METRICS, *suffix_metrics()) if row.alarm is not None]
-    assert {alarm.name for alarm in alarms} <= set(WAIVERS)
+    checks = [row.check for row in (*exposure.METRICS, *extraction.METRICS, *suffix_metrics()) if row.check is not None]
+    assert {check.name for check in checks} <= set(WAIVERS)

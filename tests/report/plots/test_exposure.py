@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
 from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
+from leakage_tasks.report.load.training_log import EpochExposure, read_history
 from leakage_tasks.report.plots.exposure import CROWD, chance_levels, draw_epochs, plot_exposure_by_epoch
-from leakage_tasks.report.reading.training_log import EpochExposure, read_history
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -113,3 +113,29 @@ def test_a_point_that_cannot_be_drawn_is_no_history(tmp_path, field, value):
     (tmp_path / "other.json").write_text(json.dumps({"exposures": points}))
     with pytest.raises(ResultsError, match="expected a list of objects with canary"):
         read_history(tmp_path / "other.json")
+
+
+def hollow(axes) -> list[list[tuple[float, float]]]:
+    """The points of each group of hollow marks."""
+    marks = [line for line in axes.lines if line.get_linestyle() == "None" and len(line.get_xdata())]
+    return [[tuple(map(float, point)) for point in line.get_xydata()] for line in marks]
+
+
+def labels(figure) -> list[str]:
+    return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def test_lower_bounds_are_hollow_and_the_legend_says_so():
+    points = [replace(point, bound=point.canary == "canary-1" and point.epoch == 2) for point in history()]
+    figure = draw_epochs(points)
+    assert hollow(figure.axes[0]) == [[(2.0, 8.2)]]
+    assert labels(figure)[-1] == "hollow: at least this value"
+    assert hollow(draw_epochs(history()).axes[0]) == []
+    assert not any("hollow" in label for label in labels(draw_epochs(history())))
+
+
+def test_the_mean_of_many_canaries_is_hollow_if_one_is_a_lower_bound():
+    many = history(2 * (CROWD + 1), 0)
+    points = [replace(point, bound=point.canary == "canary-0" and point.epoch == 1) for point in many]
+    ((mark,),) = hollow(draw_epochs(points).axes[0])
+    assert mark == (1.0, pytest.approx(4.0 + CROWD / 10))

@@ -61,7 +61,7 @@ def test_a_histogram_shows_the_extremes_and_the_control_in_the_middle(tmp_path):
     panels = costs_of([tmp_path])
     assert [panel.name for panel in panels] == ["c2", "c3", "k2"]
     assert panels[0].exposure == pytest.approx(math.log2(SIZE))
-    assert (panels[0].own, panels[0].words) == (20.0, "log-perplexity of the filled text (bits)")
+    assert (panels[0].secret_cost, panels[0].words) == (20.0, "log-perplexity of the filled text (bits)")
 
 
 def test_a_histogram_of_few_canaries_has_as_many_panels(tmp_path):
@@ -80,7 +80,7 @@ def test_on_classifiers_the_costs_are_the_class_loss(tmp_path):
     one = finding("a", attack="class-loss", log_perplexity=None, extra={"costs": [1.0], "class_loss": 0.25})
     log(tmp_path / "a", {EXPOSURE: [one]})
     (panel,) = costs_of([tmp_path])
-    assert (panel.own, panel.words) == (0.25, "class loss (bits)")
+    assert (panel.secret_cost, panel.words) == (0.25, "class loss (bits)")
 
 
 def test_findings_without_costs_say_how_to_get_them(tmp_path):
@@ -92,26 +92,26 @@ def test_findings_without_costs_say_how_to_get_them(tmp_path):
 @pytest.mark.parametrize("costs", [[], 3, "12", ["1"], [None]])
 def test_damaged_costs_are_refused(tmp_path, costs):
     log(tmp_path / "a", {EXPOSURE: [finding("c", extra={"costs": costs})]})
-    with pytest.raises(ResultsError, match="canary 'c': its costs are no list of numbers: run lm_eval again"):
+    with pytest.raises(ResultsError, match="canary 'c': field 'costs': expected a list of numbers: run lm_eval again"):
         costs_of([tmp_path])
 
 
 def test_an_unknown_canary_is_named_with_those_there_are(tmp_path):
     log(tmp_path / "a", {EXPOSURE: costs()})
-    with pytest.raises(OptionError, match="--canary c9: no such canary: there are c1, c2, c3, k1, k2, k3"):
+    with pytest.raises(OptionError, match="--canary c9: no such canary: choose from c1, c2, c3, k1, k2, k3"):
         costs_of([tmp_path], ["c9"])
 
 
 def test_an_unknown_canary_among_many_does_not_fill_the_screen(tmp_path):
     log(tmp_path / "a", {EXPOSURE: [finding(f"c{n:03}") for n in range(100)]})
-    with pytest.raises(OptionError, match=r"there are c000, .*c011 and 88 more$"):
+    with pytest.raises(OptionError, match=r"choose from c000, .*c011 and 88 more$"):
         costs_of([tmp_path], ["x"])
 
 
 def test_more_panels_than_fit_are_refused(tmp_path):
     for name in "abc":
         log(tmp_path / name, {EXPOSURE: costs()})
-    with pytest.raises(OptionError, match="9 panels, 6 fit: name fewer runs, or canaries with --canary ID"):
+    with pytest.raises(OptionError, match="9 panels, but at most 6 fit: give fewer runs, or canaries with --canary ID"):
         costs_of([tmp_path])
 
 
@@ -130,7 +130,7 @@ def test_controls_are_in_no_line(tmp_path):
 
 
 def test_one_run_has_a_line_a_confidence_its_own_first(tmp_path):
-    log(tmp_path / "a", {SUFFIXES: pairs("zlib")}, order={"wrong": 2})
+    log(tmp_path / "a", {SUFFIXES: pairs("zlib")}, task_settings={"wrong": 2})
     lines = recall_of([tmp_path])
     assert [line.name for line in lines] == ["zlib (the run's own)", "calibrated"]
     assert [guess.right for guess in lines[1].guesses] == [n % 2 == 0 for n in range(6)]
@@ -154,5 +154,5 @@ def test_several_runs_have_a_line_each_by_their_own_confidence(tmp_path):
 )
 def test_samples_of_another_kind_are_nothing_to_draw(tmp_path, draw, task):
     log(tmp_path / "a", {EXTRACTION: findings()})
-    with pytest.raises(OptionError, match=f"nothing to draw: no samples of {task} there: run lm_eval --tasks {task}"):
+    with pytest.raises(OptionError, match=f"nothing to draw: no samples of {task}: run lm_eval --tasks {task}"):
         draw([tmp_path])

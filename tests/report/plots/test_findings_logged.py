@@ -7,7 +7,7 @@ import json
 import pytest
 
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.unanswered import unanswered
+from leakage_tasks.core.null_results import null_result
 from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, read_logged
 from tests.report.logged import choice, finding, log, suffix
 from tests.report.made import STAMP, results, write
@@ -86,7 +86,9 @@ def test_only_the_tasks_asked_for_are_read(tmp_path):
 def test_a_run_that_logged_nothing_is_an_error_with_the_remedy(tmp_path):
     path = log(tmp_path / "a", tasks())
     (tmp_path / "a" / f"samples_{EXPOSURE}_{STAMP}.jsonl").unlink()
-    with pytest.raises(ResultsError, match=f"{path.name}: no samples of canary_exposure beside it: .* --log_samples"):
+    with pytest.raises(
+        ResultsError, match=f"{path.name}: no samples of canary_exposure in its folder: .*--log_samples"
+    ):
         read_logged([tmp_path], BOTH)
 
 
@@ -95,13 +97,13 @@ def test_a_task_that_stayed_unanswered_holds_nothing(tmp_path):
     for task in (SUFFIXES, EXPOSURE):
         path = tmp_path / "a" / f"samples_{task}_{STAMP}.jsonl"
         row = json.loads(path.read_text().splitlines()[0])
-        path.write_text(json.dumps(row | {"resps": [[unanswered("no data")]]}) + "\n")
+        path.write_text(json.dumps(row | {"resps": [[null_result("no data")]]}) + "\n")
     assert read_logged([tmp_path], [EXPOSURE, SUFFIXES]) == []
 
 
 def test_pairs_are_read_once_however_many_columns_there_are(tmp_path):
     pairs = [suffix(n, {"calibrated": choice(n > 0, n)}) for n in range(3)]
-    log(tmp_path / "a", {SUFFIXES: pairs}, columns=["none", "calibrated", "zlib"], order={"wrong": 7})
+    log(tmp_path / "a", {SUFFIXES: pairs}, columns=["none", "calibrated", "zlib"], task_settings={"wrong": 7})
     (run,) = read_logged([tmp_path], [SUFFIXES])
     assert run.suffixes == tuple(pairs)
     assert run.wrong == 7

@@ -59,7 +59,7 @@ def test_the_words_compare_what_was_found_with_what_is_extrapolated():
 
 
 def test_a_secret_far_out_is_said_to_be_beyond_the_bound():
-    axes = draw_histogram([replace(PANEL, own=5.0)]).axes[0]
+    axes = draw_histogram([replace(PANEL, secret_cost=5.0)]).axes[0]
     assert said(axes)[2].endswith(" bits, beyond that bound")
     assert axes.get_xlim()[0] < 5.0
 
@@ -67,7 +67,7 @@ def test_a_secret_far_out_is_said_to_be_beyond_the_bound():
 def test_a_rejected_fit_is_not_extrapolated():
     heaps = np.sort(np.concatenate([stats.norm.rvs(m, 3, 150, random_state=m) for m in (50, 80)])).tolist()
     words = said(draw_histogram([replace(PANEL, costs=heaps)]).axes[0])
-    assert words[2] == "not to be extrapolated"
+    assert words[2] == "no extrapolation from this fit"
     assert words[3].startswith("fit rejected: KS D = ")
 
 

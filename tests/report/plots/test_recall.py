@@ -66,5 +66,5 @@ def test_a_line_without_guesses_is_left_out_and_none_at_all_refused():
 
 
 def test_more_lines_than_can_be_told_apart_are_refused():
-    with pytest.raises(OptionError, match="13 lines are too many to tell apart: give 12 runs or fewer"):
+    with pytest.raises(OptionError, match="13 lines are too many to distinguish: give 12 runs or fewer"):
         draw_recall([RecallCurve("a", guessed(ROWS))] * 13)

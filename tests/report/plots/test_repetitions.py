@@ -103,7 +103,7 @@ def test_one_run_needs_no_name():
 
 def test_a_lower_bound_is_hollow_and_so_is_its_mean():
     made = draw_repetitions([run(c1_0=True)])
-    assert "hollow: at least so much" in [text.get_text() for text in made.legends[0].get_texts()]
+    assert "hollow: at least this value" in [text.get_text() for text in made.legends[0].get_texts()]
     faces = {
         round(line.get_xdata()[0]): line.get_markerfacecolor()
         for line in made.axes[0].lines
@@ -138,5 +138,5 @@ def test_nothing_to_draw_is_refused(runs):
 
 
 def test_more_runs_than_can_be_told_apart_are_refused():
-    with pytest.raises(OptionError, match="13 runs are too many to tell apart: give 12 or fewer"):
+    with pytest.raises(OptionError, match="13 runs are too many to distinguish: give 12 or fewer"):
         draw_repetitions([run()] * 13)

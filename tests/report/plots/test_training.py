@@ -6,9 +6,9 @@ import dataclasses
 
 import pytest
 
+from leakage_tasks.report.load.training_log import TrainingCurves
 from leakage_tasks.report.plots.style import save
 from leakage_tasks.report.plots.training import draw_training
-from leakage_tasks.report.reading.training_log import TrainingCurves
 
 RUN = TrainingCurves(
     training=[(n / 2, 5 - n / 4) for n in range(1, 11)],
@@ -33,7 +33,7 @@ def test_losses_are_drawn_left_and_exposure_right():
     assert {tuple(RUN.training), tuple(RUN.validation)} <= set(lines(losses))
     assert {*map(tuple, RUN.planted.values()), tuple(RUN.controls)} <= set(lines(bits))
     assert lines(bits)[tuple(RUN.controls)] == "black"
-    assert (losses.get_ylabel(), bits.get_ylabel()) == ("loss (nats a token)", "exposure (bits)")
+    assert (losses.get_ylabel(), bits.get_ylabel()) == ("loss (nats per token)", "exposure (bits)")
     assert losses.get_xlabel() == "epoch"
 
 
@@ -83,3 +83,11 @@ def test_the_same_run_is_the_same_file(tmp_path, kind):
     one, again = (save(draw_training(RUN), tmp_path / f"{name}.{kind}").read_bytes() for name in ("one", "again"))
     other = save(draw_training(dataclasses.replace(RUN, over="step")), tmp_path / f"other.{kind}").read_bytes()
     assert one == again != other
+
+
+def test_lower_bounds_are_hollow_and_the_legend_says_so():
+    figure = draw_training(dataclasses.replace(RUN, bounds={10: [2, 3]}))
+    marks = [line for line in figure.axes[1].lines if line.get_markerfacecolor() == "white" and len(line.get_xdata())]
+    assert [list(map(tuple, line.get_xydata())) for line in marks] == [[(2, 8), (3, 12)]]
+    assert "hollow: at least this value" in words(figure)
+    assert "hollow: at least this value" not in words(draw_training(RUN))

@@ -13,8 +13,8 @@ from lm_eval.models.huggingface import HFLM
 
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.metrics.audit import audit
-from leakage_tasks.report.reading.results_file import read_run
-from leakage_tasks.report.reading.samples import read_samples
+from leakage_tasks.report.load.results_file import read_run
+from leakage_tasks.report.load.samples import read_samples
 from leakage_tasks.report.score.score import score_file
 from tests.oracles import letters, merging, tiny_gpt2
 from tests.report.saved import (
@@ -39,9 +39,9 @@ def samples_of(results, task):
 def rows(results, task):
     """A run's rows as its results file has them, by the harness' names."""
     data = json.loads(results.read_text())
-    more = data["configs"][task]["leakage"].get("more_rows", {})
+    more = data["configs"][task]["leakage"].get("hidden_metrics", {})
     values = {key: value for key, value in data["results"][task].items() if "," in key and "_stderr," not in key}
-    values.pop("more_rows,none", None)
+    values.pop("hidden_metrics,none", None)
     return values | {f"{name},none": value for name, value in more.items()}
 
 
@@ -253,10 +253,10 @@ def test_a_row_that_cannot_be_scored_is_named(copy):
 
 
 def test_rows_that_came_later_are_no_difference(copy):
-    compared = change(copy, lambda data: data["results"][EXPOSURE].pop("missed_below,none"))
-    assert (compared.differences, compared.newer) == ((), ("missed_below,none",))
-    compared = change(copy, lambda data: data["configs"][EXPOSURE]["leakage"]["more_rows"].pop("rank"))
-    assert (compared.differences, compared.newer) == ((), ("rank,none", "missed_below,none"))
+    compared = change(copy, lambda data: data["results"][EXPOSURE].pop("min_detectable_exposure,none"))
+    assert (compared.differences, compared.newer) == ((), ("min_detectable_exposure,none",))
+    compared = change(copy, lambda data: data["configs"][EXPOSURE]["leakage"]["hidden_metrics"].pop("rank"))
+    assert (compared.differences, compared.newer) == ((), ("rank,none", "min_detectable_exposure,none"))
 
 
 def test_documents_that_are_missing_are_named(copy):

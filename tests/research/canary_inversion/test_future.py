@@ -186,5 +186,7 @@ def test_other_vectors_are_another_trial(data: Path) -> None:
 def test_a_line_of_vectors_that_is_none_is_named(data: Path, tmp_path: Path) -> None:
     write_set(data / "my-set", "2 3\nplay 0.1 0.2 0.3\njazz 0.4 x 0.6\n")
     (config, *_) = future_victims(SMALL, "my-set", 1, 2)
-    with pytest.raises(LeakageError, match=r"my-set/vectors\.vec:3: holds what is no finite number: correct the line"):
+    with pytest.raises(
+        LeakageError, match=r"my-set/vectors\.vec:3: contains a value that is not a finite number: correct the line"
+    ):
         run(config, tmp_path)

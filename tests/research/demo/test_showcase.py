@@ -81,15 +81,15 @@ def test_it_shows_the_essentials_of_the_tasks_that_ran(measured, tmp_path, capsy
     assert ["exposure", "of", "controls,", "bits", "1.25"] in rows
     assert ["extracted", "of", "the", "fewest", "copies,", "share", "0.50"] in rows
     assert ["controls", "extracted,", "share", "-"] in rows
-    assert "held-out" not in text.split("All of it")[0]
-    assert "mean exposure by copies: 2x: 10.0, 1x: 4.0, never: 1.5" in text
+    assert "held-out" not in text.split("Files, after")[0]
+    assert "mean exposure in bits if planted 2x: 10.0, 1x: 4.0, never: 1.5" in text
     assert "lstm: 1,234 parameters, trained in 12 s, measured in 4 s" in text
 
 
 def test_it_says_what_dp_sgd_promises_and_where_that_ends(measured, tmp_path, capsys):
     text = said(capsys, tmp_path, ModelResult("lstm-dp-sgd", measured, "", 4.0, {**TRAINING, **PROMISE}))
     assert "ε = 8.00 at δ = 1e-05 for one of 4,861 rows" in text
-    assert "two rows each, of 1 copy: ε = 26; of 4 copies: no bound" in text
+    assert "(two rows per copy): for 1 copy ε = 26; for 4 copies no bound" in text
 
 
 def test_it_says_where_everything_is(measured, tmp_path, capsys):
@@ -143,8 +143,8 @@ def check_figures(lstm, private, classifier):
     assert lstm.by_copies.keys() == private.by_copies.keys() == {30, 1, 0}
     assert classifier.by_copies.keys() == {20, 4, 0}
     # What was planted 30 times in a text this small is learnt by the ordinary model before most else.
-    assert lstm.by_copies[30] > lstm.by_copies[0] + 2
-    assert lstm.figures["held-out text, bits a byte"] < private.figures["held-out text, bits a byte"]
+    assert lstm.by_copies[30].bits > lstm.by_copies[0].bits + 2
+    assert lstm.figures["held-out text, bits per byte"] < private.figures["held-out text, bits per byte"]
     assert 0 < classifier.figures["right label, share"] < 1
     one, two, three = (
         {found.manifest for found in model.command.findings("canary_exposure")} for model in (lstm, private, classifier)

@@ -147,7 +147,7 @@ def test_bars_are_silent(study: Study, tmp_path: Path) -> None:
             LeakageError,
             r"^one of 2 processes ended by itself \(exit 3; .*: run it with --jobs 1$",
         ),
-        ("dies", LeakageError, r"^one of 2 processes was killed, .* give fewer --jobs; the trials that ended are kept"),
+        ("dies", LeakageError, r"^one of 2 processes was killed, .* give fewer --jobs; finished trials are kept"),
     ],
 )
 def test_one_that_fails_stops_all(study: Study, tmp_path: Path, how: str, kind: type[Exception], message: str) -> None:

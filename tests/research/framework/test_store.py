@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from leakage_tasks.core.endings import PREFIX, SUFFIX
 from leakage_tasks.core.registry import Registry
+from leakage_tasks.core.signal_cleanup import PREFIX, SUFFIX
 from leakage_tasks.research.framework import papers
 from leakage_tasks.research.framework.papers import Paper, PaperClaim, PaperPart, drawing, register_paper
 from leakage_tasks.research.framework.registry import Study, StudyPlan

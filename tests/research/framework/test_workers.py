@@ -122,7 +122,7 @@ def test_what_is_saved_needs_no_cluster(study: Study, tmp_path: Path) -> None:
     ("how", "kind", "message"),
     [
         ("fails", TargetError, r'^study coins/table-1, trial {"coin": "fails", "seed": 1}: the coin rolled away'),
-        ("dies", LeakageError, r"^tcp://.*: a trial ended its worker, .*: the same command goes on"),
+        ("dies", LeakageError, r"^tcp://.*: a trial ended its worker, .*: run the command again"),
     ],
 )
 def test_one_that_fails_stops_all(
@@ -157,7 +157,9 @@ def wait_for_saved(store: TrialStore, config: Config) -> None:
 def test_workers_of_other_versions_are_refused(cluster: str, study: Study, tmp_path: Path) -> None:
     store = TrialStore(tmp_path)
     store.versions = store.versions | {"torch": "1.0"}
-    has = re.escape(f"has torch {versions()['torch']}, expected 1.0 as here: install the same packages there as here")
+    has = re.escape(
+        f"has torch {versions()['torch']}, expected 1.0 as here: install the packages of this machine there"
+    )
     with pytest.raises(LeakageError, match=f"^tcp://.*: {has}$"):
         next(run_trials(store, study, coins("fair", 2), 1, cluster))
 
@@ -177,7 +179,7 @@ def test_no_cluster_is_one_line(
     code, out, err = leakage("study", "run", "coins", "--scale", "smoke", "--dask", address, "-o", tmp_path)
     assert (code, out) == (2, "")
     last = err.splitlines()[-1]
-    assert last.startswith(f"leakage: --dask is {address!r}: no cluster answers there ({why}")
+    assert last.startswith(f"leakage: --dask is {address!r}: no cluster responds there ({why}")
     assert last.endswith("start one with 'dask scheduler' and 'dask worker ADDRESS --nthreads 1'")
 
 

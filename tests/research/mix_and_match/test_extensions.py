@@ -112,8 +112,10 @@ def figure(number: int, random: tuple[int, int], organic: tuple[int, int]) -> Re
 @pytest.mark.parametrize(("random", "organic", "holds"), [(200, 800, True), (800, 200, False), (400, 400, None)])
 def test_the_claim_on_kinds_follows_the_candidates(random: int, organic: int, holds: bool | None) -> None:
     found = verdicts(figure(3, (random, 90), (organic, 90)))
-    words = "reddit: frankenstein's candidates are fewer, relative to the language model's, for random canaries"
-    assert found[words] is holds
+    assert (
+        found["reddit: frankenstein's candidates are fewer, relative to the language model's, for random canaries"]
+        is holds
+    )
 
 
 @pytest.mark.parametrize(("place", "holds"), [(95, True), (900, False), (9, False)])

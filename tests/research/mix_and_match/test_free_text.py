@@ -147,7 +147,7 @@ def test_the_writers_texts_end_as_templates_do(tmp_path: Path) -> None:
     words = tokenizer_words("terms", base_of(ground, tmp_path), "words-and-numbers")
     space = parse_template("This is the default {terms} .", {"terms": words})
     made = TextGenerator(target, "text", texts=4_000, prune="template")
-    kept = made.kept(space, (), 0)
+    kept = made.value_counts(space, (), 0)
     by_hand = Counter[str]()
     for text, number in made._written("This is the default ", " .", words):
         ended = re.match(r"(\S+?)\s*\.", text)

@@ -150,7 +150,7 @@ def test_every_epoch_is_a_folder_that_loads(text, tmp_path):
 def test_a_place_for_checkpoints_that_cannot_be_is_refused_before_training(text, tmp_path):
     (tmp_path / "file").write_text("")
     called = []
-    with pytest.raises(LeakageError, match="cannot be made.*give another folder"):
+    with pytest.raises(LeakageError, match="cannot be created.*give another folder"):
         train(text[:400], checkpoints=tmp_path / "file", on_epoch=called.append)
     assert not called
 

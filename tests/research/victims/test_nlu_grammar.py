@@ -99,7 +99,9 @@ def test_an_older_set_is_replaced_and_nothing_else(tmp_path: Path) -> None:
     write_nlu_data(tmp_path / "nlu", 10, 2, 2, seed=1)
     assert len(read_utterances(tmp_path / "nlu" / "train")) == 10
     (tmp_path / "nlu" / "thesis").write_text("years of work")
-    with pytest.raises(OptionError, match="nlu: exists and contains more than train, valid, test: choose another"):
+    with pytest.raises(
+        OptionError, match="nlu: exists and contains more than train, valid, test: choose another folder"
+    ):
         write_nlu_data(tmp_path / "nlu", 10, 2, 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["nlu"]
 
@@ -110,7 +112,10 @@ def test_an_older_set_is_replaced_and_nothing_else(tmp_path: Path) -> None:
         ((0, 1, 1), "count is 0: use 1 or more"),
         ((1, 0, 1), "validation is 0"),
         ((1, 1, -1), "test is -1"),
-        ((100_000, 500, 400), "count is 100,000, validation 500 and test 400: use 100,000 utterances or fewer"),
+        (
+            (100_000, 500, 400),
+            "count is 100,000, validation 500 and test 400: use 100,000 utterances or fewer in total",
+        ),
     ],
 )
 def test_sizes_out_of_reach(tmp_path: Path, sizes: tuple[int, int, int], message: str) -> None:

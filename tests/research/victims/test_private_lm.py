@@ -17,8 +17,8 @@ from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.research.victims.private_lm import line_rows, row_losses, train_private_char_lm
 from leakage_tasks.training.char_lstm import fresh_model, train_char_lm
 from leakage_tasks.training.dp.private import DpConfig, PrivateSteps
-from leakage_tasks.training.dp.row_lstm import RowLSTM, reading_rows
-from leakage_tasks.training.fitting import start_lines_like_breaks
+from leakage_tasks.training.dp.row_lstm import RowLSTM, use_row_lstm
+from leakage_tasks.training.fitting import copy_line_break_embedding
 from leakage_tasks.training.text_batches import IGNORED
 
 pytest.importorskip("opacus")
@@ -73,7 +73,7 @@ def test_a_step_without_noise_moves_by_the_plain_gradient(text, tokenizer):
     optimiser = torch.optim.SGD(model.parameters(), lr=1.0)
     rows = RowLSTM(model.lstm)
     model.train()
-    with reading_rows(model, rows):
+    with use_row_lstm(model, rows):
         steps = PrivateSteps(model, optimiser, SILENT, rows=16, batch_size=16, epochs=1, seed=0)
         steps.step(row_losses(model, inputs, targets).mean(), 16)
         steps.close()
@@ -93,7 +93,7 @@ def test_training_without_noise_on_all_rows_is_plain_training(text, tokenizer):
         optimiser.zero_grad()
         plain_loss(model, inputs, targets).backward()
         optimiser.step()
-        start_lines_like_breaks(model, tokenizer)
+        copy_line_break_embedding(model, tokenizer)
     assert alike(weights(trained), model.state_dict(), atol=1e-4)
 
 
@@ -108,7 +108,7 @@ def test_rmsprop_steps_on_the_clipped_gradient(text, tokenizer):
         optimiser.zero_grad()
         plain_loss(model, inputs, targets).backward()
         optimiser.step()
-        start_lines_like_breaks(model, tokenizer)
+        copy_line_break_embedding(model, tokenizer)
     assert alike(weights(trained), model.state_dict(), atol=1e-4)
 
 
@@ -117,15 +117,15 @@ def test_epsilon_does_not_depend_on_the_optimizer_and_the_weights_do(text):
         train_private_char_lm(text[:600], NOISY, epochs=1, batch_size=8, optimizer=name, **TINY)
         for name in ("adam", "rmsprop", "sgd")
     )
-    assert one.promise == two.promise == three.promise
+    assert one.guarantee == two.guarantee == three.guarantee
     assert not alike(weights(one), weights(two), atol=1e-3)
     assert not alike(weights(two), weights(three), atol=1e-3)
 
 
 def test_an_epsilon_that_means_nothing_takes_next_to_no_noise(text):
     trained = train_private_char_lm(text[:600], DpConfig(epsilon=2e8, delta=1e-4), epochs=1, batch_size=8, **TINY)
-    assert 0 < trained.promise.noise_multiplier < 1e-2
-    assert trained.promise.epsilon() == pytest.approx(2e8, rel=1e-6)
+    assert 0 < trained.guarantee.noise_multiplier < 1e-2
+    assert trained.guarantee.epsilon() == pytest.approx(2e8, rel=1e-6)
     clipped = train_private_char_lm(
         text[:600], DpConfig(noise_multiplier=0.0, delta=1e-4), epochs=1, batch_size=8, **TINY
     )
@@ -162,7 +162,7 @@ def test_the_model_is_an_ordinary_one_afterwards(text, tmp_path):
     ids = torch.tensor([trained.tokenizer.encode(text[:60])])
     with torch.no_grad():
         logits = loaded(ids).logits
-        with reading_rows(trained.model, RowLSTM(trained.model.lstm)):
+        with use_row_lstm(trained.model, RowLSTM(trained.model.lstm)):
             assert torch.allclose(trained.model(ids).logits, logits, atol=1e-5)
         theirs = ModuleValidator.fix(copy.deepcopy(trained.model).train()).eval()
         assert torch.allclose(theirs(ids).logits, logits, atol=1e-5)
@@ -178,13 +178,13 @@ def test_epsilon_is_the_accountant_s_after_each_epoch(text):
         for _ in range(steps):
             oracle.step(noise_multiplier=1.0, sample_rate=10 / trained.rows)
         assert loss.epsilon == pytest.approx(oracle.get_epsilon(1e-4), rel=1e-6)
-    assert trained.promise.epsilon() == trained.losses[-1].epsilon
-    assert trained.promise.steps == 2 * steps
+    assert trained.guarantee.epsilon() == trained.losses[-1].epsilon
+    assert trained.guarantee.steps == 2 * steps
 
 
 def test_a_target_epsilon_is_met_and_nearly_spent(text):
     trained = train_private_char_lm(text, DpConfig(epsilon=6.0, delta=1e-4), epochs=2, batch_size=10, **TINY)
-    assert 5.5 < trained.promise.epsilon() <= 6.0
+    assert 5.5 < trained.guarantee.epsilon() <= 6.0
 
 
 def test_clipped_training_learns(text):

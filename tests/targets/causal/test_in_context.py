@@ -80,7 +80,7 @@ def test_ranks_and_costs_are_those_of_brute_force(tokenizer, context, large, mon
     if large:
         monkeypatch.setattr(paths, "ENUMERATE", 10)
     target = CausalTarget(tiny_gpt2(tokenizer()), tokenizer())
-    check(target, tokenizer(), CANARY, context, attacks=["exposure", "sampled"])
+    check(target, tokenizer(), CANARY, context, attacks=["exposure", "rank-sample"])
 
 
 @pytest.mark.parametrize("large", [False, True])
@@ -106,7 +106,7 @@ def test_the_usual_context_changes_no_number():
 @pytest.mark.parametrize("context", CONTEXTS, ids=str)
 def test_the_harness_target_reads_the_same_tokens(context):
     lm = HFLM(pretrained=tiny_gpt2(merging()), tokenizer=merging(), batch_size=64)
-    check(HarnessTarget(lm), merging(), CANARY, context, attacks=["sampled"])
+    check(HarnessTarget(lm), merging(), CANARY, context, attacks=["rank-sample"])
 
 
 def test_bos_is_the_tokenizers_own_whatever_the_prefix_token():
@@ -172,7 +172,7 @@ def test_white_space_at_the_end_of_a_context_costs_nothing(before, large, monkey
     own = costs[space.index(CANARY.secret)]
     texts = [space.fill(filling) for filling in space.enumerate()]
     assert target.in_context(context, space).log_perplexity(texts) == pytest.approx(costs, abs=1e-3)
-    for attack in ("exposure", "sampled"):
+    for attack in ("exposure", "rank-sample"):
         (finding,) = run_attack(attack, target, [CANARY], context=context)
         assert finding.rank == sum(cost <= own + 1e-4 for cost in costs)
         assert finding.log_perplexity == pytest.approx(own, abs=1e-3)

@@ -40,7 +40,7 @@ from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.asked import Step
 from leakage_tasks.targets.causal.own_attention import NAME, NotPlainAttention, attending
 from leakage_tasks.targets.causal.passes import CHECKED, Passes
-from leakage_tasks.targets.causal.questions import STEP_IN_PARTS, extend_all
+from leakage_tasks.targets.causal.questions import STEP_SPLITTER, extend_all
 from leakage_tasks.targets.causal.shared_blocks import BatchLayout
 from tests.oracles import letters
 
@@ -103,12 +103,12 @@ def one_by_one(steps):
 
 def in_parts(steps):
     """The first two rows of all together, then what is left of each."""
-    first, rest = ([STEP_IN_PARTS.cut(step, rows) for step in steps] for rows in (slice(0, 2), slice(2, None)))
+    first, rest = ([STEP_SPLITTER.cut(step, rows) for step in steps] for rows in (slice(0, 2), slice(2, None)))
     left = [place for place, step in enumerate(rest) if len(step.tokens)]
     answers = [[answer] for answer in extend_all(first)]
     for place, answer in zip(left, one_by_one([rest[place] for place in left]), strict=True):
         answers[place].append(answer)
-    return [STEP_IN_PARTS.join(step, parts) for step, parts in zip(steps, answers, strict=True)]
+    return [STEP_SPLITTER.join(step, parts) for step, parts in zip(steps, answers, strict=True)]
 
 
 def stepped(target, depths, answered=extend_all):

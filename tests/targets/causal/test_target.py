@@ -154,7 +154,7 @@ def last_cost(model, text):
 
 def test_a_text_longer_than_the_model_reads_is_refused():
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    with pytest.raises(TargetError, match="does not fit the model's 64"):
+    with pytest.raises(TargetError, match="does not fit the model's maximum of 64"):
         target.log_perplexity(["a" * 70])
 
 

@@ -127,7 +127,7 @@ def test_tokens_found_for_one_head_are_not_trusted_for_another(
     folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model, tokenizer = loaded(folders, "bert")
-    monkeypatch.setattr(generators, "BESIDE_LEFT", re.compile(r"\Z"))
+    monkeypatch.setattr(generators, "ADJACENT_LEFT", re.compile(r"\Z"))
     glued = Space(("the ", "", "."), (word_list("before", ["of ", "z"]), word_list("after", ["a", "b"])))
     made = MaskedGenerator(MaskedTarget(model, tokenizer)).propose(glued, [("of ",), ("z",)], 1)
     for before, proposal, wanted in zip(("of ", "z"), made, (["a", "b"], ["##a", "##b"]), strict=True):
@@ -143,7 +143,7 @@ def test_tokens_found_for_one_head_are_not_trusted_for_another(
         ("bert", "the [MASK] is {words}.", WORDS, "two masks where one is allowed"),
         ("bert", "the [MASK] is {words:2}.", WORDS, "3 masks, not 2"),
         ("bert", "the {words}.", ("river", "[MASK]"), "alphabet holds '\\[MASK\\]'"),
-        ("bert", "the {words} " + "of " * 50, WORDS, "a text of 54 tokens does not fit the model's 40"),
+        ("bert", "the {words} " + "of " * 50, WORDS, "a text of 54 tokens does not fit the model's maximum of 40"),
     ],
 )
 def test_what_a_mask_cannot_hold_is_refused(
@@ -307,7 +307,7 @@ def test_generators_that_are_none_are_refused(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="cannot be loaded.*give a causal model's folder"):
         load_generator(f"causal:{tmp_path / 'nowhere'}")
     for spec in ("causal:", "markov"):
-        with pytest.raises(OptionError, match="give exhaustive, or causal:"):
+        with pytest.raises(OptionError, match="expected exhaustive, or causal:"):
             load_generator(spec)
 
 

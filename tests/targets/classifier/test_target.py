@@ -154,7 +154,7 @@ def test_no_label_names_the_remedy(target):
 
 
 def test_a_text_too_long_is_refused(target):
-    with pytest.raises(TargetError, match="a text of 52 tokens does not fit the model's 40"):
+    with pytest.raises(TargetError, match="a text of 52 tokens does not fit the model's maximum of 40"):
         target.label_costs(target.encode(["the " * 50]))
 
 

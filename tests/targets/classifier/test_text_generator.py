@@ -52,7 +52,7 @@ def test_spaces_that_a_tokenizer_does_not_keep_prune_nothing(
     monkeypatch: pytest.MonkeyPatch, template: str, text: str
 ) -> None:
     made = writing(monkeypatch, text, "ab b.", prune="template")
-    assert made.kept(space(template), (), 0) == {"b": 1}
+    assert made.value_counts(space(template), (), 0) == {"b": 1}
 
 
 def test_the_longest_value_counts_and_whole_words_only_where_the_template_ends_them(
@@ -60,7 +60,7 @@ def test_the_longest_value_counts_and_whole_words_only_where_the_template_ends_t
 ) -> None:
     made = writing(monkeypatch, "abcb")
     assert made.propose(space("a {words}b"), [()], 0)[0].places.tolist() == [4, 1, 4, 4]
-    with pytest.raises(TargetError, match="no text holds a candidate at the slot: raise texts="):
+    with pytest.raises(TargetError, match="no text has a candidate at the slot: raise texts="):
         writing(monkeypatch, "abcb").propose(space("a {words}."), [()], 0)
 
 
@@ -90,7 +90,7 @@ def test_a_seed_gives_its_texts_whatever_the_batch_and_the_company() -> None:
 
 def test_a_text_longer_than_the_model_reads_is_refused() -> None:
     made = TextGenerator(CausalTarget(tiny_gpt2(letters()), letters(), max_length=6), "text:m")
-    with pytest.raises(TargetError, match="does not fit the generator's 6: shorten it"):
+    with pytest.raises(TargetError, match="does not fit the generator's maximum of 6: shorten it"):
         made.propose(space("ababa{words}c", ("a", "b")), [()], 0)
 
 
@@ -116,7 +116,10 @@ def test_an_adapter_takes_it_and_says_what_it_drew(tmp_path: Path) -> None:
     [
         ({"prune": "none"}, "prune='none' is unknown: use candidates, template"),
         ({"texts": 0}, "texts=0 must be 1 or more"),
-        ({"generator": "text:"}, "generator=text:: give exhaustive, or causal: or text: and a causal model's folder"),
+        (
+            {"generator": "text:"},
+            "generator=text:: expected exhaustive, or causal: or text: followed by a causal model's folder",
+        ),
         ({"generator": "text:nowhere"}, "generator=text:nowhere: cannot be loaded"),
     ],
 )
@@ -131,8 +134,8 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path: Path, options: dict[str
 
 def test_what_is_kept_is_told_without_an_error_where_there_is_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     made = writing(monkeypatch, "ab b", "ab.", "xab")
-    assert made.kept(space("a {words}."), (), 0) == {"ab": 2}
+    assert made.value_counts(space("a {words}."), (), 0) == {"ab": 2}
     none = writing(monkeypatch, "ab b", "xab", prune="template")
-    assert none.kept(space("a {words}."), (), 0) == {}
-    with pytest.raises(TargetError, match="no text goes on as the template does: raise texts="):
+    assert none.value_counts(space("a {words}."), (), 0) == {}
+    with pytest.raises(TargetError, match="no text continues like the template: raise texts="):
         none.propose(space("a {words}."), [()], 0)

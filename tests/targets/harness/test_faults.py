@@ -123,10 +123,12 @@ def test_a_server_whose_answers_lack_probabilities_can_only_write(
     choice: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target = HarnessTarget(server(answering(**choice), monkeypatch))
-    with pytest.raises(TargetError, match="LocalCompletionsAPI gives no log-likelihoods: only canary_extraction"):
+    with pytest.raises(
+        TargetError, match="LocalCompletionsAPI gives no log-likelihoods: it supports only canary_extraction"
+    ):
         target.log_perplexity(["pin"])
     assert target.only_writes
-    assert run_attack("auto", target, [CANARY], goal="extraction", settings={"texts": 2})[0].attack == "text-sampling"
+    assert run_attack("auto", target, [CANARY], goal="extraction", values={"texts": 2})[0].attack == "sample-text"
 
 
 def test_a_server_that_cannot_be_reached_is_no_server_without_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:

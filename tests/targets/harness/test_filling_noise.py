@@ -81,7 +81,7 @@ def test_the_example_is_no_natural_secret_and_has_the_largest_space():
 @pytest.mark.parametrize(("noise", "warned"), [(0.1, False), (0.6, True), (0.0, False)])
 def test_noise_of_a_quarter_of_what_fillings_differ_by_is_warned_of(noise, warned, caplog):
     warn_of_blur(noise, np.random.default_rng(0).normal(50, 1, 200))
-    assert any("ranks and exposures are blurred by that much" in each for each in caplog.messages) == warned
+    assert any("ranks and exposures are imprecise by that much" in each for each in caplog.messages) == warned
 
 
 def test_a_finding_has_the_noise_whatever_canaries_its_process_attacks(tmp_path):

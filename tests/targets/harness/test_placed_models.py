@@ -17,7 +17,7 @@ from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.harness.fingerprint import model_fingerprint
 from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.tasks.suffix.answer import suffix_target
+from leakage_tasks.tasks.suffix.suffix_handler import suffix_target
 from tests.oracles import letters, tiny_gpt2
 
 CANARIES = make_canaries("pin {unique} is {digits:3}", 2, controls=1)

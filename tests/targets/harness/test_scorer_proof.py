@@ -68,22 +68,25 @@ def manifest(tmp_path):
 
 
 FAULTS = {
-    "dead": (lambda nats, text, place: 0.0, "each of 56 texts the same log-likelihood (-0 bits)"),
-    "no number": (lambda nats, text, place: float("nan"), "of 56 of 56 texts the model gives no finite log-likelihood"),
+    "dead": (lambda nats, text, place: 0.0, "all of 56 texts one log-likelihood (-0 bits)"),
+    "no number": (
+        lambda nats, text, place: float("nan"),
+        "for 56 of 56 texts the model gives no finite log-likelihood",
+    ),
     "above 0": (lambda nats, text, place: nats - 60, "a log-likelihood above 0"),
     "rounded to hundreds": (
         lambda nats, text, place: round(nats, -2),
-        "random fillings of one template cost the model",
+        "random fillings of one template have equal costs",
     ),
-    "cut off": (lambda nats, text, place: min(nats, 90.0), "sentences cost the model more with another one after them"),
+    "cut off": (lambda nats, text, place: min(nats, 90.0), "sentences cost more with another sentence appended"),
     "per token": (
         lambda nats, text, place: nats / len(text),
-        "sentences cost the model more with another one after them",
+        "sentences cost more with another sentence appended",
     ),
-    "stale": (stale(), "asked twice about the same text"),
+    "stale": (stale(), "two scores of one text differ"),
     "cached by its beginning": (
         lambda nats, text, place: Scores().nats(text[:12]),
-        "32 of 32 random fillings of one template cost the model the same",
+        "32 of 32 random fillings of one template have equal costs",
     ),
 }
 
@@ -122,7 +125,7 @@ def test_a_model_in_16_bits_may_contradict_itself_by_its_own_noise():
 
 
 def test_a_model_in_16_bits_is_refused_where_its_precision_does_not_explain_it():
-    with pytest.raises(TargetError, match="asked twice about the same text .* load it with dtype=float32"):
+    with pytest.raises(TargetError, match="two scores of one text differ .* load it with dtype=float32"):
         prove(rounding(8.0), [PIN])
 
 
@@ -134,7 +137,7 @@ def test_a_model_in_float32_has_no_rounding_that_explains_a_contradiction():
             numbers = self.__dict__.setdefault("numbers", np.random.default_rng(0))
             return super().log_perplexity(texts) * (1 + 0.05 * numbers.normal(size=len(texts)))
 
-    with pytest.raises(TargetError, match="look for a cache .* and for dropout that is still on"):
+    with pytest.raises(TargetError, match="check for a cache .* and for active dropout"):
         prove(Dropout(large_logits(), letters()), [PIN])
 
 
@@ -151,7 +154,7 @@ def test_a_server_that_varies_less_than_fillings_differ_states_its_noise():
 
 
 def test_a_server_that_varies_as_much_as_fillings_differ_is_refused():
-    with pytest.raises(TargetError, match="asked twice about the same text"):
+    with pytest.raises(TargetError, match="two scores of one text differ"):
         prove(as_target(Scores(jitter(6.0))), [PIN])
 
 
@@ -163,14 +166,14 @@ def test_a_live_scorer_is_not_spoken_of(manifest, caplog):
 
 def test_a_finely_rounded_scorer_is_warned_of(manifest, caplog):
     evaluate(Scores(lambda nats, text, place: round(nats, 1)), ["canary_exposure"], manifest)
-    assert [each for each in caplog.messages if "as rounded scores do" in each]
+    assert [each for each in caplog.messages if "typical of rounded scores" in each]
 
 
 def test_random_weights_are_warned_of(manifest, caplog):
     torch.manual_seed(0)
     model = GPT2LMHeadModel(GPT2Config(vocab_size=len(letters()), n_layer=1, n_embd=16, n_head=2, n_positions=256))
     evaluate(HFLM(pretrained=model, tokenizer=letters()), ["canary_exposure"], manifest)
-    assert [each for each in caplog.messages if "random weights" in each]
+    assert [each for each in caplog.messages if "weights may be random" in each]
 
 
 def test_a_model_without_scores_is_left_to_the_attacks(manifest):
@@ -211,14 +214,14 @@ CLASS = Canary("c", "{digits:3}", ("1", "2", "3"), label="a")
 
 
 def test_a_classifier_that_says_the_same_of_everything_is_an_error():
-    with pytest.raises(TargetError, match="each of 40 texts the same label probability"):
+    with pytest.raises(TargetError, match="all of 40 texts one label probability"):
         prove(Labels(lambda text: 0.25), [CLASS])
 
 
 def test_a_classifier_whose_fillings_tie_is_warned_of(caplog):
     prove(Labels(lambda text: 0.5 if len(text) < 4 else 0.25), [CLASS])
     assert "32 of 32 random fillings" in caplog.text
-    assert "it proves no safety" in caplog.text
+    assert "proves no safety" in caplog.text
 
 
 def test_a_classifier_that_tells_texts_apart_is_not_spoken_of(caplog):

@@ -206,7 +206,7 @@ def test_white_space_that_shares_a_token_with_what_stands_before_it_is_unfit():
     a, b, line_end, merged = ids("ab\na\n", tokenizer)
     assert target.unfit(Pair(0, (a, b, line_end), (b, b))) is None
     assert "shares a token" in target.unfit(Pair(0, (b, merged), (b, b)))
-    assert "white space alone" in target.unfit(Pair(0, (line_end, line_end), (b, b)))
+    assert "only white space" in target.unfit(Pair(0, (line_end, line_end), (b, b)))
 
 
 def test_a_model_that_speaks_its_suffix_alone_cannot_return_a_space_that_is_lost():
@@ -214,7 +214,7 @@ def test_a_model_that_speaks_its_suffix_alone_cannot_return_a_space_that_is_lost
     red, green, blue = ids("red green blue", tokenizer)
     pair = Pair(0, (red, green), (blue, red))
     assert HarnessSuffixes(TextOnly(hf(tokenizer))).unfit(pair) is None
-    assert "by itself" in HarnessSuffixes(hf(tokenizer)).unfit(pair)
+    assert "suffix alone" in HarnessSuffixes(hf(tokenizer)).unfit(pair)
 
 
 def test_unfit_pairs_are_errors_where_they_are_used():
@@ -225,7 +225,7 @@ def test_unfit_pairs_are_errors_where_they_are_used():
         lambda: target.score([split], [(9, 9)], PLAIN),
         lambda: target.costs_after([split], [(9, 9)]),
     ):
-        with pytest.raises(TargetError, match="way through text .*--model hf"):
+        with pytest.raises(TargetError, match="cannot be passed as text .*--model hf"):
             use()
 
 
@@ -235,8 +235,8 @@ def test_a_whole_attack_counts_what_it_leaves_out():
     pairs = [Pair(place, ids(text)[:8], ids(text)[8:]) for place, text in enumerate(texts)]
     pairs.append(Pair(2, ids("the pin "), (*ids("is 1"), tokenizer.eos_token_id, *ids("23"))))
     lm = answering("is 1234", "is T234", "is", "")
-    order = SuffixRequest(PLAIN, samples=8, prefix_lengths=(4,), sample_counts=(2,), keep=2)
-    found = attack_pairs(HarnessSuffixes(lm), pairs, order)
+    request = SuffixRequest(PLAIN, samples=8, prefix_lengths=(4,), sample_counts=(2,), keep=2)
+    found = attack_pairs(HarnessSuffixes(lm), pairs, request)
     assert "special token" in found[2].extra["left_out"]
     assert not found[2].views
     views = found[0].views
@@ -300,6 +300,6 @@ def test_beams_do_not_go_through_text():
 
 def test_a_model_that_cannot_be_drawn_from_says_so():
     target = HarnessSuffixes(answering("ab", name="GGUFLM"))
-    with pytest.raises(TargetError, match="GGUFLM decodes greedily"):
+    with pytest.raises(TargetError, match="GGUFLM always decodes greedily"):
         draw(target, ids("x"), 2, 2)
     assert draw(target, ids("x"), 2, 2, GREEDY).tokens.tolist() == [list(ids("ab"))]

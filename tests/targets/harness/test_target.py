@@ -16,7 +16,7 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.targets import CausalTarget, PredictsNextToken
 from leakage_tasks.targets.harness.target import HarnessTarget, as_target
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.tasks.suffix.answer import suffix_target
+from leakage_tasks.tasks.suffix.suffix_handler import suffix_target
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2
 from tests.targets.text_models import direct_bits
 
@@ -81,7 +81,7 @@ def test_a_cache_that_differs_is_left_aside_aloud(caplog, monkeypatch):
     target = as_target(lm)
     assert isinstance(target, CausalTarget)
     assert not target.cached
-    assert "with a cache steps aside" in caplog.text
+    assert "with a cache is off" in caplog.text
     assert target.log_perplexity(TEXTS) == pytest.approx(direct_costs(lm.model, lm.tokenizer, TEXTS), abs=1e-3)
 
 
@@ -100,9 +100,8 @@ def test_a_model_without_a_cache_says_what_happens_instead(caplog):
     assert (type(target), target.cached) == (CausalTarget, False)
     (line,) = [record.getMessage() for record in caplog.records if record.name == "lm_eval.leakage"]
     assert line == (
-        "HFLM: fast scoring with a cache steps aside: the model returns no cache to continue from; every text is read "
-        "anew from its first token, with the same figures, but up to 47 times as slowly: lower "
-        "budget=… if it takes too long"
+        "HFLM: fast scoring with a cache is off: the model returns no cache to continue from; every text is read from "
+        "its first token instead, with equal results, but up to 47 times as slowly: lower budget=… if it takes too long"
     )
     assert target.log_perplexity(TEXTS) == pytest.approx(direct_costs(model, letters(), TEXTS), abs=1e-3)
 
@@ -118,7 +117,7 @@ def test_a_tokenizer_without_a_first_token_is_one_line_with_a_remedy_that_works(
     model = tiny_gpt2(letters())
     with pytest.raises(TargetError, match="neither a BOS nor an EOS token, .*: pass prefix_token_id=N in --model_args"):
         as_target(HFLM(pretrained=model, tokenizer=endless()))
-    assert "steps aside" not in caplog.text
+    assert "fast scoring" not in caplog.text
     lm = HFLM(pretrained=model, tokenizer=endless(), prefix_token_id=letters().bos_token_id)
     assert as_target(lm).log_perplexity(TEXTS) == pytest.approx(direct_costs(model, letters(), TEXTS), abs=1e-3)
 
@@ -128,7 +127,7 @@ def test_suffixes_need_no_first_token(caplog):
     target = suffix_target(HFLM(pretrained=model, tokenizer=endless()), [pair])
     (scored,) = target.score([pair.prefix], [pair.suffix], DecodingConfig())
     assert scored.own.sum() == pytest.approx(direct_bits(model, pair.prefix, pair.suffix), abs=1e-4)
-    assert "steps aside" not in caplog.text
+    assert "fast scoring" not in caplog.text
 
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
@@ -144,10 +143,10 @@ AHEAD = {
 def test_a_model_that_reads_ahead_is_declined_in_one_line(name, settings, caplog):
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(AHEAD[name](len(letters()))).eval()
-    words = f"^{type(model).__name__} reads what comes after a token .*: use a model that predicts the next token$"
+    words = f"^{type(model).__name__} reads later tokens before .*: use a model that predicts the next token$"
     with pytest.raises(TargetError, match=words):
         as_target(HFLM(pretrained=model, tokenizer=letters(), **settings))
-    assert "steps aside" not in caplog.text
+    assert "fast scoring" not in caplog.text
 
 
 def test_a_decoder_of_berts_kind_is_searched():
@@ -162,7 +161,7 @@ def test_a_decoder_of_berts_kind_is_searched():
 def test_a_length_that_is_none_is_one_line_with_a_remedy_that_works(monkeypatch):
     model = tiny_gpt2.__wrapped__(letters())
     model.config.n_positions = -1
-    with pytest.raises(TargetError, match="reads -1 tokens, .*: pass max_length=N in --model_args"):
+    with pytest.raises(TargetError, match="a maximum of -1 tokens, .*: pass max_length=N in --model_args"):
         as_target(HFLM(pretrained=model, tokenizer=letters()))
     assert as_target(HFLM(pretrained=model, tokenizer=letters(), max_length=64)).max_length == 64
 
@@ -184,7 +183,7 @@ def test_a_subclass_that_scores_otherwise_is_taken_at_its_word(caplog):
     lm = Doubled(pretrained=tiny_gpt2(letters()), tokenizer=letters())
     target = as_target(lm)
     assert isinstance(target, HarnessTarget)
-    assert "steps aside" in caplog.text
+    assert "cache is off" in caplog.text
     expected = [2 * cost for cost in direct_costs(lm.model, lm.tokenizer, TEXTS)]
     assert target.log_perplexity(TEXTS) == pytest.approx(expected, abs=2e-3)
 
@@ -226,5 +225,5 @@ def test_an_error_over_private_texts_is_logged_by_its_name(private, caplog, monk
 
     monkeypatch.setattr(CausalTarget, "encode", broken)
     as_target(hf(letters()), TEXTS[:2], private)
-    assert "steps aside: ValueError" in caplog.text
+    assert "is off: ValueError" in caplog.text
     assert (TEXTS[0] in caplog.text) != private

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakage_tasks.targets.masked import rows as masked_rows
-from leakage_tasks.targets.masked.rows import MaskedRows, Query, varying_places
+from leakage_tasks.targets.masked.rows import MaskedRows, Query, varying_positions
 
 MASK = 9
 TEXTS = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=4), min_size=1, max_size=8)
@@ -32,7 +32,7 @@ def test_every_token_is_asked_of_its_own_copy_and_no_copy_comes_twice(asked: lis
     seen: dict[int, tuple] = {}
     for part in rows.parts():
         copies += [(*row,) for row in (part.rows.tolist() if isinstance(part.rows, np.ndarray) else part.rows)]
-        for row, column, tokens, numbers in zip(part.rows, part.columns, part.tokens, part.asked, strict=True):
+        for row, column, tokens, numbers in zip(part.rows, part.columns, part.tokens, part.queried, strict=True):
             for token, number in zip(tokens.tolist(), numbers.tolist(), strict=True):
                 seen[number] = ((*map(int, row),), int(column), token)
     assert [seen[number] for number in range(len(expected))] == expected
@@ -49,9 +49,9 @@ def test_copies_are_written_out_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(masked_rows, "TOGETHER", 6)
     parts = list(MaskedRows([([n, n + 1, n + 2], [0, 1, 2]) for n in range(10, 20, 3)], MASK).parts())
     assert len(parts) > 3
-    assert sorted(number for part in parts for number in part.asked.ravel().tolist()) == list(range(12))
+    assert sorted(number for part in parts for number in part.queried.ravel().tolist()) == list(range(12))
 
 
 def test_varying_places_are_those_texts_of_one_length_differ_in() -> None:
     asked = [([5, 1, 6], [0, 1, 2]), ([5, 2, 6], [1, 2]), ([7, 7], [0, 1])]
-    assert varying_places(asked) == [[1], [1], []]
+    assert varying_positions(asked) == [[1], [1], []]

@@ -152,7 +152,7 @@ def test_it_offers_scores_and_nothing_more(bert: Any) -> None:
     assert all(isinstance(target, each) for each in (ScoresSequences, ScoresUpTo, FillsMasks))
     canary = Canary("c", "the pin is {digits:3}.", ("1", "2", "3"))
     with pytest.raises(
-        TargetError, match="attack=beam needs a model that can extend.*use attack=brute-force on small spaces"
+        TargetError, match="attack=beam needs a model that can extend.*use attack=brute-force for small spaces"
     ):
         run_attack("beam", target, [canary], goal="extraction")
 
@@ -176,7 +176,7 @@ def test_ranks_and_guesses_are_those_of_brute_force(kind: Path, secret: tuple[st
 
 def test_three_digits_rank_as_brute_force_says(bert: Any) -> None:
     canary = Canary("c", "pin {digits:3}", ("3", "0", "9"))
-    (found,) = run_attack("sampled", MaskedTarget(bert, digits_wordpiece(MERGED)), [canary])
+    (found,) = run_attack("rank-sample", MaskedTarget(bert, digits_wordpiece(MERGED)), [canary])
     assert (found.rank, found.method) == (rank_among(costs(bert, canary), canary), "exact")
 
 
@@ -195,9 +195,9 @@ def test_a_sample_holds_the_rank_where_the_budget_is_small(bert: Any) -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (["the " * 60], "a text of 62 tokens does not fit the model's 40: shorten it"),
+        (["the " * 60], "a text of 62 tokens does not fit the model's maximum of 40: shorten it"),
         (["the [MASK] is 1"], r"holds the model's mask token, '\[MASK\]': take it out"),
-        (["pin é", "pin ü"], "two of the texts the same tokens, so they cannot be told apart"),
+        (["pin é", "pin ü"], "two of the texts equal tokens, so they cannot be distinguished"),
     ],
 )
 def test_texts_that_cannot_be_scored_are_refused(bert: Any, texts: list[str], message: str) -> None:

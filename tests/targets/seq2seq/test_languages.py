@@ -18,7 +18,7 @@ from leakage_tasks.targets import ReadsSource, Seq2SeqTarget
 from leakage_tasks.targets.harness.target import HarnessSeq2Seq, as_target
 from leakage_tasks.targets.seq2seq.languages import Languages, language_codes, speech
 from leakage_tasks.targets.seq2seq.target import TeacherForced
-from leakage_tasks.tasks.answer_attacks import _target
+from leakage_tasks.tasks.attack_handler import _target
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.seq2seq.test_target import TEXTS, ending, tiny
 from tests.targets.seq2seq.test_target import direct as unforced
@@ -143,7 +143,9 @@ def test_the_room_for_a_text_is_less_by_what_is_forced() -> None:
     fits = "a" * (POSITIONS - 2)
     assert np.isfinite(target.log_perplexity([fits])).all()
     assert target.length(fits) == POSITIONS - 1  # a mark of the word's beginning is a token
-    with pytest.raises(TargetError, match=f"a text of {POSITIONS} tokens does not fit the model's {POSITIONS - 1}"):
+    with pytest.raises(
+        TargetError, match=f"a text of {POSITIONS} tokens does not fit the model's maximum of {POSITIONS - 1}"
+    ):
         target.log_perplexity([f"{fits}a"])
 
 
@@ -157,7 +159,7 @@ def test_a_fast_way_that_differs_gives_way_to_plain_passes(
     target = as_target(hf(told("nllb"), tokenizer_of("nllb")))
     assert isinstance(target, TeacherForced)
     assert isinstance(target, ReadsSource)
-    assert "without a cache steps aside: RuntimeError: no encoder output is taken" in caplog.text
+    assert "without a cache is off: RuntimeError: no encoder output is taken" in caplog.text
     expected = direct(told("nllb"), tokenizer_of("nllb"), opening_of("nllb"), SOURCE, "ann is 40.")
     scorer = target.given(SECRET)
     assert scorer.log_perplexity(["ann is 40."]) == pytest.approx([expected], abs=1e-3)

@@ -172,7 +172,7 @@ def test_a_source_that_holds_the_secret_cannot_be_searched() -> None:
 
 def test_words_of_several_lengths_are_read_back_into_their_filling() -> None:
     canary = Canary("c", "pin {number_words:2}", ("six", "one"), source="so {number_words:2}")
-    (found,) = run_attack("sampled", Seq2SeqTarget(tiny("marian"), ending()), [canary])
+    (found,) = run_attack("rank-sample", Seq2SeqTarget(tiny("marian"), ending()), [canary])
     assert found.rank == brute("marian", canary)[0]
 
 
@@ -182,9 +182,9 @@ def test_a_text_that_two_fillings_spell_has_no_source() -> None:
         Canary("c", template, ("a", "bb"), source="so {w} {w}", alphabets=words) for template in ("{w} {w}", "{w}{w}")
     )
     target = Seq2SeqTarget(tiny("bart"), ending())
-    assert run_attack("sampled", target, [one])[0].method == "exact"
+    assert run_attack("rank-sample", target, [one])[0].method == "exact"
     with pytest.raises(TargetError, match="canary 'c': 2 fillings spell one text of this template.*between the slots"):
-        run_attack("sampled", target, [two])
+        run_attack("rank-sample", target, [two])
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 3])
@@ -218,7 +218,7 @@ def test_a_cache_that_differs_is_left_aside_aloud(caplog: pytest.LogCaptureFixtu
     target = as_target(lm)
     assert isinstance(target, Seq2SeqTarget)
     assert not target.cached
-    assert "with a cache steps aside" in caplog.text
+    assert "with a cache is off" in caplog.text
 
 
 def test_a_subclass_that_scores_otherwise_is_taken_at_its_word() -> None:

@@ -104,9 +104,9 @@ def test_the_tags_are_those_of_what_the_attacker_knows(known: str, text: str, ta
     assert target.tags_of(canary) == [TAGS.index(tag) for tag in every[tags]]
     (_, found) = run_attack(
         "inversion", target, [pin("1", "2", "3", "4", "5", name="longer"), canary], goal="extraction",
-        settings={"steps": 3, "restarts": 2},
+        values={"steps": 3, "restarts": 2},
     )  # fmt: skip
-    (alone,) = run_attack("inversion", target, [canary], goal="extraction", settings={"steps": 3, "restarts": 2})
+    (alone,) = run_attack("inversion", target, [canary], goal="extraction", values={"steps": 3, "restarts": 2})
     assert found.extra["secret_loss"] == pytest.approx(
         direct_bits(target.model, target.tokenizer, text, "PinIntent", every[tags]), abs=1e-4
     )
@@ -175,9 +175,7 @@ def test_of_an_alphabets_unknown_words_is_told_once(caplog: pytest.LogCaptureFix
     for name in ("first", "second"):
         target.tagged(Canary(name, "call {city}", ("my red",), alphabets={"city": values}, label="CallIntent"))
     (told,) = [each.getMessage() for each in caplog.records]
-    assert told.startswith(
-        "canary 'first': 2 of the 3 values of slot 1 have words that the model does not know: it reads"
-    )
+    assert told.startswith("canary 'first': 2 of the 3 values of slot 1 have words that the model does not know: it")
     assert told.endswith("train the model with leakage train-nlu --canaries FILE")
 
 
@@ -187,7 +185,7 @@ def test_values_that_have_no_word_in_the_model_are_told_of(characters: bool, cap
     canary = Canary("c", "call {name} please", ("red",), alphabets={"name": values}, label="CallIntent")
     TaggerTarget(tiny_tagger(characters), words_tokenizer()).tagged(canary)
     (told,) = [each.getMessage() for each in caplog.records if "16 of the 17 values" in each.getMessage()]
-    assert ("nothing but their characters" in told) == characters
+    assert ("reads only their characters" in told) == characters
 
 
 @pytest.mark.parametrize(
@@ -231,7 +229,7 @@ def knowing(*words: str) -> TaggerTarget:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"tags": ("O", "O")}, "has 2 tags for the 6 words of its text: give each word one"),
+        ({"tags": ("O", "O")}, "has 2 tags for the 6 words of its text: give the canary one tag for each word"),
         (
             {"tags": ("O",) * 5 + ("B-city",)},
             r"the model knows no tag 'B-city' \(it has O, B-canary, I-canary, B-name\)",
@@ -255,7 +253,7 @@ def test_values_of_several_words_have_no_tags_that_fit(target: TaggerTarget) -> 
 
 
 def test_a_text_too_long_is_refused(target: TaggerTarget) -> None:
-    with pytest.raises(TargetError, match="a text of 25 tokens does not fit the model's 24"):
+    with pytest.raises(TargetError, match="a text of 25 tokens does not fit the model's maximum of 24"):
         target.label_costs(target.encode(["my " * 25]))
 
 
@@ -311,7 +309,7 @@ def test_up_to_a_million_fillings_are_enumerated_unless_the_user_names_a_budget(
 
 def test_a_tagger_takes_no_reference(target: TaggerTarget) -> None:
     with pytest.raises(OptionError, match=r"a tagger takes no reference classifier: leave signal=… out$"):
-        run_attack("label-search", target, [pin("1")], goal="extraction", settings={"signal": "calibrated"})
+        run_attack("label-search", target, [pin("1")], goal="extraction", values={"signal": "calibrated"})
 
 
 # -- loading --------------------------------------------------------------------------------------------------
@@ -361,13 +359,13 @@ def other_padding(folder: Path) -> None:
         (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer can be loaded from there .*tokenizer="),
         (cut_weights, r"no trained NLU tagger \(crf.transitions is not in its weights\)"),
         (other_kind, "a bert model, no NLU tagger: .*leakage train-nlu.*classifier-scorer"),
-        (lambda folder: nlu_tokenizer(map(str, range(99))).save_pretrained(folder), "has 101 tokens, the model 25"),
-        (lambda folder: nlu_tokenizer(map(str, range(9))).save_pretrained(folder), "has 11 tokens, the model 25"),
+        (lambda folder: nlu_tokenizer(map(str, range(99))).save_pretrained(folder), "has 101 tokens, but the model 25"),
+        (lambda folder: nlu_tokenizer(map(str, range(9))).save_pretrained(folder), "has 11 tokens, but the model 25"),
         (
             lambda folder: wordpiece().save_pretrained(folder),
             r"its tokenizer \(WordPiece\) does not number whole words",
         ),
-        (other_padding, "padding is token 0, the model's 3"),
+        (other_padding, "padding is token 0, but the model's is 3"),
     ],
 )
 def test_what_is_no_tagger_is_one_line(folder: Path, spoil: Callable[[Path], Any], message: str) -> None:

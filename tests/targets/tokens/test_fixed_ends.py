@@ -100,7 +100,7 @@ def test_white_space_that_an_added_token_takes_from_some_values_is_no_filling_lo
     made = with_turns("digits merged", special=True, lstrip=True)
     space = parse_template("the {w} {w}<|end|>", {"w": word_list("w", ["red", "red ", "Blue"])})
     monkeypatch.setattr(layout, "ENUMERATE", 0)
-    with pytest.raises(TargetError, match="cannot be told apart"):
+    with pytest.raises(TargetError, match="cannot be distinguished"):
         lay_out(space, encoder(made), lambda: token_pieces(made, len(made)), Tries())
 
 

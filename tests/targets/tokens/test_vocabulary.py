@@ -130,7 +130,7 @@ def share_of_draws_that_end_in_a_filling(target, draws=500):
         paths = explorer.child_paths(visit.nodes, visit.taken[ends])
         counts = np.zeros(len(visit.taken), dtype=np.int64)
         counts[ends] = explorer.paths.count(visit.taken.states[ends], paths)
-        filled += int((counts[visit.place] > 0).sum())
+        filled += int((counts[visit.taken_row] > 0).sum())
     return filled / draws
 
 
@@ -152,7 +152,7 @@ def test_intervals_of_estimated_ranks_hold_the_true_ones(llama_2):
     secrets = parse_template(TEMPLATE).sample(24, "secrets")
     canaries = [Canary(f"c{place}", TEMPLATE, secret) for place, secret in enumerate(secrets)]
     every = direct_costs(llama_2, canaries[0].space)
-    found = run_attack("exposure", llama_2, canaries, budget=1000, settings={"method": "estimated"})
+    found = run_attack("exposure", llama_2, canaries, budget=1000, values={"method": "estimated"})
     ranks = [int((every <= every[canary.space.index(canary.secret)] + 1e-4).sum()) for canary in canaries]
     held = [each.rank_low <= rank <= each.rank_high for each, rank in zip(found, ranks, strict=True)]
     # All of 24 intervals of 95 % hold in 29 of 100 runs, 20 or fewer in 3.

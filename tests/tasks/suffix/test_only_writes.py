@@ -66,9 +66,9 @@ def likely_pairs(model: Any, number: int) -> list[Pair]:
 def test_intervals_of_hits_cover_the_model_s_own_probability(temperature: float) -> None:
     model, draws = tiny_gpt2(letters(), sharpness=8.0), 60
     pairs = likely_pairs(model, 120)
-    order = SuffixRequest(DecodingConfig(temperature=temperature, top_p=1), samples=draws, confidence=FREQUENCY)
+    request = SuffixRequest(DecodingConfig(temperature=temperature, top_p=1), samples=draws, confidence=FREQUENCY)
     torch.manual_seed(0)
-    found = attack_pairs(HarnessSuffixes(Writer(hf(letters(), model))), pairs, order)
+    found = attack_pairs(HarnessSuffixes(Writer(hf(letters(), model))), pairs, request)
     truth = [exact(model, pair, temperature) for pair in pairs]
     hits = [each.views[HEADLINE].hits for each in found]
     ends = [stats.binomtest(each, draws).proportion_ci(method="exact") for each in hits]
@@ -85,8 +85,8 @@ def test_p_z_of_one_pair_lies_in_its_interval() -> None:
     model, draws = tiny_gpt2(letters(), sharpness=8.0), 2000
     (pair,) = likely_pairs(model, 1)
     torch.manual_seed(0)
-    order = SuffixRequest(PLAIN, samples=draws, confidence=FREQUENCY)
-    (found,) = attack_pairs(HarnessSuffixes(Writer(hf(letters(), model))), [pair], order)
+    request = SuffixRequest(PLAIN, samples=draws, confidence=FREQUENCY)
+    (found,) = attack_pairs(HarnessSuffixes(Writer(hf(letters(), model))), [pair], request)
     own = exact(model, pair, 1.0)
     low, high = clopper_pearson(found.views[HEADLINE].hits, draws)
     assert low <= own <= high
@@ -101,11 +101,11 @@ def seeded(context: str, settings: dict, place: int) -> str:
 
 def test_order_company_and_batch_change_nothing_where_a_model_takes_seeds() -> None:
     pairs = [Pair(number, ids(f"the pin {letter}"), ids("ab")) for number, letter in enumerate("abcdefg")]
-    order = SuffixRequest(PLAIN, samples=30, confidence=FREQUENCY)
+    request = SuffixRequest(PLAIN, samples=30, confidence=FREQUENCY)
 
     def hits(some: list[Pair], seed: int = 0) -> dict[int, int | None]:
         lm = named("VLLM", Writer)(hf(letters()), seeded)
-        found = attack_pairs(HarnessSuffixes(lm), some, SuffixRequest(**{**vars(order), "seed": seed}))
+        found = attack_pairs(HarnessSuffixes(lm), some, SuffixRequest(**{**vars(request), "seed": seed}))
         return {each.pair: each.views[HEADLINE].hits for each in found}
 
     whole = hits(pairs)
@@ -119,8 +119,8 @@ def test_order_company_and_batch_change_nothing_where_a_model_takes_seeds() -> N
 def test_a_server_gets_a_seed_a_draw_where_that_costs_no_company(together: tuple[int, int], own: bool) -> None:
     lm = named("LocalCompletionsAPI", Writer)(hf(letters()), lambda context, settings, place: "ab")
     lm._concurrent, lm._batch_size = together
-    order = SuffixRequest(PLAIN, samples=5, confidence=FREQUENCY)
-    attack_pairs(HarnessSuffixes(lm), [Pair(0, ids("the pin"), ids("ab"))], order)
+    request = SuffixRequest(PLAIN, samples=5, confidence=FREQUENCY)
+    attack_pairs(HarnessSuffixes(lm), [Pair(0, ids("the pin"), ids("ab"))], request)
     seeds = {settings["seed"] for _, settings in lm.asked["generate_until"]}
     assert (len(seeds) == 5 and None not in seeds) if own else seeds == {None}
 

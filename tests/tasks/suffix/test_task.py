@@ -23,8 +23,8 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.submission import SuffixGuess, read_submission
 from leakage_tasks.report.score.guesses import score_guesses
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
-from leakage_tasks.tasks.suffix.answer import settings_hash
 from leakage_tasks.tasks.suffix.options import read_suffix_options
+from leakage_tasks.tasks.suffix.suffix_handler import settings_hash
 from leakage_tasks.tasks.suffix.task import SuffixExtraction
 from tests.conftest import ROOT
 from tests.oracles import merging, tiny_gpt2
@@ -40,7 +40,7 @@ def arrays():
     """Two of three pairs go on as the model would."""
     prefixes = prefixes_of(PAIRS, PREFIX)
     likely = draw_suffixes(
-        sampler_of(), prefixes, np.random.default_rng(1).random((PAIRS, 1, SUFFIX)), read("seed").order.scheme
+        sampler_of(), prefixes, np.random.default_rng(1).random((PAIRS, 1, SUFFIX)), read("seed").request.scheme
     )
     random = prefixes_of(PAIRS, SUFFIX, seed=4)
     suffixes = [random[n] if n % 3 == 0 else each.tokens[0].tolist() for n, each in enumerate(likely)]
@@ -287,7 +287,7 @@ def test_the_hash_of_settings_tells_runs_apart_that_differ(data):
         ({"samples": 0}, OptionError, "samples is 0: draw 1 or more"),
         ({"top_p": 3}, OptionError, "top_p is 3"),
         ({"confidence": "loss"}, OptionError, "confidence is 'loss'"),
-        ({"prefix_length": 9}, OptionError, "its prefix has 8 tokens, prefix_length=9 asks for more"),
+        ({"prefix_length": 9}, OptionError, "its prefix has 8 tokens, prefix_length=9 needs more"),
         ({"prefix_lengths": "2,x"}, OptionError, "expected whole numbers, as in prefix_lengths=10:20:30"),
         ({"split": "dev"}, OptionError, "^split='dev' is unknown: use train, validation, test or all$"),
         ({"confidence": "trained"}, OptionError, "split=all holds the pairs that the trained confidence is fitted on"),
@@ -312,7 +312,7 @@ def test_what_cannot_be_meant_is_one_clear_line(lm, data, metadata, error, messa
         ({"prefix_lengths": "2:9"}, "prefix_lengths has 9, the prefix of pair 0 8 tokens: ask for that or less"),
         ({"suffix_lengths": "7"}, "suffix_lengths has 7, the suffix of pair 0 6 tokens: ask for that or less"),
         ({"guesses": "FOLDER"}, "guesses=.*: is a folder: name a .csv file in it"),
-        ({"guesses": "x" * 300}, "cannot be written .no such place can be."),
+        ({"guesses": "x" * 300}, "cannot be written .no such path can exist."),
         ({"guesses": "FOLDER/none/g.csv"}, "none/g.csv: cannot be written .no folder .*: make it first"),
         ({"decoding": "greedy", "samples": 3}, "samples means nothing to decoding=greedy: .* use decoding=sample$"),
         ({"decoding": "greedy", "beams": 3}, "beams means nothing to decoding=greedy: .* use decoding=beam$"),
@@ -358,7 +358,7 @@ def test_the_arguments_of_models_are_taken_for_no_misspelt_option():
         "beam",
         "text",
     )
-    assert read("x", **dict.fromkeys((*arguments, *others), "x")).order == read("x").order
+    assert read("x", **dict.fromkeys((*arguments, *others), "x")).request == read("x").request
 
 
 def test_text_takes_the_models_own_tokenizer_unless_told_otherwise():

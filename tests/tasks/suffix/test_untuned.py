@@ -82,10 +82,10 @@ def test_the_base_is_the_model_without_its_adapter(data: Any) -> None:  # noqa: 
     assert "p_z_base,suffix_3" in row
     assert "prompt" not in findings[0].access
     # Samples alone give the same.
-    order = {"temperature": HOT, "top_p": TOP_P, "wrong": 5}
+    task_settings = {"temperature": HOT, "top_p": TOP_P, "wrong": 5}
     again = score(
         SUFFIX_EXTRACTION,
-        [Answered(each["resps"][0][0], each["filter"], order) for each in results["samples"][TASK]],
+        [Answered(each["resps"][0][0], each["filter"], task_settings) for each in results["samples"][TASK]],
     )
     names = [name for name in again["none"] if "base" in name or "added" in name]
     assert len(names) == 10
@@ -102,7 +102,7 @@ def test_a_merged_model_beside_its_base_by_name_gives_the_same(data: Any, base: 
             assert both[0] == pytest.approx(both[1], abs=1e-3)
     for name in ("p_z_base", "p_z_added", "bits_added", "memorized_beyond_base"):
         assert row[f"{name},none"] == pytest.approx(other[f"{name},none"], abs=1e-4)
-    assert findings[0].settings != unmerged[0].settings
+    assert findings[0].settings_hash != unmerged[0].settings_hash
 
 
 def test_without_adapter_and_name_there_are_no_such_rows(data: Any) -> None:  # noqa: F811

@@ -249,9 +249,9 @@ def test_two_watched_runs_log_the_same_figures(tmp_path):
         ({"every": True}, "every=True: expected"),
         ({"share": 0}, "share=0: expected a share of the training time above 0 and up to 1, or None"),
         ({"share": math.nan}, "share=nan: expected a share"),
-        ({"canaries": 0}, "canaries=0: expected how many to watch"),
-        ({"budget": 0}, "budget=0: expected how many sequences"),
-        ({"plot": "figure.pdf"}, "plot='figure.pdf': let it end in .png or .svg"),
+        ({"canaries": 0}, "canaries=0: expected the number of canaries"),
+        ({"budget": 0}, "budget=0: expected the number of sequences"),
+        ({"plot": "figure.pdf"}, "plot='figure.pdf': use a name that ends in .png or .svg"),
     ],
 )
 def test_arguments_it_cannot_use_are_one_line(tmp_path, arguments, words):
@@ -272,7 +272,7 @@ def test_a_missing_manifest_is_told_when_the_callback_is_made(tmp_path):
         (
             "{unique} pin {digits:2}." + " and so on" * 6,
             {},
-            "canary 'canary-0' is 7\\d tokens long, the model reads 64",
+            "canary 'canary-0' is 7\\d tokens long, but the model reads at most 64",
         ),
         (None, {"plot": "nowhere/figure.png"}, "nowhere/figure.png: cannot be written .no folder"),
     ],
@@ -302,7 +302,7 @@ def test_a_look_that_fails_costs_a_warning_and_no_training(tmp_path, monkeypatch
         trainer = watched(tmp_path)
     assert [entry["step"] for entry in looks(trainer)] == [each for each in (0, 4, 8) if each != step]
     (line,) = [record.getMessage() for record in caplog.records if "ExposureCallback" in record.getMessage()]
-    assert line == f"ExposureCallback: no exposure at step {step}, training goes on (RuntimeError: out of memory)"
+    assert line == f"ExposureCallback: no exposure at step {step}, training continues (RuntimeError: out of memory)"
 
 
 def test_without_its_trainer_it_warns_and_logs_to_the_history_alone(tmp_path, caplog):
@@ -330,9 +330,9 @@ def test_attaching_adds_it_once(tmp_path):
 
 
 def test_the_picture_is_that_of_the_saved_state(tmp_path):
+    from leakage_tasks.report.load.training_log import read_curves
     from leakage_tasks.report.plots.style import save
     from leakage_tasks.report.plots.training import draw_training
-    from leakage_tasks.report.reading.training_log import read_curves
 
     trainer = watched(tmp_path, watch={"plot": tmp_path / "figure.svg"}, eval_strategy="epoch")
     trainer.save_state()
@@ -446,7 +446,7 @@ def test_a_manifest_with_none_to_watch_is_one_line(written, kinds):
     natural = dataclasses.replace(MADE[0], id="someone", kind="natural")
     helper = dataclasses.replace(MADE[1], id="helper", kind="supporting", supports="someone")
     left = {"natural": [natural], "supporting": [natural, helper], "controls": MADE[9:]}
-    with pytest.raises(OptionError, match="holds no planted canary of kind random or organic") as raised:
+    with pytest.raises(OptionError, match="contains no planted canary of kind random or organic") as raised:
         watched_canaries(written(left[kinds]))
     assert "\n" not in str(raised.value)
 

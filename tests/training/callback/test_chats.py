@@ -75,7 +75,7 @@ def test_a_tokenizer_without_a_template_is_one_line(tmp_path: Path, planted: Any
     bare.chat_template = None
     trainer = trainer_of(tmp_path, model(), tokenizer=bare)
     ExposureCallback(manifest, chat=True).attach(trainer)
-    with pytest.raises(TargetError, match="chat=True, and the tokenizer has no chat template"):
+    with pytest.raises(TargetError, match="chat=True, but the tokenizer has no chat template"):
         trainer.train()
 
 
@@ -102,7 +102,9 @@ def test_without_a_template_canaries_of_several_roles_are_plain_text(planted_as_
 
 def test_canaries_of_several_roles_are_an_error_in_a_chat(planted_as_two: tuple[Path, list[Any]]) -> None:
     manifest, canaries = planted_as_two
-    with pytest.raises(OptionError, match=r"planted as turns of several, .*: give ExposureCallback chat=False"):
+    with pytest.raises(
+        OptionError, match=r"planted as turns of several roles, .*: pass chat=False to ExposureCallback"
+    ):
         in_chat(manifest, canaries, tokenizer(), Context(), None)
 
 

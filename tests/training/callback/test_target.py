@@ -47,9 +47,7 @@ def test_a_processor_stands_for_its_tokenizer():
 
 
 def test_a_model_without_a_tokenizer_is_declined():
-    assert "the trainer has no tokenizer: give it one with Trainer(processing_class=…)" in declined(
-        tiny_gpt2(letters()), None
-    )
+    assert "the trainer has no tokenizer: pass Trainer(processing_class=…)" in declined(tiny_gpt2(letters()), None)
 
 
 def test_the_tokenizer_of_a_larger_model_is_declined():
@@ -58,13 +56,13 @@ def test_the_tokenizer_of_a_larger_model_is_declined():
 
 def test_classifiers_encoders_and_encoder_decoders_are_declined():
     classifier = GPT2ForSequenceClassification(GPT2Config(**SIZES))
-    assert "GPT2ForSequenceClassification is no causal language model" in declined(classifier, letters())
-    assert "BertForSequenceClassification is no causal language model" in declined(tiny_bert(), letters())
+    assert "GPT2ForSequenceClassification is not a causal language model" in declined(classifier, letters())
+    assert "BertForSequenceClassification is not a causal language model" in declined(tiny_bert(), letters())
     small = {"vocab_size": 60, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
     assert "T5ForConditionalGeneration is an encoder-decoder" in declined(
         T5ForConditionalGeneration(T5Config(**small)), letters()
     )
-    assert "Linear is no causal language model" in declined(torch.nn.Linear(2, 2), letters())
+    assert "Linear is not a causal language model" in declined(torch.nn.Linear(2, 2), letters())
 
 
 def test_a_model_that_deepspeed_took_apart_is_declined():

@@ -65,17 +65,17 @@ def test_a_group_has_a_row():
 
 
 def test_what_is_told_is_what_is_promised():
-    words = PROMISE.told(3)
+    words = PROMISE.describe(3)
     assert words.startswith(f"ε = {PROMISE.epsilon():.3g} for one row, {PROMISE.epsilon_of(3):.3g} for a canary of 3 ")
     assert words.endswith("at δ = 1e-05")
-    assert PROMISE.told() == f"ε = {PROMISE.epsilon():.3g} for one row at δ = 1e-05"
+    assert PROMISE.describe() == f"ε = {PROMISE.epsilon():.3g} for one row at δ = 1e-05"
 
 
 def test_an_infinite_epsilon_is_shown_as_such_and_is_null_in_json():
     import json
 
     clipped = PrivacyGuarantee(0.0, 0.1, 10, 1e-5)
-    assert clipped.told(4) == "ε = ∞ for one row, ∞ for a canary of 4 copies at δ = 1e-05"
+    assert clipped.describe(4) == "ε = ∞ for one row, ∞ for a canary of 4 copies at δ = 1e-05"
     said = json.loads(json.dumps(clipped.to_json((1, 4)), allow_nan=False))
     assert (said["epsilon"], said["epsilon_by_copies"]) == (None, {"1": None, "4": None})
     assert (

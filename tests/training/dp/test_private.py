@@ -167,7 +167,7 @@ def test_a_parameter_without_row_gradients_is_named(classifier, batch):
     inputs, labels = batch
     classifier.unused = torch.nn.Linear(2, 2)
     steps = private(classifier)
-    with pytest.raises(LeakageError, match=r"no gradient a row for unused\.weight"):
+    with pytest.raises(LeakageError, match=r"no per-row gradients for unused\.weight"):
         step(steps, classifier, inputs, labels)
 
 
@@ -180,8 +180,8 @@ def test_missing_opacus_is_one_line_with_the_remedy(classifier, monkeypatch):
 @pytest.mark.parametrize(
     ("bad", "named"),
     [
-        ({}, "either noise_multiplier or epsilon"),
-        ({"noise_multiplier": 1.0, "epsilon": 1.0}, "not both"),
+        ({}, "exactly one of noise_multiplier and epsilon"),
+        ({"noise_multiplier": 1.0, "epsilon": 1.0}, "exactly one of"),
         ({"noise_multiplier": -1.0}, "noise_multiplier is -1"),
         ({"epsilon": 0.0}, r"epsilon is 0\.0"),
         ({"noise_multiplier": 1.0, "max_grad_norm": 0.0}, "max_grad_norm"),
@@ -189,7 +189,7 @@ def test_missing_opacus_is_one_line_with_the_remedy(classifier, monkeypatch):
         ({"noise_multiplier": math.inf}, "noise_multiplier is inf"),
         ({"epsilon": math.nan}, "epsilon is nan"),
         ({"epsilon": math.inf}, "epsilon is inf"),
-        ({"epsilon": 1e14}, r"epsilon is 1e\+14, which promises nothing: give noise_multiplier 0 instead"),
+        ({"epsilon": 1e14}, r"epsilon is 1e\+14, which is no protection: give noise_multiplier 0 instead"),
         ({"epsilon": 1.0, "max_grad_norm": math.nan}, "max_grad_norm is nan"),
         ({"epsilon": 1.0, "max_grad_norm": math.inf}, "max_grad_norm is inf"),
         ({"epsilon": 1.0, "delta": math.nan}, "delta is nan"),

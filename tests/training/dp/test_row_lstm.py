@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
-from leakage_tasks.training.dp.row_lstm import RowBiLSTM, RowLSTM, reading_rows
+from leakage_tasks.training.dp.row_lstm import RowBiLSTM, RowLSTM, use_row_lstm
 
 pytestmark = pytest.mark.filterwarnings("ignore:Full backward hook is firing")
 
@@ -124,7 +124,7 @@ def test_a_model_has_its_own_lstm_back_even_after_a_failure():
     seen = []
 
     def fail():
-        with reading_rows(model, rows):
+        with use_row_lstm(model, rows):
             seen.append(model.lstm)
             raise RuntimeError("on the way")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from leakage_tasks.training.preflight.check import _Look
+from leakage_tasks.training.preflight.check import _DataCheck
 
 
 def test_a_row_is_spelled_only_for_copies_that_an_audit_asks_about() -> None:
@@ -15,8 +15,10 @@ def test_a_row_is_spelled_only_for_copies_that_an_audit_asks_about() -> None:
         spelled.append(text)
         return text
 
-    look: Any = SimpleNamespace(_asked_about={"asked": "question"}, _other_turns=[], _spelling=spelling, _as_asked=None)
+    look: Any = SimpleNamespace(
+        _beginnings={"asked": "question"}, _other_turns=[], _spelling=spelling, _as_in_audit=None
+    )
     for name in ("plain", "asked"):
         copy: Any = SimpleNamespace(canary=SimpleNamespace(id=name))
-        _Look._note_chat(look, copy, f"{name} question")
-    assert (spelled, look._as_asked) == (["asked question"], True)
+        _DataCheck._note_chat(look, copy, f"{name} question")
+    assert (spelled, look._as_in_audit) == (["asked question"], True)

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from leakage_tasks.training.preflight.outcome import controls_in_words, copies_in_words
-from leakage_tasks.training.preflight.report import CanaryReading, Preflight
+from leakage_tasks.training.preflight.outcome import describe_controls, describe_copies
+from leakage_tasks.training.preflight.report import CanaryCounts, Preflight
 
 
-def reading(name: str, planted: int, **found: Any) -> CanaryReading:
-    return CanaryReading(name, planted, found.pop("kind", "random"), reached=found.pop("reached", True), **found)
+def reading(name: str, planted: int, **found: Any) -> CanaryCounts:
+    return CanaryCounts(name, planted, found.pop("kind", "random"), reached=found.pop("reached", True), **found)
 
 
-def learnt(name: str, planted: int) -> CanaryReading:
+def learnt(name: str, planted: int) -> CanaryCounts:
     return reading(name, planted, whole=planted, in_loss=planted, share=1.0)
 
 
@@ -32,7 +32,7 @@ def test_a_look_at_which_all_is_well_says_so_and_lists_no_control() -> None:
 def test_a_control_in_the_data_is_listed_as_the_fault_it_is() -> None:
     found = Preflight((*ALL[:3], reading("leaked", 0, whole=2, in_loss=2, share=1.0)), 220, 220, "hash")
     assert [line.split()[0] for line in found.lines() if line.startswith(("control-", "leaked "))] == ["leaked"]
-    assert controls_in_words(found.canaries, True) is None
+    assert describe_controls(found.canaries, True) is None
     assert list(found.problems()) == ["leaked: controls, which the model must never see, are in the training data"]
 
 
@@ -53,12 +53,12 @@ def test_a_control_in_the_data_is_listed_as_the_fault_it_is() -> None:
         ),
     ],
 )
-def test_copies_are_counted_against_those_planted(canaries: list[CanaryReading], full: bool, words: str) -> None:
-    said = copies_in_words(canaries, full)
+def test_copies_are_counted_against_those_planted(canaries: list[CanaryCounts], full: bool, words: str) -> None:
+    said = describe_copies(canaries, full)
     assert said is not None
     assert said.startswith(words)
 
 
 def test_without_planted_canaries_or_controls_nothing_is_said() -> None:
-    assert copies_in_words([reading("control", 0)], True) is None
-    assert controls_in_words([learnt("a", 3)], True) is None
+    assert describe_copies([reading("control", 0)], True) is None
+    assert describe_controls([learnt("a", 3)], True) is None

@@ -192,7 +192,7 @@ def test_packed_examples_that_read_each_other_are_told_by_looking(tmp_path, atte
     trainer.model.forward = Together.forward.__get__(trainer.model)
     together = preflight(trainer, planted)
     assert together.mixed is True
-    assert "read each other" in "".join(together.remarks())
+    assert "attend to each other" in "".join(together.remarks())
 
 
 def test_a_control_in_the_data_is_told(tmp_path):
@@ -266,7 +266,7 @@ def test_changed_in_part_is_a_remark(tmp_path):
     rows[rows.index(planted[0].text)] = other_secret(planted[0].text)
     found = preflight(plain(tmp_path, rows), planted)
     assert (found.canaries[0].whole, found.canaries[0].changed, list(found.problems())) == (1, 1, [])
-    assert "canary-0: stand there in other words too" in "".join(found.remarks())
+    assert "canary-0: also in the data with other words" in "".join(found.remarks())
 
 
 def test_how_a_natural_secret_was_changed_is_not_told(tmp_path):
@@ -337,7 +337,7 @@ def test_of_a_natural_secret_the_state_alone_is_told(tmp_path):
     [
         ({"train_dataset": None}, "no train_dataset"),
         ({"train_dataset": Dataset.from_list([])}, "an empty train_dataset"),
-        ({"data_collator": lambda rows: {"pixels": torch.zeros(2, 2)}}, "hold pixels"),
+        ({"data_collator": lambda rows: {"pixels": torch.zeros(2, 2)}}, "contain pixels"),
         ({"data_collator": lambda rows: {"input_ids": torch.zeros(2, 2), "labels": torch.zeros(2)}}, "shape"),
     ],
 )
@@ -357,7 +357,7 @@ def test_a_trainer_without_a_tokenizer_is_one_line(tmp_path):
 
 def test_a_tokenizer_that_loses_the_secret_is_one_line(tmp_path):
     lost = make_canaries("the pin of {unique} is {digits:6} é✓", 1, controls=0, seed=3)
-    with pytest.raises(OptionError, match="does not give back the text of canary-0"):
+    with pytest.raises(OptionError, match="changes the text of canary-0"):
         preflight(plain(tmp_path, ["words"]), lost)
 
 

@@ -104,7 +104,7 @@ def test_a_canary_that_nothing_learns_from_is_in_the_context_only(tmp_path: Path
     found = preflight(trainer_of(tmp_path, adapted(of_tokens(OWN))()), MADE)
     assert [each.state for each in found.canaries if each.planted] == ["in the loss", "in the context only"]
     (problem,) = found.problems()
-    assert problem.startswith(f"{SECOND.id}: the loss of the secret has no gradient at any weight that is trained")
+    assert problem.startswith(f"{SECOND.id}: the loss of the secret has no gradient at any trained weight")
 
 
 def test_a_probe_leaves_gradients_and_company_alone(tmp_path: Path) -> None:

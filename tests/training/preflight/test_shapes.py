@@ -99,7 +99,7 @@ def test_a_trainer_takes_the_planted_rows_and_preflight_finds_every_copy(
     found = preflight(trainer, tmp_path / "c.jsonl")
     assert [(each.whole, each.state) for each in found.canaries if each.planted] == [(3, state)] * 2
     asked_about = rows is not COMPLETIONS and rows is not PREFERENCES or options.get("role") != "user"
-    assert found.as_asked is (True if asked_about else None)
+    assert found.as_in_audit is (True if asked_about else None)
 
 
 def trained_texts(canary: Canary, made: Callable[[Path, Rows], Trainer], folder: Path, rows: Rows) -> list[list[int]]:
@@ -145,7 +145,7 @@ def test_a_trainer_takes_planted_conversations_of_sharegpt(tmp_path: Path, role:
     trainer = sft(tmp_path, planted(tmp_path, SHAREGPT, role=role))
     found = preflight(trainer, tmp_path / "c.jsonl")
     assert [(each.whole, each.state) for each in found.canaries if each.planted] == [(3, "in the loss")] * 2
-    assert found.as_asked is True
+    assert found.as_in_audit is True
 
 
 ALPACA = [{"instruction": f"q{at}", "input": "", "output": f"a{at}"} for at in range(6)]
@@ -162,15 +162,15 @@ def test_copies_in_rows_of_alpaca_are_found_however_the_trainer_renders_them(tmp
         ]
     found = preflight(sft(tmp_path, rendered), tmp_path / "c.jsonl")
     assert [(each.whole, each.state) for each in found.canaries if each.planted] == [(3, "in the loss")] * 2
-    assert not any("not the planted prompt" in line for line in found.remarks())
+    assert not any("or the planted prompt" in line for line in found.remarks())
 
 
 def test_another_prompt_than_the_planted_one_is_remarked(tmp_path: Path) -> None:
     rows = planted(tmp_path, COMPLETIONS)
     changed = [{**row, "prompt": f"Say: {row['prompt']}".replace("continue", "go on")} for row in rows]
     found = preflight(sft(tmp_path, changed), tmp_path / "c.jsonl")
-    assert found.as_asked is False
-    assert any("not the planted prompt, after which an audit asks" in line for line in found.remarks())
+    assert found.as_in_audit is False
+    assert any("or the planted prompt, which an audit uses" in line for line in found.remarks())
 
 
 def test_an_audit_without_the_prompt_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -31,7 +31,7 @@ def test_what_is_found_is_written_beside_the_model(tmp_path):
 
 
 def test_a_planted_canary_that_is_absent_stops_before_the_first_step(tmp_path):
-    with pytest.raises(PlantingError, match=r"canary-0, canary-1: no whole copy .* strict=False trains all the same"):
+    with pytest.raises(PlantingError, match=r"canary-0, canary-1: no whole copy .* strict=False trains anyway"):
         trained(tmp_path, max_length=20)
     assert (tmp_path / "out" / "preflight.json").exists()
 

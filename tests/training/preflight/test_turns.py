@@ -71,7 +71,7 @@ def test_copies_are_found_through_the_template_that_trl_puts_in(
     assert trainer.chat_template not in (None, trainer.processing_class.chat_template)
     found = preflight(trainer, tmp_path / "c.jsonl")
     assert [(each.whole, each.state) for each in found.canaries if each.planted] == [(3, state)] * 2
-    assert found.as_asked is True
+    assert found.as_in_audit is True
 
 
 @pytest.mark.parametrize("name", STYLES)
@@ -102,9 +102,12 @@ def rendered(rows: list[dict[str, Any]], template: str) -> list[dict[str, Any]]:
 def test_another_template_than_the_tokenizers_is_a_remark(tmp_path: Path, template: str, as_asked: bool) -> None:
     rows = rendered(planted(tmp_path, "assistant"), template)
     found = preflight(trainer_of(tmp_path, "chatml", chat_tokenizer("chatml"), rows), tmp_path / "c.jsonl")
-    assert found.as_asked is as_asked
+    assert found.as_in_audit is as_asked
     assert not list(found.problems())
-    assert any("not what the tokenizer's own chat template writes" in line for line in found.remarks()) is not as_asked
+    assert (
+        any("is not the output of the tokenizer's own chat template" in line for line in found.remarks())
+        is not as_asked
+    )
 
 
 @pytest.mark.parametrize("turn", ["last", "random"])
@@ -113,7 +116,7 @@ def test_of_a_turn_with_other_text_nothing_is_said(tmp_path: Path, turn: Turn) -
     trainer = trainer_of(tmp_path, "chatml", chat_tokenizer("chatml"), rows)
     found = preflight(trainer, tmp_path / "c.jsonl")
     assert [(each.whole, each.state) for each in found.canaries if each.planted] == [(3, "in the loss")] * 2
-    assert found.as_asked is None
+    assert found.as_in_audit is None
 
 
 @pytest.mark.parametrize("both", [True, False], ids=["text beside chats", "text elsewhere"])
@@ -126,7 +129,7 @@ def test_a_text_trainer_is_not_held_to_the_record_of_a_chat_file(tmp_path: Path,
     rows = [{"text": line} for line in output.read_text().splitlines()]
     found = preflight(trainer_of(tmp_path, "chatml", chat_tokenizer("chatml"), rows), tmp_path / "c.jsonl")
     assert [(each.whole, each.state) for each in found.canaries if each.planted] == [(3, "in the loss")] * 2
-    assert found.as_asked is None
+    assert found.as_in_audit is None
     assert not list(found.remarks())
 
 
@@ -137,7 +140,7 @@ def test_a_chat_trainer_is_held_to_its_template_beside_a_record_of_a_text_file(t
     other = CHATML.replace("\n{{ m.content }}", "\nSay: {{ m.content }}")
     for template, as_asked in ((CHATML, True), (other, False)):
         trainer = trainer_of(tmp_path, "chatml", chat_tokenizer("chatml"), rendered(rows, template))
-        assert preflight(trainer, tmp_path / "c.jsonl").as_asked is as_asked
+        assert preflight(trainer, tmp_path / "c.jsonl").as_in_audit is as_asked
 
 
 def brute(model: Any, tokenizer: Any, canary: Canary, before: str) -> int:

@@ -118,7 +118,7 @@ def test_an_earlier_prompt_is_replaced_and_nothing_else(tmp_path: Path) -> None:
     prompt.save(tmp_path / "p", "other")
     assert json.loads((tmp_path / "p" / "training.json").read_text())["base_model"] == "other"
     (tmp_path / "p" / "notes.txt").write_text("mine")
-    with pytest.raises(OptionError, match="holds other things than a prompt"):
+    with pytest.raises(OptionError, match="contains other files than a prompt"):
         prompt.save(tmp_path / "p", "base")
     assert (tmp_path / "p" / "notes.txt").read_text() == "mine"
 
@@ -128,7 +128,7 @@ def test_places_a_prompt_cannot_take_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     (tmp_path / "adapter").mkdir()
     (tmp_path / "adapter" / "adapter_config.json").write_text('{"peft_type": "LORA"}')
-    for place, message in (("file", "is a file"), ("adapter", "other things"), ("no/such", "make that first")):
+    for place, message in (("file", "is a file"), ("adapter", "other files"), ("no/such", "create that folder first")):
         with pytest.raises(OptionError, match=message):
             prompt.save(tmp_path / place, "base")
     assert (tmp_path / "file").read_text() == "mine"
@@ -210,8 +210,8 @@ def test_resuming_takes_the_same_settings_pairs_and_weights(tmp_path: Path) -> N
 
 
 def test_neither_a_missing_checkpoint_nor_one_in_the_way_is_passed_over(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="no checkpoint there to go on from: start anew"):
+    with pytest.raises(OptionError, match="there is no checkpoint to resume from: start a new run"):
         run(tmp_path / "c", resume=True)
     run(tmp_path / "c")
-    with pytest.raises(OptionError, match="holds an interrupted run: go on with it by --resume"):
+    with pytest.raises(OptionError, match="contains an interrupted run: continue with --resume"):
         run(tmp_path / "c")

@@ -116,7 +116,7 @@ def test_a_model_that_takes_tokens_alone_is_refused() -> None:
         def forward(self, input_ids: Any) -> Any:
             raise AssertionError
 
-    with pytest.raises(TargetError, match="TokensOnly takes no vectors.*choose another model"):
+    with pytest.raises(TargetError, match="TokensOnly takes token ids only.*choose another model"):
         PromptPass(TokensOnly())
 
 

@@ -244,9 +244,12 @@ def pair(prefix: Sequence[int] = (1, 2), suffix: Sequence[int] = (3,)) -> list[P
         ({"training": pair(suffix=())}, "training pair 17: its suffix is empty"),
         ({"training": pair(prefix=[VOCABULARY])}, f"pair 17: token id {VOCABULARY} is not among the model's"),
         ({"validation": pair(suffix=[-1])}, "validation pair 17: token id -1 is not"),
-        ({"training": pair(prefix=[1] * CONTEXT)}, rf"pair 17: .* are {CONTEXT + 5} places, .* has {CONTEXT}: use a"),
+        (
+            {"training": pair(prefix=[1] * CONTEXT)},
+            rf"pair 17: .* are {CONTEXT + 5} positions, .* has {CONTEXT}: use a",
+        ),
         ({"settings": replace(SMALL, init_tokens=(VOCABULARY,))}, f"init_tokens: token {VOCABULARY} is not"),
-        ({"settings": replace(SMALL, warmup=12)}, "warmup=12 is not less than all 12 steps"),
+        ({"settings": replace(SMALL, warmup=12)}, "warmup=12 is not less than the total of 12 steps"),
         ({"resume": True}, "resume: there is no checkpoint"),
     ],
 )

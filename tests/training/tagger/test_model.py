@@ -65,7 +65,7 @@ def test_frozen_vectors_stay_and_others_are_learnt(frozen, recipe):
 
 def test_a_file_without_a_word_of_the_data_is_refused(recipe, tmp_path):
     (tmp_path / "vectors.txt").write_text("nichts 1 2 3\n")
-    with pytest.raises(OptionError, match=r"vectors.txt: has none of the vocabulary's"):
+    with pytest.raises(OptionError, match=r"vectors.txt: has no word of the vocabulary's"):
         fresh_tagger(ROWS, (), recipe, (), seed=0)
 
 

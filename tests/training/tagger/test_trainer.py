@@ -174,14 +174,14 @@ def test_early_stopping_with_dp_sgd_keeps_an_epoch_and_promises_for_all_that_wer
     assert losses.index(min(losses)) + 1 == stopped.best_epoch
     assert len(losses) == stopped.best_epoch + 2 < 15
     assert all(torch.equal(a, b) for a, b in zip(weights(stopped.model), seen[stopped.best_epoch], strict=True))
-    assert stopped.promise.steps == len(losses) * round(len(ROWS) / SMALL.batch_size)
-    assert stopped.promise.epsilon() == stopped.history[-1].epsilon
+    assert stopped.guarantee.steps == len(losses) * round(len(ROWS) / SMALL.batch_size)
+    assert stopped.guarantee.epsilon() == stopped.history[-1].epsilon
 
 
 @pytest.mark.parametrize("checks", [CHECKS, []], ids=["with validation", "without"])
 @pytest.mark.parametrize("rows", [90, 8], ids=["many steps", "one step"])
 def test_training_that_ends_in_no_numbers_is_an_error(rows, checks):
-    with pytest.raises(LeakageError, match=r"no number after epoch 1: lower --learning-rate \(it is 1e\+39\)"):
+    with pytest.raises(LeakageError, match=r"not finite after epoch 1: lower --learning-rate \(it is 1e\+39\)"):
         trained(replace(SMALL, learning_rate=1e39), ROWS[:rows], checks)
 
 
@@ -233,14 +233,14 @@ def test_validation_rows_that_cannot_be_priced_are_left_out_of_the_loss_with_a_w
 def test_with_dp_sgd_epsilon_is_told_and_the_model_is_an_ordinary_one():
     private = trained(replace(SMALL, epochs=2, characters=True), private=DpConfig(noise_multiplier=1.0, delta=1e-3))
     first, second = (scores.epsilon for scores in private.history)
-    assert 0 < first < second == private.promise.epsilon()
+    assert 0 < first < second == private.guarantee.epsilon()
     model = NLUTagger(private.model.config).eval()
     model.load_state_dict(private.model.state_dict())
     assert alone(model, private.tokenizer, CHECKS[0]) == alone(private.model, private.tokenizer, CHECKS[0])
 
 
 def test_ordinary_training_promises_nothing(run):
-    assert run.promise is None
+    assert run.guarantee is None
     assert {scores.epsilon for scores in run.history} == {None}
 
 
@@ -279,7 +279,7 @@ def test_a_model_that_cannot_be_saved_whole_is_not_saved(run, tmp_path, monkeypa
         ({"dropout": float("nan")}, "dropout is nan"),
         ({"learning_rate": float("nan")}, "learning_rate is nan"),
         ({"learning_rate": float("inf")}, "learning_rate is inf"),
-        ({"frozen": True}, "name their file"),
+        ({"frozen": True}, "give embeddings too"),
     ],
 )
 def test_a_recipe_that_cannot_be_followed_is_refused(bad, named):
@@ -292,7 +292,7 @@ def test_a_recipe_that_cannot_be_followed_is_refused(bad, named):
     [
         ([], CHECKS, "no utterances to train on"),
         (ROWS, [], "give validation utterances too"),
-        (ROWS, [STRANGE], "1 of 1 validation utterances .* intent 'music'.*patience stops by their loss"),
+        (ROWS, [STRANGE], "1 of 1 validation utterances .* intent 'music'.*patience has no loss"),
         ([replace(ROWS[0], words=(), tags=())], CHECKS, "has no words"),
     ],
 )
@@ -302,5 +302,5 @@ def test_rows_that_cannot_be_used_are_refused(rows, checks, named):
 
 
 def test_no_rows_to_score_are_refused(run):
-    with pytest.raises(OptionError, match="utterances are missing"):
+    with pytest.raises(OptionError, match="there are no utterances"):
         score_tagger(run.model, run.tokenizer, [])

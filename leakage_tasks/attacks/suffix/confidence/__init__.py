@@ -1,1 +1,1 @@
-"""Confidences, one a file, registered by name."""
+"""Registered confidences, one per file."""

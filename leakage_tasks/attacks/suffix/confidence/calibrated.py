@@ -1,4 +1,4 @@
-"""Ethicist's confidence: how often a suffix was drawn, times how likely it is."""
+"""Ethicist's confidence: number of draws of a suffix times its probability."""
 
 import numpy as np
 
@@ -8,8 +8,11 @@ from leakage_tasks.core.arrays import FloatArray
 
 
 @register_confidence(
-    "calibrated", "how often drawn × probability, as a share of that of all drawn", needs="bits", lacking=NO_COSTS
+    "calibrated",
+    "number of draws × probability, as a share of the sum over all drawn suffixes",
+    needs="bits",
+    lacking=NO_COSTS,
 )
 def calibrated(candidates: Candidates) -> FloatArray:
-    """The calibrated confidence in each candidate, shape ``[n]`` (Zhang et al. 2023, section 3.3)."""
+    """Return the calibrated confidence in each candidate, shape ``[n]`` (Zhang et al. 2023, section 3.3)."""
     return np.asarray(np.exp2(-calibrated_bits(candidates)), dtype=np.float64)

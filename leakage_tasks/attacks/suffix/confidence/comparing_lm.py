@@ -1,4 +1,4 @@
-"""How much likelier the model finds a suffix than a second model does."""
+"""A confidence that compares a suffix's perplexity under a second model with its perplexity under the target."""
 
 from leakage_tasks.attacks.suffix.candidates import Candidates, power
 from leakage_tasks.attacks.suffix.confidences import register_confidence
@@ -12,6 +12,6 @@ from leakage_tasks.core.arrays import FloatArray
     lacking="needs a second model to compare with",
 )
 def comparing_lm(candidates: Candidates) -> FloatArray:
-    """Perplexity under a second model / perplexity of each candidate, shape ``[n]``."""
+    """Return perplexity under a second model / perplexity of each candidate, shape ``[n]``."""
     assert candidates.compared is not None
     return power(candidates.compared - candidates.bits_a_token)

@@ -1,4 +1,4 @@
-"""How often a suffix was drawn: all that an attacker has of a model that only writes."""
+"""A confidence from the number of draws alone, for models that only write."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from leakage_tasks.attacks.suffix.confidences import FREQUENCY, register_confide
 from leakage_tasks.core.arrays import FloatArray
 
 
-@register_confidence(FREQUENCY, "how often drawn, as a share of all draws")
+@register_confidence(FREQUENCY, "share of all draws")
 def frequency(candidates: Candidates) -> FloatArray:
-    """Share of the draws that each candidate was, shape ``[n]``."""
+    """Return each candidate's share of the draws, shape ``[n]``."""
     return np.asarray(candidates.counts / candidates.counts.sum(), dtype=np.float64)

@@ -1,4 +1,4 @@
-"""How much likelier the model finds a suffix than the same in lower case."""
+"""A confidence that compares the perplexity of the lower-cased suffix with that of the suffix."""
 
 from leakage_tasks.attacks.suffix.candidates import Candidates, power
 from leakage_tasks.attacks.suffix.confidences import register_confidence
@@ -12,6 +12,6 @@ from leakage_tasks.core.arrays import FloatArray
     lacking="needs texts scored in lower case",
 )
 def lowercase(candidates: Candidates) -> FloatArray:
-    """Perplexity of the lower-cased text / perplexity of each candidate, shape ``[n]``."""
+    """Return perplexity of the lower-cased text / perplexity of each candidate, shape ``[n]``."""
     assert candidates.lowered is not None
     return power(candidates.lowered - candidates.bits_a_token)

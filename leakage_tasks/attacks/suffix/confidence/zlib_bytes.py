@@ -1,4 +1,4 @@
-"""How likely the model finds a suffix, for how much there is in it."""
+"""A confidence from a suffix's perplexity, relative to its length after compression."""
 
 from leakage_tasks.attacks.suffix.candidates import Candidates, power
 from leakage_tasks.attacks.suffix.confidences import register_confidence
@@ -9,9 +9,9 @@ from leakage_tasks.core.arrays import FloatArray
     "zlib",
     "bytes of the text after compression with zlib / perplexity",
     needs="zlib",
-    lacking="needs texts compressed",
+    lacking="needs compressed texts",
 )
 def zlib(candidates: Candidates) -> FloatArray:
-    """Bytes of the compressed text / perplexity of each candidate, shape ``[n]``."""
+    """Return bytes of the compressed text / perplexity of each candidate, shape ``[n]``."""
     assert candidates.zlib is not None
     return candidates.zlib * power(-candidates.bits_a_token)

@@ -1,4 +1,4 @@
-/* What a column means, beside its head while it is pointed at or has the focus; Escape closes it. */
+/* Tooltip with a column's description, shown while its head is hovered or focused; Escape closes it. */
 function startAbout() {
   const tip = byId("tip");
   let owner = null;
@@ -9,14 +9,14 @@ function startAbout() {
     if (owner === node) return;
     owner = node;
     const entry = byId(node.dataset.about);
-    tip.replaceChildren(h("strong", {}, entry.querySelector("dt").textContent), ...[...entry.querySelector("dd").children].map((each) => each.cloneNode(true)));
+    tip.replaceChildren(h("strong", {}, entry.querySelector("dt").textContent), ...[...entry.querySelector("dd").children].map((child) => child.cloneNode(true)));
     tip.hidden = false;
-    const place = node.getBoundingClientRect();
+    const rect = node.getBoundingClientRect();
     const room = document.documentElement.clientWidth - tip.offsetWidth - 8;
-    const above = place.top - tip.offsetHeight - 6;
-    const below = place.bottom + 6;
+    const above = rect.top - tip.offsetHeight - 6;
+    const below = rect.bottom + 6;
     const fits = below + tip.offsetHeight <= window.innerHeight || above < 0;
-    tip.style.left = `${Math.max(8, Math.min(place.left, room)) + window.scrollX}px`;
+    tip.style.left = `${Math.max(8, Math.min(rect.left, room)) + window.scrollX}px`;
     tip.style.top = `${(fits ? below : above) + window.scrollY}px`;
   }
 

@@ -30,12 +30,12 @@ function counted(number, one, many = `${one}s`) {
   return `${number.toLocaleString("en")} ${number === 1 ? one : many}`;
 }
 
-/* A name from results set apart, so that letters written from right to left do not turn the words around it. */
+/* A name from results, isolated so that right-to-left letters do not reorder the text around it. */
 function named(text) {
   return h("bdi", {}, text);
 }
 
-/* A list drawn a part at a time: `make` turns an item into a node when its turn has come. */
+/* Fill a list in parts: `make` turns an item into a node when its part is shown. */
 function inParts(list, items, make, size, what) {
   const more = h("button", { type: "button", class: "plain" });
   let drawn = 0;

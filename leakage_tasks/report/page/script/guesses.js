@@ -1,7 +1,7 @@
-/* Slots side by side, the right ones underlined, bold and said to be right to those who listen. */
+/* Slots side by side, right ones bold and underlined; screen readers hear `spokenSlots` instead. */
 function slotRow(slots, right, look = "") {
-  const told = (at) => (right ? (right[at] === "1" ? "right" : "wrong") : look);
-  return h("span", { class: "slots", "aria-hidden": "true" }, slots.map((slot, at) => h("span", { class: `slot ${told(at)}` }, named(slot))));
+  const lookOf = (at) => (right ? (right[at] === "1" ? "right" : "wrong") : look);
+  return h("span", { class: "slots", "aria-hidden": "true" }, slots.map((slot, at) => h("span", { class: `slot ${lookOf(at)}` }, named(slot))));
 }
 
 function spokenSlots(slots, right) {
@@ -9,9 +9,9 @@ function spokenSlots(slots, right) {
   return slots.map((slot, at) => `${slot} ${right[at] === "1" ? "right" : "wrong"}`).join(", ");
 }
 
-function guessItem({ slots, right, said, cost, cut }) {
+function guessItem({ slots, right, score, cost, cut }) {
   const more = cut ? `, first ${slots.length} of ${slots.length + cut} shown` : "";
-  return h("li", {}, slotRow(slots, right), h("span", { class: "unseen" }, spokenSlots(slots, right)), h("span", { class: "said" }, [said, cost].filter(Boolean).join(", ") + more));
+  return h("li", {}, slotRow(slots, right), h("span", { class: "unseen" }, spokenSlots(slots, right)), h("span", { class: "score" }, [score, cost].filter(Boolean).join(", ") + more));
 }
 
 function secretLine(slots, what) {
@@ -20,7 +20,7 @@ function secretLine(slots, what) {
 
 function guessList(guesses) {
   if (!guesses.length) return h("p", { class: "quiet" }, "No guess was logged.");
-  return h("div", {}, h("p", { class: "quiet" }, "Guesses, the best first; slots that are right are bold and underlined."), h("ol", { class: "guesses" }, guesses.map(guessItem)));
+  return h("div", {}, h("p", { class: "quiet" }, "Guesses, the best first; right slots are bold and underlined."), h("ol", { class: "guesses" }, guesses.map(guessItem)));
 }
 
 function canaryCase(canary) {
@@ -34,7 +34,7 @@ function canaryCase(canary) {
   return node;
 }
 
-/* Made when it is first opened: thousands of canaries would be slow to make at once. */
+/* Build the content when it is first opened: thousands of canaries at once would be slow. */
 function onceOpen(details, make) {
   details.addEventListener("toggle", () => { if (details.open && details.childElementCount === 1) details.append(make()); });
 }

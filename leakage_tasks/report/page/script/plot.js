@@ -2,7 +2,7 @@
 function ticks(low, high, wanted) {
   const rough = (high - low) / Math.max(1, wanted);
   const power = 10 ** Math.floor(Math.log10(rough));
-  const step = power * [1, 2, 2.5, 5, 10].find((each) => each * power >= rough * 0.999);
+  const step = power * [1, 2, 2.5, 5, 10].find((factor) => factor * power >= rough * 0.999);
   const first = Math.ceil(low / step - 1e-9);
   const last = Math.floor(high / step + 1e-9);
   return Array.from({ length: last - first + 1 }, (_, at) => Number(((first + at) * step).toPrecision(12)));
@@ -13,7 +13,7 @@ function tickText(value) {
   return value.toLocaleString("en", { maximumFractionDigits: 4 });
 }
 
-/* A linear scale over values with some room at both ends; where there is but one value, around it. */
+/* A linear scale over values with a margin at both ends, or around a single value. */
 function scaleOver(values, from, to) {
   let low = Math.min(...values);
   let high = Math.max(...values);
@@ -25,7 +25,7 @@ function scaleOver(values, from, to) {
   return Object.assign(scale, { low, high });
 }
 
-/* Marks told apart by shape as well as by colour. */
+/* Marks differ in shape as well as in colour. */
 const SHAPES = [
   "M0-5A5 5 0 1 0 0 5A5 5 0 1 0 0-5Z",
   "M-4.6-4.6H4.6V4.6H-4.6Z",
@@ -37,7 +37,7 @@ function mark(kind, more = "") {
   return s("path", { class: `mark hue-${kind % 4} ${kind >= 4 ? "open" : ""} ${more}`, d: SHAPES[kind % SHAPES.length] });
 }
 
-/* The cross of runs whose figures mean nothing. */
+/* The cross for runs whose values mean nothing. */
 function cross() {
   return s("path", { class: "mark open", d: "M-5-5 5 5M5-5-5 5" });
 }
@@ -47,8 +47,8 @@ function shortened(text, most) {
   return letters.length <= most ? text : `${letters.slice(0, most - 9).join("")}…${letters.slice(-8).join("")}`;
 }
 
-/* Where a label goes beside a point without covering what is there: the first free of eight places, or nowhere. */
-function freePlace(x, y, wide, taken, frame) {
+/* The first of eight positions around a point at which a label covers nothing, or null. */
+function freePosition(x, y, wide, taken, frame) {
   const tall = 15;
   const [start, middle, end] = [0, -wide / 2, -wide];
   const places = [[9, start, -tall / 2], [-9, end, -tall / 2], [0, middle, -tall - 8], [0, middle, 9], [8, start, -tall - 4], [8, start, 5], [-8, end, -tall - 4], [-8, end, 5]];
@@ -62,7 +62,7 @@ function freePlace(x, y, wide, taken, frame) {
   return null;
 }
 
-/* Draw now and whenever the box changes its width. */
+/* Draw now and after each change of the box's width. */
 function drawnIn(box, draw) {
   let width = 0;
   function again() {

@@ -5,7 +5,7 @@ function startScatter() {
   const axesOf = (group, leakage) => axes.map((axis, at) => at).filter((at) => axes[at].leakage === leakage && has(group, at));
   const drawable = groups.map((group, at) => at).filter((at) => axesOf(at, false).length && axesOf(at, true).length);
   if (!drawable.length) {
-    body.append(h("p", {}, "There is nothing to set against each other: give some runs a leakage task, such as canary_exposure, and a task that measures usefulness, such as heldout_bits_per_byte."));
+    body.append(h("p", {}, "There is nothing to plot: run a leakage task, such as canary_exposure, and a task that measures usefulness, such as heldout_bits_per_byte."));
     return;
   }
   const kinds = [...new Set(groups.flatMap((group) => group.points.map((point) => point.model)))].sort();
@@ -31,38 +31,38 @@ function startScatter() {
     const group = Number(which.value);
     const x = Number(across.value);
     const y = Number(up.value);
-    const points = groups[group].points.map((point, place) => ({ ...point, place, x: point.at[x], y: point.at[y] }));
+    const points = groups[group].points.map((point, index) => ({ ...point, index, x: point.at[x], y: point.at[y] }));
     state = { x: axes[x], y: axes[y], kinds, readout, points: points.filter((point) => point.x && point.y), front: fronts[`${group}/${x}/${y}`] || [[], []] };
-    readout.textContent = state.points.length ? "Point at a mark, or reach it with the Tab key, to read its figures here." : "";
+    readout.textContent = state.points.length ? "Point at a mark, or select it with the Tab key, to read its values here." : "";
     key.replaceChildren(...scatterKey(state));
     words.replaceChildren(...frontWords(state, points));
     box.replaceChildren(scatterPlot(state, Math.max(280, Math.floor(box.clientWidth))));
   }
   which.addEventListener("change", offer);
-  for (const each of [across, up]) each.addEventListener("change", choose);
+  for (const select of [across, up]) select.addEventListener("change", choose);
   offer();
   drawnIn(box, (width) => scatterPlot(state, width));
 }
 
-/* The axes that a group has figures for; the one picked before stays picked if it is among them. */
-function offerAxes(select, places, axes) {
+/* Offer the axes for which a group has values; the selected axis stays selected if it is among them. */
+function offerAxes(select, indices, axes) {
   const before = select.options.length ? Number(select.value) : -1;
-  const usual = places.find((at) => axes[at].first) ?? places.find((at) => axes[at].shown) ?? places[0];
-  const picked = places.includes(before) ? before : usual;
+  const usual = indices.find((at) => axes[at].first) ?? indices.find((at) => axes[at].shown) ?? indices[0];
+  const picked = indices.includes(before) ? before : usual;
   const option = (at) => h("option", { value: at, selected: at === picked }, axes[at].title);
-  const shown = places.filter((at) => axes[at].shown);
-  const others = places.filter((at) => !axes[at].shown);
-  select.replaceChildren(...shown.map(option), ...(others.length && shown.length ? [h("optgroup", { label: "Other figures" }, others.map(option))] : others.map(option)));
+  const shown = indices.filter((at) => axes[at].shown);
+  const others = indices.filter((at) => !axes[at].shown);
+  select.replaceChildren(...shown.map(option), ...(others.length && shown.length ? [h("optgroup", { label: "Other metrics" }, others.map(option))] : others.map(option)));
 }
 
-/* An axis' name as far as so many letters hold it. */
+/* An axis' name, shortened to `most` letters. */
 function axisWithin(axis, most) {
   const whole = axisText(axis);
-  return whole.length <= most ? whole : shortened(`${axis.title} ${axis.better === "lower" ? "↓" : "↑"}`, most);
+  return whole.length <= most ? whole : shortened(`${axis.title} ${axis.direction === "lower" ? "↓" : "↑"}`, most);
 }
 
 function axisText(axis) {
-  const better = axis.better === "lower" ? "lower is better" : "higher is better";
+  const better = axis.direction === "lower" ? "lower is better" : "higher is better";
   return `${axis.title} (${axis.unit ? `${axis.unit}, ` : ""}${better})`;
 }
 
@@ -76,43 +76,43 @@ function scatterKey({ kinds, points, front }) {
 }
 
 function frontWords({ x, y, points, front: [members, outdone] }, all) {
-  const name = (place) => h("strong", {}, named(all[place].name));
+  const name = (index) => h("strong", {}, named(all[index].name));
   const nodes = [h("h3", {}, "The front")];
-  if (!members.length) return [...nodes, h("p", {}, "No run here has both figures with sound controls.")];
+  if (!members.length) return [...nodes, h("p", {}, "No run here has both values and valid controls.")];
   const shown = members.slice(0, 30);
-  nodes.push(h("p", {}, members.length === 1 ? "No run outdoes this one: none is at least as good in both and better in one." : "No run outdoes these: none is at least as good in both and better in one."));
-  nodes.push(h("ul", { class: "members" }, shown.map((place) => h("li", {}, name(place), `: ${x.title} ${all[place].x[3]}, ${y.title} ${all[place].y[3]}`))));
+  nodes.push(h("p", {}, members.length === 1 ? "No other run is at least as good in both values and better in one." : "For each of these runs, no other run is at least as good in both values and better in one."));
+  nodes.push(h("ul", { class: "members" }, shown.map((index) => h("li", {}, name(index), `: ${x.title} ${all[index].x[3]}, ${y.title} ${all[index].y[3]}`))));
   if (outdone.length) {
-    nodes.push(h("p", {}, "The others are outdone in both, or in one at a tie in the other:"));
+    nodes.push(h("p", {}, "Dominated runs, each with a run that is at least as good in both values and better in one:"));
     nodes.push(h("ul", { class: "outdone" }, outdone.slice(0, 30).map(([one, other]) => h("li", {}, name(one), " by ", name(other)))));
   }
   const more = members.length + outdone.length - shown.length - Math.min(30, outdone.length);
   if (more > 0) nodes.push(h("p", {}, `and ${more} more`));
   const left = all.length - points.length;
-  if (left) nodes.push(h("p", { class: "quiet" }, `Without both figures, so not shown: ${counted(left, "run")}.`));
-  if (points.length > 1) nodes.push(h("p", { class: "quiet" }, "The front goes by the figures alone: where intervals overlap, who is on it may be chance."));
+  if (left) nodes.push(h("p", { class: "quiet" }, `Not shown, because a value is missing: ${counted(left, "run")}.`));
+  if (points.length > 1) nodes.push(h("p", { class: "quiet" }, "The front ignores intervals: if they overlap, a run may be on the front by chance."));
   return nodes;
 }
 
 function scatterPlot({ x, y, kinds, points, readout, front: [members] }, width) {
   const height = Math.round(Math.min(460, Math.max(300, width * 0.6)));
   const frame = { x: 58, y: 14, w: width - 58 - 16, h: height - 14 - 54 };
-  if (!points.length) return h("p", {}, "No run here has both figures.");
+  if (!points.length) return h("p", {}, "No run here has both values.");
   const plot = s("svg", { class: "plot", viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": `${counted(points.length, "run")}: ${axisText(x)} across, ${axisText(y)} up` });
-  const ends = (point) => point.filter((each) => typeof each === "number");
+  const ends = (point) => point.filter((value) => typeof value === "number");
   const sx = scaleOver(points.flatMap((point) => ends(point.x)), frame.x, frame.x + frame.w);
   const sy = scaleOver(points.flatMap((point) => ends(point.y)), frame.y + frame.h, frame.y);
   drawAxes(plot, x, y, sx, sy, frame);
-  drawFront(plot, members.map((place) => points.find((point) => point.place === place)), x, y, sx, sy);
+  drawFront(plot, members.map((index) => points.find((point) => point.index === index)), x, y, sx, sy);
   const taken = points.map((point) => ({ x: sx(point.x[0]) - 7, y: sy(point.y[0]) - 7, w: 14, h: 14 }));
-  const ordered = [...points].sort((left, right) => left.x[0] - right.x[0] || left.place - right.place);
-  for (const point of ordered) plot.append(scatterPoint(point, { x, y, sx, sy, kinds, member: members.includes(point.place), readout }));
-  for (const point of [...ordered].sort((left, right) => members.includes(right.place) - members.includes(left.place))) {
-    const label = s("text", { class: `halo ${members.includes(point.place) ? "strong" : ""}`, "aria-hidden": "true" }, shortened(point.name, width < 500 ? 20 : 32));
-    const place = freePlace(sx(point.x[0]), sy(point.y[0]), Math.min(frame.w, 7.8 * Array.from(label.textContent).length), taken, frame);
-    if (!place) continue;
-    taken.push(place);
-    filled(label, { x: place.at, y: place.y + 11.5, "text-anchor": place.anchor }, []);
+  const ordered = [...points].sort((left, right) => left.x[0] - right.x[0] || left.index - right.index);
+  for (const point of ordered) plot.append(scatterPoint(point, { x, y, sx, sy, kinds, member: members.includes(point.index), readout }));
+  for (const point of [...ordered].sort((left, right) => members.includes(right.index) - members.includes(left.index))) {
+    const label = s("text", { class: `halo ${members.includes(point.index) ? "strong" : ""}`, "aria-hidden": "true" }, shortened(point.name, width < 500 ? 20 : 32));
+    const position = freePosition(sx(point.x[0]), sy(point.y[0]), Math.min(frame.w, 7.8 * Array.from(label.textContent).length), taken, frame);
+    if (!position) continue;
+    taken.push(position);
+    filled(label, { x: position.at, y: position.y + 11.5, "text-anchor": position.anchor }, []);
     plot.append(label);
   }
   return plot;
@@ -133,10 +133,10 @@ function drawAxes(plot, x, y, sx, sy, frame) {
   plot.append(s("text", { transform: `translate(14 ${frame.y + frame.h / 2}) rotate(-90)`, "text-anchor": "middle" }, axisWithin(y, tall)));
 }
 
-/* The edge of what some run outdoes: between two neighbours it goes by the worse of each figure. */
+/* The border of the dominated area: between two neighbours it takes the worse of each value. */
 function drawFront(plot, members, x, y, sx, sy) {
   if (members.length < 2) return;
-  const worse = (axis, one, other) => (axis.better === "lower" ? Math.max(one, other) : Math.min(one, other));
+  const worse = (axis, one, other) => (axis.direction === "lower" ? Math.max(one, other) : Math.min(one, other));
   const parts = [`M${sx(members[0].x[0])} ${sy(members[0].y[0])}`];
   members.slice(1).forEach((point, at) => {
     const before = members[at];
@@ -147,7 +147,7 @@ function drawFront(plot, members, x, y, sx, sy) {
 
 function scatterPoint(point, { x, y, sx, sy, kinds, member, readout }) {
   const [cx, cy] = [sx(point.x[0]), sy(point.y[0])];
-  const where = point.fault ? "its controls show a fault" : member ? "on the front" : "outdone by another run";
+  const where = point.fault ? "its controls show a fault" : member ? "on the front" : "dominated by another run";
   const text = `${point.name}, ${point.model}: ${x.title} ${point.x[3]}, ${y.title} ${point.y[3]}; ${where}`;
   const node = s("g", { class: `point ${member ? "member" : ""}`, tabindex: 0, role: "img", "aria-label": text });
   if (point.x[1] !== null) node.append(s("path", { class: "whisker", d: `M${sx(point.x[1])} ${cy}H${sx(point.x[2])}` }));

@@ -1,9 +1,9 @@
 function startTable() {
   const table = byId("board");
   const bodies = [...table.tBodies].map((body) => ({ body, rows: [...body.rows].filter((row) => !row.matches(".group")) }));
-  const rows = bodies.flatMap((each) => each.rows);
+  const rows = bodies.flatMap((part) => part.rows);
   const heads = [...table.querySelectorAll("thead th[data-sort]")];
-  const found = byId("found");
+  const status = byId("found");
   byId("tools").addEventListener("submit", (event) => event.preventDefault());
 
   function keyOf(row, at, kind) {
@@ -13,14 +13,14 @@ function startTable() {
   }
 
   function sort(at, kind, sign) {
-    for (const { body, rows: own } of bodies) {
-      const keyed = own.map((row, place) => ({ row, place, key: keyOf(row, at, kind) }));
+    for (const { body, rows: members } of bodies) {
+      const keyed = members.map((row, index) => ({ row, index, key: keyOf(row, at, kind) }));
       keyed.sort((left, right) => {
-        if (left.key === null || right.key === null) return (left.key === null) - (right.key === null) || left.place - right.place;
+        if (left.key === null || right.key === null) return (left.key === null) - (right.key === null) || left.index - right.index;
         const order = kind === "text" ? left.key.localeCompare(right.key, "en", { numeric: true }) : left.key - right.key;
-        return sign * order || left.place - right.place;
+        return sign * order || left.index - right.index;
       });
-      body.append(...keyed.map((each) => each.row));
+      body.append(...keyed.map((entry) => entry.row));
     }
   }
 
@@ -32,11 +32,11 @@ function startTable() {
     head.setAttribute("aria-sort", "none");
     button.addEventListener("click", () => {
       const rising = head.getAttribute("aria-sort") !== "ascending";
-      for (const each of heads) each.setAttribute("aria-sort", "none");
+      for (const other of heads) other.setAttribute("aria-sort", "none");
       head.setAttribute("aria-sort", rising ? "ascending" : "descending");
       sort(at, head.dataset.sort, rising ? 1 : -1);
       const title = button.querySelector(".title").textContent;
-      found.textContent = `Sorted by ${title}, ${rising ? "ascending" : "descending"}; runs without a figure last.`;
+      status.textContent = `Sorted by ${title}, ${rising ? "ascending" : "descending"}; runs without a value last.`;
     });
   });
 
@@ -47,9 +47,9 @@ function startTable() {
       const text = row.dataset.find.toLowerCase();
       row.hidden = !words.every((word) => text.includes(word)) || (kind !== "" && row.dataset.kind !== kind);
     }
-    for (const { body, rows: own } of bodies) body.hidden = own.every((row) => row.hidden);
+    for (const { body, rows: members } of bodies) body.hidden = members.every((row) => row.hidden);
     const shown = rows.filter((row) => !row.hidden).length;
-    found.textContent = shown === rows.length ? "" : `${shown} of ${counted(rows.length, "run")} shown`;
+    status.textContent = shown === rows.length ? "" : `${shown} of ${counted(rows.length, "run")} shown`;
   }
   byId("find").addEventListener("input", filter);
   if (byId("kind")) byId("kind").addEventListener("change", filter);

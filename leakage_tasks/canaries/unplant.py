@@ -1,0 +1,176 @@
+"""Removal of planted canaries from data, based only on the record of the planting."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Sequence
+from contextlib import ExitStack, closing, nullcontext
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from leakage_tasks.canaries.places import Gap, deal, gaps_of, planted_rows, stream_of
+from leakage_tasks.canaries.shard_work import Written, written_before
+from leakage_tasks.canaries.sidecar import Sidecar, named, read_sidecar, sha256_of, sidecar_path
+from leakage_tasks.core.atomic import check_place, replacing
+from leakage_tasks.core.errors import PlantingError
+from leakage_tasks.core.partial_results import parts_folder, save_part
+from leakage_tasks.core.stable_inputs import unchanged
+from leakage_tasks.core.workers import map_tasks
+from leakage_tasks.data import Columns, check_output, format_of, overlap
+from leakage_tasks.data.lines import open_source
+from leakage_tasks.data.packed import codec_of
+from leakage_tasks.data.shards import check_strangers, clear, make_folders, of_earlier_run, state_of
+
+_SHARD_HASHES = ("input_sha256", "output_sha256", "unpacked_sha256")
+"""The fields of a shard's record that replace the corresponding fields of the whole data's record."""
+
+
+def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = None) -> str:
+    """Copy planted data without the canaries that their record lists.
+
+    The copy equals the data before planting: byte for byte if the data consist of lines (after decompression, if the
+    files are compressed), else in rows and schema. The hash in the record verifies this.
+
+    Args:
+        planted: The planted data.
+        output: The path of the copy.
+        jobs: The number of shards processed in parallel.
+        dask: The address of a dask scheduler for shards, or None.
+
+    Returns:
+        A one-line summary.
+
+    Raises:
+        LeakageError: If the data have no record or changed since planting, or if the copy does not match the record. No
+            output is left behind.
+    """
+    planted, output = named(Path(planted)), named(Path(output))
+    record = _read_record(planted)
+    if record.turn not in (None, "new"):
+        raise PlantingError(
+            f"{planted}: its copies are in turns of existing conversations (--chat-position {record.turn}), and cannot "
+            f"be removed: use the original data {record.input}"
+        )
+    if record.shards is not None:
+        return _remove_from_shards(planted, output, record, jobs, dask)
+    check_output(planted, output)
+    for path in (planted, sidecar_path(planted)):
+        if overlap(output, path):
+            raise PlantingError(f"{output}: would overwrite {path}: choose another output")
+    check_place(output, PlantingError)
+    with ExitStack() as files, unchanged(planted):
+        if sha256_of(planted) != record.output_sha256:
+            raise PlantingError(f"{planted}: changed since it was planted, so its copies cannot be found: plant again")
+        gaps = gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part))
+        _restore(
+            planted,
+            files.enter_context(replacing(output, like=planted)),
+            record,
+            planted_rows(gaps, record.heights or {}),
+        )
+    return _summary(output, record)
+
+
+def _remove_from_shards(planted: Path, output: Path, record: Sidecar, jobs: int, dask: str | None) -> str:
+    """Do the work of :func:`remove` for data of several shards."""
+    shards = record.shards or {}
+    if overlap(output, planted) or output.is_file():
+        raise PlantingError(f"{output}: is a file, or holds {planted} or is in it: choose another output")
+    check_strangers(output, shards, PlantingError)
+    check_place(output, PlantingError)
+    dealt = deal(
+        gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part)),
+        [facts["rows"] for facts in shards.values()],
+    )
+    state = parts_folder(state_of(output))
+    make_folders(output, shards, planted)
+    tasks = []
+    for (name, facts), gaps in zip(shards.items(), dealt, strict=True):
+        hashes = {part: facts[part] for part in _SHARD_HASHES}
+        shard_record = replace(record, input_rows=facts["rows"], shards=None, **hashes)
+        shard_state = state / f"{name}.removed.json"
+        tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), shard_state, shard_record, gaps))
+    done: list[Written] = map_tasks(remove_one, tasks, jobs, dask)
+    clear(state, output)
+    return _summary(output, record) + of_earlier_run(sum(shard.again for shard in done), len(done))
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A planted shard and the file that its copy without canaries is written to."""
+
+    planted: Path
+    output: Path
+    state: Path
+    record: Sidecar
+    """The record of this shard alone."""
+    gaps: Sequence[Gap]
+
+
+def remove_one(task: Removal) -> Written:
+    """Write a shard without its canaries, unless an earlier run did."""
+    key = ["remove", asdict(task.record), task.gaps]
+    earlier = written_before(task.state, key, task.output)
+    target = replacing(task.output, like=task.planted) if earlier is None else nullcontext(task.output)
+    with target as beside, unchanged(task.planted):
+        if sha256_of(task.planted) != task.record.output_sha256:
+            raise PlantingError(
+                f"{task.planted}: changed since it was planted, so its copies cannot be found: plant again"
+            )
+        if earlier is not None:
+            return earlier
+        dropped = planted_rows(task.gaps, task.record.heights or {})
+        digest = _restore(task.planted, beside, task.record, dropped) or sha256_of(beside)
+    save_part(task.state, key, {"output_sha256": digest})
+    return Written(digest)
+
+
+def _restore(planted: Path, output: Path, record: Sidecar, dropped: set[int]) -> str | None:
+    """Write ``planted`` without the rows ``dropped`` to ``output``. Return its hash if it was computed on the way.
+
+    Raises PlantingError if the data do not match the record.
+    """
+    kind = format_of(planted)
+    wanted = Columns(record.text_column, None, record.split or Columns.split, record.source_column)
+    layout = kind.outline(planted, wanted)
+    if not kind.exact and layout.rows != record.input_rows + len(dropped):
+        raise _mismatch(planted, f"{layout.rows:,} rows instead of {record.input_rows + len(dropped):,}")
+    kind.write_back(planted, output, layout, wanted, dropped)
+    if not kind.exact:
+        return None
+    digest = _unpacked_hash(output)
+    if digest != (record.unpacked_sha256 or record.input_sha256):
+        raise _mismatch(planted, "the result differs from the original data")
+    return digest if codec_of(output) is None else None
+
+
+def _read_record(planted: Path) -> Sidecar:
+    """Return the record next to planted data. Raises PlantingError if there is no record."""
+    if not planted.exists():
+        raise PlantingError(f"{planted}: no such file or folder: check the path")
+    record = read_sidecar(sidecar_path(planted))
+    if record is None:
+        raise PlantingError(
+            f"{planted}: no record {sidecar_path(planted).name} next to it, which lists the planted canaries: "
+            "give the data that 'leakage plant' wrote"
+        )
+    return record
+
+
+def _summary(output: Path, record: Sidecar) -> str:
+    copies = sum(record.copies.values())
+    return f"{output}: {copies} copies of {len(record.copies)} canaries removed, equal to {record.input}"
+
+
+def _unpacked_hash(path: Path) -> str:
+    """Return the hash of a folder, or of a file's content after decompression."""
+    if codec_of(path) is None:
+        return sha256_of(path)
+    with closing(open_source(path)) as stream:
+        return hashlib.file_digest(cast(io.BufferedIOBase, stream), "sha256").hexdigest()
+
+
+def _mismatch(planted: Path, why: str) -> PlantingError:
+    return PlantingError(f"{planted}: the canaries cannot be removed ({why}): plant again into the original data")

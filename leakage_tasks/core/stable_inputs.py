@@ -1,0 +1,61 @@
+"""Detection of inputs that change while they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from leakage_tasks.core.errors import LeakageError
+
+CACHE = "cache-"
+"""Prefix of the names of cache files that 'datasets' creates next to the files it reads."""
+_Stamp = tuple[int, int, int, int]
+
+
+class ChangedError(LeakageError):
+    """Error for an input that was modified while it was read."""
+
+
+def changed(path: Path) -> ChangedError:
+    """Return the error for an input that has changed."""
+    return ChangedError(f"{path}: changed while it was read: run again when nothing writes to it")
+
+
+@contextmanager
+def unchanged(*paths: Path) -> Iterator[None]:
+    """Raise ChangedError at the end of the block if a file, or a file in a folder, has changed since the start.
+
+    A file counts as unchanged if its size, modification time and inode are equal; its content is not read. If the block
+    raises an error after a change, ChangedError replaces it. New files in a folder are ignored, since they were not
+    read. Enter this context after :func:`~leakage_tasks.core.atomic.replacing`, so that no output of a changed input is
+    kept.
+    """
+    before = {path: _stamps(path) for path in paths}
+    try:
+        yield
+    except Exception:
+        _check(before)
+        raise
+    _check(before)
+
+
+def _check(before: dict[Path, dict[Path, _Stamp]]) -> None:
+    for path, stamps in before.items():
+        now = _stamps(path)
+        for file, stamp in stamps.items():
+            if now.get(file) != stamp:
+                raise changed(file) from None
+
+
+def _stamps(path: Path) -> dict[Path, _Stamp]:
+    """Return size, time and identity of each file; an inaccessible file is omitted."""
+    stamps = {}
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        try:
+            status = file.stat()
+        except (OSError, ValueError):
+            continue
+        if file.is_file() and not file.name.startswith(CACHE):
+            stamps[file] = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return stamps

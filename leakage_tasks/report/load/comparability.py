@@ -1,0 +1,107 @@
+"""Grouping of runs that may be ranked together: the tasks that they share ran with equal protocols."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from leakage_tasks.report.load.results import Run, TaskResult
+
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def measured(run: Run) -> dict[str, TaskResult]:
+    """Return the leakage tasks with at least one value, by name."""
+    return {task: result for task, result in sorted(run.tasks.items()) if result.is_leakage and result.answered}
+
+
+def group_comparable(runs: Sequence[Run]) -> list[list[Run]]:
+    """Group runs so that every leakage task that two runs of a group share has equal protocols in both.
+
+    Runs with the most tasks start the groups; runs without leakage results form a group of their own.
+    """
+    groups: list[tuple[list[Run], dict[str, str]]] = []
+    for run in sorted(runs, key=lambda run: (-len(measured(run)), run.name)):
+        protocols = _protocols(run)
+        # All members of a group agree on a task's protocol, so the group stores one protocol per task.
+        fitting = (
+            (members, known)
+            for members, known in groups
+            if (protocols.keys() & known.keys() or not (protocols or known))
+            and all(known.get(task, words) == words for task, words in protocols.items())
+        )
+        members, known = next(fitting, ([], {}))
+        if not members:
+            groups.append((members, known))
+        members.append(run)
+        known.update(protocols)
+    return [members for members, _ in groups]
+
+
+def separation_reason(group: Sequence[Run], first: Sequence[Run]) -> str:
+    """Return the reason why the runs of ``group`` are not ranked with the runs of ``first``."""
+    if not measured(group[0]):
+        return "no leakage was measured"
+    pairs = product(_distinct(group), _distinct(first))
+    reasons = next((reasons for run, other in pairs if (reasons := differences(run, other))), None)
+    return "; ".join(reasons) if reasons else f"other tasks: {', '.join(measured(group[0]))}"
+
+
+def differences(run: Run, other: Run) -> list[str]:
+    """List how the protocols of ``run`` and ``other`` differ in the leakage tasks that both have."""
+    ours, theirs = measured(run), measured(other)
+    tasks_by_words: dict[str, list[str]] = {}
+    for task in ours.keys() & theirs.keys():
+        for words in _between(protocol(ours[task]), protocol(theirs[task])):
+            tasks_by_words.setdefault(words, []).append(task)
+    return sorted(f"{', '.join(sorted(tasks))}: {words}" for words, tasks in tasks_by_words.items())
+
+
+def protocol(result: TaskResult) -> dict[str, Any]:
+    """Return a task's protocol by name: its declared options, the attacks that ran, and the number of documents."""
+    assert result.declared is not None
+    attacks = ", ".join(dict.fromkeys(attack for attack, _ in result.declared.attacks))
+    access = "; ".join(dict.fromkeys(access for _, access in result.declared.attacks if access))
+    # The declared attack may be "auto"; the attack that ran is more specific.
+    ran = {name: words for name, words in (("attack", attacks), ("access", access)) if words}
+    declared = {name: value for name, value in result.declared.protocol.items() if name != "attack" or not attacks}
+    return {**declared, **ran, "documents": result.samples}
+
+
+def _protocols(run: Run) -> dict[str, str]:
+    """Return each leakage task's protocol as JSON; two are equal if :func:`differences` finds nothing."""
+    protocols = ((task, protocol(result)) for task, result in measured(run).items())
+    return {
+        task: _text({name: value for name, value in options.items() if value is not None})
+        for task, options in protocols
+    }
+
+
+def _distinct(runs: Sequence[Run]) -> list[Run]:
+    """Return the first run for each distinct set of protocols."""
+    first: dict[str, Run] = {}
+    for run in runs:
+        first.setdefault(_text(_protocols(run)), run)
+    return list(first.values())
+
+
+def _between(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> Iterator[str]:
+    for name in dict.fromkeys([*ours, *theirs]):
+        mine, other = ours.get(name), theirs.get(name)
+        if _text(mine) == _text(other):
+            continue
+        if all(isinstance(value, str) and _HASH.fullmatch(value) for value in (mine, other)):
+            yield f"other {name} ({str(mine)[:8]}… instead of {str(other)[:8]}…)"
+        else:
+            yield f"{name} {_shown(mine)} instead of {_shown(other)}"
+
+
+def _shown(value: Any) -> str:
+    return "unset" if value is None else value if isinstance(value, str) else _text(value)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

@@ -1,0 +1,219 @@
+"""Findings of a run's samples by document: each canary and each prefix-suffix pair, with the results of all tasks.
+
+This module removes everything that could reveal a secret of kind ``natural``, before any report uses it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from leakage_tasks.attacks.coarse import NATURAL, coarsened
+from leakage_tasks.attacks.finding import EXTRAPOLATED, FIT, Finding, finding_from_json
+from leakage_tasks.attacks.suffix.finding import (
+    HEADLINE,
+    SelectedView,
+    Selection,
+    SuffixFinding,
+    suffix_finding_from_json,
+)
+from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.core.inputs import check_file
+from leakage_tasks.core.jsonl import LineError, read_json_lines
+from leakage_tasks.core.null_results import reason_of
+from leakage_tasks.metrics.extraction import within_ten
+from leakage_tasks.report.load.run import Run
+
+EXPOSURE, EXTRACTION, SUFFIXES = "canary_exposure", "canary_extraction", "suffix_extraction"
+"""Tasks whose samples are read."""
+Found = TypeVar("Found", Finding, SuffixFinding)
+
+
+@dataclass(frozen=True)
+class CanaryDetail:
+    """One canary with the finding of each task.
+
+    For natural secrets, revealing fields are None or coarse, unless both the run and the report reveal them.
+    """
+
+    id: str
+    """The id in the manifest."""
+    planted: bool
+    """False for a control."""
+    repetitions: int
+    """The number of copies planted."""
+    kind: str
+    """``random``, ``organic`` or ``natural``."""
+    template: str | None = None
+    """The text around the secret."""
+    secret: tuple[str, ...] | None = None
+    """The secret: one text per slot."""
+    label: str | None = None
+    """The class or tags it was planted with."""
+    exposure: Finding | None = None
+    """The finding of the exposure task."""
+    extraction: Finding | None = None
+    """The finding of the extraction task."""
+
+    @property
+    def bits(self) -> float | None:
+        """The exposure in bits, or None if it was not measured."""
+        return None if self.exposure is None else self.exposure.exposure
+
+    @property
+    def extracted(self) -> bool | None:
+        """True if the best guess is the secret; None if there was no guess."""
+        finding = self.extraction
+        return None if finding is None or finding.correct is None else all(finding.correct)
+
+    @property
+    def guessed(self) -> Finding | None:
+        """The finding with the most informative guesses: from the extraction task, else from the exposure task."""
+        if self.extraction is not None:
+            return self.extraction
+        return self.exposure if self.exposure is not None and self.exposure.correct is not None else None
+
+    @property
+    def within_ten(self) -> bool | None:
+        """True if a natural secret is among the first ten guesses; None if the finding does not state it."""
+        finding = self.extraction
+        hit = None if finding is None or not finding.coarse else within_ten(finding)
+        return None if hit is None else bool(hit)
+
+    def right(self, index: int) -> tuple[bool, ...] | None:
+        """Return per slot if guess ``index`` (from 0) is right, or None if that is unknown."""
+        finding = self.guessed
+        if finding is None:
+            return None
+        if self.secret is not None and index < len(finding.guesses):
+            filling = finding.guesses[index].filling
+            if len(filling) == len(self.secret):
+                return tuple(left == true for left, true in zip(filling, self.secret, strict=True))
+        return finding.correct if index == 0 else None
+
+
+@dataclass(frozen=True)
+class PairDetail:
+    """One pair of prefix and suffix under the run's own settings; tokens only if the report reveals them."""
+
+    selected: SelectedView
+    prefix: tuple[int, ...] = ()
+    suffix: tuple[int, ...] = ()
+    guesses: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Details:
+    """Findings on one run's documents; ``left_out`` counts pairs without a selected finding.
+
+    ``missing`` gives, by task, the reason why its findings are missing.
+    """
+
+    canaries: tuple[CanaryDetail, ...] = ()
+    pairs: tuple[PairDetail, ...] = ()
+    left_out: int = 0
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_details(run: Run, *, reveal: bool = False) -> Details:
+    """Read the samples next to a run's results. Raises ResultsError naming file and line.
+
+    ``reveal`` keeps natural secrets and training text, as far as the run logged them.
+    """
+    missing: dict[str, str] = {}
+    canaries: dict[tuple[str, str], CanaryDetail] = {}
+    for task in (EXPOSURE, EXTRACTION):
+        for doc, finding in _findings(run, task, finding_from_json, missing):
+            # Two tasks of a run may use different manifests that share ids.
+            key = finding.manifest, finding.canary
+            canaries[key] = _with(canaries.get(key) or _canary(finding, doc, reveal), task, finding, reveal)
+    suffixes = _findings(run, SUFFIXES, suffix_finding_from_json, missing)
+    pairs = [_pair(doc, finding, reveal) for doc, finding in suffixes if not finding.control]
+    selected = tuple(pair for pair in pairs if pair is not None)
+    return Details(tuple(canaries.values()), selected, len(pairs) - len(selected), missing)
+
+
+def _findings(
+    run: Run, task: str, read: Callable[[str], Found], missing: dict[str, str]
+) -> Iterator[tuple[Mapping[str, Any], Found]]:
+    """Yield a task's documents with their findings in the headline column; set ``missing`` if there is no finding."""
+    result = run.scored_as(task)
+    if result is None:
+        return
+    if result.logged is None:
+        missing[task] = "no samples next to its results: run lm_eval again with --log_samples and --output_path"
+        return
+    for number, row in _rows(result.logged, task):
+        try:
+            doc, answer = row.get("doc") or {}, row["resps"][0][0]
+            if row.get("filter", HEADLINE) != HEADLINE:
+                continue
+            if (reason := reason_of(answer)) is not None:
+                missing[task] = f"not answered: {reason}"
+                return
+            finding = read(answer)
+        except (ValueError, LookupError, TypeError, AttributeError):
+            raise _no_finding(result.logged, number, task) from None
+        yield doc, finding
+
+
+def _no_finding(path: Path, number: int, task: str) -> ResultsError:
+    return ResultsError(
+        f"{path}:{number}: holds no finding of {task}: give the file as lm_eval wrote it, or move it to another folder "
+        "for a report without it"
+    )
+
+
+def _rows(path: Path, task: str) -> Iterator[tuple[int, Any]]:
+    """Yield a file's samples with their line number from 1."""
+    try:
+        check_file(path)
+        with path.open(encoding="utf-8") as lines:
+            yield from read_json_lines(lines)
+    except LineError as bad:
+        raise _no_finding(path, bad.number, task) from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ResultsError(f"{path}: cannot be read ({reason}): give the file as lm_eval wrote it") from None
+
+
+def _canary(finding: Finding, doc: Mapping[str, Any], reveal: bool) -> CanaryDetail:
+    known = finding.canary, finding.planted, finding.repetitions
+    if not reveal and NATURAL in (finding.kind, doc.get("kind")):
+        return CanaryDetail(*known, NATURAL)
+    secret = doc.get("secret")
+    shown = None if secret is None else tuple(map(str, secret))
+    return CanaryDetail(*known, finding.kind, template=doc.get("template"), secret=shown, label=doc.get("label"))
+
+
+def _with(canary: CanaryDetail, task: str, finding: Finding, reveal: bool) -> CanaryDetail:
+    # A run may reveal secrets that this report must not show: the kind in either place is enough to hide them.
+    if not reveal and NATURAL in (canary.kind, finding.kind):
+        finding = coarsened(dataclasses.replace(finding, kind=NATURAL))
+        known = None if canary.exposure is None else coarsened(dataclasses.replace(canary.exposure, kind=NATURAL))
+        canary = dataclasses.replace(canary, kind=NATURAL, template=None, secret=None, label=None, exposure=known)
+    names = (*FIT, "ranked") if finding.method == EXTRAPOLATED else ("ranked",)
+    extra = {name: finding.extra[name] for name in names if name in finding.extra}
+    if extra != finding.extra:
+        finding = dataclasses.replace(finding, extra=extra)
+    if task == EXPOSURE:
+        return dataclasses.replace(canary, exposure=finding)
+    secret = canary.secret
+    if secret is None and finding.place is not None and finding.place <= len(finding.guesses):
+        # The run revealed its guesses and the secret's position among them.
+        secret = finding.guesses[finding.place - 1].filling
+    return dataclasses.replace(canary, extraction=finding, secret=secret)
+
+
+def _pair(doc: Mapping[str, Any], finding: SuffixFinding, reveal: bool) -> PairDetail | None:
+    """Return the details of one pair, or None if the run's selection leaves it out."""
+    selected = Selection(HEADLINE, "headline", HEADLINE, finding.chosen_by).select(finding)
+    if selected is None:
+        return None
+    bare = dataclasses.replace(selected, finding=dataclasses.replace(finding, guesses=(), extra={}))
+    if not reveal:
+        return PairDetail(bare)
+    return PairDetail(bare, tuple(doc.get("prefix", ())), tuple(doc.get("suffix", ())), finding.guesses)

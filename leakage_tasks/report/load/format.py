@@ -1,0 +1,73 @@
+"""Short texts for values and flags, shared by all reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from leakage_tasks.metrics.verdict import Verdict
+from leakage_tasks.report.load.figures import Figure, Flag
+
+if TYPE_CHECKING:
+    from leakage_tasks.metrics.audit import AuditFigure
+
+NOTHING = "–"
+ARROWS = {"lower": "↓", "higher": "↑", None: ""}
+"""The better direction: for the defender in leakage tasks, for the user in usefulness tasks."""
+
+
+def number(value: float | None) -> str:
+    """Format a value with about three significant digits."""
+    if value is None:
+        return NOTHING
+    if value == 0 or 0.0095 <= abs(value) < 10:
+        return f"{value:.3f}" if abs(value) < 1 and value else f"{value:.2f}"
+    if abs(value) < 0.0095:
+        return f"{value:.1e}"
+    return f"{value:.1f}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def percent(share: float) -> str:
+    """Format a share in percent with two significant digits, three from 10 %."""
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"
+
+
+def interval(figure: Figure | AuditFigure) -> str:
+    """Format an interval as ``[low, high]``, or as an empty text if there is none."""
+    if figure.low is None or figure.high is None:
+        return ""
+    return f"[{number(figure.low)}, {number(figure.high)}]"
+
+
+def context_lines(figure: Figure) -> list[str]:
+    """List the context of a value without its interval: controls, count, and copies learnt from."""
+    control = [] if figure.control is None else [f"controls {number(figure.control)}"]
+    count = [] if figure.count is None else [f"n = {figure.count:,}"]
+    return [*control, *count, *([] if figure.learnt is None else [learnt_words(*figure.learnt)])]
+
+
+def learnt_words(learnt: int, copies: int) -> str:
+    """State how many copies had their secret in the training loss."""
+    return f"learnt from {learnt:,} of {copies:,} copies"
+
+
+def flag_words(flags: Iterable[Flag]) -> list[str]:
+    """Return the flags as texts; tasks with equal flags share one text."""
+    tasks_by_flag: dict[tuple[str, str], list[str]] = {}
+    for flag in flags:
+        tasks_by_flag.setdefault((flag.words, measure(flag)), []).append(flag.task)
+    return [f"{', '.join(tasks)}: {words}{measured}" for (words, measured), tasks in tasks_by_flag.items()]
+
+
+def verdict_words(verdicts: Mapping[str, Verdict]) -> list[str]:
+    """Return one line per task with its verdict."""
+    return [f"{task}: {verdict.words}" for task, verdict in sorted(verdicts.items())]
+
+
+def measure(flag: Flag) -> str:
+    """Return the metric and value behind a flag in brackets, or an empty text for a flag of the whole task."""
+    if flag.value is None:
+        return ""
+    name = "p" if flag.fault else flag.row
+    counted = not flag.fault and flag.value.is_integer()
+    return f" ({name} = {f'{flag.value:,.0f}' if counted else number(flag.value)})"

@@ -1,0 +1,170 @@
+"""Results of the harness on one model, as read from results files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.attacks.suffix.finding import HEADLINE
+from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.metrics.metric import Direction, MetricSpec, limited_words
+from leakage_tasks.report.load.declared import Declared
+from leakage_tasks.report.load.validate import printable
+
+STAMP = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:\.\d+)?)\.json$")
+"""The end of a results file's name: the time of writing, which files of samples share."""
+ADDED = ("peft", "prompt", "delta")
+"""Model arguments that add something to a base model."""
+Values = Mapping[str, Mapping[str, float | None]]
+"""Values by column (the harness' filter), then by metric."""
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """The results of one task on one model."""
+
+    task: str
+    """The task's name."""
+    values: Values
+    """Values by column and metric; None for an empty value."""
+    errors: Values
+    """Standard errors of the harness, by column and metric."""
+    higher_is_better: Mapping[str, bool | None]
+    """The better direction by metric, as the harness declares it."""
+    samples: int | None
+    """The number of documents used."""
+    declared: Declared | None
+    """The task's declaration; None for tasks without one, such as the harness' own."""
+    file: Path
+    """The results file."""
+    shots: int | None = None
+    """The number of few-shot examples, if the harness records it."""
+    limited: tuple[int, int] | None = None
+    """The numbers of documents used and available, if ``--limit`` or ``--samples`` left some out."""
+    parents: tuple[str, ...] = ()
+    """The groups that contain the task."""
+    date: float = 0.0
+    """Seconds since 1970 of the file; 0 if unknown."""
+    predicted_only: bool = False
+    """True if the run had ``--predict_only``, so the harness scored nothing."""
+
+    @property
+    def is_leakage(self) -> bool:
+        """True if the values measure leakage, not usefulness."""
+        return self.declared is not None and self.declared.measures == "leakage"
+
+    @property
+    def scoring_name(self) -> str:
+        """The name of its scoring: its own, or that of the task whose class it inherits."""
+        return self.task if self.declared is None or not self.declared.scoring else self.declared.scoring
+
+    @property
+    def no_headline(self) -> str:
+        """The reason why it has no primary metric, or an empty text. Older results do not declare ``--limit``."""
+        if self.declared is None or not self.answered:
+            return ""
+        if self.declared.no_headline or self.limited is None or not self.is_leakage:
+            return self.declared.no_headline
+        return limited_words(*self.limited, "documents")
+
+    @property
+    def rows(self) -> Mapping[str, MetricSpec]:
+        """The declared metrics by name; empty without a declaration."""
+        return {} if self.declared is None else self.declared.rows
+
+    @property
+    def tested(self) -> Mapping[str, Any]:
+        """The declared data behind the values; empty without a declaration."""
+        return {} if self.declared is None else self.declared.tested
+
+    @property
+    def claimed(self) -> bool:
+        """True if only the manifest states that its canaries were planted; natural secrets are never planted."""
+        natural = self.tested.get("kinds") == ["natural"]
+        return bool(self.tested.get("planted")) and not natural and self.tested.get("planting") != "proven"
+
+    @property
+    def headline(self) -> Mapping[str, float | None]:
+        """The values in the headline column."""
+        return self.values.get(HEADLINE, {})
+
+    def better(self, metric: str) -> Direction:
+        """Return the better direction that the harness declares, or None."""
+        higher = self.higher_is_better.get(metric)
+        return None if higher is None else "higher" if higher else "lower"
+
+    @property
+    def answered(self) -> bool:
+        """True if any value is not null."""
+        return any(value is not None for values in self.values.values() for value in values.values())
+
+    @property
+    def logged(self) -> Path | None:
+        """The file of samples that the run wrote next to the results, or None."""
+        stamp = STAMP.search(self.file.name)
+        path = self.file.with_name(f"samples_{self.task}_{stamp[1]}.jsonl") if stamp else None
+        return path if path is not None and path.is_file() else None
+
+
+@dataclass(frozen=True)
+class Run:
+    """One model with all its results, from one results file or from several with different tasks."""
+
+    model: str
+    """The harness' name for the kind of model, such as ``hf``."""
+    source: str
+    """The model: a folder or a name on the hub."""
+    arguments: Mapping[str, Any]
+    """All arguments of the model."""
+    tasks: Mapping[str, TaskResult]
+    """The result of each task, by name."""
+    files: tuple[Path, ...]
+    """The results files, the newest last."""
+    date: float = 0.0
+    """Seconds since 1970 of the newest file; 0 if unknown."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The harness' record of the run."""
+    configs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The harness' record of each task."""
+    versions: Mapping[str, str] = field(default_factory=dict)
+    """The versions of the harness and of transformers."""
+    name: str = ""
+    """A name that is unique among the runs of a report."""
+
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        """The base model, followed by its adapter, soft prompt or delta, if any."""
+        added = [str(self.arguments[name]) for name in ADDED if self.arguments.get(name)]
+        base = None if "peft" in self.arguments else _base_of(self.source)
+        models = (self.source,) if base is None else (base, self.source)
+        return *models, *map(printable, added)
+
+    @property
+    def whole(self) -> str:
+        """The parts joined to one name."""
+        return " + ".join(self.parts)
+
+    def scored_as(self, task: str) -> TaskResult | None:
+        """Return the result of ``task``, or of the first task that inherits its scoring."""
+        inheriting = (result for result in self.tasks.values() if result.scoring_name == task)
+        return self.tasks.get(task) or next(inheriting, None)
+
+    @property
+    def time(self) -> datetime | None:
+        """The time when the newest file was written, in UTC; None if unknown."""
+        return datetime.fromtimestamp(self.date, UTC) if self.date > 0 else None
+
+
+def _base_of(source: str) -> str | None:
+    """Return the base model that an adapter's PEFT file names, or None if ``source`` is not an adapter's folder."""
+    try:
+        settings = parse_json(read_text(Path(source) / "adapter_config.json"))
+    except (OSError, ValueError):
+        return None
+    base = settings.get("base_model_name_or_path") if isinstance(settings, dict) else None
+    return printable(base) if isinstance(base, str) and base else None

@@ -1,0 +1,90 @@
+"""Checks of fields in files that other programs wrote, and cleaning of their text for display."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.core.inputs import parse_json, read_text
+
+_KINDS = ((bool, "true or false"), (str, "text"), (dict, "an object"), (list, "a list"), (int | float, "a number"))
+
+
+def load_json(path: str | Path, encoding: str = "utf-8") -> Any:
+    """Return the value in a JSON file. Raises ResultsError if it cannot be read, ValueError if it is not JSON."""
+    try:
+        return parse_json(read_text(path, encoding))
+    except OSError as error:
+        raise ResultsError(f"{path}: cannot be read ({error.strerror}): check the path") from None
+
+
+class WrongField(ValueError):
+    """A field with an unexpected value; ``name`` is the field's path within its object.
+
+    ``words`` describe the value, if its type is not the fault.
+    """
+
+    def __init__(self, name: str, expected: str, value: Any, words: str = "") -> None:
+        self.name, self.what = name, f"expected {expected}, found {words or kind_of(value)}"
+        super().__init__(f"{name}: {self.what}")
+
+
+def kind_of(value: Any) -> str:
+    """Name the type of a JSON value, without the value, which may be private."""
+    return next((words for kind, words in _KINDS if isinstance(value, kind)), "nothing")
+
+
+def finite(value: Any, name: str) -> float:
+    """Return a number as a finite float. Raises WrongField."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise WrongField(name, "a number", value)
+    try:
+        number = float(value)
+    except OverflowError:
+        raise WrongField(name, "a number below 1e308", value, "a larger one") from None
+    if not math.isfinite(number):
+        raise WrongField(name, "a finite number", value, "infinity or NaN")
+    return number
+
+
+def text(value: Any, name: str) -> str:
+    """Return a text as one printable line. Raises WrongField."""
+    if not isinstance(value, str):
+        raise WrongField(name, "text", value)
+    return printable(value)
+
+
+def mapping(value: Any, name: str) -> Mapping[str, Any]:
+    """Return a JSON object. Raises WrongField."""
+    if not isinstance(value, dict):
+        raise WrongField(name, "an object", value)
+    return value
+
+
+def is_finite(value: Any) -> bool:
+    """Return True for a number that a float can hold."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    # A whole number may exceed the largest float, as infinity does; NaN fails the comparison.
+    return number and abs(value) <= sys.float_info.max
+
+
+def printable(words: str) -> str:
+    """Return text as one printable line: spaces for white space, U+FFFD for other unprintable characters."""
+    if words.isprintable():
+        return words
+    return "".join(char if char.isprintable() else " " if char.isspace() else "\ufffd" for char in words)
+
+
+def all_printable(value: Any) -> Any:
+    """Return a JSON value with :func:`printable` applied to every text in it."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, list):
+        return [all_printable(item) for item in value]
+    if isinstance(value, dict):
+        return {printable(name): all_printable(item) for name, item in value.items()}
+    return value

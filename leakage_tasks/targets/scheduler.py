@@ -1,0 +1,261 @@
+"""Attacks on many canaries that advance together, so that one forward pass serves the requests of all of them.
+
+Each attack runs in its own thread as plain sequential code, and only one thread runs at a time. An attack that submits
+a request to the model waits. Once all attacks wait, their requests are answered together, in the order of the attacks;
+then each attack continues. If requests can be split, only the rows that fill whole passes are answered; the others wait
+for the next scheduling step. The contents of a batch therefore depend on the attacks alone, never on timing.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from leakage_tasks.core.log import log
+from leakage_tasks.targets.batching import PendingRequest, RequestPart, Splitter, rows_to_serve
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+Result = TypeVar("Result")
+NextAttack = Callable[[int], int | None]
+"""Returns the number of the attack to start next, or None for no attack at this time or no more attacks.
+
+It is called in every scheduling step with the number of attacks under way, or with :data:`MOST_AT_ONCE` if their
+requests already fill passes.
+"""
+
+OnRows = Callable[[int, int], None]
+"""Called with the number of an attack and the number of rows read for it."""
+
+MOST_AT_ONCE = 1024
+"""Maximum number of attacks under way; each is a thread."""
+FILLED = 2.0
+"""Passes that the pending requests must fill before no further attack starts."""
+STATELESS = 4
+"""Number of passes of whole texts that count as one: attacks that request whole texts hold no KV cache in between."""
+
+_here = threading.local()
+
+
+def submit(
+    kind: Hashable,
+    many: Callable[[Sequence[Request]], Sequence[Answer]],
+    request: Request,
+    size: float,
+    rows: int = 1,
+    in_parts: Splitter | None = None,
+    held: float = 0.0,
+    answer_share: float = 0.0,
+) -> Answer:
+    """Return the answer of ``many`` to one request, batched with requests of equal ``kind`` from other attacks.
+
+    Outside of :func:`run_concurrently` the request is answered at once, alone.
+
+    Args:
+        kind: requests of equal kind share batches.
+        many: answers several requests, in order.
+        request: the request.
+        size: share of a pass that it fills; determines its share of the time, and when further attacks start.
+        rows: number of texts read for it.
+        in_parts: functions that split the request, so that its rows may be read in several scheduling steps and passes
+            are full; None for a request that is answered whole.
+        held: share of the memory for KV caches that the attack holds as long as it runs; once all of it is held, no
+            more attacks start.
+        answer_share: share of that memory taken by the answer; if the answers to all requests that can be split exceed
+            the memory, some rows wait for the next scheduling step.
+    """
+    attack: _Attack[Any] | None = getattr(_here, "attack", None)
+    if attack is None:
+        return many([request])[0]
+    answer: Answer = attack.submit(
+        PendingRequest(
+            kind,
+            RequestPart(many, request, size, rows),
+            in_parts,
+            attack.rows_read,
+            held=held,
+            answer_share=answer_share,
+        )
+    )
+    return answer
+
+
+def share_of_whole_texts(rows: int, at_once: int) -> float:
+    """Return the ``size`` of a request for ``rows`` whole texts, of which a pass reads ``at_once``."""
+    return rows / (STATELESS * at_once)
+
+
+@dataclass(frozen=True)
+class Done(Generic[Result]):
+    """An attack's number, its result, and the seconds spent on it, including its share of the passes."""
+
+    number: int
+    result: Result = field(repr=False)
+    seconds: float
+
+
+class _Abandoned(BaseException):
+    """Signal that ends an attack whose run is over."""
+
+
+class _Attack(threading.Thread, Generic[Result]):
+    """The thread of one attack, which runs until it submits a request or ends."""
+
+    def __init__(self, number: int, attack: Callable[[], Result], back: threading.Semaphore) -> None:
+        super().__init__(name=f"attack {number}", daemon=True)
+        self.number, self._attack, self._back = number, attack, back
+        self._turn = threading.Semaphore(0)
+        self._context = contextvars.copy_context()
+        self.question: PendingRequest | None = None
+        self.result: Result | None = None
+        self.error: BaseException | None = None
+        self.seconds = 0.0
+        self.rows_read = 0
+        self.abandoned = False
+
+    def run(self) -> None:
+        """Run the attack, from its first turn on."""
+        _here.attack = self
+        try:
+            self._wait()
+            self.result = self._context.run(self._attack)
+        except BaseException as error:  # raised again in the thread that waits for the attack
+            self.error = error
+        finally:
+            self.question = None
+            self._back.release()
+
+    def _wait(self) -> None:
+        self._turn.acquire()
+        if self.abandoned:
+            raise _Abandoned
+
+    def submit(self, question: PendingRequest) -> Any:
+        """Give up the turn until the request is answered."""
+        self.question = question
+        self._back.release()
+        self._wait()
+        return question.answer()
+
+    def go_on(self) -> bool:
+        """Let the attack run until it submits a request or ends; return whether it waits for an answer."""
+        started = time.perf_counter()
+        self.question = None
+        self._turn.release()
+        self._back.acquire()
+        self.seconds += time.perf_counter() - started
+        return self.question is not None
+
+    def abandon(self) -> None:
+        """End the attack, which waits or is about to wait."""
+        self.abandoned = True
+        self._turn.release()
+
+
+def in_order(numbers: Iterable[int]) -> NextAttack:
+    """Start attacks in the given order, until :data:`MOST_AT_ONCE` are under way."""
+    left = iter(numbers)
+    return lambda under_way: next(left, None) if under_way < MOST_AT_ONCE else None
+
+
+def run_concurrently(
+    attacks: Sequence[Callable[[], Result]], next_attack: NextAttack | None = None, on_rows: OnRows | None = None
+) -> Generator[Done[Result], None, None]:
+    """Run attacks so that they advance together; yield each result as soon as its attack ends.
+
+    Attacks start in their order, or in that of ``next_attack``, until their requests fill passes. An error in one
+    attack ends all of them; if several fail in one step, the error of the first is raised. ``on_rows`` is called with
+    the number of an attack and the number of rows read for it.
+    """
+    next_attack = next_attack or in_order(range(len(attacks)))
+    begun: list[_Attack[Result]] = []
+    waiting: list[_Attack[Result]] = []
+    back = threading.Semaphore(0)
+    try:
+        while True:
+            while (number := next_attack(MOST_AT_ONCE if _enough(waiting) else len(waiting))) is not None:
+                attack = _Attack(number, attacks[number], back)
+                begun.append(attack)
+                attack.start()
+                if attack.go_on():
+                    waiting.append(attack)
+                else:
+                    yield _done(attack)
+            if not waiting:
+                return
+            for number, rows in _answer(waiting):
+                if on_rows is not None:
+                    on_rows(number, rows)
+            still = []
+            for attack in waiting:
+                if (attack.question is not None and not attack.question.answered) or attack.go_on():
+                    still.append(attack)
+                else:
+                    yield _done(attack)
+            waiting = still
+    finally:
+        left = [attack for attack in begun if attack.is_alive()]
+        for attack in left:
+            attack.abandon()
+        for attack in left:
+            attack.join()
+
+
+def _done(attack: _Attack[Result]) -> Done[Result]:
+    attack.join()
+    if attack.error is not None:
+        raise attack.error
+    assert attack.result is not None
+    return Done(attack.number, attack.result, attack.seconds)
+
+
+def _enough(attacks: Sequence[_Attack[Any]]) -> bool:
+    """Return whether the attacks' requests fill passes, or the attacks hold all the memory for KV caches."""
+    questions = [attack.question for attack in attacks if attack.question is not None]
+    return sum(question.size for question in questions) >= FILLED or sum(question.held for question in questions) >= 1
+
+
+def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:
+    """Answer the pending requests, batched by kind; yield each attack's number and rows read.
+
+    The other rows of requests that can be split wait for the next scheduling step.
+    """
+    kinds: dict[Hashable, list[tuple[_Attack[Any], PendingRequest]]] = {}
+    for attack in waiting:
+        assert attack.question is not None
+        kinds.setdefault(attack.question.kind, []).append((attack, attack.question))
+    for asking in kinds.values():
+        started, now = time.perf_counter(), rows_to_serve([question for _, question in asking])
+        chosen = [
+            (attack, question, question.part(rows))
+            for (attack, question), rows in zip(asking, now, strict=True)
+            if rows or not question.rows
+        ]
+        _answer_alike([part for _, _, part in chosen])
+        seconds, size = time.perf_counter() - started, sum(part.size for _, _, part in chosen)
+        for attack, question, part in chosen:
+            attack.seconds += seconds * (part.size / size if size else 1 / len(chosen))
+            attack.rows_read += part.rows
+            question.note(part)
+            yield attack.number, part.rows
+
+
+def _answer_alike(parts: Sequence[RequestPart]) -> None:
+    """Answer requests of one kind together; if that fails, one by one, so that each error reaches its own attack."""
+    many = parts[0].many
+    try:
+        answers = many([part.request for part in parts])
+    except Exception as error:
+        if len(parts) == 1:
+            parts[0].error = error
+            return
+        log.debug("%d requests are answered one by one: %s", len(parts), type(error).__name__)
+        for part in parts:
+            _answer_alike([part])
+        return
+    for part, answer in zip(parts, answers, strict=True):
+        part.answer = answer

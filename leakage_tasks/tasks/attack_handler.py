@@ -1,0 +1,323 @@
+"""The handler of ``attack`` requests: documents to canaries, the model to a target, findings to JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.attacks import Finding, finding_from_json, run_attack
+from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
+from leakage_tasks.attacks.coarse import coarsened
+from leakage_tasks.attacks.contexts import warn_of_clearer
+from leakage_tasks.attacks.redact import hiding
+from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash
+from leakage_tasks.canaries.canary import attacker_view
+from leakage_tasks.canaries.chat import Chat
+from leakage_tasks.canaries.context import Context
+from leakage_tasks.canaries.near import near_counts
+from leakage_tasks.canaries.sidecar import Sidecar, records_of
+from leakage_tasks.core.errors import LeakageError, ManifestError, TargetError
+from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.version import __version__
+from leakage_tasks.data.chat import USER_TURN
+from leakage_tasks.harness.api import LM, Instance
+from leakage_tasks.harness.hf import HFLM
+from leakage_tasks.targets.harness.chat import has_template, template_of
+from leakage_tasks.targets.harness.endpoint import ChatEndpoint, takes_messages_alone, unscored
+from leakage_tasks.targets.harness.faults import forward_faults
+from leakage_tasks.targets.harness.filling_noise import example_of, noise_on_fillings
+from leakage_tasks.targets.harness.scorer_proof import prove
+from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.memory_budget import memory_within
+from leakage_tasks.targets.noise import NO_NOISE, Noise, recorded_noise
+from leakage_tasks.targets.protocols import TakesContext
+from leakage_tasks.targets.seq2seq.languages import Languages
+from leakage_tasks.tasks.base_task import fingerprint
+from leakage_tasks.tasks.dispatch import Answer
+from leakage_tasks.tasks.manifests import manifest_of
+from leakage_tasks.tasks.progress import RowsBar
+from leakage_tasks.tasks.resume import Findings, Resume, item_of, settings_of
+from leakage_tasks.tasks.sharing import CanaryShare, processes_of, rank_of
+from leakage_tasks.tasks.used_tokens import check_used_tokens
+
+
+def answering(lm: LM) -> Answer:
+    """Return a function that answers a group of ``attack`` requests with findings as JSON."""
+    targets: dict[Languages, Any] = {}
+    noises: dict[tuple[Languages, str], Noise] = {}
+    reported: set[str] = set()
+    resume = Resume(lm)
+
+    def answer(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
+        with memory_within(task_settings.get("memory")):
+            return findings(task_settings, group)
+
+    def findings(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
+        canaries: Sequence[Canary] = _resolved([request.doc for request in group], task_settings)
+        with hiding(canaries), forward_faults(lm):
+            new_findings = (
+                _of_endpoint(lm, task_settings, canaries, resume)
+                if takes_messages_alone(lm)
+                else of_model(task_settings, canaries)
+            )
+        answers = {finding.canary: finding.to_json() for finding in new_findings}
+        return [answers.get(canary.id) for canary in canaries]
+
+    def of_model(original: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
+        task_settings, canaries = _in_chat(lm, original, canaries)
+        spoken = Languages(**task_settings["languages"])
+        if spoken not in targets:
+            targets[spoken] = _target(lm, canaries, spoken)
+            with hiding(canaries):
+                prove(targets[spoken], canaries)
+        target = targets[spoken]
+        if hasattr(target, "noise") and recorded_noise(target) != NO_NOISE:
+            key = spoken, json.dumps([task_settings["manifest"], task_settings["context"]])
+            if key not in noises:
+                noises[key] = _noise(lm, target, original, canaries)
+            target.recorded_noise = noises[key]
+        if rank_of(lm) == 0 and task_settings["manifest"] not in reported:
+            reported.add(task_settings["manifest"])
+            _tell_of_contexts(lm, target, task_settings, canaries)
+        return _attacked(lm, target, task_settings, canaries, _there(resume, task_settings, canaries))
+
+    return answer
+
+
+def _noise(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Noise:
+    """Measure the noise on a canary of the whole manifest, so that all processes use the same canary."""
+    part = task_settings["known"]
+    example = example_of(manifest_of(task_settings) or canaries)
+    canary = example if part is None or example in canaries else attacker_view(example, part)
+    with hiding([canary]):
+        around, (written,) = _in_chat(lm, task_settings, [canary])
+        return noise_on_fillings(target, written, Context(**around["context"]))
+
+
+def prepared(
+    lm: LM, task_settings: Mapping[str, Any], docs: Sequence[Mapping[str, Any]]
+) -> tuple[Mapping[str, Any], Sequence[Canary], Any]:
+    """Return the settings in the model's own chat template, the documents' canaries, and the target of the attacks."""
+    canaries: Sequence[Canary] = _resolved(docs, task_settings)
+    if takes_messages_alone(lm):
+        return task_settings, canaries, _endpoint(lm, task_settings)
+    task_settings, canaries = _in_chat(lm, task_settings, canaries)
+    return task_settings, canaries, _target(lm, canaries, Languages(**task_settings["languages"]))
+
+
+def _endpoint(lm: LM, task_settings: Mapping[str, Any]) -> ChatEndpoint:
+    """Return the target for a model that takes only messages. Raises TargetError if it cannot serve the task."""
+    if task_settings["goal"] != "extraction":
+        unscored(lm)
+    if task_settings.get("chat") is None:
+        raise TargetError(f"{type(lm).__name__} takes messages alone: pass --apply_chat_template")
+    if name := task_settings["chat"].get("template"):
+        raise TargetError(
+            f"--apply_chat_template {name}: the server of {type(lm).__name__} applies its own template: leave the name "
+            "out, and name the template to the server"
+        )
+    return ChatEndpoint(lm, Chat(**task_settings["chat"]))
+
+
+def _of_endpoint(lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary], resume: Resume) -> list[Finding]:
+    """Return one finding per canary from an endpoint that takes only messages."""
+    target = _endpoint(lm, task_settings)
+    new_findings = _attacked(lm, target, task_settings, canaries, _there(resume, task_settings, canaries))
+    read = [finding.extra.get("ranked") for finding in new_findings]
+    if task_settings["chat"].get("prefill") and read and not any(read):
+        warn_once(
+            "prefill=true: no text that the model wrote begins with a value that a slot may have: see in its manual "
+            "whether the server goes on from an assistant's last message; else leave prefill out"
+        )
+    return new_findings
+
+
+def _in_chat(
+    lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary]
+) -> tuple[Mapping[str, Any], Sequence[Canary]]:
+    """Return the settings with the context made by the chat template, and the canaries as the template writes them.
+
+    Raises TargetError for a token without an embedding.
+    """
+    if task_settings.get("chat") is None:
+        check_used_tokens(lm, canaries, Context(**task_settings["context"]))
+        return task_settings, canaries
+    if task_settings["chat"].get("prefill"):
+        raise TargetError(
+            f"prefill=true: is for endpoints that take messages alone; of {type(lm).__name__} every canary's turn is "
+            "begun anyway: leave it out"
+        )
+    with hiding(canaries):
+        chat = Chat(**task_settings["chat"])
+        around, written = chat.around(template_of(lm, chat.template), canaries, Context(**task_settings["context"]))
+        check_used_tokens(lm, written, around)
+    return {**task_settings, "context": around.to_json()}, written
+
+
+def _target(lm: LM, canaries: Sequence[Canary], languages: Languages) -> Any:
+    """Return the target of the attacks. Raises TargetError for languages given to a model without language codes."""
+    check = _two_fillings(canaries)
+    if languages == Languages():
+        return as_target(lm, *check)
+    if not isinstance(lm, HFLM) or lm.backend != "seq2seq":
+        raise TargetError(
+            "source_language and target_language are for translation models (--model hf with backend=seq2seq): leave "
+            "them out"
+        )
+    return as_target(lm, *check, languages)
+
+
+def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
+    """Return the longest canary and another of its fillings, to verify fast paths of a model, and True if they are
+    private.
+
+    A natural canary is used only if there is no other kind.
+    """
+    open_ = [canary for canary in canaries if canary.kind != "natural"]
+    longest = max(open_ or canaries, key=lambda canary: len(canary.attack_space.fill(canary.secret)))
+    space = longest.attack_space
+    return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))], not open_
+
+
+def _there(resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Findings[Finding] | None:
+    """Return the findings in the folder that the settings name, or None without a folder."""
+    if task_settings.get("resume") is None:
+        return None
+    decisive = {
+        name: task_settings[name] for name in ("attack", "budget", "seed", "known", "languages", "context", "chat")
+    }
+    decisive["settings"] = settings_of(task_settings["settings"])
+    items = [item_of(canary, task_settings["reveal"]) for canary in canaries]
+    task = f"canary_{task_settings['goal']}"
+    return resume.findings(
+        task_settings["resume"], task_settings.get("model_id"), task, decisive, items, finding_from_json, whole=True
+    )
+
+
+def _found(
+    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
+) -> list[Finding]:
+    """Return one finding per canary: stored findings, and new ones for the other canaries.
+
+    Each of several processes returns the stored findings and its own findings.
+    """
+    known = {} if there is None else there.known
+    missing = [index for index in range(len(canaries)) if index not in known]
+    processes = processes_of(lm)
+    title = f"Attacking {len(missing)} canaries ({task_settings['goal']})"
+    attacked = [canaries[index] for index in missing]
+    bar = RowsBar(attacked, task_settings["budget"], title, processes, shown=rank_of(lm) == 0)
+
+    def add(number: int, finding: Finding) -> None:
+        shown = finding if task_settings["reveal"] else coarsened(finding)
+        bar.done(number, shown)
+        if there is not None:
+            there.add(missing[number], finding.attack, shown.to_json())
+
+    with bar.ended_by_errors():
+        new_findings = run_attack(
+            task_settings["attack"],
+            target,
+            attacked,
+            budget=task_settings["budget"],
+            seed=task_settings["seed"],
+            goal=task_settings["goal"],
+            values=task_settings["settings"],
+            for_others=task_settings["for_others"],
+            context=Context(**task_settings["context"]),
+            done=add,
+            on_rows=bar.read,
+            share=None if processes is None else CanaryShare(processes, canaries, task_settings["budget"], missing),
+        )
+    return [*known.values(), *new_findings]
+
+
+def _attacked(
+    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
+) -> list[Finding]:
+    findings = _found(lm, target, task_settings, canaries, there)
+    warn_of_rejected(findings)
+    named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
+    settings_hash = fingerprint({name: task_settings[name] for name in named} | {"version": __version__})
+    beside, near = _beside(manifest_of(task_settings))
+    stamped = (
+        dataclasses.replace(
+            finding,
+            manifest=task_settings["manifest"],
+            settings_hash=settings_hash,
+            supporting=beside[finding.canary],
+            near=near[finding.canary],
+            reading=task_settings.get("reading", ""),
+        )
+        for finding in findings
+    )
+    return [finding if task_settings["reveal"] else coarsened(finding) for finding in stamped]
+
+
+def _tell_of_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
+    """Log the recorded positions of the canaries in training, and warn if the model knows them better in another
+    context."""
+    if not isinstance(target, TakesContext):
+        return
+    context, manifest = Context(**task_settings["context"]), task_settings["canaries"]
+    records = [] if manifest is None else records_of(Path(manifest), manifest_hash(manifest_of(task_settings)))
+    for name, record in records:
+        if (after := record.trained_after) is not None:
+            log.info("leakage: %s: the training meets each copy %s; here context=%s", name, after, context)
+    if context.is_auto:
+        planted = next((record for _, record in records if record.role is not None or record.prompt is not None), None)
+        with hiding(canaries):
+            warn_of_clearer(target, canaries, [] if planted is None else _left_out(lm, planted))
+
+
+def _left_out(lm: LM, record: Sidecar) -> list[Context]:
+    """Warn that this run reads canaries without their chat or prompt; return the context with it, if there is any."""
+    role = record.role
+    if role is None:
+        context = Context(before=record.prompt or "")
+        warn_once(
+            "leakage: the canaries were planted after a prompt, and this run reads them without it, where they may "
+            f"show less of a leak: pass {context.option}"
+        )
+        return [context]
+    if not has_template(lm):
+        return []
+    warn_once(
+        f"leakage: the canaries were planted in chats, as the {role}'s turn, and this run reads them as plain text, "
+        "which may show less of a leak: pass --apply_chat_template"
+    )
+    try:
+        return [Chat(role, prompt=record.prompt or USER_TURN).context(template_of(lm))]
+    except TargetError:
+        return []
+
+
+def _beside(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
+    """Return the number of copies of each canary's supporting canaries, which are not attacked, and of its near
+    copies."""
+    copies: Counter[str] = Counter()
+    for canary in canaries:
+        if canary.kind == "supporting" and canary.supports is not None:
+            copies[canary.supports] += canary.repetitions
+    return copies, near_counts(canaries)
+
+
+def _resolved(docs: Sequence[Mapping[str, Any]], task_settings: Mapping[str, Any]) -> list[Canary]:
+    """Return the canaries of the documents; withheld secrets are read from the manifest, as ``known`` says."""
+    manifest, part = task_settings["canaries"], task_settings["known"]
+    if all("secret" in doc for doc in docs):
+        return [canary_from_json(doc) for doc in docs]
+    if manifest is None:
+        raise LeakageError("a document without its secret needs the manifest it is from: pass canaries=…")
+    known = {canary.id: canary for canary in manifest_of(task_settings)}
+    missing = [doc["id"] for doc in docs if doc["id"] not in known]
+    if missing:
+        raise ManifestError(
+            f"{manifest}: canary {missing[0]!r} is no longer in it: leave the manifest as it was, run again"
+        )
+    resolved = [known[doc["id"]] for doc in docs]
+    return resolved if part is None else [attacker_view(canary, part) for canary in resolved]

@@ -1,0 +1,143 @@
+"""Dispatch of requests that the harness does not know to the functions that answer them, for any model."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.null_results import FIELD, Unanswered, null_result, share_failures
+from leakage_tasks.core.processes import Processes
+from leakage_tasks.harness.api import LM, CacheHook, Instance
+from leakage_tasks.harness.generation import leave_out
+from leakage_tasks.tasks.sharing import ALIKE, SPARE, Sharing, merged, pooled, processes_of
+
+Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[Any]]
+"""A function that answers a group of requests with equal task settings."""
+Answers = Callable[[LM, Sequence[Instance]], Sequence[Any]]
+"""A function that answers all requests of a kind."""
+
+
+def let_models_answer(kind: str, answers: Answers, owner: type) -> None:
+    """Let every model of the harness answer requests of a ``kind``, unless its class has its own method.
+
+    The evaluator calls ``getattr(lm, kind)(requests)``, so a method of the harness' base class runs attacks of many
+    steps on every model, with the harness unmodified. Raises OptionError for a kind that a class other than ``owner``
+    answers.
+    """
+    there = getattr(LM, kind, None)
+    if there is not None and (there.__module__, there.__qualname__) != (owner.__module__, owner.__qualname__):
+        raise OptionError(f"requests of kind {kind!r} are answered by {there.__module__} already: choose another name")
+
+    def method(lm: LM, requests: Sequence[Instance]) -> Sequence[Any]:
+        return answers(lm, requests)
+
+    method.__module__, method.__qualname__ = owner.__module__, owner.__qualname__
+    setattr(LM, kind, method)
+
+
+def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharing: Sharing = ALIKE) -> list[Any]:
+    """Answer groups of requests with equal task settings; equal requests are answered once.
+
+    If a group is ``optional`` and some process raises TargetError, all processes return null and log one warning. A
+    group whose settings state why it cannot be answered is null, too. Several processes share the requests as
+    ``sharing`` says.
+    """
+    processes = processes_of(lm)
+    with uncached(lm):
+        if processes is None:
+            return _alone(lm, requests, answer)
+        if SPARE:
+            leave_out(lm, frozenset(SPARE))
+        with processes.call():
+            return _shared(processes, requests, answer, sharing)
+
+
+def _alone(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[Any]:
+    groups: dict[str, list[Instance]] = {}
+    for request in {id(request): request for request in requests}.values():
+        groups.setdefault(json.dumps(request.args[1], sort_keys=True), []).append(request)
+    optional = [text for text in groups if _task_settings(text)[1]]
+    answers: dict[int, Any] = {}
+    reasons: dict[str, str | None] = {}
+    for text, group in groups.items():
+        found, reasons[text] = _tried(text, group, answer)
+        answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
+    for text, never in zip(optional, share_failures(lm, [reasons[text] for text in optional]), strict=True):
+        if never is not None:
+            answers |= dict.fromkeys(map(id, groups[text]), _never(text, groups[text][0], never))
+    return [answers[id(request)] for request in requests]
+
+
+def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, sharing: Sharing) -> list[Any]:
+    answers: dict[tuple[str, str, int], Any] = {}
+    for number, (text, group) in enumerate(pooled(processes, requests).items()):
+        processes.part = str(number)
+        places = range(len(group)) if sharing.by_attack else range(processes.rank, len(group), processes.size)
+        started = time.monotonic()
+        found, reason = _tried(text, [group[place] for place in places], answer) if places else ([], None)
+        worked = time.monotonic() - started
+        given, never = merged(processes, found, places, reason, sharing)
+        done = len(found) - found.count(None)
+        log.debug(
+            "leakage: process %d answered %d of %d requests in %.2f s and waited %.2f s for the others",
+            processes.rank,
+            done,
+            len(group),
+            worked,
+            processes.waited,
+        )
+        if never is not None:
+            given = dict.fromkeys(range(len(group)), _never(text, group[0], never))
+        answers |= {(text, each.task_name, each.doc_id): given[index] for index, each in enumerate(group)}
+    return [
+        answers[json.dumps(request.args[1], sort_keys=True), request.task_name, request.doc_id] for request in requests
+    ]
+
+
+def _task_settings(text: str) -> tuple[dict[str, Any], bool]:
+    """Return the task settings, and True if the group is optional."""
+    task_settings = json.loads(text)
+    return task_settings, task_settings.pop("optional", False)
+
+
+def _never(text: str, first: Instance, never: Unanswered) -> str:
+    """Return the null answer to a request; one process logs the reason, unless it was logged before."""
+    if never.first and FIELD not in _task_settings(text)[0]:
+        log.warning("leakage: %s is null: %s", first.task_name, never.reason)
+    return null_result(never.reason)
+
+
+def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:
+    """Return the answers to a group, or the reason why it has no answers."""
+    task_settings, optional = _task_settings(text)
+    if FIELD in task_settings:
+        return (), task_settings[FIELD]
+    try:
+        return answer(task_settings, group), None
+    except TargetError as error:
+        if not optional:
+            raise
+        return (), str(error)
+
+
+@contextmanager
+def uncached(lm: LM) -> Iterator[None]:
+    """Keep requests of the block out of the cache of ``--use_cache``, with one warning if there is such a cache.
+
+    The harness' cache does not serve attacks or labels, but a model would store their texts in it.
+    """
+    hook = getattr(lm, "cache_hook", None)
+    if getattr(hook, "dbdict", None) is None:
+        yield
+        return
+    warn_once("--use_cache changes nothing for leakage tasks: each run queries the model again, and nothing is cached")
+    lm.set_cache_hook(CacheHook(None))
+    try:
+        yield
+    finally:
+        lm.set_cache_hook(hook)

@@ -1,0 +1,209 @@
+"""Attacks in threads, whose questions are answered together."""
+
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakage_tasks.targets.batching import Splitter
+from leakage_tasks.targets.scheduler import FILLED, run_concurrently, submit
+
+
+def squares(asked):
+    return [each * each for each in asked]
+
+
+def sum_of_squares(upto, many, size=0.01):
+    return lambda: sum(submit("squares", many, number, size) for number in range(upto))
+
+
+@given(st.lists(st.integers(0, 12), max_size=20))
+def test_each_attack_comes_to_what_it_comes_to_alone(lengths):
+    found = {each.number: each.result for each in run_concurrently([sum_of_squares(n, squares) for n in lengths])}
+    assert found == {place: sum(k * k for k in range(n)) for place, n in enumerate(lengths)}
+
+
+def test_questions_of_all_are_answered_at_once_in_the_order_of_the_attacks():
+    seen = []
+
+    def many(asked):
+        seen.append(list(asked))
+        return asked
+
+    list(run_concurrently([lambda n=n: [submit("k", many, (n, turn), 0.1) for turn in range(3)] for n in range(4)]))
+    assert seen == [[(n, turn) for n in range(4)] for turn in range(3)]
+
+
+def test_kinds_are_answered_apart():
+    seen = []
+
+    def many(asked):
+        seen.append(sorted(asked))
+        return asked
+
+    list(run_concurrently([lambda kind=kind: submit(kind, many, kind, 0.1) for kind in "abab"]))
+    assert seen == [["a", "a"], ["b", "b"]]
+
+
+def test_no_more_attacks_are_begun_than_fill_passes():
+    asked_at_once = []
+
+    def many(asked):
+        asked_at_once.append(len(asked))
+        return asked
+
+    list(run_concurrently([lambda: submit("k", many, 0, 1.0)] * 9))
+    assert max(asked_at_once) == FILLED
+    assert sum(asked_at_once) == 9
+
+
+def test_no_more_attacks_are_begun_than_memory_holds_what_they_keep():
+    asked_at_once = []
+
+    def many(asked):
+        asked_at_once.append(len(asked))
+        return asked
+
+    list(run_concurrently([lambda: submit("k", many, 0, 0.01, held=0.3)] * 9))
+    assert max(asked_at_once) == 4
+    assert sum(asked_at_once) == 9
+
+
+IN_PARTS = Splitter(lambda asked, rows: (*asked, rows.stop - rows.start), lambda asked, answers: sum(answers))
+
+
+def rounds_of(rows, in_parts=IN_PARTS):
+    """Who has how many rows read together, when attack n asks for ``rows[n]`` in turn, 100 of which fill a pass."""
+    seen = []
+
+    def many(asked):
+        seen.append([(n, sum(part) if part else rows[n][turn]) for n, turn, *part in asked])
+        return [each for _, each in seen[-1]]
+
+    def attack(n):
+        return lambda: [submit("k", many, (n, turn), size / 100, size, in_parts) for turn, size in enumerate(rows[n])]
+
+    answers = {each.number: each.result for each in run_concurrently([attack(n) for n in range(len(rows))])}
+    assert answers == dict(enumerate(rows))
+    return seen
+
+
+def test_the_rest_of_a_question_waits_where_passes_are_full_without_it():
+    assert rounds_of([[100, 100], [25, 25], [25]]) == [
+        [(0, 100)],
+        [(0, 50), (1, 25), (2, 25)],
+        [(0, 50), (1, 25)],
+    ]
+
+
+def test_less_than_a_pass_is_answered_at_once():
+    assert rounds_of([[60], [30, 30]]) == [[(0, 60), (1, 30)], [(1, 30)]]
+
+
+def test_what_is_not_answered_in_parts_is_answered_with_the_others():
+    assert rounds_of([[100, 100], [25, 25]], in_parts=None) == [[(0, 100), (1, 25)], [(0, 100), (1, 25)]]
+
+
+def test_rows_are_told_as_they_are_read():
+    told = []
+
+    def attack(rows):
+        return lambda: submit("k", lambda asked: [0] * len(asked), (), rows / 100, rows, IN_PARTS)
+
+    list(run_concurrently([attack(80), attack(60)], on_rows=lambda *told_of: told.append(told_of)))
+    assert told == [(0, 80), (1, 20), (1, 40)]
+
+
+@given(st.lists(st.lists(st.integers(1, 300), min_size=1, max_size=6), min_size=1, max_size=8))
+def test_each_question_is_answered_once_and_in_its_turn_in_passes_that_are_full_while_others_wait(rows):
+    seen = rounds_of(rows)
+    for n, own in enumerate(rows):
+        assert sum(size for each in seen for attack, size in each if attack == n) == sum(own)
+    for each in seen[:-1]:
+        assert sum(size for _, size in each) % 100 == 0 or sum(size for _, size in each) < 100 or len(each) == 1
+
+
+def test_outside_of_attacks_a_question_is_answered_alone():
+    assert submit("squares", squares, 7, 1.0) == 49
+
+
+def test_only_one_attack_runs_at_a_time():
+    running, most = [], []
+
+    def attack():
+        for _ in range(3):
+            running.append(1)
+            most.append(len(running))
+            running.pop()
+            submit("k", squares, 1, 0.01)
+        return True
+
+    list(run_concurrently([attack] * 8))
+    assert max(most) == 1
+
+
+def test_an_error_of_one_is_raised_and_the_others_are_ended():
+    ended = []
+
+    def waits():
+        try:
+            while True:
+                submit("k", squares, 1, 0.01)
+        finally:
+            ended.append(1)
+
+    def fails():
+        submit("k", squares, 1, 0.01)
+        raise ValueError("mine")
+
+    before = threading.active_count()
+    with pytest.raises(ValueError, match="mine"):
+        list(run_concurrently([waits, fails, waits]))
+    assert ended == [1, 1]
+    assert threading.active_count() == before
+
+
+def test_a_question_that_cannot_be_answered_is_the_fault_of_who_asked():
+    def many(asked):
+        if "bad" in asked:
+            raise ValueError("bad")
+        return asked
+
+    caught = []
+
+    def bad():
+        try:
+            submit("k", many, "bad", 0.1)
+        except ValueError as error:
+            caught.append(str(error))
+        return "caught"
+
+    found = {each.number: each.result for each in run_concurrently([lambda: submit("k", many, "good", 0.1), bad])}
+    assert found == {0: "good", 1: "caught"}
+    assert caught == ["bad"]
+
+
+def test_leaving_early_ends_all_attacks():
+    before = threading.active_count()
+
+    def waits():
+        while True:
+            submit("k", squares, 1, 0.01)
+
+    answers = run_concurrently([lambda: 1, waits])
+    assert next(answers).result == 1
+    answers.close()
+    assert threading.active_count() == before
+
+
+def test_time_is_told_by_share_of_the_passes():
+    from time import sleep
+
+    def many(asked):
+        sleep(0.06)
+        return asked
+
+    found = list(run_concurrently([lambda: [submit("k", many, 0, 0.2)], lambda: [submit("k", many, 0, 0.1)]]))
+    large, small = (each.seconds for each in sorted(found, key=lambda each: each.number))
+    assert large > small
