@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 DTYPES = ("auto", "float32", "bfloat16")
 Failure = Callable[[str], LeakageError]
-"""Returns the error to raise for the reason that the library states, in one line."""
+"""A function that returns the error to raise, given the library's reason as one line."""
 
 
 def read_config(

@@ -76,7 +76,7 @@ def make_plan(
 
 
 class Planner:
-    """Plans one task on one model."""
+    """The planner of one task on one model."""
 
     def __init__(
         self,

@@ -27,7 +27,7 @@ class BridgeRecipe:
     seed: int = 0
     """Random seed of the initial bridge, the masks and the order of texts."""
     learning_rate: float = 1e-3
-    """See :class:`~leakage_tasks.training.masked_lm.MaskedRecipe`."""
+    """Peak learning rate, as in :class:`~leakage_tasks.training.masked_lm.MaskedRecipe`."""
     max_length: int = TOKENS
     """Maximum number of tokens of a text."""
 

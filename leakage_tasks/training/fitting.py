@@ -53,7 +53,8 @@ class TrainedLM(Saved):
 
 
 OnEpoch = Callable[[int, Any, Sequence[EpochLoss]], None]
-"""Called after each epoch (counted from 1) with the model in evaluation mode and the losses so far."""
+"""A function that is called after each epoch (counted from 1) with the model in evaluation mode and the losses so
+far."""
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class AdamWConfig:
     batch_size: int = 32
     """Number of texts in a batch."""
     warm_up: float = 0.06
-    """See ``learning_rate``."""
+    """Share of training in which the learning rate rises."""
     seed: int = 0
     """Random seed. Callers may also use it for the order of texts."""
 

@@ -101,11 +101,12 @@ class TrainingLoop(Generic[B, R]):
 
     model: Any
     batches: Callable[[int], Iterable[B]]
-    """Returns the batches of an epoch (from 1), in order."""
+    """A function that returns the batches of an epoch (from 1), in order."""
     step: Callable[[B], BatchLoss]
-    """Takes one step of the optimizer on a batch. Returns the loss before the step."""
+    """A function that takes one step of the optimizer on a batch and returns the loss before the step."""
     evaluate: Callable[[int, EpochLosses], R]
-    """Returns the record of an epoch. ``on_epoch`` gets the model in the mode in which this function leaves it."""
+    """A function that returns the record of an epoch. ``on_epoch`` gets the model in the mode in which this function
+    leaves it."""
     epochs: int
     rates: LRScheduler | None = None
     """Schedule of the learning rate, advanced after each batch."""
@@ -114,15 +115,16 @@ class TrainingLoop(Generic[B, R]):
     epoch_context: Callable[[], AbstractContextManager[Any]] = nullcontext
     """Context in which an epoch's batches are read, for example with layers for DP-SGD."""
     train_mode: Callable[[], Any] | None = None
-    """Puts the model into training mode before each epoch; by default its ``train``."""
+    """A function that puts the model into training mode before each epoch; by default the model's ``train``."""
     shown: Callable[[R], str] | None = None
-    """Returns the text of a record for the progress bar."""
+    """A function that returns the text of a record for the progress bar."""
     running: Callable[[EpochLosses], str] | None = None
-    """Returns the text during an epoch. Called only if the bar was redrawn: reading a number waits for the GPU."""
+    """A function that returns the progress bar's text during an epoch. It is called only if the bar was redrawn, since
+    reading a loss waits for the GPU."""
     on_epoch: Callable[[int, Any, list[R]], None] | None = None
-    """Called after each epoch with its number, the model and all records."""
+    """A function that is called after each epoch with its number, the model and all records."""
     stop: Callable[[int, R], bool] | None = None
-    """Returns True if training ends with this epoch; called before ``on_epoch``."""
+    """A function that returns True if training ends with this epoch; it is called before ``on_epoch``."""
     records: list[R] = field(default_factory=list)
     """One record per epoch. Initial records are from the interrupted run that is resumed."""
 

@@ -22,7 +22,7 @@ class Figure:
     """A value and its context, as far as known."""
 
     value: float | None
-    """None if the task has no value."""
+    """The value, or None if the task has no value."""
     low: float | None = None
     """The lower end of the 95 % interval."""
     high: float | None = None

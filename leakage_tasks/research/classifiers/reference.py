@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from leakage_tasks.targets import ClassifierTarget
 
 SEED_OFFSET = 1_000
-"""Added to a victim's seed, so that victim and reference share no random numbers."""
+"""Number that is added to a victim's seed, so that victim and reference share no random numbers."""
 
 
 def reference_classifier(

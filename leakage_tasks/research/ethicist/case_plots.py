@@ -11,7 +11,7 @@ from leakage_tasks.research.framework.report import Report, TableRow, point_of
 
 SIDES = ("right", "wrong")
 LOWEST = "lowest"
-"""Replaces a position: the lowest probability of all positions."""
+"""Name of the row with the lowest probability of all positions, in place of a position."""
 _PANELS = {"the case of Figure 6": "{}, one case", "mean of all cases": "{}"}
 
 

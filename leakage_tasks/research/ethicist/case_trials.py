@@ -91,7 +91,7 @@ def _drawn(target: CausalSuffixes, pairs: Sequence[Pair], config: Config) -> Ite
 
 
 def _ranked(drawn: PrefixSamples, pair: Pair) -> list[dict[str, Any]]:
-    """Return the distinct suffixes by falling calibrated confidence."""
+    """Return the distinct suffixes in order of decreasing calibrated confidence."""
     import numpy as np
 
     from leakage_tasks.attacks.suffix.candidates import ranked

@@ -163,7 +163,8 @@ def rows_read(count: int, steps: int, seed: int = 0) -> Any:
 
 
 def with_transferred_prompt(config: Config, shared: Path) -> CausalSuffixes:
-    """Return the attacked model with the prompt that was tuned on the ``source`` and transferred in a ``way``."""
+    """Return the attacked model with the prompt that was tuned on the ``source`` model and transferred by the method
+    ``way``."""
     from safetensors.torch import load_file
 
     from leakage_tasks.research.ethicist.prompt_transfer import transfer_prompt, with_prompt

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 METHODS = {False: "no prompt", True: "Ethicist"}
 FALL = "fall"
-"""Replaces the kind of prefixes in the row of differences."""
+"""Name of the row of differences, in place of a kind of prefixes."""
 
 
 def independently_resampled(measure: Measure) -> Measure:

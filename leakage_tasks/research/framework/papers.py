@@ -75,8 +75,8 @@ class BeyondItem:
     what: str
     """The addition."""
     study: str
-    """Its study, without the paper's name; empty if there is none, and then ``unit`` says what a study would require.
-    """
+    """Name of the study without the paper's name. It is empty if there is no study; then ``unit`` states the
+    requirements of a study."""
     unit: str
     """The unit of the gain and its better direction."""
     gain: Callable[[StoredResult], Measured | None] = lambda result: None
@@ -98,7 +98,7 @@ class Paper:
     title: str
     """Authors, year and title."""
     parts: Sequence[PaperPart]
-    """Its tables, figures and sections with claims, in order."""
+    """The paper's tables, figures and sections with claims, in order."""
     beyond: Sequence[BeyondItem] = ()
     """Additions to the paper."""
     setup: str = ""

@@ -37,7 +37,7 @@ class StoredResult:
     scale: str
     """``small`` or ``paper``."""
     report: Report
-    """Its table, claims and differences from the paper."""
+    """The study's table, claims and differences from the paper."""
     command: str
     """The command that runs it again."""
     seconds: float

@@ -61,7 +61,7 @@ def _usual(plan: StudyPlan) -> Config:
 
 
 def private(plan: StudyPlan, optimizer: str, epsilon: float | None) -> list[Config]:
-    """List trials of LSTMs trained with DP-SGD at ``epsilon``; with None gradients are only clipped."""
+    """List trials of LSTMs trained with DP-SGD at ``epsilon``. If it is None, gradients are clipped without noise."""
     experiment = _PRIVATE[plan.scale]
     options = {"optimizer": optimizer, "learning_rate": {"rmsprop": 2e-3, "sgd": 1.0}[optimizer], "epsilon": epsilon}
     return _configs(plan, "dp-sgd", characters=experiment.characters, private=asdict(experiment), **options)

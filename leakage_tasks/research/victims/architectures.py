@@ -24,7 +24,7 @@ class Architecture:
     """A network and its configuration."""
 
     model_type: str
-    """Its name among the Auto classes."""
+    """Name of the model type among the Auto classes."""
     layers: int
     units: int
     """Units per layer."""

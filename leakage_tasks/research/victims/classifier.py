@@ -59,7 +59,8 @@ class TrainedClassifier(Saved):
 
 
 OnEpoch = Callable[[int, "PreTrainedModel", Sequence[EpochScores]], None]
-"""Called after each epoch (counted from 1) with the model in evaluation mode and the scores so far."""
+"""A function that is called after each epoch (counted from 1) with the model in evaluation mode and the scores so
+far."""
 
 
 _SCORES: Mapping[str, Callable[[EpochScores], tuple[float | None, ...]]] = {

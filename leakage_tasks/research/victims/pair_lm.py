@@ -40,7 +40,8 @@ class PairRecipe(PairTraining):
 
 
 PUBLIC = PairRecipe(public=True, pairs=900)
-"""Reaches a greedy recall of about 0.4 after minutes on a CPU core with bfloat16 arithmetic."""
+"""Recipe with public pairs. The model reaches a greedy recall of about 0.4 after a few minutes on a CPU core with
+bfloat16 arithmetic."""
 SMOKE = PairRecipe(
     public=False,
     pairs=60,
@@ -55,7 +56,7 @@ SMOKE = PairRecipe(
     learning_rate=5e-3,
     filler=(0, 8),
 )
-"""Takes seconds and needs no data."""
+"""Recipe with pairs of Python's help text. Training takes seconds and needs no data."""
 
 
 def lab_pair_lm(

@@ -36,7 +36,7 @@ class SourceSentence:
 
     @property
     def nbytes(self) -> int:
-        """Memory in bytes that it takes in each row of a pass."""
+        """Memory in bytes that the source takes in each row of a pass."""
         held = [] if self.across is None else self.across.tensors
         return bytes_of(held)
 

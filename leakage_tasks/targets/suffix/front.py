@@ -14,7 +14,7 @@ from leakage_tasks.targets.suffix.growing_cache import GrowingCache
 from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws
 
 FINISHED = -1
-"""Replaces the row of a draw that has all its tokens."""
+"""Value that replaces the row index of a draw whose tokens are complete."""
 
 
 @dataclass(frozen=True, eq=False)

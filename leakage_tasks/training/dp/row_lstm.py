@@ -41,7 +41,8 @@ class RowLSTM(nn.Module):
 
 
 class RowBiLSTM(nn.Module):
-    """Like :class:`RowLSTM`, for a batch-first, bidirectional ``nn.LSTM`` of one layer and rows of any length."""
+    """A variant of :class:`RowLSTM` for a batch-first, bidirectional ``nn.LSTM`` of one layer and rows of any
+    length."""
 
     def __init__(self, lstm: nn.LSTM) -> None:
         """Share the parameters of ``lstm``, which must have biases."""

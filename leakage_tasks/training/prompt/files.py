@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CONFIG, WEIGHTS, RECORD = "adapter_config.json", "adapter_model.safetensors", "training.json"
 CARD = "README.md"
-"""Written by PEFT, not by this project."""
+"""Name of the model card, which PEFT writes."""
 SCHEMA = 1
 """Version of the format of checkpoints."""
 

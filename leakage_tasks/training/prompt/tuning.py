@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from leakage_tasks.pairs import Pair
 
 OnEpoch = Callable[[int, "Tensor", Sequence[PromptEpoch]], None]
-"""Called after each epoch with its number, the current prompt [length, dimensions], and the losses so far."""
+"""A function that is called after each epoch with its number, the current prompt [length, dimensions], and the losses
+so far."""
 
 
 def tune_prompt(

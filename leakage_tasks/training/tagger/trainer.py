@@ -72,7 +72,8 @@ class TrainedTagger(Saved):
 
 
 OnEpoch = Callable[[int, "NLUTagger", Sequence[TaggerScores]], None]
-"""Called after each epoch (counted from 1) with the model in evaluation mode and the scores so far."""
+"""A function that is called after each epoch (counted from 1) with the model in evaluation mode and the scores so
+far."""
 
 
 @explain_out_of_memory("lower --batch-size, --embedding-size or --hidden-size")
