@@ -29,7 +29,7 @@ NEAR_CAVEAT = (
 Score = Callable[[Sequence[str]], FloatArray]
 """Log-perplexity of each text in bits, shape ``[texts]``."""
 Fit = Callable[[Sequence[str], int], Score]
-"""Trains a model on texts, from a seed. Returns a function that computes the log-perplexity of any text."""
+"""A function that trains a model on texts with a seed, and returns a function for the log-perplexity of any text."""
 
 
 @dataclass

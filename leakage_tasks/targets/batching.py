@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Many = Callable[[Sequence[Any]], Sequence[Any]]
-"""Answers several requests of one kind, in order."""
+"""A function that answers several requests of one kind, in order."""
 ROUNDING = 1e-6
 """Tolerance of sums of shares of a pass."""
 

@@ -14,7 +14,7 @@ from leakage_tasks.report.load.results import TaskResult
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
 NO_HEADLINE = "no-headline"
-"""Name in ``leakage check --allow`` for tasks without a primary metric."""
+"""Name that ``leakage check --allow`` accepts for tasks without a primary metric."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ class SampleLine(NamedTuple):
 
 
 Wrong = Callable[[str, str], ResultsError]
-"""Builds the error of a line from the wrong field and the fault."""
+"""A function that builds the error of a line from the wrong field and the fault."""
 
 
 def read_objects(file: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -17,7 +17,7 @@ MARGIN = 0.15
 FEWEST = 4
 """Minimum number of trials for a verdict about chance: for smaller samples Student's interval is often too short."""
 RELAXED, FINISHED = "relaxed", "finished"
-"""Answers of the attack as in the paper, and after our discrete search."""
+"""Names of the attack's answers: as in the paper, and after this project's discrete search."""
 EVERY = "all three"
 """All patterns pooled: each victim's mean over them."""
 

@@ -38,11 +38,11 @@ class Sweep:
     shown: str
     """Title of the parameter's column."""
     key: Callable[[Config], int]
-    """Return the parameter from a config."""
+    """A function that returns the parameter from a config."""
     values: dict[Scale, tuple[int, ...]]
     """Values of the parameter by scale."""
     victims: Callable[[StudyPlan, str, int], list[Config]]
-    """List the configs of a plan, a data set and a value."""
+    """A function that lists the configs for a plan, a data set and a value."""
 
     def trials(self, plan: StudyPlan, data: str) -> list[Config]:
         """List a config for every value and seed."""

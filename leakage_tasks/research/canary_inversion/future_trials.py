@@ -173,4 +173,4 @@ def _attacked(target: Any, canaries: Sequence[Canary], config: Config) -> dict[s
 
 
 register_future_study = registrar("nlu", "Parikh, Dupuy and Gupta 2022", SCALES, run)
-"""Register a study of the paper's future work."""
+"""A function that registers a study of the paper's future work."""

@@ -212,4 +212,4 @@ def chosen(trials: Iterable[StudyTrial], pattern: str, unknown: int | None = Non
 
 
 register_study = registrar("nlu", "Parikh, Dupuy and Gupta 2022", SCALES, run)
-"""Register a study of this paper."""
+"""A function that registers a study of this paper."""

@@ -51,7 +51,7 @@ class ClassifierExperiment:
     batch_size: int = 32
     """Rows per batch."""
     max_length: int = 24
-    """Texts are truncated to this number of tokens."""
+    """Maximum number of tokens of a text; longer texts are truncated."""
     keep: str = "loss"
     """The measure by which early stopping selects the snapshot."""
 

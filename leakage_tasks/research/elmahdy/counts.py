@@ -154,4 +154,4 @@ def report_of(
 
 
 register_study = registrar("elmahdy", "Elmahdy, Inan and Sim 2022", SCALES, run)
-"""Register a study of this paper."""
+"""A function that registers a study of this paper."""

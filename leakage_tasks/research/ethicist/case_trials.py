@@ -134,4 +134,4 @@ def _storable(suffix: dict[str, Any], target: CausalSuffixes, texts: bool) -> di
 
 
 register_case_study = registrar("ethicist", "Zhang, Wen and Huang 2023", SCALES, run)
-"""Register a study of cases."""
+"""A function that registers a study of cases."""

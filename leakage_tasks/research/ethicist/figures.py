@@ -169,7 +169,8 @@ def plot_lines(
 main_trials = partial(each_seed, makers=(untuned, tuned))
 """List trials of the main model with and without Ethicist's prompt."""
 prefix_trials = partial(each_seed, makers=[partial(shortened, with_prompt=prompt) for prompt in (False, True)])
-"""List trials of the main model with and without Ethicist's prompt, after prefixes of several lengths."""
+"""A function that lists trials of the main model with and without Ethicist's prompt, after prefixes of several
+lengths."""
 
 
 def size_trials(plan: StudyPlan) -> list[Config]:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from leakage_tasks.core.arrays import FloatArray
 
 Measure = Callable[[StudyTrial, "FloatArray"], "FloatArray"]
-"""Compute a value of one trial for each weighting of its pairs: ``[draws, pairs]`` to ``[draws]``; NaN if undefined."""
+"""A function that computes a value of one trial for each weighting of its pairs, from ``[draws, pairs]`` to
+``[draws]``; NaN if undefined."""
 Term = tuple[float, Sequence[StudyTrial], Measure]
 """A coefficient, the trials of one setting (one per seed), and a measure."""
 Side = tuple[Sequence[StudyTrial], Measure]

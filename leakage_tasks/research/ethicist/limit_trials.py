@@ -180,4 +180,4 @@ def with_transferred_prompt(config: Config, shared: Path) -> CausalSuffixes:
 
 
 register_limit_study = registrar("ethicist", "Zhang, Wen and Huang 2023", SCALES, run)
-"""Register a study of limitations."""
+"""A function that registers a study of limitations."""

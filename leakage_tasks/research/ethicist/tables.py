@@ -69,11 +69,11 @@ NEARLY = 0.02
 
 
 table_2_trials = partial(each_seed, makers=(untuned, tuned, unsmoothed))
-"""List trials without a prompt, with Ethicist's prompt, and with a prompt tuned without smoothing."""
+"""A function that lists trials without a prompt, with Ethicist's prompt, and with a prompt tuned without smoothing."""
 table_3_trials = partial(each_seed, makers=[partial(decoded, decoding=decoding) for decoding in DECODINGS])
-"""List trials of Ethicist's prompt with four decodings."""
+"""A function that lists trials of Ethicist's prompt with four decodings."""
 table_4_trials = partial(each_seed, makers=[tuned])
-"""List trials of Ethicist."""
+"""A function that lists trials of Ethicist."""
 
 
 def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:

@@ -172,4 +172,4 @@ def set_up(trials: Sequence[StudyTrial], plan: StudyPlan) -> list[str]:
 
 
 register_study = registrar("ethicist", "Zhang, Wen and Huang 2023", SCALES, run)
-"""Register a study of this paper."""
+"""A function that registers a study of this paper."""

@@ -12,7 +12,7 @@ from leakage_tasks.research.framework.report import Measured
 from leakage_tasks.research.framework.stored_results import StoredResult
 
 Gain = Callable[[StoredResult], Measured | None]
-"""Compute a gain from a stored result, or None if the result has no such gain."""
+"""A function that computes a gain from a stored result; None if the result has no such gain."""
 
 
 def cell_value(row: dict[str, Any], column: str) -> Gain:

@@ -80,7 +80,7 @@ class BeyondItem:
     unit: str
     """The unit of the gain and its better direction."""
     gain: Callable[[StoredResult], Measured | None] = lambda result: None
-    """Compute the gain from a stored result; None if the result has no such gain."""
+    """A function that computes the gain from a stored result; None if the result has no such gain."""
     trials: int | None = 3
     """The ``--trials`` option of a run at ``small``; None for the study's default."""
     tested: str = ""

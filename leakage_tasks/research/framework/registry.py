@@ -26,10 +26,11 @@ Result = dict[str, Any]
 """The measurements of a trial by name, as JSON values without NaN."""
 
 Run = Callable[[Config, Path], Result]
-"""Run one trial. The result depends on the config alone; the folder holds files that several trials share."""
+"""A function that runs one trial. The result depends only on the config; the folder holds files that several trials
+share."""
 
 Draw = Callable[[Report, Path], None]
-"""Draw a report as a PNG file."""
+"""A function that draws a report as a PNG file."""
 
 PAPERS = ("elmahdy", "ethicist", "mix_and_match", "canary_inversion", "secret_sharer")
 """Packages whose modules register studies. Listing imports them, so heavy imports belong in their functions."""
@@ -75,9 +76,9 @@ def grouped(trials: Iterable[StudyTrial], key: Callable[[Config], Key]) -> dict[
 
 
 ListTrials = Callable[[StudyPlan], Iterable[Config]]
-"""List the configs of all trials of a plan."""
+"""A function that lists the configs of all trials of a plan."""
 MakeReport = Callable[[Sequence[StudyTrial], StudyPlan], Report]
-"""Make the report of trials."""
+"""A function that makes the report of trials."""
 
 
 @dataclass(frozen=True)
@@ -96,18 +97,19 @@ class Study:
     scales: Mapping[Scale, str]
     """The cost and requirements of each available scale."""
     trials: ListTrials
-    """List the configs of a plan."""
+    """A function that lists the configs of a plan."""
     run: Run
-    """Run one trial.
+    """A function that runs one trial.
 
     It may share files, such as a base model, with other trials in the folder that it gets. The first trial that needs
     such a file creates it with :func:`~leakage_tasks.research.framework.shared.create_once`, under a name that depends
     on everything the file depends on.
     """
     report: MakeReport
-    """Make the report from one :class:`StudyTrial` per config, in the order of the configs, and the plan."""
+    """A function that makes the report from the plan and one :class:`StudyTrial` per config, in the order of the
+    configs."""
     plot: Draw | None = None
-    """Draw the report as a PNG; None if there is no figure."""
+    """A function that draws the report as a PNG; None if there is no figure."""
 
     @property
     def group(self) -> str:

@@ -204,7 +204,7 @@ def _most(trials: Sequence[StudyTrial]) -> float:
 
 
 register_study = registrar("mix-and-match", "Elmahdy and Salem 2023", SCALES, run)
-"""Register a study of this paper."""
+"""A function that registers a study of this paper."""
 
 for _number, _repetitions in ((2, 5), (3, 25), (4, 100)):
     register_study(

@@ -38,7 +38,7 @@ def rises(words: str, points: Sequence[tuple[float, float]], shown: str = "", *,
 
 
 falls = partial(rises, sign=-1)
-"""Claim that the second of two numbers falls as the first grows."""
+"""A function that returns the claim that the second of two numbers falls as the first grows."""
 
 
 def higher(words: str, one: Sequence[float], other: Sequence[float]) -> Claim:

@@ -123,4 +123,4 @@ def best_loss(trials: Iterable[StudyTrial]) -> list[float]:
 
 
 register_study = registrar("secret-sharer", SOURCE, SCALES, run)
-"""Register a study of this paper."""
+"""A function that registers a study of this paper."""

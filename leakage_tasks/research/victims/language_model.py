@@ -47,9 +47,8 @@ class LanguageModelRecipe:
     epochs: int = 20
     """Maximum number of epochs."""
     patience: int | None = None
-    """Stop after this many epochs without a lower validation loss and return to the best epoch; None: train all
-    ``epochs`` and keep the last weights.
-    """
+    """Number of epochs without a lower validation loss after which training stops and returns to the best epoch; None:
+    train all ``epochs`` and keep the last weights."""
     weight_decay: float = 0.0
     """Factor of an L2 penalty."""
     dropout: float = 0.0

@@ -45,7 +45,7 @@ class PairTraining:
     epochs: int = 11
     """Maximum number of epochs; each epoch reads every pair once."""
     until: float | None = None
-    """Stop after the first epoch with this greedy recall on the first 300 pairs; None: never."""
+    """Greedy recall on the first 300 pairs at which training stops after an epoch; None: train all epochs."""
     learning_rate: float = 3e-3
     """Highest rate, which falls to 0 over ``epochs``."""
     batch_size: int = 16

@@ -42,7 +42,7 @@ class WriterRecipe:
     batch_size: int = 32
     """Texts per batch."""
     max_length: int = 48
-    """Texts are truncated to this number of tokens."""
+    """Maximum number of tokens of a text; longer texts are truncated."""
     seed: int = 0
     """Seed of weights, dropout and order."""
 

@@ -31,7 +31,8 @@ CHECKED = 4
 """Maximum number of rows of a state that are verified; an unbatched pass copies the prefix for each row."""
 
 Read = Callable[..., tuple[Tensor, Any]]
-"""Read tokens ``[n, 1]`` after a cache, with keyword arguments: logits ``[n, 1, V]`` and the new cache."""
+"""A function of a cache and tokens ``[n, 1]`` (and keyword arguments) that returns logits ``[n, 1, V]`` and the new
+cache."""
 Passed = tuple[list[Tensor], list[RowState]]
 """Logits ``[rows, V]`` and the state after the token, for each state."""
 Way = Callable[[Sequence[RowState], Sequence[Tensor]], Passed]

@@ -33,7 +33,7 @@ PRUNE = Option(
     choices=(CANDIDATES, TEMPLATE),
 )
 MODEL_DISTRIBUTION = DecodingConfig(temperature=1.0, top_p=1.0)
-"""Texts are sampled from the model's unmodified distribution."""
+"""Decoding options for sampling from the model's unmodified distribution."""
 
 
 class TextGenerator:

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 
 NAME = "embed_positions"
-"""Name of the position embedding in transformers' encoder-decoder models; relative positions (T5) do without."""
+"""Name of the position embedding in transformers' encoder-decoder models; models with relative positions (T5) have
+none."""
 
 
 @contextlib.contextmanager

@@ -42,7 +42,7 @@ class PromptSettings:
     init_tokens: tuple[int, ...] = ()
     """Tokens whose embeddings are the initial prompt instead of ``init``, repeated or cut to the prompt's length."""
     bf16: bool = False
-    """Compute under bfloat16 autocast; the prompt itself is always float32."""
+    """True to compute under bfloat16 autocast; the prompt itself is always float32."""
     seed: int = 0
     """Random seed of the initial prompt and the order of the pairs."""
 
