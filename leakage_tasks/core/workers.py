@@ -42,7 +42,8 @@ def call_results(
 ) -> Generator[Any, None, None]:
     """Yield the results of ``function`` for all calls in order of completion, through joblib, with ``jobs`` at once.
 
-    ``function`` raises CallFailed to have another error raised here. Closing the generator stops all calls.
+    If ``function`` raises CallFailed, the error described by its arguments is raised here. Closing the generator stops
+    all calls.
     """
     # joblib loads numpy, which a single job may not need.
     from joblib import Parallel, delayed

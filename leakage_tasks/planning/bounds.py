@@ -243,4 +243,4 @@ MODELS: dict[str, Callable[[Case], Bounds]] = {
     "mix-and-match": _mix_and_match,
     "inversion": _inversion,
 }
-"""Cost models by the attack's name."""
+"""Cost models by name of the attack."""

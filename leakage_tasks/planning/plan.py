@@ -198,7 +198,8 @@ def _bounds(pairs: Sequence[tuple[Attack, AttackRequest]], kind: str) -> Bounds:
 
 
 def _coarse(ends: Range) -> Range:
-    """Widen a range to 1 and the next power of two, which hides a secret's length and the known text around it."""
+    """Widen a range: it begins at 1 and ends at the next power of two. This hides a secret's length and the known text
+    around it."""
     return Range(1, float(1 << max(int(ends.most) - 1, 0).bit_length()))
 
 

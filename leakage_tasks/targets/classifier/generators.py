@@ -41,7 +41,8 @@ ADJACENT_LEFT, ADJACENT_RIGHT = re.compile(r"(?:\s+|\s?\S*)\Z"), re.compile(r"\s
 
 
 class GeneratingTarget(ClassifierTarget):
-    """A classifier with a generator of candidates: implements ``ProposesValues`` in addition to the classifier's."""
+    """A classifier with a generator of candidates; implements ``ProposesValues`` in addition to the classifier's
+    protocols."""
 
     def __init__(self, target: ClassifierTarget, generator: ProposesValues) -> None:
         vars(self).update(vars(target))

@@ -1,4 +1,5 @@
-"""The fast target of an ``HFLM``, and the check before its use that its scores equal plain scoring."""
+"""The fast target of an ``HFLM``, which calls the torch model directly instead of the harness' requests. Before its
+use, its scores are compared with the harness' own."""
 
 from __future__ import annotations
 

@@ -79,8 +79,9 @@ class HarnessSuffixes:
     def unfit(self, pair: Pair) -> str | None:
         """Return the reason why the model would not read, return or score exactly the pair's tokens, or None.
 
-        The prefix's text must have the prefix's tokens. The text of both must begin with it and have the tokens of
-        both, so that a verbatim suffix gets its tokens back. No text that a model returns contains a special token.
+        The pair's tokens must not change when they are decoded to text and tokenized again: this must hold for the
+        prefix alone, and for the prefix with the suffix, whose text must begin with the prefix's text. The pair must
+        not contain special tokens, because models do not return them as text.
         """
         if self._tokens.special.intersection(pair.suffix):
             return "its suffix holds a special token, which the text that the model returns never contains"

@@ -90,7 +90,8 @@ def generation_settings(lm: Any, scheme: DecodingConfig, length: int, uniform: f
 
 
 def requests_at_once(lm: Any) -> int:
-    """Return the number of requests that a model answers at a time; an assumption if it chooses its batch size."""
+    """Return the number of requests that a model answers at a time, or an assumed number if the model chooses its batch
+    size."""
     batch_size, concurrent = str(getattr(lm, "batch_size", 1)), getattr(lm, "_concurrent", 1)
     batch = int(batch_size) if batch_size.isdecimal() else ASSUMED_BATCH
     return max(1, batch) * (concurrent if isinstance(concurrent, int) and concurrent > 0 else 1)

@@ -52,7 +52,7 @@ def lay_out(
 
 
 def _walked(kind: type[AutomatonPaths], space: Space, encode: Encode, pieces: Pieces) -> AutomatonPaths | None:
-    """Return the walk of the vocabulary, or None if it would lose a filling."""
+    """Return the paths found by walking the vocabulary through the template, or None if they would lose a filling."""
     probes = probes_of(space)
     encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
     prefix, text = _shared_prefix(space, encoded + _cut_short(space, encode, pieces), encode, pieces)
@@ -63,7 +63,8 @@ def _walked(kind: type[AutomatonPaths], space: Space, encode: Encode, pieces: Pi
 
 
 def _cut_short(space: Space, encode: Encode, pieces: Pieces) -> list[tuple[int, ...]]:
-    """Return the tokens of the text before the first slot, cut wherever a token that enters the slot may begin.
+    """Return token sequences of the text before the first slot: one for each position at which a token that extends
+    into the slot may begin.
 
     The tokens of every filling begin like one of these cuts or like the whole text, since tokens before a position do
     not depend on the text after it. The placeholder −1 represents the token that is cut off.
