@@ -37,7 +37,7 @@ def example_of(canaries: Sequence[Canary]) -> Canary:
 
 
 def random_texts(space: Space, number: int) -> list[str]:
-    """Return random fillings as texts, or all fillings if there are few."""
+    """Return up to ``number`` distinct random fillings as texts, or all fillings if there are not more."""
     drawn = list(space.enumerate()) if space.size <= number else space.sample(2 * number, "alive")
     return [space.fill(filling) for filling in list(dict.fromkeys(drawn))[:number]]
 

@@ -80,7 +80,7 @@ class HarnessSuffixes:
         """Return the reason why the model would not read, return or score exactly the pair's tokens, or None.
 
         The pair's tokens must not change when they are decoded to text and tokenized again: this must hold for the
-        prefix alone, and for the prefix with the suffix, whose text must begin with the prefix's text. The pair must
+        prefix alone, and for the prefix with the suffix, whose text must begin with the prefix's text. The suffix must
         not contain special tokens, because models do not return them as text.
         """
         if self._tokens.special.intersection(pair.suffix):
