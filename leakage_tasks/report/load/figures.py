@@ -13,7 +13,7 @@ from leakage_tasks.metrics.verdict import Verdict, verdict_of
 from leakage_tasks.report.load.results import TaskResult
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
-NO_HEADLINE = "no-headline"
+NO_PRIMARY = "no-primary-metric"
 """Name in ``leakage check --allow`` for tasks without a primary metric."""
 
 
@@ -118,10 +118,10 @@ def flags(result: TaskResult) -> list[Flag]:
     """Return the reasons why a task has no primary metric, and the failed checks of its headline column."""
     raised: list[Flag] = []
     if result.predicted_only:
-        raised.append(Flag(result.task, "", None, _unscored(result), no_headline=result.is_leakage, waiver=NO_HEADLINE))
+        raised.append(Flag(result.task, "", None, _unscored(result), no_headline=result.is_leakage, waiver=NO_PRIMARY))
     if result.no_headline:
-        words = f"no headline: {result.no_headline}"
-        raised.append(Flag(result.task, "", None, words, no_headline=True, waiver=NO_HEADLINE))
+        words = f"no primary metric: {result.no_headline}"
+        raised.append(Flag(result.task, "", None, words, no_headline=True, waiver=NO_PRIMARY))
     for name, row in result.rows.items():
         value, check = result.headline.get(name), row.check
         if value is not None and check is not None and value < check.below:
