@@ -96,7 +96,7 @@ def word_file(name: str, path: str | Path) -> Alphabet:
     """Read an alphabet from a UTF-8 file with one word per line; blank lines are skipped."""
     words = lines_of(path, "word list", SpaceError)
     if not words:
-        raise SpaceError(f"{path}: holds no word: give a file with one word a line")
+        raise SpaceError(f"{path}: contains no word: give a file with one word per line")
     return word_list(name, dict.fromkeys(words))
 
 

@@ -144,7 +144,7 @@ def test_a_test_set_without_suffixes_is_not_replaced_by_training_pairs(tmp_path:
 def test_the_text_before_prefixes_is_no_prefix(tmp_path: Path) -> None:
     data = published(tmp_path / "d")
     said = refused(Source(str(data / "val_preprefix.npy")))
-    assert said == f"{data / 'val_preprefix.npy'}: holds the text before the prefixes: name val_prefix.npy"
+    assert said == f"{data / 'val_preprefix.npy'}: contains the text before the prefixes: pass val_prefix.npy"
     save_pairs(tmp_path / "own", "pre", 15)
     assert len(read_pairs(Source(str(tmp_path / "own")))) == 1
 

@@ -90,7 +90,8 @@ def test_prefixes_of_several_lengths_that_cannot_be_read_together_name_how_many_
     for _ in range(2):
         target.read_first([[5, 6, 7], [5, 6], [8, 9, 10, 11]])
     assert [
-        "texts of several lengths cannot share a pass, so these passes take up to 3" in each for each in said()
+        "texts of different lengths cannot share a forward pass, so these passes take up to 3" in each
+        for each in said()
     ] == [True]
 
 
