@@ -202,7 +202,7 @@ _WORD_MARKS = ("Ġ", "▁")
 
 
 def _starts_word(piece: str | None, marked: bool) -> bool:
-    """Return True if a vocabulary entry begins a word: it is marked by a leading space, or not marked by ``##``."""
+    """Return True if a vocabulary entry begins a word: by its mark for a leading space, or by the absence of ``##``."""
     if piece is None:
         return False
     return piece.startswith(_WORD_MARKS) if marked else not piece.startswith("##")

@@ -104,7 +104,7 @@ def _text(written: str) -> str:
 
 
 def _as_option(text: str) -> str:
-    """Return ``text`` with the escapes of the option."""
+    """Return ``text`` as a user writes it in the option, with escapes."""
     for mark, character in reversed(_ESCAPED.items()):
         text = text.replace(character, f"\\{mark}")
     return literal(text)

@@ -94,7 +94,7 @@ def find_secrets(text: str, kinds: Iterable[str] | None = None) -> list[Detected
 
 
 def _matches(detector: Detector, form: SecretPattern, text: str, taken: bytearray) -> Iterator[re.Match[str]]:
-    """Yield valid matches in free characters; after a rejected match, search again from its second character."""
+    """Yield valid matches in untaken characters; after a rejected match, continue at its second character."""
     position = 0
     while match := form.pattern.search(text, position):
         start, end = match.span()
