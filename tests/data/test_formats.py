@@ -240,7 +240,7 @@ def test_a_saved_folder_replaces_nothing_else(tmp_path: Path, manifest: Path) ->
         (other, "exists and is not a folder saved by 'datasets'"),
         (tmp_path / "out.txt", "must be a folder"),
         (source / "out", "would overwrite the input"),
-        (tmp_path, "exists and is no folder"),
+        (tmp_path, "exists and is not a folder"),
     ):
         with pytest.raises(PlantingError, match=message):
             plant(manifest, source, output)

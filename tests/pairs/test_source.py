@@ -344,8 +344,8 @@ def test_prefixes_and_suffixes_of_unequal_number(tmp_path: Path) -> None:
         (np.zeros((5, 4)), "holds float64 of shape [5, 4], expected one row of token ids per pair"),
         (np.zeros(5, dtype=int), "holds int64 of shape [5], expected"),
         (np.zeros((5, 0), dtype=int), "holds int64 of shape [5, 0], expected"),
-        (np.array([[1, 2], [3, -4]]), "row 1 (from 0) holds -4, which is no token id"),
-        (np.array([[1, 2**40], [3, 4]]), "row 0 (from 0) holds 1099511627776, which is no token id"),
+        (np.array([[1, 2], [3, -4]]), "row 1 (from 0) holds -4, which is not a token id"),
+        (np.array([[1, 2**40], [3, 4]]), "row 0 (from 0) holds 1099511627776, which is not a token id"),
         (np.array([[1], [2, 3]], dtype=object), "such as rows of different lengths, and pickles are never loaded"),
     ],
 )

@@ -129,7 +129,7 @@ class Decoder:
             except Exception as error:
                 if self._pads or out_of_memory(error):
                     raise
-                log.debug("sources of several lengths cannot share a pass: %s", error)
+                log.debug("sources of different lengths cannot share a forward pass: %s", error)
                 self._pads = False
             if self._pads:
                 return out
