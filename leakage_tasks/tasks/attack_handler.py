@@ -130,8 +130,8 @@ def _of_endpoint(lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Ca
     read = [finding.extra.get("ranked") for finding in new_findings]
     if task_settings["chat"].get("prefill") and read and not any(read):
         warn_once(
-            "prefill=true: no text that the model wrote begins with a value that a slot may have: see in its manual "
-            "whether the server goes on from an assistant's last message; else leave prefill out"
+            "prefill=true: no text that the model wrote begins with a value that a slot may have: if the "
+            "server does not continue an assistant's last message (see its manual), leave prefill out"
         )
     return new_findings
 
