@@ -164,8 +164,8 @@ def _tokenizer_alphabet(name: str, kind: str, data: Mapping[str, Any]) -> Alphab
     alphabet = tokenizer_words(name, tokenizer, kind)
     if dict(alphabet.origin)["sha256"] != data.get("sha256"):
         raise SpaceError(
-            f"space {name!r}: tokenizer {tokenizer!r} no longer has the vocabulary the canaries "
-            "were drawn from: use the tokenizer of that time"
+            f"space {name!r}: tokenizer {tokenizer!r} has another vocabulary than the canaries "
+            "were made with: use the tokenizer that made them"
         )
     return alphabet
 

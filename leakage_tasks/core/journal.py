@@ -112,7 +112,7 @@ def check_folder(folder: Path) -> None:
     except OSError as error:
         raise LeakageError(f"{folder}: cannot be read ({error.strerror}): check the path") from None
     if new:
-        raise LeakageError(f"{folder}: no folder that '{COMMAND}=DIR' wrote: check the path")
+        raise LeakageError(f"{folder}: not a folder that '{COMMAND}=DIR' wrote: check the path")
 
 
 def _is_new(folder: Path) -> bool:

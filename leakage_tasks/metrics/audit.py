@@ -175,7 +175,7 @@ def _auc(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
     figure = AuditFigure("auc", "Membership AUC", words, 0.5, basis)
     if min(len(members), len(others)) < FEWEST:
         return replace(
-            figure, refused=f"takes {FEWEST} planted canaries and {FEWEST} controls of equal kind and |R|: {basis}"
+            figure, refused=f"requires {FEWEST} planted canaries and {FEWEST} controls of equal kind and |R|: {basis}"
         )
     return replace(figure, **auc(members, others)._asdict(), best=1.0)
 

@@ -28,7 +28,7 @@ SHORTLIST = Option(
     None,
     "number of values per slot to score exactly, after all are ranked by gradient",
     minimum=1,
-    usual="all that the budget pays for",
+    usual="as many as the budget allows",
 )
 SHORTLIST_AT = Option(
     "shortlist_at",

@@ -115,7 +115,7 @@ def inversion(requests: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     for request in requests:
         if calls > request.budget:
             raise OptionError(
-                f"budget={request.budget} does not pay for restarts={restarts} of steps={steps}, which read {calls} "
+                f"budget={request.budget} is too small for restarts={restarts} of steps={steps}, which read {calls} "
                 f"sequences per canary: lower restarts or steps, raise budget to {calls}, or use attack=label-search"
             )
     batch = InversionBatch(requests, calls)

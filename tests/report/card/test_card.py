@@ -394,7 +394,7 @@ def test_samples_give_the_audit(tmp_path):
     assert "### Audit with controls, at δ = 1e-05" in text
     auc, tpr = audit([finding for _, finding in found], 1e-5)[:2]
     assert f"| {auc.title} | 1.00 | [" in text
-    assert f"- {tpr.title}: no value: takes 100 controls" in text
+    assert f"- {tpr.title}: no value: requires 100 controls" in text
 
 
 def sample(number: int, planted: bool):

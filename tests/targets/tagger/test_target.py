@@ -376,7 +376,7 @@ def test_what_is_no_tagger_is_one_line(folder: Path, spoil: Callable[[Path], Any
 
 
 def test_a_tokenizer_of_pieces_is_refused(folder: Path) -> None:
-    with pytest.raises(TargetError, match="does not number whole words"):
+    with pytest.raises(TargetError, match="has no ids for whole words"):
         load_tagger(tiny_tagger(), tokenizer=small_pieces())
 
 
