@@ -236,7 +236,7 @@ def test_a_space_beyond_floats_is_no_trouble():
 @pytest.mark.parametrize(
     ("findings", "name", "reason"),
     [
-        (run([1.0] * 4, [1.0] * 8), "auc", "takes 5 planted canaries and 5 controls .*: 4 planted, 8 controls"),
+        (run([1.0] * 4, [1.0] * 8), "auc", "requires 5 planted canaries and 5 controls .*: 4 planted, 8 controls"),
         (run([1.0] * 9, [1.0] * 99), "tpr_at_1_fpr", "requires 100 controls, .*: 9 planted, 99 controls"),
         (run([1.0] * 4, [1.0] * 8), "epsilon", r"needs 5 pairs .* at δ = 0: found 4$"),
         (run([1.0] * 4, [1.0] * 8), "epsilon_row", r"needs 5 pairs .* at δ = 0: found 4$"),

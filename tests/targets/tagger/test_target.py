@@ -363,7 +363,7 @@ def other_padding(folder: Path) -> None:
         (lambda folder: nlu_tokenizer(map(str, range(9))).save_pretrained(folder), "has 11 tokens, but the model 25"),
         (
             lambda folder: wordpiece().save_pretrained(folder),
-            r"its tokenizer \(WordPiece\) does not number whole words",
+            r"its tokenizer \(WordPiece\) has no ids for whole words",
         ),
         (other_padding, "padding is token 0, but the model's is 3"),
     ],
