@@ -177,7 +177,7 @@ def usable_device(device: str | None) -> torch.device:
         return torch.empty(0, device=chosen, dtype=torch.float64).device
     except Exception as error:
         raise OptionError(
-            f"device={chosen!r}: cannot be used here ({first_line(error)[:120]}): pass --device cpu, or another"
+            f"device={chosen!r}: cannot be used here ({first_line(error)[:120]}): pass --device cpu or another device"
         ) from None
 
 

@@ -30,7 +30,7 @@ def as_manifest(canaries: str | Path | Sequence[Canary], needed: bool = True) ->
             write_manifest(list(canaries), folder / "canaries.jsonl")
             yield folder / "canaries.jsonl"
     elif needed:
-        raise OptionError("canaries is empty: give a manifest or canaries, such as make_canaries(…) makes")
+        raise OptionError("canaries is empty: give a manifest or canaries, such as the result of make_canaries(…)")
     else:
         yield None
 

@@ -96,7 +96,7 @@ def word_file(name: str, path: str | Path) -> Alphabet:
     """Read an alphabet from a UTF-8 file with one word per line; blank lines are skipped."""
     words = lines_of(path, "word list", SpaceError)
     if not words:
-        raise SpaceError(f"{path}: holds no word: give a file with one word a line")
+        raise SpaceError(f"{path}: contains no word: give a file with one word per line")
     return word_list(name, dict.fromkeys(words))
 
 
@@ -164,8 +164,8 @@ def _tokenizer_alphabet(name: str, kind: str, data: Mapping[str, Any]) -> Alphab
     alphabet = tokenizer_words(name, tokenizer, kind)
     if dict(alphabet.origin)["sha256"] != data.get("sha256"):
         raise SpaceError(
-            f"space {name!r}: tokenizer {tokenizer!r} no longer has the vocabulary the canaries "
-            "were drawn from: use the tokenizer of that time"
+            f"space {name!r}: tokenizer {tokenizer!r} has another vocabulary than the canaries "
+            "were made with: use the tokenizer that made them"
         )
     return alphabet
 

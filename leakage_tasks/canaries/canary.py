@@ -200,7 +200,9 @@ def _build(data: dict[str, Any], where: str) -> Canary:
             raise ManifestError(f"{where}: field {name!r} must be a list of strings")
     if not _is_unicode(data):
         name = next(name for name, value in data.items() if not _is_unicode(value))
-        raise ManifestError(f"{where}: field {name!r} holds half a surrogate pair, which UTF-8 cannot hold: fix it")
+        raise ManifestError(
+            f"{where}: field {name!r} contains a lone surrogate character, which UTF-8 cannot encode: remove it"
+        )
     kinds = get_args(Kind)
     if data["kind"] not in kinds:
         # The kind must be known first: it decides if messages may show the secret. They do not show the invalid kind

@@ -39,10 +39,14 @@ def class_counts(
         kind = format_of(source)
         layout = kind.survey(source, wanted)
         if len(layout.labels) >= MAX_CLASSES:
-            raise PlantingError(f"{path}: column {label_column!r} holds {MAX_CLASSES:,} values or more: name another")
+            raise PlantingError(
+                f"{path}: column {label_column!r} has {MAX_CLASSES:,} values or more: pass the column of classes"
+            )
         counts = Counter(name for name in kind.labels(source, layout, wanted) if name in layout.labels)
     if not counts:
-        raise PlantingError(f"{path}: column {label_column!r} holds no class: name another with --label-column")
+        raise PlantingError(
+            f"{path}: column {label_column!r} contains no class: pass another column with --label-column"
+        )
     return {str(name): counts[name] for name in sorted(counts, key=str)}
 
 

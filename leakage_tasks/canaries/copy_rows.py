@@ -21,7 +21,7 @@ def check_prompt(prompt: str | None) -> None:
     if prompt == "":
         raise OptionError("--prompt is empty: give the text before each copy, or leave it out")
     if prompt is not None and "Cs" in map(unicodedata.category, prompt):
-        raise OptionError("--prompt holds half a surrogate pair, which UTF-8 cannot hold: give another text")
+        raise OptionError("--prompt contains a lone surrogate character, which UTF-8 cannot encode: give another text")
 
 
 def points_of(

@@ -41,9 +41,9 @@ def against_record(
 def _against_shards(planted: Path, recorded: Mapping[str, Any], hashes: Mapping[str, str]) -> Iterator[str]:
     for name in sorted(recorded.keys() | hashes.keys()):
         if name not in hashes:
-            yield f"{planted / name}: is not there, but canaries were planted into it"
+            yield f"{planted / name}: is missing, but canaries were planted into it"
         elif name not in recorded:
-            yield f"{planted / name}: was not there when canaries were planted"
+            yield f"{planted / name}: did not exist when canaries were planted"
         elif recorded[name]["output_sha256"] != hashes[name]:
             yield f"{planted / name}: {_CHANGED}"
 

@@ -147,7 +147,9 @@ def _check(job: PlantJob, shards: Shards) -> None:
             if overlap(ours, theirs) and not (ours == job.record_path and theirs == shards.home):
                 raise PlantingError(f"{ours}: would overwrite the {what} {theirs}: choose another output")
     if job.output.is_file() or job.output.suffix:
-        raise PlantingError(f"{job.output}: must be a folder, as there are several shards: name one")
+        raise PlantingError(
+            f"{job.output}: must be a folder, because the input has several shards: give the name of a folder"
+        )
     check_strangers(job.output, shards.names, PlantingError)
     check_place(job.output, PlantingError)
     earlier = read_sidecar(sidecar_path(shards.home))

@@ -145,7 +145,7 @@ def parse_template(
         try:
             alphabet, count = _slot(match.group(1), known)
         except SpaceError as error:
-            reason = "has a slot of an unknown space, or with a count that is no number"
+            reason = "has a slot of an unknown space, or with a count that is not a number"
             raise SpaceError(f"{subject}: {error}", reason=reason, subject=field) from None
         for number in range(count):
             pieces.append(alphabet.joiner if number else piece)

@@ -62,7 +62,7 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
     check_place(output, PlantingError)
     with ExitStack() as files, unchanged(planted):
         if sha256_of(planted) != record.output_sha256:
-            raise PlantingError(f"{planted}: changed since it was planted, so its copies cannot be found: plant again")
+            raise PlantingError(f"{planted}: changed after planting, so the copies cannot be found: plant again")
         gaps = gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part))
         _restore(
             planted,
@@ -116,9 +116,7 @@ def remove_one(task: Removal) -> Written:
     target = replacing(task.output, like=task.planted) if earlier is None else nullcontext(task.output)
     with target as beside, unchanged(task.planted):
         if sha256_of(task.planted) != task.record.output_sha256:
-            raise PlantingError(
-                f"{task.planted}: changed since it was planted, so its copies cannot be found: plant again"
-            )
+            raise PlantingError(f"{task.planted}: changed after planting, so the copies cannot be found: plant again")
         if earlier is not None:
             return earlier
         dropped = planted_rows(task.gaps, task.record.heights or {})

@@ -45,7 +45,7 @@ def check_command(
         list[str] | None,
         typer.Option(
             help="Accept a condition that fails the check by default: underpowered, no-controls, controls-off-chance, "
-            "lower-bound, extrapolated, no-headline, planting-claimed; repeatable."
+            "lower-bound, extrapolated, no-primary-metric, planting-claimed; repeatable."
         ),
     ] = None,
     point_estimate: Annotated[
@@ -60,6 +60,7 @@ def check_command(
     A run passes if the worse end of each 95 % interval respects its limit, and if the run is valid and large enough.
     Exit code 1 if a run fails.
     """
+    from leakage_tasks.core.former_names import current_waiver
     from leakage_tasks.report.check.check import WAIVERS, Limit, headline_name, limit_from, outcomes, waived
     from leakage_tasks.report.load.format import verdict_words
     from leakage_tasks.report.load.results import read_runs
@@ -72,17 +73,18 @@ def check_command(
         raise OptionError(
             "no limit is given: use --max-exposure, --max-extracted, --max-recall or --limit, such as --max-exposure 10"
         )
-    for waiver in allow or []:
+    waivers = [current_waiver(waiver) for waiver in allow or []]
+    for waiver in waivers:
         if waiver not in WAIVERS:
             raise OptionError(f"--allow is {waiver!r}, not a condition of this check: use {', '.join(WAIVERS)}")
     runs = read_runs(results)
-    limit_outcomes = outcomes(runs, limits, point_estimate=point_estimate, allowed=allow or [])
+    limit_outcomes = outcomes(runs, limits, point_estimate=point_estimate, allowed=waivers)
     for outcome in limit_outcomes:
         print(f"{'PASS' if outcome.passed else 'FAIL'}  {outcome.words}")
     for run in runs:
         for verdict in verdict_words(_verdicts(run)):
             print(f"=     {run.name}: {verdict}")
-    for note in (*waived(runs, allow or []), *_notes(runs, limits)):
+    for note in (*waived(runs, waivers), *_notes(runs, limits)):
         print(f"note  {note}")
     raise typer.Exit(0 if all(outcome.passed for outcome in limit_outcomes) else 1)
 

@@ -97,7 +97,7 @@ def check_place(path: str | Path, error: type[LeakageError] = LeakageError) -> P
     if not final.parent.is_dir():
         raise error(f"{path}: cannot be written (no folder {str(final.parent)!r}): make it first")
     if not os.access(final.parent, os.W_OK):
-        raise error(f"{path}: cannot be written (no right to write there): choose another path")
+        raise error(f"{path}: cannot be written (no permission to write there): choose another path")
     if exists and not (final.is_file() or final.is_dir()):
         # Renaming onto a device such as /dev/null would remove the device for every user.
         raise error(f"{path}: cannot be written (neither a file nor a folder): choose another path")

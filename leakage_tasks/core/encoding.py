@@ -28,9 +28,9 @@ def unwritable(error: UnicodeEncodeError, words: Sequence[str]) -> str:
     if named:
         return f"{named!r}: {_cause()}"
     return (
-        f"a name or a text holds characters that the encoding {error.encoding!r} has no form for: {_remedy()}"
+        f"a name or a text contains characters that the encoding {error.encoding!r} cannot encode: {_remedy()}"
         if error.encoding != "utf-8"
-        else "a name or a text holds half a surrogate pair, which UTF-8 cannot hold: take it out of the input"
+        else "a name or a text contains a lone surrogate character, which UTF-8 cannot encode: remove it from the input"
     )
 
 

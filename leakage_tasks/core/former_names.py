@@ -12,6 +12,8 @@ AnyClass = TypeVar("AnyClass", bound=type)
 
 ATTACKS = {"sampled": "rank-sample", "sampling": "sample-tokens", "text-sampling": "sample-text"}
 """Names of attacks."""
+WAIVERS = {"no-headline": "no-primary-metric"}
+"""Names of conditions that `leakage check --allow` waives."""
 METRICS = {
     "control_p_less": "control_p_low",
     "exposure_known": "share_with_interval",
@@ -65,6 +67,11 @@ def current_fields(values: Mapping[str, Any]) -> dict[str, Any]:
 def current_attack(name: str) -> str:
     """Return the current name of an attack."""
     return ATTACKS.get(name, name)
+
+
+def current_waiver(name: str) -> str:
+    """Return the current name of a condition that `leakage check --allow` waives."""
+    return WAIVERS.get(name, name)
 
 
 def current_option(name: str) -> str:

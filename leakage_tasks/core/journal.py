@@ -101,7 +101,7 @@ def open_journal(folder: Path) -> Journal:
     except OSError as error:
         raise LeakageError(f"resume={folder}: cannot be used ({error.strerror}): choose another folder") from None
     if not os.access(folder, os.W_OK | os.X_OK):
-        raise LeakageError(f"resume={folder}: no right to write there: choose another folder")
+        raise LeakageError(f"resume={folder}: no permission to write there: choose another folder")
     return Journal(folder)
 
 
@@ -112,7 +112,7 @@ def check_folder(folder: Path) -> None:
     except OSError as error:
         raise LeakageError(f"{folder}: cannot be read ({error.strerror}): check the path") from None
     if new:
-        raise LeakageError(f"{folder}: no folder that '{COMMAND}=DIR' wrote: check the path")
+        raise LeakageError(f"{folder}: not a folder that '{COMMAND}=DIR' wrote: check the path")
 
 
 def _is_new(folder: Path) -> bool:
@@ -157,7 +157,7 @@ def journal_files(folder: Path) -> Iterator[JournalFile]:
             # Another process pruned it after it was listed.
             continue
         except OSError as error:
-            raise LeakageError(f"{file}: cannot be read ({error.strerror}): check its rights") from None
+            raise LeakageError(f"{file}: cannot be read ({error.strerror}): check its permissions") from None
         yield journal_file
 
 

@@ -95,7 +95,9 @@ class Registry(Mapping[str, Item]):
             )
         known = self._items.get(name)
         if known is not None and known.origin != origin:
-            raise PluginError(f"{self.kind} {name!r} of {package} has a name that {known.package} uses: choose another")
+            raise PluginError(
+                f"{self.kind} {name!r} of {package} has a name that {known.package} uses: choose another name"
+            )
         self._items[name] = _Registered(item, origin, package)
         return item
 
@@ -132,7 +134,7 @@ class Registry(Mapping[str, Item]):
         packages = [*mine, *map(package_of, claims)]
         if len(packages) > 1:
             raise PluginError(
-                f"{self.kind} {name!r} comes from {' and from '.join(packages)}: uninstall all of them but one"
+                f"{self.kind} {name!r} comes from {' and from '.join(packages)}: uninstall all but one of them"
             )
         return self._load(claims[0])
 
@@ -244,7 +246,7 @@ def check_callable(what: str, function: Callable[..., Any], takes: Sequence[str]
     from inspect import signature
 
     if not callable(function):
-        raise PluginError(f"{what}: {function!r} is no function: expected one of ({', '.join(takes)})")
+        raise PluginError(f"{what}: {function!r} is not a function: expected one of ({', '.join(takes)})")
     try:
         signature(function).bind(*takes)
     except TypeError:

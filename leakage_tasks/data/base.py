@@ -196,7 +196,7 @@ def register_format(*names: str) -> Callable[[AnyFormat], AnyFormat]:
     def add(kind: AnyFormat) -> AnyFormat:
         if not (isinstance(kind, type) and issubclass(kind, Format)) or kind.__abstractmethods__:
             lacking = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
-            why = f"lacks {lacking}" if lacking else "is no subclass of Format"
+            why = f"lacks {lacking}" if lacking else "is not a subclass of Format"
             raise PluginError(f"format {names[0]!r}: {kind.__name__} {why}: write one")
         for name in names:
             FORMATS.register(name, kind)

@@ -228,7 +228,9 @@ def layout_of(source: Path, schema: Any, rows: int, wanted: Columns) -> Layout:
     for name, expected in ((text, "text or chat turns"), (wanted.source, "text")):
         if name is None or (name == text and name in dialects) or _holds_text(kinds[name]):
             continue
-        raise PlantingError(f"{source}: column {name!r} holds {kinds[name]}, expected {expected}: name another")
+        raise PlantingError(
+            f"{source}: column {name!r} holds {kinds[name]}, expected {expected}: choose another column"
+        )
     layout = Layout(rows, tuple(schema.names), text, wanted.label, wanted.source, text in dialects, shape=shape)
     parts = () if shape is None else shape.parts(schema.names)
     layout.parts = tuple(name for name in parts if name in dialects or _holds_text(kinds[name]))

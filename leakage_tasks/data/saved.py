@@ -40,7 +40,7 @@ class SavedFormat(ArrowFormat):
     def check_folder(cls, output: Path) -> None:
         """Raise PlantingError unless the existing ``output`` is a saved folder too."""
         if not is_saved(output):
-            raise PlantingError(f"{output}: exists and is no folder saved by 'datasets': choose another name")
+            raise PlantingError(f"{output}: exists and is not a folder saved by 'datasets': choose another name")
 
     def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
         """Return the split's schema and rows; validate its memory map, as ``datasets`` does not check offsets."""

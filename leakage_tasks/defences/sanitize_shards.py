@@ -237,7 +237,9 @@ def _check(shards: Shards, output: Path) -> None:
     """Raise OptionError if the output is not a folder, holds other files, or overlaps the data."""
     check_place(output)
     if output.is_file() or output.suffix:
-        raise OptionError(f"{output}: must be a folder, as there are several shards: name one")
+        raise OptionError(
+            f"{output}: must be a folder, because the input has several shards: give the name of a folder"
+        )
     if overlap(output, shards.home):
         raise OptionError(f"{output}: would overwrite the data or write into it: choose another path")
     check_strangers(output, shards.names, OptionError)

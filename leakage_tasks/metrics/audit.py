@@ -175,7 +175,7 @@ def _auc(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
     figure = AuditFigure("auc", "Membership AUC", words, 0.5, basis)
     if min(len(members), len(others)) < FEWEST:
         return replace(
-            figure, refused=f"takes {FEWEST} planted canaries and {FEWEST} controls of equal kind and |R|: {basis}"
+            figure, refused=f"requires {FEWEST} planted canaries and {FEWEST} controls of equal kind and |R|: {basis}"
         )
     return replace(figure, **auc(members, others)._asdict(), best=1.0)
 
@@ -188,7 +188,9 @@ def _tpr(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
     basis = f"{len(members)} planted, {len(others)} controls"
     figure = AuditFigure("tpr_at_1_fpr", "TPR at 1 % FPR", words, 0.01, basis)
     if len(others) < ONE_IN or not members:
-        return replace(figure, refused=f"takes {ONE_IN} controls, and a planted canary of their kind and |R|: {basis}")
+        return replace(
+            figure, refused=f"requires {ONE_IN} controls, and a planted canary of their kind and |R|: {basis}"
+        )
     rate, hits, _ = tpr_at_low_fpr(members, others)
     return replace(figure, **rate._asdict(), best=1.0, basis=f"{hits} of {basis}")
 

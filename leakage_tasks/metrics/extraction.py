@@ -131,7 +131,7 @@ def _among(k: int) -> list[Metric]:
 
 def _chance(k: int) -> Metric:
     guesses, row = ("one guess", "extracted") if k == 1 else (f"{k} different guesses", f"success_at_{k}")
-    words = f"what {row} is for {guesses} at random, {k}/|R|, mean"
+    words = f"mean of {k}/|R|: expected {row} for {guesses} at random"
     applies = _has_chances if k <= GUESSES else on_classifiers
     return MetricSpec(f"chance_at_{k}", words, "share").row(planted(partial(chance_at, k)), mean, applies)
 

@@ -109,7 +109,7 @@ def _told(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
 
 
 def _holm(tested_tiers: Sequence[_Tested]) -> list[_Tested]:
-    """Return the tiers that are significant at :data:`OTHERS` together, in the order of ``found``."""
+    """Return the tiers that are significant at :data:`OTHERS` together, in the order of ``tested_tiers``."""
     return [tier for tier, p in zip(tested_tiers, holm([tier.p for tier in tested_tiers]), strict=True) if p <= OTHERS]
 
 
@@ -149,7 +149,7 @@ def _left_open(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     kinds = tested.get("kinds")
     # A results file of others may hold any value there.
     if isinstance(kinds, list) and "natural" in kinds:
-        return "natural secrets were not drawn at random, so they need not be at chance without a leak"
+        return "natural secrets are not random, so they may differ from chance without a leak"
     if values.get("fit_not_rejected") is not None:
         return "the exposure is extrapolated from a fitted distribution"
     return None

@@ -161,8 +161,8 @@ def attach_saved(model: Any, source: str) -> None:
         bridge.load_state_dict(tensors)
     except (OSError, SafetensorError, KeyError, RuntimeError) as error:
         raise TargetError(
-            f"head={source}: its {FILE} is missing, damaged or does not fit ({type(error).__name__}): save it again "
-            f"with head={ADAPTER} or head={PROMPT} and save="
+            f"head={source}: its {FILE} is missing, damaged or of another shape ({type(error).__name__}): save it "
+            f"again with head={ADAPTER} or head={PROMPT} and save="
         ) from None
     attach(model, bridge)
 

@@ -56,7 +56,7 @@ def partner(path: Path) -> Path:
             f"{path}: expected a file called *{PREFIX} next to its *{SUFFIX}: name this file, or the folder"
         )
     if _is_before(path):
-        raise OptionError(f"{path}: holds the text before the prefixes: name {_renamed(path, BEFORE, PREFIX)}")
+        raise OptionError(f"{path}: contains the text before the prefixes: pass {_renamed(path, BEFORE, PREFIX)}")
     return path.with_name(_renamed(path, PREFIX, SUFFIX))
 
 
@@ -113,7 +113,7 @@ def _load(path: Path) -> TokenIds:
     if wrong.any():
         row = int(wrong.argmax())
         token = next(int(value) for value in tokens[row] if not 0 <= value <= MOST)
-        raise OptionError(f"{path}: row {row} (from 0) holds {token}, which is no token id: correct it")
+        raise OptionError(f"{path}: row {row} (from 0) holds {token}, which is not a token id: correct it")
     return tokens
 
 

@@ -109,18 +109,18 @@ def _for_epsilon(goal: AuditGoal) -> Iterator[str]:
     guesses = f"if {percent(goal.accuracy)} of the guesses are right"
     swapped = power.pairs_for_epsilon(goal.epsilon, goal.accuracy)
     if swapped is None:
-        why = f" {guesses}: take a smaller one, or a higher --accuracy"
+        why = f" {guesses}: give a smaller ε, or a higher --accuracy"
         raise _not_shown(f"--epsilon {goal.epsilon:g}", "pairs", why)
     yield f"an ε of {goal.epsilon:g}, one canary swapped, {guesses}: {swapped:,} pairs of a canary and a control"
     for copies in sorted(set(goal.tiers)):
         pairs = power.pairs_for_epsilon(goal.epsilon, goal.accuracy, 2 * copies)
-        words = "no number of pairs shows it" if pairs is None else f"{pairs:,} pairs"
+        words = "no number of pairs detects it" if pairs is None else f"{pairs:,} pairs"
         effect = f"an ε of {goal.epsilon:g} for one row, of canaries {planted_words(copies)}"
         yield f"{effect} (a swap is {2 * copies} rows): {words}"
 
 
 def _not_shown(option: str, unit: str, why: str) -> OptionError:
-    return OptionError(f"{option}: no number of {unit} up to {power.MOST:,} shows it{why}")
+    return OptionError(f"{option}: even {power.MOST:,} {unit} do not detect it{why}")
 
 
 def _tier_text(goal: AuditGoal, count: int) -> str:

@@ -92,7 +92,7 @@ def tpr_at_low_fpr(members: Sequence[float], others: Sequence[float], one_in: in
     without members.
     """
     if len(others) < one_in:
-        raise ValueError(f"{len(others)} others: a false positive rate of 1 in {one_in} takes {one_in} or more")
+        raise ValueError(f"{len(others)} others: a false positive rate of 1 in {one_in} needs {one_in} or more")
     threshold = sorted(others, reverse=True)[(len(others) + 1) // one_in - 1]
     hits = sum(score > threshold for score in members)
     return Flagged(Estimate(hits / len(members), *clopper_pearson(hits, len(members))), hits, threshold)

@@ -144,7 +144,7 @@ class RowModel:
                     self._reads_padding = not same
                     if not same:
                         lengths = len({len(rows[index]) for index in left})
-                        warn_of_slower(self.model, "texts of several lengths cannot share a pass", lengths)
+                        warn_of_slower(self.model, "texts of different lengths cannot share a forward pass", lengths)
                 if not (mixed and self._reads_padding):
                     costs[chosen], left = answers[: len(chosen)], left[len(chosen) :]
                     # The shortest row has been read without padding and is the reference for the test of padding.

@@ -130,8 +130,8 @@ def _of_endpoint(lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Ca
     read = [finding.extra.get("ranked") for finding in new_findings]
     if task_settings["chat"].get("prefill") and read and not any(read):
         warn_once(
-            "prefill=true: no text that the model wrote begins with a value that a slot may have: see in its manual "
-            "whether the server goes on from an assistant's last message; else leave prefill out"
+            "prefill=true: no text that the model wrote begins with a value that a slot may have: if the "
+            "server does not continue an assistant's last message (see its manual), leave prefill out"
         )
     return new_findings
 
@@ -267,7 +267,7 @@ def _tell_of_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], can
     records = [] if manifest is None else records_of(Path(manifest), manifest_hash(manifest_of(task_settings)))
     for name, record in records:
         if (after := record.trained_after) is not None:
-            log.info("leakage: %s: the training meets each copy %s; here context=%s", name, after, context)
+            log.info("leakage: %s: training reads each copy %s; this run uses context=%s", name, after, context)
     if context.is_auto:
         planted = next((record for _, record in records if record.role is not None or record.prompt is not None), None)
         with hiding(canaries):
@@ -317,7 +317,7 @@ def _resolved(docs: Sequence[Mapping[str, Any]], task_settings: Mapping[str, Any
     missing = [doc["id"] for doc in docs if doc["id"] not in known]
     if missing:
         raise ManifestError(
-            f"{manifest}: canary {missing[0]!r} is no longer in it: leave the manifest as it was, run again"
+            f"{manifest}: changed during the run and lacks canary {missing[0]!r}: restore it and run again"
         )
     resolved = [known[doc["id"]] for doc in docs]
     return resolved if part is None else [attacker_view(canary, part) for canary in resolved]

@@ -136,7 +136,7 @@ class LocalTask(HarnessTask):
             return "not scored"  # under --predict_only
         if self.built_in:
             return "self-test"
-        number = "no headline" if self.limited is None else f"limited to {self.limited[0]} of {self.limited[1]}"
+        number = "no primary metric" if self.limited is None else f"limited to {self.limited[0]} of {self.limited[1]}"
         return number if self.no_headline() else ""
 
     @property

@@ -268,9 +268,9 @@ class CanaryTask(LocalTask):
         if not any(canary.planted for canary in self._canaries):
             return "no canary of the manifest was planted, so nothing could leak"
         if self._look.learnt and not self._copies.keys() - {CONTEXT, *FAMILIES}:
-            return "no planted canary's secret was in the loss of training, as the look at its data says"
+            return "preflight found no planted canary's secret in the training loss"
         if not all(has_headline(canary.profile) for canary in self._canaries):
-            return "canaries of --profile smoke are too few: they are for trying things out"
+            return "canaries of --profile smoke are too few: they are only for trying the commands"
         return ""
 
     def said(self) -> str:

@@ -29,7 +29,7 @@ LABEL_OPTIONS = by_name(
         Option("data", str, None, "the labelled text", required=True),
         Option("text_column", str, "text", "the column of the text"),
         Option("label_column", str, "label", "the column of the label"),
-        Option("split", str, "test", "which of the data's sets is scored"),
+        Option("split", str, "test", "set of the data to score"),
     ]
 )
 

@@ -45,18 +45,20 @@ def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Sequen
     for each in near:
         copies_of.get(each.supports or "", []).append(each)
     if content.get("manifest") != manifest:
-        raise OptionError(f"--metadata preflight={path}: is about another manifest than canaries=…: look again with it")
+        raise OptionError(
+            f"--metadata preflight={path}: was made with another manifest than canaries=…: run preflight again"
+        )
     if content.get("rows") != content.get("total"):
-        raise OptionError(f"--metadata preflight={path}: only a part of the data was looked at: look at all of it")
+        raise OptionError(f"--metadata preflight={path}: covers only a part of the data: run preflight on all of it")
     records = content["canaries"]
     states = {name: {records[each.id]["state"] for each in own} for name, own in copies_of.items()}
     outside = [name for name in copies_of if IN_LOSS not in states[name]]
     if outside:
         shown = ", ".join(outside[:3]) + (" …" if len(outside) > 3 else "")
         warn_once(
-            f"{len(outside)} of {len(planted)} planted canaries ({shown}) had no token of their secret in the loss of "
-            f"training, or no trained weight that learns from it, as {path} says: low figures of theirs do not show "
-            "that training protects them"
+            f"{len(outside)} of {len(planted)} planted canaries ({shown}) had no token of their secret in the "
+            f"training loss, or no trained weight that learns from it, according to {path}: their low values do not "
+            "show that training protects them"
         )
     # The exposure of a natural secret would distinguish it from others.
     open_ = [canary for canary in planted if canary.kind != NATURAL]

@@ -76,7 +76,7 @@ class RowsBar:
             return
         done, searched = self._all["planted"] + self._all["control"], len(self._searched)
         left = len(self._canaries) - done - searched
-        words = f"canaries: {done} done ({self._all[MEMORIZED]} memorized), {searched} searched, {left} to come"
+        words = f"canaries: {done} done ({self._all[MEMORIZED]} memorized), {searched} searched, {left} left"
         self._bar.set_postfix_str(words, refresh=False)
         self._bar.total = max(round(self._predicted()), self._all["rows"])
         self._bar.update(self._all["rows"] - self._bar.n)

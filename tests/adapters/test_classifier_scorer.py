@@ -382,7 +382,7 @@ def test_a_tagger_is_sent_to_its_own_model(tmp_path: Path) -> None:
     register()
     tiny_tagger().save_pretrained(tmp_path)
     words_tokenizer().save_pretrained(tmp_path)
-    refused(tmp_path, "an nlu-tagger, no text classifier: use --model nlu-tagger$")
+    refused(tmp_path, "an NLU tagger, not a text classifier: use --model nlu-tagger$")
 
 
 def test_unreadable_folders_are_refused(bert: Path, tmp_path: Path) -> None:

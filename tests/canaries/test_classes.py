@@ -63,7 +63,8 @@ def test_numbers_are_classes_by_their_digits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "message"), [("kind", "no column 'kind'"), ("empty", "column 'empty' holds no class: name another")]
+    ("column", "message"),
+    [("kind", "no column 'kind'"), ("empty", "column 'empty' contains no class: pass another column")],
 )
 def test_columns_without_classes(tmp_path: Path, column: str, message: str) -> None:
     path = tmp_path / "data.jsonl"

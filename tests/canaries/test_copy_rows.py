@@ -242,7 +242,11 @@ def test_every_text_of_a_row_is_read(tmp_path: Path, shape: str, ending: str) ->
             {"prompt": ""},
             "--prompt is empty: give the text before each copy, or leave it out",
         ),
-        ("completions", {"prompt": "a\ud800"}, "--prompt holds half a surrogate pair, which UTF-8 cannot hold"),
+        (
+            "completions",
+            {"prompt": "a\ud800"},
+            "--prompt contains a lone surrogate character, which UTF-8 cannot encode",
+        ),
         ("completions", {"turn": "last"}, "column 'completion' holds no chat turns, so copies cannot go into the last"),
     ],
 )
@@ -389,7 +393,7 @@ def test_the_record_says_what_the_training_reads_before_a_copy(
 def test_verify_names_the_context_of_a_prompt(tmp_path: Path, manifest: Path) -> None:
     source, output = write(SHAPES["completions"], tmp_path / "in.jsonl"), tmp_path / "out.jsonl"
     plant(manifest, source, output)
-    assert "the training meets each copy after the prompt of its row (context=Please continue.\\n)" in list(
+    assert "training reads each copy after the prompt of its row (context=Please continue.\\n)" in list(
         verify(output, manifest).lines()
     )
 

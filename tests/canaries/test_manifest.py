@@ -143,7 +143,7 @@ KNOWN_FAULTS = [
     ("{digits:1}", "is not a part of field 'template' with all of its slots"),
     ("pin", "has no slot: put in one such as {digits:4}"),
     ("pin {", "has a single '{' at 4: write it twice"),
-    ("{nothing:2}", "has a slot of an unknown space, or with a count that is no number"),
+    ("{nothing:2}", "has a slot of an unknown space, or with a count that is not a number"),
 ]
 
 

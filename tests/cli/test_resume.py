@@ -57,7 +57,7 @@ def test_pruning_by_age(kept, leakage):
 def test_what_is_no_such_folder_is_one_line(tmp_path, leakage):
     code, _, err = leakage("resume", tmp_path / "none")
     assert (code, err.count("\n")) == (2, 1)
-    assert "no folder that" in err
+    assert "not a folder that" in err
     open_journal(tmp_path / "kept")
     assert leakage("resume", tmp_path / "kept", "--older-than", 3)[0] == 2
     assert "no findings" in leakage("resume", tmp_path / "kept")[1]

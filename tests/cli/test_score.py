@@ -99,7 +99,7 @@ def test_only_the_runs_own_column_is_shown_unless_all_are_asked_for(run, suffixe
 
 def test_what_samples_do_not_tell_is_said(run, suffixes, canaries):
     _, text = run(samples_of(suffixes, SUFFIXES))
-    assert "guesses_written is left out: it counts what the run wrote to a file" in text
+    assert "guesses_written is left out: it counts guesses that the run wrote to a file" in text
     assert "left out" not in run(samples_of(canaries, EXPOSURE))[1]
 
 
@@ -119,8 +119,8 @@ def test_the_audit_says_what_each_figure_means_and_why_one_is_missing(run, canar
     assert f"Membership AUC: {auc.value:.6g} [{auc.low:.6g}, {auc.high:.6g}] (6 planted, 5 controls" in text
     assert f"ε, one canary swapped: {bound.value:.6g} or more (" in text
     assert f"a perfect attack could have shown {bound.best:.6g})" in text
-    assert "TPR at 1 % FPR: no value, takes 100 controls" in text
-    assert "0 shows nothing, privacy least of all" in " ".join(text.split())
+    assert "TPR at 1 % FPR: no value, requires 100 controls" in text
+    assert "0 shows nothing and is no evidence of privacy" in " ".join(text.split())
 
 
 def test_all_of_it_goes_to_strict_json(run, canaries, suffixes, tmp_path):

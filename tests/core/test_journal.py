@@ -207,5 +207,5 @@ def test_pruning_all_leaves_no_file(tmp_path):
 
 def test_only_folders_of_ours_are_looked_into(tmp_path):
     for folder in (tmp_path / "none", tmp_path):
-        with pytest.raises(LeakageError, match="no folder that"):
+        with pytest.raises(LeakageError, match="not a folder that"):
             journal.check_folder(folder)

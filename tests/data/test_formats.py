@@ -237,10 +237,10 @@ def test_a_saved_folder_replaces_nothing_else(tmp_path: Path, manifest: Path) ->
     other.mkdir()
     (other / "thesis").write_text("years of work")
     for output, message in (
-        (other, "exists and is no folder saved by 'datasets'"),
+        (other, "exists and is not a folder saved by 'datasets'"),
         (tmp_path / "out.txt", "must be a folder"),
         (source / "out", "would overwrite the input"),
-        (tmp_path, "exists and is no folder"),
+        (tmp_path, "exists and is not a folder"),
     ):
         with pytest.raises(PlantingError, match=message):
             plant(manifest, source, output)

@@ -119,7 +119,7 @@ def test_all_figures_of_a_run_by_hand():
     found = figures(run([19.0] * 18 + [0.0, 0.0], [1.0] * 19 + [19.9], repetitions=3))
     assert found["auc"].value == pytest.approx(18 * 19 / 400)
     assert found["tpr_at_1_fpr"].refused == (
-        "takes 100 controls, and a planted canary of their kind and |R|: 20 planted, 20 controls"
+        "requires 100 controls, and a planted canary of their kind and |R|: 20 planted, 20 controls"
     )
     matched = match(run([19.0] * 18 + [0.0, 0.0], [1.0] * 19 + [19.9]))
     assert (matched.pairs, matched.guesses) == (20, 20)
@@ -236,8 +236,8 @@ def test_a_space_beyond_floats_is_no_trouble():
 @pytest.mark.parametrize(
     ("findings", "name", "reason"),
     [
-        (run([1.0] * 4, [1.0] * 8), "auc", "takes 5 planted canaries and 5 controls .*: 4 planted, 8 controls"),
-        (run([1.0] * 9, [1.0] * 99), "tpr_at_1_fpr", "takes 100 controls, .*: 9 planted, 99 controls"),
+        (run([1.0] * 4, [1.0] * 8), "auc", "requires 5 planted canaries and 5 controls .*: 4 planted, 8 controls"),
+        (run([1.0] * 9, [1.0] * 99), "tpr_at_1_fpr", "requires 100 controls, .*: 9 planted, 99 controls"),
         (run([1.0] * 4, [1.0] * 8), "epsilon", r"needs 5 pairs .* at δ = 0: found 4$"),
         (run([1.0] * 4, [1.0] * 8), "epsilon_row", r"needs 5 pairs .* at δ = 0: found 4$"),
         (run([1.0], [], method="estimated"), "epsilon_secret", "needs an exact rank"),

@@ -150,7 +150,7 @@ def test_a_new_task_is_known_once_registered(monkeypatch):
     def other(answer, column, task_settings, copies):
         return {}
 
-    with pytest.raises(PluginError, match="^scoring of task 'toy' of .* has a name that .* uses: choose another$"):
+    with pytest.raises(PluginError, match="^scoring of task 'toy' of .* has a name that .* uses: choose another name$"):
         register_scoring(replace(made, values=other))
 
 

@@ -76,7 +76,7 @@ def test_a_guess_of_few_values_may_be_luck() -> None:
         ({"n_controls": 0.0}, TESTED, "no controls show the level of chance"),
         ({"n_controls": None}, TESTED, "no controls show the level of chance"),
         ({"fit_not_rejected": 1.0}, TESTED, "extrapolated from a fitted distribution"),
-        ({}, {**TESTED, "kinds": ["natural"]}, "natural secrets were not drawn at random"),
+        ({}, {**TESTED, "kinds": ["natural"]}, "natural secrets are not random"),
         ({"exposure": 1.5, "share_with_interval": 0.5}, TESTED, "only a lower bound"),
     ],
 )

@@ -178,7 +178,7 @@ def test_a_spoiled_file_is_one_line(bases: dict[str, Path], spoil: Any, tmp_path
     recipe = BridgeRecipe(kind="prompt", size=3, epochs=1)
     save_bridged(train_bridge(classifier, wordpiece(), bases["bert"], TEXTS[:8], recipe).model, tmp_path / "saved")
     spoil(tmp_path / "saved" / "bridge.safetensors")
-    with pytest.raises(TargetError, match="its bridge.safetensors is missing, damaged or does not fit") as caught:
+    with pytest.raises(TargetError, match="its bridge.safetensors is missing, damaged or of another shape") as caught:
         graft(classifier, tmp_path / "saved")
     assert "\n" not in str(caught.value)
 
@@ -186,7 +186,7 @@ def test_a_spoiled_file_is_one_line(bases: dict[str, Path], spoil: Any, tmp_path
 def test_a_prompt_must_leave_room_for_the_text(bases: dict[str, Path]) -> None:
     recipe = BridgeRecipe(kind="prompt", size=25)
     with pytest.raises(OptionError, match="bridge_size=25: the encoder reads 40 tokens.*give 20 or less"):
-        train_bridge(classifier_of(bases["bert"]), wordpiece(), bases["bert"], TEXTS, recipe, room=40)
+        train_bridge(classifier_of(bases["bert"]), wordpiece(), bases["bert"], TEXTS, recipe, max_tokens=40)
 
 
 def test_a_bridge_of_no_kind_is_refused() -> None:

@@ -144,7 +144,7 @@ def test_a_test_set_without_suffixes_is_not_replaced_by_training_pairs(tmp_path:
 def test_the_text_before_prefixes_is_no_prefix(tmp_path: Path) -> None:
     data = published(tmp_path / "d")
     said = refused(Source(str(data / "val_preprefix.npy")))
-    assert said == f"{data / 'val_preprefix.npy'}: holds the text before the prefixes: name val_prefix.npy"
+    assert said == f"{data / 'val_preprefix.npy'}: contains the text before the prefixes: pass val_prefix.npy"
     save_pairs(tmp_path / "own", "pre", 15)
     assert len(read_pairs(Source(str(tmp_path / "own")))) == 1
 
@@ -344,8 +344,8 @@ def test_prefixes_and_suffixes_of_unequal_number(tmp_path: Path) -> None:
         (np.zeros((5, 4)), "holds float64 of shape [5, 4], expected one row of token ids per pair"),
         (np.zeros(5, dtype=int), "holds int64 of shape [5], expected"),
         (np.zeros((5, 0), dtype=int), "holds int64 of shape [5, 0], expected"),
-        (np.array([[1, 2], [3, -4]]), "row 1 (from 0) holds -4, which is no token id"),
-        (np.array([[1, 2**40], [3, 4]]), "row 0 (from 0) holds 1099511627776, which is no token id"),
+        (np.array([[1, 2], [3, -4]]), "row 1 (from 0) holds -4, which is not a token id"),
+        (np.array([[1, 2**40], [3, 4]]), "row 0 (from 0) holds 1099511627776, which is not a token id"),
         (np.array([[1], [2, 3]], dtype=object), "such as rows of different lengths, and pickles are never loaded"),
     ],
 )

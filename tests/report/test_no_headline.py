@@ -14,7 +14,7 @@ from leakage_tasks.report.load.results import read_runs
 from tests.report.made import STAMP, declaration, leaking, results, write
 
 Leakage = Callable[..., tuple[int, str, str]]
-WHY = "canaries of --profile smoke are too few: they are for trying things out"
+WHY = "canaries of --profile smoke are too few: they are only for trying the commands"
 
 
 def run_of(folder: Path, model: str = "models/one", **said: Any) -> Path:
@@ -30,7 +30,7 @@ def test_a_board_shows_it_without_a_place_and_says_why(tmp_path: Path) -> None:
     real, smoke = group.entries
     assert (real.run.source, real.place) == ("models/two", 1)
     assert smoke.place is None
-    assert f"no headline: {WHY}" in [flag.words for flag in smoke.flags]
+    assert f"no primary metric: {WHY}" in [flag.words for flag in smoke.flags]
 
 
 def test_a_page_and_a_table_say_it(tmp_path: Path, leakage: Leakage) -> None:
@@ -38,19 +38,22 @@ def test_a_page_and_a_table_say_it(tmp_path: Path, leakage: Leakage) -> None:
     code, out, _ = leakage("leaderboard", file, "-o", tmp_path / "board.html", "-o", tmp_path / "board.md")
     assert code == 0
     page, text = (tmp_path / "board.html").read_text(), (tmp_path / "board.md").read_text()
-    assert all("no headline" in each for each in (out, page, text))
+    assert all("no primary metric" in each for each in (out, page, text))
 
 
 def test_a_card_says_it_and_publishes_no_figure(tmp_path: Path, leakage: Leakage) -> None:
     file, card = run_of(tmp_path, no_headline=WHY), tmp_path / "README.md"
     code, out, _ = leakage("card", file, "--card", card)
     assert code == 0
-    assert f"without canary_exposure, canary_extraction: no headline: {WHY}" in out
+    assert f"without canary_exposure, canary_extraction: no primary metric: {WHY}" in out
     assert "For trial use: these values do not represent the model." in card.read_text()
     assert not ModelCard.load(card).data.eval_results
 
 
-@pytest.mark.parametrize(("waived", "code", "said"), [((), 1, "FAIL"), (("--allow", "no-headline"), 0, "PASS")])
+@pytest.mark.parametrize(
+    ("waived", "code", "said"),
+    [((), 1, "FAIL"), (("--allow", "no-primary-metric"), 0, "PASS"), (("--allow", "no-headline"), 0, "PASS")],
+)
 def test_a_check_fails_unless_that_is_waived(
     tmp_path: Path, leakage: Leakage, waived: tuple[str, ...], code: int, said: str
 ) -> None:
@@ -58,7 +61,7 @@ def test_a_check_fails_unless_that_is_waived(
     found, out, _ = leakage("check", file, "--max-extracted", 1, *waived)
     assert found == code
     assert said in out
-    assert "no headline" in out
+    assert "no primary metric" in out
 
 
 def test_an_unknown_waiver_is_one_line(tmp_path: Path, leakage: Leakage) -> None:
@@ -79,7 +82,7 @@ def test_a_self_test_is_left_out_and_cannot_be_checked(tmp_path: Path, leakage: 
     assert run.source == "models/two"
 
 
-LIMITED = "no headline: the run was limited to 3 of 40 documents (--limit or --samples): run all of them"
+LIMITED = "no primary metric: the run was limited to 3 of 40 documents (--limit or --samples): run all of them"
 
 
 def limited_run(folder: Path) -> Path:

@@ -24,7 +24,7 @@ def test_what_is_wanted_in_canaries_controls_and_pairs(leakage: Leakage) -> None
         f"  a mean exposure of 3 bits, against chance: {alone} canaries",
         f"  a mean exposure of 3 bits, by the AUC against controls: {twins} canaries and {twins} controls",
         "  an ε of 1, one canary swapped, if 95 % of the guesses are right: 16 pairs of a canary and a control",
-        "  an ε of 1 for one row, of canaries planted 4 times (a swap is 8 rows): no number of pairs shows it",
+        "  an ε of 1 for one row, of canaries planted 4 times (a swap is 8 rows): no number of pairs detects it",
     ]
 
 
@@ -70,10 +70,10 @@ def test_a_manifest_and_a_run_say_how_many_they_have(tmp_path: Path, leakage: Le
     ("options", "said"),
     [
         ([], "nothing to compute: give --rate, --exposure, --epsilon, --count, a manifest or results"),
-        (["--rate", "0.05", "--chance", "0.05"], "no number of canaries up to 1,000,000 shows it against a chance of"),
+        (["--rate", "0.05", "--chance", "0.05"], "even 1,000,000 canaries do not detect it against a chance of"),
         (["--rate", "0"], "--rate is 0: give a share above 0"),
-        (["--exposure", "1.44"], "no number of canaries up to 1,000,000 shows it, as chance is 1.44 bits: give more"),
-        (["--epsilon", "4"], "no number of pairs up to 1,000,000 shows it if 95 % of the guesses are right"),
+        (["--exposure", "1.44"], "even 1,000,000 canaries do not detect it, as chance is 1.44 bits: give more"),
+        (["--epsilon", "4"], "even 1,000,000 pairs do not detect it if 95 % of the guesses are right"),
         (["--epsilon", "0"], "--epsilon is 0: give a number above 0"),
         (["--epsilon", "nan"], "--epsilon is nan: give a number above 0"),
         (["--epsilon", "1", "--accuracy", "0.5"], "--accuracy is 0.5: give a share above 0.5"),

@@ -47,7 +47,8 @@ def test_prefixes_that_share_no_pass_name_how_many_passes_there_are_instead(said
     monkeypatch.setattr(Passes, "_is_plain", lambda own, logits, states, fed: False)
     step(CausalTarget(tiny_gpt2(letters()), letters()))
     assert any(
-        "texts with several prefixes cannot share a pass, so these passes take up to 3" in each for each in said()
+        "texts with different prefixes cannot share a forward pass, so these passes take up to 3" in each
+        for each in said()
     )
 
 
@@ -90,7 +91,8 @@ def test_prefixes_of_several_lengths_that_cannot_be_read_together_name_how_many_
     for _ in range(2):
         target.read_first([[5, 6, 7], [5, 6], [8, 9, 10, 11]])
     assert [
-        "texts of several lengths cannot share a pass, so these passes take up to 3" in each for each in said()
+        "texts of different lengths cannot share a forward pass, so these passes take up to 3" in each
+        for each in said()
     ] == [True]
 
 

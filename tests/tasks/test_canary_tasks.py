@@ -137,7 +137,7 @@ def test_canaries_for_trying_out_have_no_headline(lm, tmp_path):
     made = make_canaries("pin {unique} is {digits:2}", 1, controls=1)
     write_manifest([replace(canary, profile="smoke") for canary in made], tmp_path / "c.jsonl")
     results = evaluate(lm, ["canary_exposure"], {"canaries": str(tmp_path / "c.jsonl")})
-    assert results["results"]["canary_exposure"]["alias"] == "canary_exposure (no headline)"
+    assert results["results"]["canary_exposure"]["alias"] == "canary_exposure (no primary metric)"
     assert "--profile smoke" in results["configs"]["canary_exposure"]["leakage"]["no_headline"]
 
 

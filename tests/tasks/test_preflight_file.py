@@ -72,7 +72,7 @@ def test_copies_are_counted_by_how_often_canaries_were_planted(tmp_path: Path) -
 def test_canaries_outside_the_loss_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first, *_ = planted(1)
     read_look(look(tmp_path, {first: 0}), manifest_hash(MADE), MADE)
-    assert f"1 of 4 planted canaries ({first}) had no token of their secret in the loss" in caplog.text
+    assert f"1 of 4 planted canaries ({first}) had no token of their secret in the training loss" in caplog.text
 
 
 def test_the_task_declares_it_and_the_card_says_it(tmp_path: Path) -> None:
@@ -86,13 +86,13 @@ def test_the_task_declares_it_and_the_card_says_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"manifest": "other"}, "about another manifest"),
+        ({"manifest": "other"}, "made with another manifest"),
         ({"total": 100}, "only a part of the data"),
         ({"total": None}, "only a part of the data"),
-        ({"schema": "1"}, "not what 'leakage preflight -o' writes"),
-        ({"canaries": []}, "not what 'leakage preflight -o' writes"),
-        ({"canaries": [1]}, "not what 'leakage preflight -o' writes"),
-        ({"canaries": None}, "not what 'leakage preflight -o' writes"),
+        ({"schema": "1"}, "not a file of 'leakage preflight -o' for these canaries"),
+        ({"canaries": []}, "not a file of 'leakage preflight -o' for these canaries"),
+        ({"canaries": [1]}, "not a file of 'leakage preflight -o' for these canaries"),
+        ({"canaries": None}, "not a file of 'leakage preflight -o' for these canaries"),
     ],
 )
 def test_another_file_is_one_line(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
@@ -103,7 +103,7 @@ def test_another_file_is_one_line(tmp_path: Path, changed: dict[str, Any], said:
 @pytest.mark.parametrize("content", ["", "[]", "{", "1", '"a"', "{}"])
 def test_what_is_no_look_is_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "file.json").write_text(content)
-    with pytest.raises(OptionError, match="not what 'leakage preflight -o' writes"):
+    with pytest.raises(OptionError, match="not a file of 'leakage preflight -o' for these canaries"):
         read_look(str(tmp_path / "file.json"), manifest_hash(MADE), MADE)
 
 
@@ -154,7 +154,7 @@ def test_canaries_read_in_the_context_only_are_a_tier_of_their_own(tmp_path: Pat
 def test_where_no_secret_was_in_the_loss_no_figure_stands_for_the_model(tmp_path: Path) -> None:
     results = evaluated(tmp_path, {each.id: "context" for each in MANY if each.planted})
     told = results["configs"]["canary_exposure"]["leakage"]
-    assert told["no_headline"].startswith("no planted canary's secret was in the loss of training")
+    assert told["no_headline"].startswith("preflight found no planted canary's secret in the training loss")
     assert "exposure_context,none" in results["results"]["canary_exposure"]
 
 

@@ -13,7 +13,7 @@ from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
 
 BEAM = 16
-WIDTH = Option("width", int, BEAM, "how many partial fillings of each length a beam search keeps", minimum=1)
+WIDTH = Option("width", int, BEAM, "number of partial fillings of each length that a beam search keeps", minimum=1)
 
 
 @register("beam", "extraction", PredictsNextToken, auto=5, remedy=NO_LOGITS, options=(WIDTH,))

@@ -47,7 +47,7 @@ PRECISION = Option(
     "precision",
     float,
     0.25,
-    "half the width of the 95 % interval of an estimated exposure in bits, reached if the budget pays for it",
+    "target for half the width of an estimated exposure's 95 % interval, in bits; reached if the budget suffices",
     minimum=0.01,
 )
 

@@ -63,6 +63,6 @@ def sample_tokens(request: AttackRequest) -> AttackResult:
         draws += number
     if not draws:
         raise OptionError(
-            f"canary {request.canary.id!r}: budget={request.budget} does not pay for one draw: raise it to {longest}"
+            f"canary {request.canary.id!r}: budget={request.budget} is too small for one draw: raise it to {longest}"
         )
     return explorer.result(request.canary.secret, best, draws=draws, found_at=found_at)

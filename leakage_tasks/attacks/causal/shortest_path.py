@@ -26,7 +26,7 @@ STOPPING = Option(
     "filling took (paper)",
     choices=("proven", PAPER),
 )
-BATCH = Option("batch", int, 128, "how many nodes best-first search reads per iteration", minimum=1)
+BATCH = Option("batch", int, 128, "number of nodes that best-first search reads per iteration", minimum=1)
 
 
 @register("shortest-path", "extraction", PredictsNextToken, auto=1, remedy=NO_LOGITS, options=(STOPPING, BATCH))

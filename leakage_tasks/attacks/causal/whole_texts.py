@@ -43,16 +43,16 @@ DRAWS = Option(
     "draws",
     int,
     2000,
-    "how many fillings sample-tokens draws from the model (with until=found: per round), or how many random fillings "
-    "the skew-normal is fitted to",
+    "sample-tokens: number of fillings to draw from the model (with until=found: per round); skew-normal: number of "
+    "random fillings to fit the distribution to",
     minimum=1,
 )
 HISTOGRAM = Option(
     "histogram",
     int,
     0,
-    "how many random fillings' costs a finding keeps for 'leakage plot histogram', scored in addition to the budget; "
-    "attack=skew-normal keeps all costs it was fitted to if this is above 0",
+    "number of random fillings whose costs a finding keeps for 'leakage plot histogram', scored in addition to the "
+    "budget; if it is above 0, attack=skew-normal keeps all costs that it was fitted to",
     minimum=0,
     affects_results=False,
 )

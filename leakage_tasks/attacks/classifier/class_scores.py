@@ -22,7 +22,7 @@ CHUNK = 1 << 14
 TIE = 1e-5
 """Losses are equal if their probabilities of a wrong class differ by less than this share (float32 precision)."""
 
-BEAM = Option("beam", int, 200, "how many fillings the search keeps after each slot", minimum=1)
+BEAM = Option("beam", int, 200, "number of fillings that the search keeps after each slot", minimum=1)
 
 
 class ClassScores:

@@ -17,7 +17,7 @@ from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
 from leakage_tasks.targets.tokens.slot_tokens import values_at
 
-CANDIDATES = Option("candidates", int, 2000, "how many of the generator's best candidates are considered", minimum=1)
+CANDIDATES = Option("candidates", int, 2000, "number of the generator's best candidates to consider", minimum=1)
 
 
 @register(

@@ -26,23 +26,23 @@ SHORTLIST = Option(
     "shortlist",
     int,
     None,
-    "how many values per slot are scored exactly, after ranking all by gradient",
+    "number of values per slot to score exactly, after all are ranked by gradient",
     minimum=1,
-    usual="all that the budget pays for",
+    usual="as many as the budget allows",
 )
 SHORTLIST_AT = Option(
     "shortlist_at",
     str,
     POINTS,
-    "where gradients are taken: at 64 of the values (for several fillings: at the mean), at the values' mean, or at "
-    "the mask",
+    "points at which gradients are computed: at 64 of the values (for several fillings at the mean), at the values' "
+    "mean, or at the mask",
     (POINTS, MEAN, AT_MASK),
 )
 AUDIT = Option(
     "audit",
     bool,
     False,
-    "whether to score all values as well and report the share of the best that the shortlist has",
+    "score all values as well and report the share of the ten best values that the shortlist has",
     affects_results=False,
 )
 

@@ -38,8 +38,8 @@ MODEL, DOUBLE = "model", "double"
 CELLS = 1 << 24
 """The most numbers ``[n, S, A]`` in one pass of the search: 1 GiB for about eight such tensors of 8-byte numbers."""
 OPTIONS = (
-    Option("restarts", int, 5, "how many random starts per canary", minimum=1),
-    Option("steps", int, 250, "how many gradient steps from each start", minimum=1),
+    Option("restarts", int, 5, "number of random starts per canary", minimum=1),
+    Option("steps", int, 250, "number of gradient steps from each start", minimum=1),
     Option(
         "relaxation",
         str,
@@ -56,9 +56,9 @@ OPTIONS = (
         "or use the likeliest value's features (published)",
         (search.ADAPTIVE, search.PUBLISHED),
     ),
-    Option("finish", bool, True, "whether a coordinate search over whole fillings improves the answers"),
+    Option("finish", bool, True, "improve the guesses by a coordinate search over whole fillings"),
     Option(
-        "alternatives", int, 32, "how many of the relaxation's preferred values the finish tries per slot", minimum=1
+        "alternatives", int, 32, "number of the relaxation's preferred values that finish tries per slot", minimum=1
     ),
     Option("spread", float, 0.1, "the standard deviation of the logits that a search starts from", minimum=0.0),
     Option(
@@ -115,7 +115,7 @@ def inversion(requests: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     for request in requests:
         if calls > request.budget:
             raise OptionError(
-                f"budget={request.budget} does not pay for restarts={restarts} of steps={steps}, which read {calls} "
+                f"budget={request.budget} is too small for restarts={restarts} of steps={steps}, which read {calls} "
                 f"sequences per canary: lower restarts or steps, raise budget to {calls}, or use attack=label-search"
             )
     batch = InversionBatch(requests, calls)

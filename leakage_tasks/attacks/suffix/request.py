@@ -23,13 +23,13 @@ class SuffixRequest:
     """
 
     scheme: DecodingConfig = field(default_factory=DecodingConfig)
-    samples: int = declared(100, "how many suffixes to draw after each prefix")
+    samples: int = declared(100, "number of suffixes to draw after each prefix")
     seed: int = declared(0, "the seed of random draws", of_model=True)
     confidence: str = declared(DEFAULT_CONFIDENCE, "the confidence that chooses the guess among the drawn suffixes")
     prefix_lengths: tuple[int, ...] = declared((), "further prefix lengths at which to report results")
     suffix_lengths: tuple[int, ...] = declared((), "further suffix lengths at which to report results")
     sample_counts: tuple[int, ...] = declared((), "further numbers of draws at which to report results")
-    lowercase: bool = declared(True, "whether to compute the confidence lowercase, which takes another forward pass")
+    lowercase: bool = declared(True, "compute the confidence lowercase, which takes another forward pass")
     keep: int = 0
 
     def __post_init__(self) -> None:

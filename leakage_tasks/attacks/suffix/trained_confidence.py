@@ -127,7 +127,7 @@ class TrainedConfidence:
 def _rows(examples: Sequence[Example], names: Sequence[str]) -> tuple[FloatArray, IntArray]:
     if not examples:
         raise NothingToFit(
-            "confidence=trained cannot be fitted: the model can take no validation pair: give other validation pairs, "
+            "confidence=trained cannot be fitted: the model accepts no validation pair: give other validation pairs, "
             "or use another confidence"
         )
     inputs = np.concatenate([features(candidates, names) for candidates, _ in examples])

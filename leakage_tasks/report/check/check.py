@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.core.former_names import current_metric
-from leakage_tasks.report.load.figures import Figure, Flag, figure, flags, headline_of
+from leakage_tasks.report.load.figures import NO_PRIMARY, Figure, Flag, figure, flags, headline_of
 from leakage_tasks.report.load.format import measure, number
 from leakage_tasks.report.load.results import Run, TaskResult
 from leakage_tasks.report.load.validate import printable
 
 CLAIMED = "planting-claimed"
-WAIVERS = ("underpowered", "no-controls", "controls-off-chance", "lower-bound", "extrapolated", "no-headline", CLAIMED)
+WAIVERS = ("underpowered", "no-controls", "controls-off-chance", "lower-bound", "extrapolated", NO_PRIMARY, CLAIMED)
 """Names that ``--allow`` accepts, each for a condition that otherwise fails the check."""
 
 

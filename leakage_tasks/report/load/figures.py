@@ -13,8 +13,8 @@ from leakage_tasks.metrics.verdict import Verdict, verdict_of
 from leakage_tasks.report.load.results import TaskResult
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
-NO_HEADLINE = "no-headline"
-"""Name that ``leakage check --allow`` accepts for tasks without a primary metric."""
+NO_PRIMARY = "no-primary-metric"
+"""Name in ``leakage check --allow`` for tasks without a primary metric."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +119,10 @@ def flags(result: TaskResult) -> list[Flag]:
     (:data:`HEADLINE`)."""
     raised: list[Flag] = []
     if result.predicted_only:
-        raised.append(Flag(result.task, "", None, _unscored(result), no_headline=result.is_leakage, waiver=NO_HEADLINE))
+        raised.append(Flag(result.task, "", None, _unscored(result), no_headline=result.is_leakage, waiver=NO_PRIMARY))
     if result.no_headline:
-        words = f"no headline: {result.no_headline}"
-        raised.append(Flag(result.task, "", None, words, no_headline=True, waiver=NO_HEADLINE))
+        words = f"no primary metric: {result.no_headline}"
+        raised.append(Flag(result.task, "", None, words, no_headline=True, waiver=NO_PRIMARY))
     for name, row in result.rows.items():
         value, check = result.headline.get(name), row.check
         if value is not None and check is not None and value < check.below:

@@ -76,7 +76,7 @@ def _load(path: Path) -> Mapping[str, Any]:
     except (UnicodeDecodeError, ValueError):
         raise ResultsError(f"{path}: not a JSON file: {remedy}") from None
     if not isinstance(data, dict) or not isinstance(data.get("results"), dict):
-        raise ResultsError(f"{path}: field 'results': missing, so this is no results file: {remedy}")
+        raise ResultsError(f"{path}: field 'results': missing, so this is not a results file: {remedy}")
     return data
 
 

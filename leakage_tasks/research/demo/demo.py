@@ -188,7 +188,7 @@ def _results(files: DemoFiles) -> tuple[dict[str, Verdict], float | None]:
     from leakage_tasks.report.load.results import read_runs
 
     (run,) = read_runs([files.results])
-    # The results have no headline, because the canaries are few, but the tests of significance are valid.
+    # The results have no primary metric, because the canaries are few, but the tests of significance are valid.
     verdicts = {
         name: verdict_of(task.headline, task.declared.tested)
         for name, task in run.tasks.items()

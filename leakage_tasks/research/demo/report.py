@@ -69,8 +69,8 @@ def show_demo(result: DemoResult, canaries: Sequence[Canary]) -> None:
     print("\nSecrets, and the model's best guesses\n")
     print(_secrets(result, canaries))
     print(
-        "\nTable of lm_eval. It has no headline, because a demo has too few canaries for one: make more for an audit, "
-        "with\n'leakage canaries'.\n"
+        "\nTable of lm_eval. It has no primary metric, because the demo has too few canaries.\nFor an audit, make more "
+        "with 'leakage canaries'.\n"
     )
     print(result.table.strip())
     print(f"\nFiles, after {result.seconds:.0f} s\n{result.files.listing()}", flush=True)

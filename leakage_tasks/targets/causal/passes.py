@@ -128,7 +128,7 @@ class Passes:
                 return result
             failed = self._ways[several].pop(0)
             if several and not self._ways[several]:
-                warn_of_slower(self._stepper, "texts with several prefixes cannot share a pass", len(states))
+                warn_of_slower(self._stepper, "texts with different prefixes cannot share a forward pass", len(states))
             elif failed == self._shared:
                 tokens = max(state.length for state in states)
                 warn_of_slower(self._stepper, "every row needs its own copy of its prefix", 1 + tokens)

@@ -115,7 +115,7 @@ class CausalReader(TextModel):
         if taking.pads:
             return result
         lengths = len(set(map(len, rows)))
-        warn_of_slower(self._stepper, "texts of several lengths cannot share a pass", lengths)
+        warn_of_slower(self._stepper, "texts of different lengths cannot share a forward pass", lengths)
         return None
 
     def _first_by_length(

@@ -203,7 +203,7 @@ def load_classifier(
     names = None if labels is None else read_labels(labels, source.config.num_labels)
     tokenizer = source.read_tokenizer()
     if source.is_named and source.config.model_type == "nlu-tagger":
-        raise TargetError(f"{pretrained}: an nlu-tagger, no text classifier: use --model nlu-tagger")
+        raise TargetError(f"{pretrained}: an NLU tagger, not a text classifier: use --model nlu-tagger")
     unfit = "sequence classifier: give a model fine-tuned with AutoModelForSequenceClassification"
     model, missing = source.read_model(AutoModelForSequenceClassification, unfit)
     if missing:

@@ -190,7 +190,7 @@ def _check_figures(costs: FloatArray, what: str) -> None:
         )
     if costs.min() < -TIE_BITS:
         raise TargetError(
-            f"the model gives a text a {what} above 0 ({-costs.min():.3g} bits), which is no probability; {DEAD}: "
+            f"the model gives a text a {what} above 0 ({-costs.min():.3g} bits), which is not a probability; {DEAD}: "
             "check the output of the model or its server"
         )
     if np.ptp(costs) <= TIE_BITS and len(costs) >= LEAST:

@@ -132,7 +132,7 @@ class MaskedTarget(RowModel):
         encoded = self.tokenizer(list(texts), return_special_tokens_mask=True, verbose=False)
         rows = encoded["input_ids"]
         if any(self.tokenizer.mask_token_id in row for row in rows):
-            raise TargetError(f"a text holds the model's mask token, {self.tokenizer.mask_token!r}: take it out")
+            raise TargetError(f"a text holds the model's mask token, {self.tokenizer.mask_token!r}: remove it")
         if len(set(map(tuple, rows))) < len(set(texts)):
             raise TargetError(
                 "the tokenizer gives two of the texts equal tokens, so they cannot be distinguished: use a space whose "

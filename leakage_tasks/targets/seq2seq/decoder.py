@@ -129,12 +129,12 @@ class Decoder:
             except Exception as error:
                 if self._pads or out_of_memory(error):
                     raise
-                log.debug("sources of several lengths cannot share a pass: %s", error)
+                log.debug("sources of different lengths cannot share a forward pass: %s", error)
                 self._pads = False
             if self._pads:
                 return out
             lengths = len({source.length for source, _ in sources})
-            warn_of_slower(self._model, "source sentences of several lengths cannot share a pass", lengths)
+            warn_of_slower(self._model, "source sentences of different lengths cannot share a forward pass", lengths)
             for source, _ in sources:
                 source.forget()
         return self._by_length(input_ids, sources, use_cache)

@@ -133,7 +133,7 @@ class SuffixSampler:
             yield
         except StateChangesForm:
             self.mixing = False
-            warn_of_slower(self.target.model, "rows of two lengths cannot share a pass", 2)
+            warn_of_slower(self.target.model, "rows of two lengths cannot share a forward pass", 2)
 
     def go_on_together(self, live: MixingCache, tokens: Sequence[Tensor], parts: Sequence[slice]) -> list[Tensor]:
         """Append ``tokens`` ``[n]`` to the n rows of each part, which have equal length, in one pass for all parts.

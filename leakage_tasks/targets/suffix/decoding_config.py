@@ -36,7 +36,7 @@ class DecodingConfig:
         if not 0 < self.top_p <= 1:
             raise OptionError(f"top_p is {self.top_p}: give a share above 0 and up to 1 (1: keep every token)")
         if self.top_k < 0:
-            raise OptionError(f"top_k is {self.top_k}: give a number of tokens, or 0 to keep every one")
+            raise OptionError(f"top_k is {self.top_k}: give a number of tokens, or 0 to keep all tokens")
         if self.beams < 1:
             raise OptionError(f"beams is {self.beams}: give 1 or more")
 

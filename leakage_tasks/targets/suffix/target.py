@@ -125,7 +125,7 @@ def load_causal_target(
     tokenizer = read_tokenizer(name, bare=True, failure=failure)
     if missing:
         raise TargetError(
-            f"{option}: not a trained causal language model ({missing[0]} is not in its weights): choose another"
+            f"{option}: not a trained causal language model ({missing[0]} is not in its weights): choose another model"
         )
     model.to(device).eval()
     target, uncached = (

@@ -209,12 +209,12 @@ def _check_words(config: Any, tokenizer: Any, name: str) -> None:
     """Raise TargetError unless the tokenizer gives ids to whole words, as many as the model knows."""
     kind = type(tokenizer.backend_tokenizer.model).__name__ if getattr(tokenizer, "is_fast", False) else "slow"
     if kind != "WordLevel" or UNKNOWN not in tokenizer.get_vocab():
-        differs = f"its tokenizer ({kind}) does not number whole words with {UNKNOWN} among them: name the tokenizer"
+        differs = f"its tokenizer ({kind}) has no ids for whole words and {UNKNOWN}: pass the tokenizer"
     elif len(tokenizer) != config.vocab_size:
-        differs = f"the tokenizer has {len(tokenizer)} tokens, but the model {config.vocab_size}: name the tokenizer"
+        differs = f"the tokenizer has {len(tokenizer)} tokens, but the model {config.vocab_size}: pass the tokenizer"
     elif tokenizer.pad_token_id != config.pad_token_id:
         padding = f"token {tokenizer.pad_token_id}, but the model's is {config.pad_token_id}"
-        differs = f"the tokenizer's padding is {padding}: name the tokenizer"
+        differs = f"the tokenizer's padding is {padding}: pass the tokenizer"
     else:
         return
-    raise TargetError(f"{name}: {differs} that the tagger was saved with, tokenizer=…")
+    raise TargetError(f"{name}: {differs} that was saved with the tagger as tokenizer=…")

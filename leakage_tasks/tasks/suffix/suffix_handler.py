@@ -63,7 +63,7 @@ def answering(lm: LM) -> Answering:
         missing = [request.doc["pair"] for request in group if request.doc["pair"] not in known]
         if missing:
             raise OptionError(
-                f"{options.source.data}: pair {missing[0]} is no longer in it: leave the data as they were, run again"
+                f"{options.source.data}: changed during the run and lacks pair {missing[0]}: restore it and run again"
             )
         pairs = [known[request.doc["pair"]] for request in group]
         with memory_within(options.memory):

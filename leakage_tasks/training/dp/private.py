@@ -54,7 +54,7 @@ class DpConfig:
             if value is not None and not 0 < value < math.inf:
                 raise OptionError(f"{name} is {value}: give a finite number above 0")
         if self.epsilon is not None and self.epsilon > MAX_EPSILON:
-            raise OptionError(f"epsilon is {self.epsilon:g}, which is no protection: give noise_multiplier 0 instead")
+            raise OptionError(f"epsilon is {self.epsilon:g}, which gives no protection: set noise_multiplier 0 instead")
         if not 0 < self.delta < 1:
             raise OptionError(f"delta is {self.delta}: give a number above 0 and below 1")
 

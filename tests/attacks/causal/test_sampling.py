@@ -196,6 +196,6 @@ def test_draws_longer_than_the_secret_stay_within_the_budget(budget):
 def test_a_budget_below_one_draw_does_not_look_safe(laid_out, monkeypatch):
     if laid_out == "walked":
         monkeypatch.setattr(layout, "ENUMERATE", 0)
-    with pytest.raises(OptionError, match="canary 'c': budget=2 does not pay for one draw: raise it to 3"):
+    with pytest.raises(OptionError, match="canary 'c': budget=2 is too small for one draw: raise it to 3"):
         sample(at_random(1), "1234", budget=2)
     assert sample(at_random(1), "1234", budget=3).extra["draws"] == 1

@@ -136,5 +136,5 @@ def test_nothing_wrong_cannot_be_fitted():
 
 
 def test_no_pairs_cannot_be_fitted():
-    with pytest.raises(NothingToFit, match="the model can take no validation pair"):
+    with pytest.raises(NothingToFit, match="the model accepts no validation pair"):
         TrainedConfidence.fit([])

@@ -56,7 +56,7 @@ def test_every_headline_figure_is_there_with_what_belongs_to_it(tmp_path):
     cells = [cell.strip() for cell in row.strip("|").split("|")]
     chance = declaration("canary_exposure")["rows"]["exposure"]["chance"]
     assert cells == ["Exposure, pooled, bits ↓", "9.00", "[7.50, 10.5]", "20 canaries planted", chance, "1.50"]
-    assert "- Exposure, pooled: bits of the secret the model gives away" in text
+    assert "- Exposure, pooled: bits of the secret that the model reveals" in text
     assert "| lambada acc ↑ | 0.500 | [0.402, 0.598] | 40 documents |" in text
     assert "lm_eval --model hf --model_args pretrained=models/one --tasks canary_exposure," in text
     assert "measured on 1970-01-01 how much" in text
@@ -394,7 +394,7 @@ def test_samples_give_the_audit(tmp_path):
     assert "### Audit with controls, at δ = 1e-05" in text
     auc, tpr = audit([finding for _, finding in found], 1e-5)[:2]
     assert f"| {auc.title} | 1.00 | [" in text
-    assert f"- {tpr.title}: no value: takes 100 controls" in text
+    assert f"- {tpr.title}: no value: requires 100 controls" in text
 
 
 def sample(number: int, planted: bool):

@@ -196,7 +196,7 @@ def test_a_sample_holds_the_rank_where_the_budget_is_small(bert: Any) -> None:
     ("texts", "message"),
     [
         (["the " * 60], "a text of 62 tokens does not fit the model's maximum of 40: shorten it"),
-        (["the [MASK] is 1"], r"holds the model's mask token, '\[MASK\]': take it out"),
+        (["the [MASK] is 1"], r"holds the model's mask token, '\[MASK\]': remove it"),
         (["pin é", "pin ü"], "two of the texts equal tokens, so they cannot be distinguished"),
     ],
 )

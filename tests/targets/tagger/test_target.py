@@ -363,7 +363,7 @@ def other_padding(folder: Path) -> None:
         (lambda folder: nlu_tokenizer(map(str, range(9))).save_pretrained(folder), "has 11 tokens, but the model 25"),
         (
             lambda folder: wordpiece().save_pretrained(folder),
-            r"its tokenizer \(WordPiece\) does not number whole words",
+            r"its tokenizer \(WordPiece\) has no ids for whole words",
         ),
         (other_padding, "padding is token 0, but the model's is 3"),
     ],
@@ -376,7 +376,7 @@ def test_what_is_no_tagger_is_one_line(folder: Path, spoil: Callable[[Path], Any
 
 
 def test_a_tokenizer_of_pieces_is_refused(folder: Path) -> None:
-    with pytest.raises(TargetError, match="does not number whole words"):
+    with pytest.raises(TargetError, match="has no ids for whole words"):
         load_tagger(tiny_tagger(), tokenizer=small_pieces())
 
 

@@ -189,7 +189,7 @@ def test_missing_opacus_is_one_line_with_the_remedy(classifier, monkeypatch):
         ({"noise_multiplier": math.inf}, "noise_multiplier is inf"),
         ({"epsilon": math.nan}, "epsilon is nan"),
         ({"epsilon": math.inf}, "epsilon is inf"),
-        ({"epsilon": 1e14}, r"epsilon is 1e\+14, which is no protection: give noise_multiplier 0 instead"),
+        ({"epsilon": 1e14}, r"epsilon is 1e\+14, which gives no protection: set noise_multiplier 0 instead"),
         ({"epsilon": 1.0, "max_grad_norm": math.nan}, "max_grad_norm is nan"),
         ({"epsilon": 1.0, "max_grad_norm": math.inf}, "max_grad_norm is inf"),
         ({"epsilon": 1.0, "delta": math.nan}, "delta is nan"),
