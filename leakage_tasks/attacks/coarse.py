@@ -55,7 +55,10 @@ def _ranked(finding: Finding) -> AttackResult:
 
 
 def _sure(finding: Finding) -> bool:
-    """Return whether the rank's interval is within a factor of :data:`SLACK`. Extrapolated ranks are not checked."""
+    """Return True if both ends of the rank's interval are within a factor of :data:`SLACK` of the rank.
+
+    Extrapolated ranks are not checked.
+    """
     if finding.method in (EXTRAPOLATED, "lower_bound") or finding.rank is None:
         return finding.method == EXTRAPOLATED
     low, high = finding.rank_low or finding.rank, finding.rank_high or finding.rank
@@ -80,7 +83,7 @@ def mean_rank(first: float, last: float) -> float:
 
 
 def band_chances(log2_size: float) -> list[tuple[float, float]]:
-    """Return for each band of a space the share of its ranks, and its exposure in bits."""
+    """Return the share of the ranks and the exposure in bits for each band of a space."""
     size, first = 2.0**log2_size, 1.0
     bands: list[tuple[float, float]] = []
     while first < size or not bands:
@@ -92,7 +95,7 @@ def band_chances(log2_size: float) -> list[tuple[float, float]]:
 
 
 def _placed(finding: Finding) -> AttackResult:
-    """Return whether the secret is among the first ten guesses, as fields of a finding, if at least ten were made."""
+    """Return fields of a finding that state if the secret is among the first ten guesses, if at least ten were made."""
     if finding.correct is None:
         return {}
     offered = max(len(finding.guesses), finding.extra.get("ranked", 0))
@@ -102,5 +105,5 @@ def _placed(finding: Finding) -> AttackResult:
 
 
 def _rounded(value: float) -> float:
-    """Round to two significant digits: a statistic of the model and the text before the secret."""
+    """Round a statistic to two significant digits; it depends on the model and on the text before the secret."""
     return float(f"{value:.1e}")

@@ -1,4 +1,4 @@
-"""Check for a context in which planted canaries have a clearly higher exposure than in the one of the run."""
+"""Check if planted canaries have a clearly higher exposure in another context than in the context of the run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from leakage_tasks.targets.causal.target import CausalInContext, CausalTarget, c
 
 CONTEXTS = (Context("bos"), Context("none"), Context(before="\n"))
 MOST = 16
-"""The most canaries, and the most controls, in the comparison."""
+"""Maximum number of canaries, and of controls, in the comparison."""
 FILLINGS = 3
-"""Random fillings of each template."""
+"""Number of random fillings of each template."""
 LEVEL = 0.01
-"""The chance of a false warning, over all contexts together, on a model that knows no canary."""
+"""Probability of a false warning, over all contexts together, on a model that knows no canary."""
 CLEARLY = 1.0
-"""Bits by which the mean exposure must grow as well."""
+"""Minimum increase of the mean exposure in bits; the warning requires it in addition to significance."""
 
 
 @dataclass(frozen=True)

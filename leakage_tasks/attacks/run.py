@@ -37,7 +37,7 @@ AUTO_CONTEXT = Context()
 
 
 class SharedCanaries(Protocol):
-    """One process's share of a list of canaries that several processes attack; canaries are given by index."""
+    """One process's share of a list of canaries that several processes attack; canaries are identified by index."""
 
     def part(self, places: Sequence[int]) -> Sequence[int]:
         """Return this process's part of the canaries that a batched attack takes."""

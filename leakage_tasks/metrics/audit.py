@@ -24,7 +24,7 @@ FEWEST = 5
 
 @dataclass(frozen=True)
 class Matched:
-    """Guesses which canary of each pair was planted: the one with the higher exposure; ties are no guess.
+    """Result of guessing which canary of each pair was planted: the one with the higher exposure; a tie is no guess.
 
     ``copies`` is the maximum number of texts with one canary in the data, including its supporting canaries.
     """
@@ -58,13 +58,13 @@ def match(findings: Iterable[Finding]) -> Matched:
 
 
 def _lot(found: Finding) -> str:
-    """Return a random sort key that depends only on the canary's id."""
+    """Return a sort key that is random but depends only on the canary's id."""
     # Ids in samples of others may hold half a surrogate pair.
     return hashlib.sha256(f"pair:{found.canary}".encode(errors="surrogatepass")).hexdigest()
 
 
 def bits_of(found: Finding) -> float:
-    """Return the exposure of a finding that has one."""
+    """Return the exposure of a finding, which must have an exposure."""
     assert found.exposure is not None
     return found.exposure
 

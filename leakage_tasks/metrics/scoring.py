@@ -30,7 +30,7 @@ from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, Decod
 
 Goal = Literal["exposure", "extraction"]
 TaskSettings = Mapping[str, Any]
-"""Settings of the attack, as a request carries them."""
+"""Settings of the attack, as a request to the model contains them."""
 Values = dict[str, Any]
 """Values of one document by metric; None if a metric does not apply."""
 Scores = dict[str, dict[str, float | None]]
@@ -59,7 +59,7 @@ class DamagedAnswer(ValueError):
 
 @contextmanager
 def reading(index: int) -> Iterator[None]:
-    """Raise DamagedAnswer for any error from an answer that is not as it was written."""
+    """Context manager that converts errors while an answer is parsed to DamagedAnswer, with the answer's index."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -88,9 +88,9 @@ class Scoring:
 
 
 SCORINGS: Registry[Scoring] = Registry("scoring", group="lm_eval_leakage.scorings")
-"""Scorings by name. A task has the scoring of its own name, or the scoring that its class inherits."""
+"""Scorings by name. A task uses the scoring with its own name, or the scoring that its class inherits."""
 INHERITED = "scoring"
-"""The key by which a request and a task's declaration name a scoring with a name other than the task's."""
+"""Key of requests and task declarations for the name of a scoring that differs from the task's name."""
 
 
 def register_scoring(scoring: Scoring) -> Scoring:
@@ -99,7 +99,7 @@ def register_scoring(scoring: Scoring) -> Scoring:
 
 
 def inherited(scoring: Scoring, task: str) -> dict[str, str]:
-    """Return the entry of a request of ``task`` on its scoring: empty for a scoring of the task's own name."""
+    """Return the entry of a request that names its scoring; empty if the scoring has the name of ``task``."""
     return {} if scoring.task == task else {INHERITED: scoring.task}
 
 
@@ -144,7 +144,7 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
 
 
 def read_answers(scoring: Scoring, answered: Sequence[Answered]) -> list[Any]:
-    """Parse each answer by the task's scoring. Raises DamagedAnswer."""
+    """Parse each answer with the ``read`` function of the scoring. Raises DamagedAnswer."""
     parsed = []
     for index, item in enumerate(answered):
         with reading(index):
@@ -202,13 +202,13 @@ def _copies(finding: Finding) -> Grouped:
 LEFT_OUT: Metric[SelectedView, Any] = MetricSpec(
     "left_out", "pairs left out because their tokens change when decoded and encoded again"
 ).row(lambda reading: None, count)
-"""The values need views that saved answers do not have."""
+"""Metric whose values are set in :func:`_suffix_values`, because a pair that was left out has no view."""
 NULLS = ("recall", "recall_early_stop", "p_z")
-"""Rows of an unanswered ``suffix_extraction``; all rows would fill the table with nulls."""
+"""Rows of an unanswered ``suffix_extraction``; with all rows, the table would be full of nulls."""
 
 
 def selection_of(column: str, task_settings: TaskSettings) -> Selection:
-    """Return the selection behind a column of ``suffix_extraction``, by its name."""
+    """Return the view and confidence that a column of ``suffix_extraction`` shows, from the column's name."""
     known = [*CONFIDENCES, TRAINED]
     views = [] if column in (suffix_finding.HEADLINE, *known) else [column]
     named = {

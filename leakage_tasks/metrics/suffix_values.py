@@ -28,12 +28,12 @@ def hamming_distance(reading: SelectedView) -> float:
 
 
 def guessed(reading: SelectedView) -> Guessed:
-    """Return the values of one pair for ``recall_early_stop``."""
+    """Return the guess for one pair, with its correctness and its confidence, for the metric ``recall_early_stop``."""
     return _guessed(reading, reading.choice, reading.choice.confidence)
 
 
 def guessed_by_headline(reading: SelectedView) -> Guessed:
-    """Return these values for the guess that the run's own confidence chooses, with that confidence."""
+    """Return the guess that the run's own confidence chooses for one pair, with that confidence."""
     return _guessed(reading, reading.view.choices[reading.finding.chosen_by], reading.choice.of_headline)
 
 
@@ -60,13 +60,13 @@ def p_z_ends(reading: SelectedView) -> tuple[float, float] | None:
 
 
 def p_z_high(reading: SelectedView) -> float | None:
-    """Return the upper end of that interval."""
+    """Return the upper end of the interval of :func:`p_z_ends`."""
     ends = p_z_ends(reading)
     return None if ends is None else ends[1]
 
 
 def p_z_sampled(reading: SelectedView) -> SampledShare | None:
-    """Return p_z with its draws; without draws if the suffix was drawn but the number of hits is unknown."""
+    """Return p_z with its hits and draws; 0 draws if the suffix was drawn but the number of hits is unknown."""
     probability, view = p_z(reading), reading.view
     if probability is None:
         return None
@@ -142,7 +142,7 @@ def _likely(draws: int, probability: float | None) -> float | None:
 
 
 def expected(reading: SelectedView) -> float | None:
-    """Return the probability that the true suffix is among this number of draws."""
+    """Return the probability that the true suffix is among the number of draws that the attack made."""
     return drawn_within(reading.view.samples, reading)
 
 

@@ -36,7 +36,7 @@ from leakage_tasks.metrics.suffix_values import (
 )
 
 BESIDE = ("recall", "drawn", "p_z", "p_z_most", "n")
-"""Metrics that controls have, too."""
+"""Names of the metrics that are also computed for controls."""
 DRAWS = (1, 10, 100, 1000, 10_000)
 """Numbers of draws n for (n, p)-discoverability."""
 
@@ -178,7 +178,7 @@ def _effort() -> list[Row]:
 
 
 def _of_controls(row: Row) -> Row:
-    """Return the metric of pairs that the model never saw, without a better direction."""
+    """Return the metric for pairs that the model never saw; neither direction is better for these controls."""
     spec = MetricSpec(_control(row), f"{row.name} of pairs that the model never saw", row.unit)
     return spec.row(
         lambda reading: row.value(reading) if reading.finding.control else None,
@@ -196,7 +196,7 @@ def _of_pairs(row: Row) -> Row:
 
 
 def _beside_controls(rows: list[Row]) -> list[Row]:
-    """Return the metrics of pairs, and some of controls, to which the pairs' metrics refer."""
+    """Return the metrics of pairs, followed by some metrics of controls; each pair metric names its control metric."""
     beside = [_of_controls(row) for row in rows if row.name in BESIDE]
     named = [replace(row, control=_control(row)) if row.name in BESIDE and row.headline else row for row in rows]
     return [*map(_of_pairs, named), *beside]
@@ -205,8 +205,8 @@ def _beside_controls(rows: list[Row]) -> list[Row]:
 def suffix_metrics(wrong: int | None = None, controls: bool = False) -> list[Row]:
     """Return the task's metrics, with ``wrong`` wrong guesses allowed in ``recall_early_stop``.
 
-    None allows the number of :func:`~leakage_tasks.pairs.submission.wrong_allowed`. ``controls`` is True if there are
-    pairs that the model never saw. Raises OptionError.
+    If ``wrong`` is None, :func:`~leakage_tasks.pairs.submission.wrong_allowed` gives the number. ``controls`` is True
+    if there are pairs that the model never saw. Raises OptionError for an invalid ``wrong``.
     """
     rows = [*_guesses(wrong), *_probabilities(), *_beyond_base(), *_effort()]
     return _beside_controls(rows) if controls else rows

@@ -1,4 +1,4 @@
-"""The handler of ``attack`` requests: documents to canaries, the model to a target, findings to JSON."""
+"""The handler of ``attack`` requests: converts documents to canaries, the model to a target, and findings to JSON."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def answering(lm: LM) -> Answer:
 
 
 def _noise(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Noise:
-    """Measure the noise on a canary of the whole manifest, so that all processes use the same canary."""
+    """Measure the rounding noise on a canary of the whole manifest, so that all processes use the same canary."""
     part = task_settings["known"]
     example = example_of(manifest_of(task_settings) or canaries)
     canary = example if part is None or example in canaries else attacker_view(example, part)
@@ -101,7 +101,8 @@ def _noise(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequ
 def prepared(
     lm: LM, task_settings: Mapping[str, Any], docs: Sequence[Mapping[str, Any]]
 ) -> tuple[Mapping[str, Any], Sequence[Canary], Any]:
-    """Return the settings in the model's own chat template, the documents' canaries, and the target of the attacks."""
+    """Return the settings with the model's chat template applied, the documents' canaries, and the target of the
+    attacks."""
     canaries: Sequence[Canary] = _resolved(docs, task_settings)
     if takes_messages_alone(lm):
         return task_settings, canaries, _endpoint(lm, task_settings)
@@ -110,7 +111,7 @@ def prepared(
 
 
 def _endpoint(lm: LM, task_settings: Mapping[str, Any]) -> ChatEndpoint:
-    """Return the target for a model that takes only messages. Raises TargetError if it cannot serve the task."""
+    """Return the target for an endpoint that accepts only messages. Raises TargetError if it cannot serve the task."""
     if task_settings["goal"] != "extraction":
         unscored(lm)
     if task_settings.get("chat") is None:
@@ -124,7 +125,7 @@ def _endpoint(lm: LM, task_settings: Mapping[str, Any]) -> ChatEndpoint:
 
 
 def _of_endpoint(lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary], resume: Resume) -> list[Finding]:
-    """Return one finding per canary from an endpoint that takes only messages."""
+    """Return one finding per canary from an endpoint that accepts only messages."""
     target = _endpoint(lm, task_settings)
     new_findings = _attacked(lm, target, task_settings, canaries, _there(resume, task_settings, canaries))
     read = [finding.extra.get("ranked") for finding in new_findings]
@@ -139,9 +140,9 @@ def _of_endpoint(lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Ca
 def _in_chat(
     lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary]
 ) -> tuple[Mapping[str, Any], Sequence[Canary]]:
-    """Return the settings with the context made by the chat template, and the canaries as the template writes them.
+    """Return the settings with the context of the chat template, and the canaries as the template writes them.
 
-    Raises TargetError for a token without an embedding.
+    Without a chat, return both unchanged. Raises TargetError for a token without an embedding.
     """
     if task_settings.get("chat") is None:
         check_used_tokens(lm, canaries, Context(**task_settings["context"]))
@@ -172,10 +173,9 @@ def _target(lm: LM, canaries: Sequence[Canary], languages: Languages) -> Any:
 
 
 def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
-    """Return the longest canary and another of its fillings, to verify fast paths of a model, and True if they are
-    private.
+    """Return the texts of the longest canary with its secret and with another filling, and True if they are private.
 
-    A natural canary is used only if there is no other kind.
+    The texts verify a model's fast paths. A natural canary, which is private, is used only if there is no other kind.
     """
     open_ = [canary for canary in canaries if canary.kind != "natural"]
     longest = max(open_ or canaries, key=lambda canary: len(canary.attack_space.fill(canary.secret)))
@@ -184,7 +184,7 @@ def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
 
 
 def _there(resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Findings[Finding] | None:
-    """Return the findings in the folder that the settings name, or None without a folder."""
+    """Return the stored findings in the folder that the settings name; None without a folder."""
     if task_settings.get("resume") is None:
         return None
     decisive = {
@@ -259,8 +259,10 @@ def _attacked(
 
 
 def _tell_of_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
-    """Log the recorded positions of the canaries in training, and warn if the model knows them better in another
-    context."""
+    """Log the recorded positions of the canaries in training.
+
+    Warn if the model assigns the canaries a higher exposure in another context.
+    """
     if not isinstance(target, TakesContext):
         return
     context, manifest = Context(**task_settings["context"]), task_settings["canaries"]
@@ -275,7 +277,10 @@ def _tell_of_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], can
 
 
 def _left_out(lm: LM, record: Sidecar) -> list[Context]:
-    """Warn that this run reads canaries without their chat or prompt; return the context with it, if there is any."""
+    """Warn that this run presents canaries without the chat or prompt in which they were planted.
+
+    Return the context with that chat or prompt, if it can be built.
+    """
     role = record.role
     if role is None:
         context = Context(before=record.prompt or "")
@@ -297,8 +302,7 @@ def _left_out(lm: LM, record: Sidecar) -> list[Context]:
 
 
 def _beside(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
-    """Return the number of copies of each canary's supporting canaries, which are not attacked, and of its near
-    copies."""
+    """Return the number of copies of each canary's supporting canaries, and the number of its near copies."""
     copies: Counter[str] = Counter()
     for canary in canaries:
         if canary.kind == "supporting" and canary.supports is not None:
@@ -307,7 +311,10 @@ def _beside(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
 
 
 def _resolved(docs: Sequence[Mapping[str, Any]], task_settings: Mapping[str, Any]) -> list[Canary]:
-    """Return the canaries of the documents; withheld secrets are read from the manifest, as ``known`` says."""
+    """Return the canaries of the documents, or the view of the attacker that ``known`` selects.
+
+    Secrets that the documents withhold are read from the manifest.
+    """
     manifest, part = task_settings["canaries"], task_settings["known"]
     if all("secret" in doc for doc in docs):
         return [canary_from_json(doc) for doc in docs]

@@ -1,4 +1,4 @@
-"""Base class of our harness tasks: documents in memory, one request per document, metrics that declare themselves."""
+"""Base class of this package's harness tasks: documents in memory, one request per document, and declared metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from leakage_tasks.tasks.sharing import ALIKE, SPARE
 DECLARED = "leakage"
 """Key of a task's configuration in a results file under which the task declares its metrics and protocol."""
 DRAWING = "they write as --metadata says (for suffix_extraction decoding=…,temperature=…,top_p=…,top_k=…)"
-"""Reason why ``--gen_kwargs`` changes nothing, and the options to use instead."""
+"""Reason why ``--gen_kwargs`` has no effect, and the options to use instead."""
 
 
 Document = dict[str, Any]
@@ -59,11 +59,11 @@ class LocalTask(HarnessTask):
     CHATS = False
     """True if ``--apply_chat_template`` and ``--system_instruction`` affect the task."""
     SHARING = ALIKE
-    """How several processes share the requests."""
+    """Method by which several processes share the requests."""
     alone = False
-    """True if the run holds only our tasks; set by the plugin after all tasks are loaded."""
+    """True if the run has only tasks of this package; set by the plugin after all tasks are loaded."""
     company: Collection[str] = ()
-    """Names of our other tasks in the run; set by the plugin."""
+    """Names of this package's other tasks in the run; set by the plugin."""
     _docs: list[Document]
 
     def __init_subclass__(cls) -> None:
@@ -94,7 +94,7 @@ class LocalTask(HarnessTask):
         self.columns: dict[str, Callable[[Any], Any]] = {"none": _whole}
 
     def not_taken(self, option: str, value: Any) -> None:
-        """Handle an option of the run that such tasks ignore: warn, or raise an error if the run has only such
+        """Handle an option of the run that tasks of this package ignore: warn, or raise an error if there are no other
         tasks."""
         if option == "num_fewshot":
             refuse_option(f"--num_fewshot {value}", "they take no examples", self.alone)
@@ -103,7 +103,7 @@ class LocalTask(HarnessTask):
 
     @contextmanager
     def may_lack_options(self) -> Iterator[None]:
-        """Run the block; if the task is optional and an option is missing, make the task null for that reason."""
+        """Context manager: if the task is optional and an option is missing, make the task null for that reason."""
         try:
             yield
         except MissingOption as error:
@@ -114,7 +114,7 @@ class LocalTask(HarnessTask):
 
     @property
     def is_null(self) -> bool:
-        """True if the requests were not answered, on any process."""
+        """True if some process could not answer the requests, so that all results are null."""
         answers: list[Any] = self._instances[0].resps if self._instances else []
         return bool(answers) and reason_of(answers[0]) is not None
 
@@ -141,7 +141,7 @@ class LocalTask(HarnessTask):
 
     @property
     def built_in(self) -> bool:
-        """True if the documents are built in, so that the run is a self-test and measures nothing of the model."""
+        """True if the documents are built in: the run is then a self-test and does not measure the model's leakage."""
         return False
 
     def no_headline(self) -> str:
@@ -152,20 +152,21 @@ class LocalTask(HarnessTask):
 
     @property
     def limited(self) -> tuple[int, int] | None:
-        """The number of documents in the run and in total if ``--limit`` or ``--samples`` left some out, else None."""
+        """The number of documents in the run and in total, if ``--limit`` or ``--samples`` left out some documents;
+        else None."""
         used = len({id(doc) for doc in self.used})
         return (used, len(self._docs)) if used < len(self._docs) else None
 
     def protocol(self) -> dict[str, Any]:
-        """Return by name the settings that two comparable runs must share: hash of the data, options of the attack.
+        """Return the settings that two comparable runs must share, by name: hash of the data, options of the attack.
 
-        Options with their default value are left out.
+        Options with their default value are omitted.
         """
         return {}
 
     @property
     def used(self) -> list[Document]:
-        """The documents of the run: all documents, or the selection of the user."""
+        """The documents of the run: all documents, or the user's selection."""
         return self._docs if self._used is None else self._used
 
     def tested(self) -> dict[str, Any]:
@@ -198,11 +199,12 @@ class LocalTask(HarnessTask):
 
     @property
     def metrics(self) -> Sequence[Metric]:
-        """The metrics that the task may have."""
+        """All metrics that the task may report."""
         return self.METRICS
 
     def in_rows(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of a document for the harness: metrics of the table, and the others under :data:`.MORE`."""
+        """Return the values of a document for the harness: the metrics in the table, and all others under
+        :data:`.MORE`."""
         brief = self._brief_of(tuple(self.metrics))
         shown = {name: value for name, value in values.items() if name in brief}
         more = {name: value for name, value in values.items() if name not in brief}
@@ -214,19 +216,19 @@ class LocalTask(HarnessTask):
         return frozenset(metric.name for metric in metrics if metric.in_table)
 
     def nulls(self) -> dict[str, None]:
-        """Return the results of an unanswered task: None for every metric."""
+        """Return None for every metric, as the results of an unanswered task."""
         return {metric.name: None for metric in self.metrics}
 
     def has_training_docs(self) -> bool:
-        """Return False, as the documents are for testing only."""
+        """Return False, because the documents are only for testing."""
         return False
 
     def has_validation_docs(self) -> bool:
-        """Return False, as the documents are for testing only."""
+        """Return False, because the documents are only for testing."""
         return False
 
     def has_test_docs(self) -> bool:
-        """Return True, as every document is for testing."""
+        """Return True, because all documents are for testing."""
         return True
 
     def test_docs(self) -> list[Document]:
@@ -234,7 +236,7 @@ class LocalTask(HarnessTask):
         return self._docs
 
     def fewshot_context(self, doc: Any, num_fewshot: int = 0, **settings: Any) -> str:
-        """Return the text without examples; a chat template is applied by the target."""
+        """Return the document's text without few-shot examples; the target applies a chat template, if any."""
         if settings.get("apply_chat_template"):
             if not self.CHATS:
                 warn_once(f"{self.task_name} takes plain text; the chat template is not applied to it")
@@ -276,12 +278,12 @@ class LocalTask(HarnessTask):
 
     @classmethod
     def is_shared(cls) -> bool:
-        """Return True if processes share the task's requests and all get all answers."""
+        """Return True if several processes share the task's requests and all of them get all answers."""
         overridden = any("answers" in vars(parent) for parent in cls.__mro__[: cls.__mro__.index(LocalTask)])
         return not overridden and launched() is not None
 
     def _stand_in(self, rank: int) -> None:
-        """Build one placeholder request on every process; its answer is the reason why the task is null."""
+        """Build one placeholder request on every process. Its answer is the reason why the task is null."""
         if rank == 0:
             log.warning("leakage: %s is null: %s", self.task_name, self.lacking)
         task_settings = {"optional": True, FIELD: self.lacking}

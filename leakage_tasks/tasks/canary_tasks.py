@@ -94,7 +94,7 @@ class CanaryTask(LocalTask):
             )
 
     def _proven(self) -> PlantingProof:
-        """Return the proof that the canaries were planted; reads their data."""
+        """Return the evidence that the canaries were planted; reads the planted data."""
         manifest, planted = self.options.canaries, self.options.planted
         if manifest is None:
             if planted is not None:
@@ -112,7 +112,7 @@ class CanaryTask(LocalTask):
             )
 
     def build_all_requests(self, **given: Any) -> None:
-        """Build the requests; the target applies a chat template to the turn with the canary."""
+        """Build the requests. With a chat template, the target applies it to the turn that holds the canary."""
         self.take_chat(given)
         super().build_all_requests(**given)
 
@@ -260,7 +260,10 @@ class CanaryTask(LocalTask):
         }
 
     def no_headline(self) -> str:
-        """Return why no metric represents the model: canaries built in, left out, never planted, or for trials."""
+        """Return the reason why no metric represents the model, or an empty string.
+
+        Reasons are built-in canaries, omitted canaries, canaries that were never planted, and a profile for trials.
+        """
         if self.built_in:
             return "a self-test on built-in canaries, which no model was trained on: give canaries=…"
         if self.limited is not None:
@@ -274,17 +277,17 @@ class CanaryTask(LocalTask):
         return ""
 
     def said(self) -> str:
-        """The verdict without its reason, or why there is no verdict."""
+        """The verdict without its reason, or the reason why there is no verdict."""
         verdict = verdict_of(self.found, self.tested()) if self.found else None
         return super().said() or ("" if verdict is None else verdict.label)
 
     @property
     def built_in(self) -> bool:
-        """True if the canaries are the built-in ones, a self-test that reports only controls."""
+        """True if the canaries are the built-in ones: the run is then a self-test that reports only controls."""
         return self.options.canaries is None
 
     def nulls(self) -> dict[str, None]:
-        """Return None for every metric in the table of any attack."""
+        """Return None for every metric that the table shows for any attack."""
         return dict.fromkeys(self.SCORING.nulls())
 
 
@@ -296,7 +299,7 @@ class CanaryExposure(CanaryTask):
 
 
 class CanaryExtraction(CanaryTask):
-    """The extraction of secrets."""
+    """The extraction of canaries: whether an attack's best guesses contain the secret."""
 
     GOAL = "extraction"
     SCORING = scoring.CANARY_EXTRACTION

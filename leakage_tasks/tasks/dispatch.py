@@ -1,4 +1,4 @@
-"""Dispatch of requests that the harness does not know to the functions that answer them, for any model."""
+"""Dispatch of this package's request types, which the harness does not know, to the functions that answer them."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharin
     """Answer groups of requests with equal task settings; equal requests are answered once.
 
     If a group is ``optional`` and some process raises TargetError, all processes return null and log one warning. A
-    group whose settings state why it cannot be answered is null, too. Several processes share the requests as
-    ``sharing`` says.
+    group whose settings give a reason why it cannot be answered is null, too. ``sharing`` decides how several processes
+    share the requests.
     """
     processes = processes_of(lm)
     with uncached(lm):
@@ -100,20 +100,20 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
 
 
 def _task_settings(text: str) -> tuple[dict[str, Any], bool]:
-    """Return the task settings, and True if the group is optional."""
+    """Parse the task settings; return them, and True if the group is optional."""
     task_settings = json.loads(text)
     return task_settings, task_settings.pop("optional", False)
 
 
 def _never(text: str, first: Instance, never: Unanswered) -> str:
-    """Return the null answer to a request; one process logs the reason, unless it was logged before."""
+    """Return the null answer to a request. One process logs the reason, unless it was logged before."""
     if never.first and FIELD not in _task_settings(text)[0]:
         log.warning("leakage: %s is null: %s", first.task_name, never.reason)
     return null_result(never.reason)
 
 
 def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:
-    """Return the answers to a group, or the reason why it has no answers."""
+    """Try to answer a group: return the answers, or the reason why it has no answers."""
     task_settings, optional = _task_settings(text)
     if FIELD in task_settings:
         return (), task_settings[FIELD]
@@ -127,7 +127,8 @@ def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequen
 
 @contextmanager
 def uncached(lm: LM) -> Iterator[None]:
-    """Keep requests of the block out of the cache of ``--use_cache``, with one warning if there is such a cache.
+    """Context manager that keeps requests out of the cache of ``--use_cache``, with one warning if there is such a
+    cache.
 
     The harness' cache does not serve attacks or labels, but a model would store their texts in it.
     """

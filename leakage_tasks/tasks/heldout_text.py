@@ -1,4 +1,4 @@
-"""Local text for the task ``heldout_bits_per_byte``: usefulness next to leakage, without a download."""
+"""Local text for the task ``heldout_bits_per_byte``, which measures a model's usefulness without a download."""
 
 from __future__ import annotations
 

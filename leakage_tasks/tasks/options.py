@@ -31,7 +31,7 @@ TASKS: Registry[option.Options] = Registry(
 
 @dataclass(frozen=True)
 class Options:
-    """Values of ``--metadata`` for one task, given for all tasks or under its name."""
+    """Values of ``--metadata`` for one task: options given for all tasks, and options given under the task's name."""
 
     canaries: str | None = declared(
         None, "manifest of the canaries to attack; builtin for a self-test", usual="builtin"
@@ -84,7 +84,7 @@ class Options:
     values: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, plain or as ``attack.option``."""
     general: frozenset[str] = frozenset()
-    """Names of the attack options that were given for all tasks, perhaps for another task."""
+    """Names of attack options that were given for all tasks and may be meant for another task."""
 
     def for_others(self, tasks: Collection[str]) -> list[str]:
         """Return the names of general options that one of the other ``tasks`` takes, too."""
@@ -135,8 +135,10 @@ def with_current_attacks(metadata: Mapping[str, Any], task: str) -> dict[str, An
 
 
 def said_for_tasks(metadata: Mapping[str, Any], options: option.Options) -> Mapping[str, Any]:
-    """Return ``metadata`` without names given only for the model, which the harness mixes in, except options of
-    both."""
+    """Return ``metadata`` without names that were given only for the model.
+
+    The harness adds the model's arguments to the metadata. Options that both task and model take are kept.
+    """
     of_model = names_of_model()
     both = {name for name, declared_option in options.items() if declared_option.of_model}
     return {name: value for name, value in metadata.items() if name not in of_model or name in both}
@@ -181,7 +183,9 @@ def typed_options(
 
 
 def _of(attack: str, name: str) -> bool:
-    """Return True if an option, plain or with its owner, belongs to ``attack``; any does if ``attack`` is unknown or
-    empty."""
+    """Return True if an option, as ``name`` or ``owner.name``, belongs to ``attack``.
+
+    If ``attack`` is unknown or empty, return True for every option.
+    """
     owner, _, plain = name.rpartition(".")
     return attack not in ATTACKS or (owner in ("", attack) and plain in ATTACKS[attack].options_by_name)

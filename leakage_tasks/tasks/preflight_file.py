@@ -17,7 +17,7 @@ from leakage_tasks.core.log import warn_once
 
 IN_LOSS = "in the loss"
 COUNTS = ("in_loss", "in_part")
-"""Numbers of copies of a canary with all of the secret in the loss, and with a part of it."""
+"""Names of two counts of a canary's copies: all of the secret in the loss, and a part of the secret in the loss."""
 _TRAINING_EXPOSURES: dict[str, TrainingExposure] = {"in the context only": "context", "absent": "absent"}
 
 
@@ -26,10 +26,10 @@ class PreflightSummary:
     """Result of a preflight check on an audit's canaries; empty without such a check."""
 
     learnt: dict[str, list[int]] = field(default_factory=dict)
-    """By repetitions: the number of copies with their secret in the loss, and the expected number. The key
+    """For each repetition count: the number of copies whose secret is in the loss, and the expected number. The key
     :data:`.CONTEXT` counts canaries that training read only as context."""
     readings: dict[str, TrainingExposure] = field(default_factory=dict)
-    """Training exposure by id, of planted canaries that are not in the loss."""
+    """Training exposure by canary id, for planted canaries that are not in the loss."""
 
 
 def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Sequence[Canary] = ()) -> PreflightSummary:
@@ -78,7 +78,7 @@ def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Sequen
 
 
 def _read(path: str, canaries: Sequence[Canary]) -> dict[str, Any]:
-    """Return the content of the file, with a record for each canary. Raises OptionError."""
+    """Return the content of the file, which has a record for each canary. Raises OptionError for any other file."""
     text = read_named(Path(path), "file", OptionError)
     try:
         content: Any = parse_json(text)

@@ -1,4 +1,4 @@
-"""A progress bar of a run over all its canaries: rows read of rows predicted."""
+"""A progress bar of a run over all its canaries: number of rows that the model has read, and predicted total."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MEMORIZED = "memorized"
 
 
 class RowsBar:
-    """A bar of the rows that all processes read for ``canaries``, shown by one process.
+    """A progress bar of the rows that all processes read for ``canaries``; one process shows it.
 
-    The remaining rows are predicted from finished canaries of equal kind (planted or control), and before that from
-    their spaces and the budget. The bar ends with the numbers of canaries that are done, memorized (as samples show),
-    in progress and waiting.
+    The remaining rows are predicted from finished canaries of equal kind (planted or control), and before that from the
+    canaries' spaces and the budget. The bar ends with the numbers of canaries that are done, memorized (according to
+    the samples), in progress and waiting.
     """
 
     def __init__(
@@ -44,14 +44,14 @@ class RowsBar:
             processes.while_waiting = partial(self._show, False)
 
     def read(self, index: int, rows: int) -> None:
-        """Add ``rows`` that were read for the canary at index ``place``."""
+        """Add ``rows`` that were read for the canary at this index."""
         self._read[index] += rows
         self._searched.add(index)
         self._news["rows"] += rows
         self._show(False)
 
     def done(self, index: int, finding: Finding) -> None:
-        """Mark the canary at index ``place`` as done, with its finding as samples show it."""
+        """Mark the canary at this index as done; ``finding`` is its finding in the form of the samples."""
         kind = _kind(self._canaries[index])
         self._searched.discard(index)
         self._news += Counter({f"{kind} rows": self._read[index], kind: 1, MEMORIZED: int(is_first(finding))})
@@ -59,7 +59,7 @@ class RowsBar:
 
     @contextmanager
     def ended_by_errors(self) -> Iterator[None]:
-        """Close the bar if the block raises an error, so that the error is the last line."""
+        """Context manager that closes the bar if the block raises an error, so that the error is the last line."""
         try:
             yield
         except BaseException:
@@ -84,7 +84,7 @@ class RowsBar:
             self._bar.close()
 
     def _tell(self) -> None:
-        """Exchange rows read and canaries done with all processes."""
+        """Exchange the numbers of rows read and canaries done with all processes."""
         if self._processes is None:
             self._all += self._news
         else:

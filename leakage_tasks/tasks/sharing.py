@@ -1,4 +1,4 @@
-"""Sharing of requests between processes: all know all requests, each answers a part, and all get all answers.
+"""Sharing of requests between processes: each process knows all requests, answers a part of them and gets all answers.
 
 The harness gives each process every n-th document. The cost of canaries differs by a factor of 100, and planted
 canaries and controls alternate, so processes here take canaries one by one, the highest cost first.
@@ -31,10 +31,11 @@ def _as_it_is(answer: Any) -> Any:
 
 @dataclass(frozen=True)
 class Sharing:
-    """The way in which a task's requests are shared."""
+    """The method by which several processes share a task's requests."""
 
     by_attack: bool = False
-    """True if the answering function chooses its part itself and returns None for the parts of other processes."""
+    """True if the function that answers requests chooses its part itself and returns None for the parts of other
+    processes."""
     pack: Callable[[Any], Any] = _as_it_is
     """Convert an answer to JSON."""
     unpack: Callable[[Any], Any] = _as_it_is
@@ -42,10 +43,10 @@ class Sharing:
 
 
 ALIKE = Sharing()
-"""Every n-th request."""
+"""Each process answers every n-th request."""
 
 SPARE: set[str] = set()
-"""Tasks of the run of which this process has no document."""
+"""Tasks of the run of which this process has no document of its own."""
 
 
 def processes_of(lm: LM) -> Processes | None:
@@ -61,7 +62,7 @@ def processes_of(lm: LM) -> Processes | None:
 
 
 def _is_whole(lm: LM) -> bool:
-    """Return True if each process has a model of its own, as far as is known."""
+    """Return True if each process seems to have a model of its own."""
     # Transformers is imported late, because reports do not need it.
     from leakage_tasks.harness.hf import HFLM
 
@@ -103,7 +104,7 @@ def merged(
 ) -> tuple[dict[int, Any], Unanswered | None]:
     """Return the answers of all processes by index, or the reason why the requests have no answers.
 
-    ``found`` are the answers of this process to the requests ``places``.
+    ``found`` holds the answers of this process, and ``places`` the indices of its requests.
     """
     packed = {
         place: sharing.pack(each) for place, each in zip(places, found, strict=reason is None) if each is not None
@@ -117,16 +118,16 @@ def merged(
 
 @dataclass
 class CanaryShare:
-    """The canaries that this process takes, the waiting canary with the highest cost first.
+    """This process's share of the canaries. The waiting canary with the highest cost is attacked first.
 
-    A process has at most its share of the waiting canaries in progress, so that no process has many left at the end.
+    A process attacks at most its share of the waiting canaries at a time, so that no process has many left at the end.
     """
 
     processes: Processes
     canaries: Sequence[Canary]
     budget: int | None
     missing: Sequence[int]
-    """Indices of the canaries to attack; canaries are taken by their number in this list."""
+    """Indices of the canaries to attack. Other methods identify a canary by its position in this list."""
 
     def __post_init__(self) -> None:
         cost = [predicted_cost(canary, self.budget) for canary in self.canaries]
@@ -134,11 +135,12 @@ class CanaryShare:
         self._among = {place: number for number, place in enumerate(self.missing)}
 
     def part(self, places: Sequence[int]) -> Sequence[int]:
-        """Return every n-th index."""
+        """Return every n-th index, as this process's part."""
         return places[self.processes.rank :: self.processes.size]
 
     def next_attack(self, under_way: int) -> int | None:
-        """Return the waiting canary with the highest cost, or None if this process has its share in progress."""
+        """Return the waiting canary with the highest cost, or None if this process attacks its share of canaries
+        already."""
         self.processes.look()
         while under_way < min(MOST_AT_ONCE, max(1, self._left() // self.processes.size)):
             index = self.processes.count("taken") - 1
@@ -154,7 +156,7 @@ class CanaryShare:
 
 
 def predicted_rows(canary: Canary, budget: int | None) -> float:
-    """Return the rows that an attack may read; controls and canaries planted once take more rows than others."""
+    """Return a prediction of the rows that an attack reads; controls and canaries planted once take more rows."""
     return min(canary.attack_space.size, budget or BUDGET) / (1 + canary.repetitions * canary.planted)
 
 

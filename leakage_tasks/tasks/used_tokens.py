@@ -1,4 +1,4 @@
-"""A check of the tokens that a run uses, before its first forward pass."""
+"""A check that the model has an embedding for every token of a run, before its first forward pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Extraction by beam search, which keeps the cheapest partial fillings of each length; with width 1 greedy search."""
+"""Extraction by beam search, which keeps the cheapest partial fillings of each length. With width 1 it is greedy
+search."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def beam(request: AttackRequest) -> AttackResult:
 
 
 def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
-    """Return up to ten fillings, keeping the ``width`` cheapest nodes per level, until ``limit`` calls in all."""
+    """Return up to ten fillings. Keep the ``width`` cheapest nodes per level; stop after ``limit`` model calls in
+    total."""
     children = explorer.children(explorer.root)
     best = explorer.cheapest(explorer.root, children, [])
     level = _Level(explorer, width)
@@ -50,7 +52,8 @@ def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
 
 
 class _Level:
-    """Children of one depth that can continue, in order of arrival; holds at most twice ``width`` of them."""
+    """Children of one depth that the search can extend, in order of arrival; at most twice ``width`` of them are
+    kept."""
 
     def __init__(self, explorer: SearchTree, width: int) -> None:
         self.batches: list[tuple[Nodes, Children]] = []
@@ -87,7 +90,7 @@ NO_TEXT = "choose a model that generates text or has logits"
 
 @register("greedy", "extraction", PredictsNextToken, CompletesText, auto=4, remedy=NO_TEXT)
 def greedy(request: AttackRequest) -> AttackResult:
-    """Take the likeliest allowed token at each step, or the model's own text if the model only writes."""
+    """Take the likeliest allowed token at each step; a model that only generates text continues the text itself."""
     if not isinstance(request.target, PredictsNextToken):
         return _complete_text(request)
     explorer = SearchTree(request.target, request.canary.attack_space)
@@ -103,7 +106,7 @@ def greedy(request: AttackRequest) -> AttackResult:
 def _complete_text(request: AttackRequest) -> AttackResult:
     """Return the model's own continuation of the text before the first slot, split into slots.
 
-    A slot is wrong if the continuation leaves it out or fills it with text that its alphabet does not contain.
+    A slot counts as wrong if the continuation omits it or fills it with text that is not in its alphabet.
     """
     space, secret = request.canary.attack_space, request.canary.secret
     values = read_slots(space, request.target.complete(opening(space, "greedy"), longest(space)))

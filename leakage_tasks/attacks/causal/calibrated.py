@@ -31,7 +31,7 @@ Count = Callable[[SearchTree, Sequence[int], float, int, float], Any]
 
 
 def access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
-    """Describe the attack's access to the models."""
+    """Describe the access to the models that the attack requires."""
     return f"{NEXT_TOKEN}, and the same of the model before fine-tuning"
 
 
@@ -78,7 +78,7 @@ def _reference(request: AttackRequest) -> Any:
 def _ranked(
     tree: SearchTree, secret: Sequence[int], bound: float, request: AttackRequest, count: Count
 ) -> AttackResult:
-    """Return the rank's fields of a finding: exact if the budget allows all fillings, else estimated."""
+    """Return the finding's fields about the rank: exact if the budget allows all fillings, else estimated."""
     size, longest = request.canary.attack_space.size, max(1, tree.paths.longest - 1)
     # The difference has the rounding noise of both costs.
     margin = request.noise.path_margin(2 * tree.paths.longest)

@@ -25,7 +25,7 @@ from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 
 class ProposalDistribution(Protocol):
-    """A rule for the probability of each child of a node."""
+    """Interface of a proposal: a rule that gives each child of a node a probability."""
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
         """Return the proposal's probabilities of the children.
@@ -72,7 +72,7 @@ def shares(mass: FloatArray, parents: IntArray, nodes: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class PolicyMixture:
-    """Proposals in turn: draw i uses number ``pattern[i % len(pattern)]`` of ``proposals``.
+    """Several proposals used in turn: draw i uses number ``pattern[i % len(pattern)]`` of ``proposals``.
 
     The number after the last proposal means a random filling: each filling has probability 1/|R|, and the draw follows
     its path. This bounds every weight by |R| divided by the share of random fillings, on every tokenizer.
@@ -83,11 +83,11 @@ class PolicyMixture:
 
     @property
     def uniform(self) -> int:
-        """Number that means a random filling."""
+        """The number that means a random filling in ``pattern``."""
         return len(self.proposals)
 
     def of(self, numbers: range) -> IntArray:
-        """Return the proposal's number for each draw, ``[n]``."""
+        """Return the number of each draw's proposal, ``[n]``."""
         return np.resize(np.roll(self.pattern, -(numbers.start % len(self.pattern))), len(numbers))
 
     def share(self, proposal: int) -> float:
@@ -101,12 +101,12 @@ class PolicyMixture:
 
 
 AS_THE_MODEL = PolicyMixture((Power(1.0),), (0,))
-"""Every draw by the model's own probabilities."""
+"""All draws use the model's own probabilities."""
 POWERS = tuple(Power(power) for power in (0.0, 0.25, 0.5, 0.75, 1.0))
 MODEL = len(POWERS) - 1
 """Index of the model's own probabilities in :data:`POWERS`."""
 EXPLORING = PolicyMixture(POWERS, (0, 1, 2, 3, 4, 5, 4, 2))
-"""The mixture for pilots, before the costs at greater depths are known."""
+"""The mixture for pilots, when the costs at greater depths are not yet known."""
 
 
 def adaptive_mixture(proposal: ProposalDistribution) -> PolicyMixture:
@@ -116,12 +116,15 @@ def adaptive_mixture(proposal: ProposalDistribution) -> PolicyMixture:
 
 
 def model_mixture() -> PolicyMixture:
-    """Return a mixture with most draws by the model: if all draws miss, these give the tightest bound on the count."""
+    """Return a mixture in which most draws use the model's own probabilities.
+
+    If no draw reaches a cheap filling, these draws give the tightest bound on the count.
+    """
     return PolicyMixture(POWERS, _interleaved([MODEL] * 14 + [0, len(POWERS)]))
 
 
 def _interleaved(pattern: Sequence[int]) -> tuple[int, ...]:
-    """Interleave the numbers, so that each part of the pattern has all kinds of draws."""
+    """Reorder the pattern so that each part of it contains all kinds of draws."""
     return tuple(pattern[7 * index % len(pattern)] for index in range(len(pattern)))
 
 

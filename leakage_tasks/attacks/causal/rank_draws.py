@@ -19,13 +19,13 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import at_most, bounded_mean_at_most, positive_mean
 
 TURN = 16
-"""The number of draws is a multiple of this, so that the last digit of a cost does not change it."""
+"""The number of draws is a multiple of this value, so that the last digit of a cost does not change it."""
 LEAST_EFFECTIVE = 20.0
 """An estimate with a smaller effective sample size is reported as a bound."""
 LEVELS = (0.96, 0.99)
-"""Levels of the intervals at the first and the second look; together their error rate is at most 5 %."""
+"""Levels of the intervals at the first and the second evaluation; together their error rate is at most 5 %."""
 SAFETY = 1.3
-"""Factor on the number of draws that the pilot estimates."""
+"""Safety factor on the number of draws that the pilot estimates."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class RankDraws:
 
     ``others`` ``[n]`` estimates the number of fillings other than the secret that cost no more than it. ``nodes``
     estimates the number of nodes that an exact count reads; draws of random fillings have no such estimate. ``seen`` is
-    the number of distinct such fillings that the draws reached. No estimate can exceed ``most``. If rounding may change
-    the secret's cost, ``ends`` are the draws for a secret that costs a margin less, and a margin more.
+    the number of distinct fillings counted in ``others`` that the draws reached. No estimate can exceed ``most``. If
+    rounding may change the secret's cost, ``ends`` holds the draws for a cost that is lower, and higher, by the margin.
     """
 
     others: FloatArray
@@ -174,7 +174,7 @@ def draws_needed(draws: RankDraws, precision: float, level: float) -> int:
 
 
 def interval_of(draws: RankDraws, level: float, margin: bool = True) -> tuple[float, float]:
-    """Return the ends of the rank's interval; with ``margin``, it includes the effect of rounding on the rank."""
+    """Return the ends of the rank's interval. If ``margin`` is true, it includes the effect of rounding on the rank."""
     if margin and draws.ends is not None:
         lower, upper = draws.ends
         low = interval_of(lower, level)[0] if lower.others.any() else 1.0
@@ -187,7 +187,7 @@ def interval_of(draws: RankDraws, level: float, margin: bool = True) -> tuple[fl
 
 
 def summary(draws: RankDraws, level: float, size: int) -> AttackResult:
-    """Return the rank's fields of a finding: an estimate, or a bound if the effective sample size is too small.
+    """Return the finding's fields about the rank: an estimate, or a bound if the effective sample size is too small.
 
     ``extra`` has ``draws``, their effective sample size (``effective_draws``) and log2 of the largest possible estimate
     of a draw in fillings (``weight_bound``, bits).

@@ -14,17 +14,21 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
 
 LEAST = 10
-"""The fewest values to try after each filling."""
+"""Minimum number of values to try after each filling."""
 
 Grow = Callable[[IntArray, FloatArray, int], tuple[IntArray, FloatArray]]
-"""Maps heads ``[n, k]``, their penalties ``[n]`` and the slot to heads with one more value and their penalties."""
+"""Extends fillings of the first k slots: maps these heads ``[n, k]``, their penalties ``[n]`` and the slot to heads
+with one more value, and their penalties."""
 Goal = Callable[[FloatArray, FloatArray], FloatArray]
 """Maps losses and penalties to the goal that is minimised."""
 
 
 @dataclass(frozen=True)
 class Beam:
-    """Fillings ``[k, slots]`` best first, their losses ``[k]``, the number ranked, the secret's place among these."""
+    """Fillings ``[k, slots]``, best first, with their losses ``[k]``.
+
+    ``ranked`` is the number of ranked fillings, and ``place`` the secret's place among them.
+    """
 
     values: IntArray
     losses: FloatArray
@@ -70,12 +74,12 @@ def beam_search(scores: ClassScores, secret: Filling, width: int, grow: Grow, go
 
 
 def plain(losses: FloatArray, penalties: FloatArray) -> FloatArray:
-    """The goal without a penalty."""
+    """Return the losses, without a penalty, as the goal to minimise."""
     return losses
 
 
 def _place(goals: FloatArray, losses: FloatArray, at: IntArray, signal: str, penalised: bool) -> int | None:
-    """Return how many goals are at most the goal at ``at``, ties included; None if ``at`` is empty."""
+    """Return the number of goals that are at most the goal at ``at``, ties included; None if ``at`` is empty."""
     if not len(at):
         return None
     secret_goal, loss = float(goals[at[0]]), float(losses[at[0]])
@@ -103,7 +107,7 @@ def room(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
 
 
 def beginnings(space: Space, slot: int, width: int) -> int:
-    """Return how many fillings of the slots before ``slot`` are kept."""
+    """Return the number of fillings of the slots before ``slot`` that the search keeps."""
     before = 1
     for alphabet in space.slots[:slot]:
         before = min(before * len(alphabet), width)

@@ -82,7 +82,7 @@ class _Search:
             self.notes["shortlist"] = max(limit or 0 for limit in self.limits)
 
     def _limit(self, request: AttackRequest, slot: int) -> int | None:
-        """Return how many values of a slot are scored after each filling, None for all."""
+        """Return the number of values of a slot that are scored after each filling; None for all values."""
         size, shortlist = len(self.space.slots[slot]), self.values["shortlist"]
         if shortlist is not None:
             return shortlist if shortlist < size else None
@@ -104,7 +104,7 @@ class _Search:
         return values
 
     def grow(self, heads: IntArray, penalties: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
-        """Return every head with each value to try, and the penalties so far."""
+        """Return every head extended by each value to try, and the penalties of these fillings."""
         size, limit = len(self.space.slots[slot]), self.limits[slot]
         if limit is None:
             rows, values = _everything(heads, size)
@@ -138,7 +138,7 @@ class _Search:
 
 
 def _everything(heads: IntArray, size: int) -> tuple[IntArray, IntArray]:
-    """Return rows and values of all pairs of a head and a value."""
+    """Return all pairs of a head and a value, as two arrays of indices."""
     return np.repeat(np.arange(len(heads)), size), np.tile(np.arange(size), len(heads))
 
 
@@ -204,7 +204,7 @@ def help_shares(target: Any) -> dict[int, float]:
 
 
 def _counted(target: Any, key: tuple[str, ...], count: Callable[[], dict[int, float]]) -> dict[int, float]:
-    """Return cached shares of a target; count them on first use. The cache ends with the target."""
+    """Return the cached shares of a target; count them on first use. The cache lives as long as the target."""
     known = _COUNTED.setdefault(target, {})
     if key not in known:
         known[key] = count()

@@ -114,7 +114,7 @@ class _Attack:
         return rows, np.zeros(len(rows))
 
     def limit(self, slot: int) -> int:
-        """Return how many candidates the budget allows after each filling. Raises OptionError if too few."""
+        """Return the number of candidates that the budget allows after each filling. Raises OptionError for too few."""
         if slot == 0:
             return len(self.space.slots[slot])
         width, values = room(self.space, slot, self.request.values["beam"], self.request.budget)

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 MODEL, DOUBLE = "model", "double"
 CELLS = 1 << 24
-"""The most numbers ``[n, S, A]`` in one pass of the search: 1 GiB for about eight such tensors of 8-byte numbers."""
+"""Maximum number of elements ``[n, S, A]`` in one pass of the search. The search needs about eight such tensors of
+8-byte numbers, 1 GiB in total."""
 OPTIONS = (
     Option("restarts", int, 5, "how many random starts per canary", minimum=1),
     Option("steps", int, 250, "how many gradient steps from each start", minimum=1),
@@ -129,7 +130,7 @@ def inversion(requests: Sequence[AttackRequest]) -> Iterator[AttackResult]:
 
 
 class InversionBatch:
-    """All canaries of a run, relaxed together; ``spent`` rows are read for each canary before its finish."""
+    """All canaries of a run, relaxed together; ``spent`` rows are read for each canary before its coordinate search."""
 
     def __init__(self, requests: Sequence[AttackRequest], spent: int) -> None:
         self.requests, self.values, self.spent = requests, requests[0].values, spent

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 HEADLINE = "none"
-"""Name of the primary view: full lengths, guesses chosen by the run's own confidence. It is the harness' name for no
-filter."""
+"""Name of the primary view: full lengths, with guesses chosen by the run's own confidence. In the harness, this name
+means no filter."""
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,10 @@ IGNORED = {"sample": ("beams",), "greedy": (*_DRAWING, "beams"), "beam": _DRAWIN
 
 @dataclass(frozen=True)
 class SuffixOptions:
-    """The settings of one run; ``given`` are the values as the user gave them, for requests to carry.
+    """The settings of one run.
 
-    ``wrong`` None sets the number of wrong guesses allowed to the number of pairs.
+    ``given`` holds the values as the user gave them, for the requests. If ``wrong`` is None, the number of allowed
+    wrong guesses depends on the number of pairs.
     """
 
     given: Mapping[str, Any]
@@ -65,7 +66,7 @@ class SuffixOptions:
 
     @property
     def selections(self) -> list[Selection]:
-        """The selections from which the columns of results are read."""
+        """The views and confidences from which the columns of results are read."""
         confidences = self.request.confidences(self.comparing_lm is not None, self.validation > 0)
         return selections(self.request.confidence, confidences, self.request.views)
 

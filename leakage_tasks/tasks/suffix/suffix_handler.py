@@ -1,4 +1,4 @@
-"""The handler of ``attack_pairs`` requests: ids to pairs, a model to its target, findings to JSON."""
+"""The handler of ``attack_pairs`` requests: converts ids to pairs, a model to its target, and findings to JSON."""
 
 from __future__ import annotations
 
@@ -74,9 +74,10 @@ def answering(lm: LM) -> Answering:
 
 
 def _suited(lm: LM, options: SuffixOptions) -> SuffixOptions:
-    """Return the options for a model that only writes text: guesses are chosen by their frequency.
+    """Return the options; for a model that only generates text, guesses are chosen by their frequency.
 
-    Raises OptionError for options that need log-likelihoods, TargetError for a model that takes only messages.
+    Raises OptionError for options that need log-likelihoods, and TargetError for an endpoint that accepts only
+    messages.
     """
     if isinstance(lm, HFLM):
         return options
@@ -100,7 +101,7 @@ def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
 def _there(
     lm: LM, resume: Resume, pairs: Sequence[Pair], options: SuffixOptions, before: str | None
 ) -> Findings[SuffixFinding] | None:
-    """Return the findings on the pairs in the folder that the options name, or None without a folder."""
+    """Return the stored findings on the pairs in the folder that the options name; None without a folder."""
     if options.resume is None:
         return None
     compared = None if options.comparing_lm is None else files_fingerprint(options.comparing_lm)
@@ -164,7 +165,7 @@ def _found(
 
 
 def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:
-    """Return the access that drawing and choosing need; a tuned prompt needs the weights."""
+    """Describe the access to the model that drawing and choosing need; a tuned prompt needs the weights."""
     prompted = isinstance(lm, HFLM) and has_soft_prompt(lm.model)
     likelihoods = "" if target.only_writes else ", and likelihoods"
     black = f"{TEXT}{likelihoods}" if isinstance(target, HarnessSuffixes) else NEXT_TOKEN

@@ -38,7 +38,7 @@ FEW = 100
 GUESSES_WRITTEN: Metric[Any, Any] = MetricSpec(
     "guesses_written", "guesses written to the file that guesses= names"
 ).row(lambda reading: None, count)
-"""Its values are computed by the task itself."""
+"""Metric whose values the task computes itself."""
 
 
 class SuffixExtraction(LocalTask):
@@ -95,7 +95,7 @@ class SuffixExtraction(LocalTask):
         return {**self.options.given, "optional": self.optional, **chat, **inherited(self.SCORING, self.task_name)}
 
     def apply_filters(self) -> None:
-        """Read the columns; a model that only writes has no columns of confidences based on likelihoods."""
+        """Read the columns. A model that only generates text has no columns of confidences based on likelihoods."""
         first = self._instances[0].resps[0] if self._instances else None
         if first is not None and reason_of(first) is None and suffix_finding_from_json(first).only_writes:
             gone = {*CONFIDENCES, TRAINED} - {FREQUENCY}
@@ -146,7 +146,7 @@ class SuffixExtraction(LocalTask):
 
 
 def _read_off(selection: Selection, answer: str) -> tuple[str, str]:
-    """Return the name of a column, and the part of the finding that the column needs."""
+    """Return a column's name and the part of the finding that the column needs."""
     if reason_of(answer):
         return selection.name, answer
     text = selection.of(suffix_finding_from_json(answer)).to_json()
@@ -158,7 +158,7 @@ def _answer(text: str, guess: Sequence[int] | None) -> Answer:
 
 
 def _usual() -> dict[str, Any]:
-    """Return the default values of options that have one."""
+    """Return the default values of the options that have a default."""
     values = suffix_options({"data": ""})
     return {**vars(values), **vars(values.source), **vars(values.request), **vars(values.request.scheme)}
 
@@ -169,9 +169,9 @@ def _document(number: int | None, pair: Pair, reveal: bool) -> Document:
 
 
 def _guess(number: int | None, reading: SelectedView | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
-    """Return the challenge's record of one pair, counted from 0 among the tested pairs.
+    """Return a pair's guess in the challenge's format; pairs are counted from 0 among the tested pairs.
 
-    None for a control, for a pair that was left out, and for a guess that ended early.
+    Return None for a control, for a pair that was left out, and for a guess that ended early.
     """
     if number is None or reading is None or tokens is None or min(tokens) < 0:
         return None
