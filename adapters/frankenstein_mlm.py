@@ -236,7 +236,8 @@ def _check_bridge(head: str | None, base: str | None, size: int | None) -> None:
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise OptionError if saving would replace other files than a Frankenstein model, or if the parent is missing."""
+    """Raise OptionError if saving would replace files other than a Frankenstein model, or if the parent folder is
+    missing."""
     if not folder.parent.is_dir():
         raise OptionError(f"save={folder}: there is no folder {str(folder.parent)!r}: create it first")
     if folder.is_dir() and any(folder.iterdir()):

@@ -1,4 +1,4 @@
-"""Planting into data of many files; all rows are counted first, so that positions are uniform over all files."""
+"""Planting in data of several files. All rows are counted first, so that positions are uniform over all files."""
 
 from __future__ import annotations
 

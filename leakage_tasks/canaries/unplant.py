@@ -74,7 +74,7 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
 
 
 def _remove_from_shards(planted: Path, output: Path, record: Sidecar, jobs: int, dask: str | None) -> str:
-    """Do the work of :func:`remove` for data of several shards."""
+    """Do the work of :func:`remove` for data in several files."""
     shards = record.shards or {}
     if overlap(output, planted) or output.is_file():
         raise PlantingError(f"{output}: is a file, or holds {planted} or is in it: choose another output")
@@ -99,7 +99,7 @@ def _remove_from_shards(planted: Path, output: Path, record: Sidecar, jobs: int,
 
 @dataclass(frozen=True)
 class Removal:
-    """A planted shard and the file that its copy without canaries is written to."""
+    """A planted shard, and the path of its copy without canaries."""
 
     planted: Path
     output: Path

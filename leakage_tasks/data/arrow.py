@@ -1,4 +1,4 @@
-"""Arrow IPC: streams, the format of caches of ``datasets``, and files, which begin with ``ARROW1``."""
+"""Arrow IPC files: streams, the format of the caches of ``datasets``, and files, which begin with ``ARROW1``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MAGIC = b"ARROW1"
 
 @register_format("arrow")
 class ArrowFileFormat(ArrowFormat):
-    """``.arrow``; a copy has the source's kind, stream or file."""
+    """The format of ``.arrow`` files; a copy is a stream or a file, like the source."""
 
     name = "arrow"
 
@@ -33,7 +33,7 @@ class ArrowFileFormat(ArrowFormat):
         return schema, sum(len(batch) for batch in _batches(source))
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy batch by batch; other columns of an inserted row are null, or empty if null is not allowed."""
+        """Copy batch by batch. Other columns of an inserted row are null, or empty if null is not allowed."""
         schema = with_room(schema_of(source), layout)
         _write(splice(_batches(source), points, schema, source), output, schema, source)
 

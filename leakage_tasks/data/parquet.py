@@ -1,4 +1,4 @@
-"""The base of formats with Arrow's typed columns, and parquet files; copies keep the schema and its metadata."""
+"""The base of formats with Arrow's typed columns, and the format of parquet files; copies keep schema and metadata."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ GROUP_BYTES = 32 << 20
 
 
 class ArrowFormat(Format):
-    """A format with typed columns; class names of ``datasets`` are read from the schema's metadata."""
+    """Base of formats with typed columns; class names of ``datasets`` are read from the schema's metadata."""
 
     @abstractmethod
     def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
@@ -272,7 +272,7 @@ def _dialect_of(kind: Any) -> Dialect | None:
 
 
 def _holds_parts(kind: Any) -> bool:
-    """Return True if contents are lists of parts with text fields."""
+    """Return True if the contents of turns are lists of parts with text fields."""
     if not (_is_list(kind) and pa.types.is_struct(kind.value_type)):
         return False
     return any(field.name == "text" and _holds_text(field.type) for field in kind.value_type.fields)

@@ -127,7 +127,10 @@ def _load(folder: Path) -> Any:
 
 @contextmanager
 def _damage(folder: Path) -> Iterator[None]:
-    """Translate the errors of a damaged folder: the library raises many types, some of them only when it writes."""
+    """Context manager that converts the errors of a damaged folder to PlantingError.
+
+    The library raises many types, some of them only when it writes.
+    """
     try:
         yield
     except (LeakageError, OSError):
@@ -153,7 +156,7 @@ def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Disable the progress bars of ``datasets`` within this context."""
+    """Context manager that disables the progress bars of ``datasets``."""
     import datasets
 
     shown = not datasets.are_progress_bars_disabled()

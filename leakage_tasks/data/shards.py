@@ -38,7 +38,7 @@ class Shards:
 
     @property
     def home(self) -> Path:
-        """The folder that must not be written to."""
+        """The folder that must not be changed."""
         return self.root
 
     def path(self, name: str) -> Path:
@@ -82,13 +82,13 @@ def state_of(output: Path) -> Path:
 
 
 def clear(state: Path, output: Path) -> None:
-    """Delete this folder, and temporary files of a killed run in ``output``."""
+    """Delete the folder for stored results, and temporary files of a killed run in ``output``."""
     for path in (state, *leftovers(output)):
         delete_parts(path)
 
 
 def of_earlier_run(shards: int, of: int, what: str = "done") -> str:
-    """Return the part of a report on shards that an earlier run had finished, or an empty string."""
+    """Return a report's words on shards that an earlier run had finished, or an empty string."""
     return f"; {shards} of {of} shards were {what} by an earlier run" if shards else ""
 
 
@@ -119,7 +119,7 @@ def check_strangers(output: Path, names: Collection[str], error: type[LeakageErr
 
 
 def _check_bare(source: Path) -> None:
-    """Raise PlantingError for a folder whose README.md assigns its files to splits."""
+    """Raise PlantingError if the folder's README.md assigns its files to splits."""
     card = source / "README.md"
     if not card.is_file():
         return

@@ -1,4 +1,5 @@
-"""A check if the harness reads the entry points of installed packages itself, so that we leave them to it."""
+"""A check if the harness itself reads the entry points of installed packages; the plugin then does not register
+them."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def _reads(module: ModuleType, group: str) -> bool:
 
 
 def _words_of(constant: object) -> Iterator[tuple[str, str]]:
-    """Yield the names that compiled code looks up and the texts it holds, inner functions and tuples included."""
+    """Yield the names that compiled code looks up and the texts it contains, including inner functions and tuples."""
     if isinstance(constant, CodeType):
         yield from (("name", name) for name in constant.co_names)
     elif isinstance(constant, str):

@@ -35,7 +35,8 @@ NOT_AT_ALL, ENTRY_POINTS = "not at all", "the harness' own entry points"
 
 @dataclass(frozen=True)
 class Status:
-    """The method by which the harness got to know our tasks, models and architectures, in words."""
+    """The method by which tasks, models and architectures of this package were registered with the harness, in
+    words."""
 
     tasks: str
     models: str
@@ -43,7 +44,7 @@ class Status:
 
 
 class HarnessHooks:
-    """An import finder that finds no module, but runs a hook after each of some harness modules is loaded.
+    """An import finder that loads no module itself, but runs a hook after some modules of the harness are loaded.
 
     ``way`` names the method by which it was installed.
     """
@@ -62,7 +63,7 @@ class HarnessHooks:
         }
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return the spec that the other finders give for a harness module with a hook, else None."""
+        """Return the spec of a harness module that has a hook, from the other finders; else None."""
         if name not in self.hooks:
             return None
         others = (finder for finder in list(sys.meta_path) if finder is not self and hasattr(finder, "find_spec"))
@@ -100,7 +101,8 @@ class HarnessHooks:
             self.warned = True
 
     def add_models(self, module: ModuleType) -> None:
-        """Register our models under names that the harness does not know yet; each is imported on first use."""
+        """Register this package's models under names that the harness does not know yet; each is imported on first
+        use."""
         registry: Any = importlib.import_module("lm_eval.api.registry").model_registry
         if harness_reads(groups.MODELS):
             return
@@ -119,7 +121,7 @@ class HarnessHooks:
             log.warning("lm-eval-leakage: %s: %s", *hiding(place))
 
     def add_tasks(self, module: ModuleType) -> None:
-        """Add our tasks to every ``TaskManager`` that has the harness' own tasks."""
+        """Add this package's tasks to every ``TaskManager`` that has the harness' own tasks."""
         if harness_reads(groups.TASKS):
             return
         manager_class: Any = module.TaskManager
@@ -164,7 +166,7 @@ class HarnessHooks:
         sys.excepthook = excepthook
 
     def introduce_tasks(self, manager_class: Any) -> None:
-        """Pass the names of a run's other tasks to our tasks once all are loaded."""
+        """Give each of this package's tasks the names of the run's other tasks, once all are loaded."""
         original = getattr(manager_class, "load", None)
         if original is None:
             return
@@ -187,7 +189,8 @@ class HarnessHooks:
         manager_class.load = load
 
     def teach_words(self, module: ModuleType) -> None:
-        """Let ``--metadata`` take ``name=value`` words if the parser takes only JSON, and record them as typed."""
+        """Make ``--metadata`` accept ``name=value`` words if the parser accepts only JSON, and record the words as
+        typed."""
         original = module.Run._add_args
 
         @functools.wraps(original)
@@ -227,7 +230,7 @@ class HarnessHooks:
         keep_template_names(module)
 
     def add_architectures(self, module: ModuleType) -> None:
-        """Register our architectures with transformers' Auto classes before the harness builds a model."""
+        """Register this package's architectures with transformers' Auto classes before the harness builds a model."""
         importlib.import_module("leakage_tasks.models").register()
         self.added.add("architectures")
 
@@ -280,7 +283,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def runs_lm_eval() -> bool:
-    """Return True if the process is the harness' own command and not a program that uses it."""
+    """Return True if the process is the ``lm_eval`` command and not a program that uses the harness."""
     started = Path(sys.argv[0]) if sys.argv else Path()
     return started.stem in ("lm_eval", "lm-eval") or (
         started.name == "__main__.py" and started.parent.name == "lm_eval"
@@ -288,7 +291,8 @@ def runs_lm_eval() -> bool:
 
 
 def escape_on_stdout() -> None:
-    """Let stdout escape characters that its encoding lacks, because the harness prints such a table after the run."""
+    """Make stdout escape characters that its encoding lacks, because the harness prints a table with such
+    characters."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 

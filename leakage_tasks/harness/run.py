@@ -1,4 +1,4 @@
-"""Calls of the harness from Python, with results and samples saved as its command saves them."""
+"""Calls of the harness from Python; results and samples are saved as its command saves them."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ def all_tasks() -> Any:
 
 
 def our_tasks(metadata: Mapping[str, Any]) -> Any:
-    """Return a ``TaskManager`` with our tasks and the tasks of packages that extend us.
+    """Return a ``TaskManager`` with only this package's tasks and the tasks of packages that extend it.
 
-    It leaves out the harness' own tasks, which take seconds to read."""
+    The harness' own tasks are left out, because reading them takes seconds.
+    """
     from lm_eval.tasks import TaskManager
 
     folders = [str(task_folder()), *map(str, _their_folders())]

@@ -47,7 +47,7 @@ def wrong_allowed(pairs: int) -> int:
 
 
 def found_before(guesses: Iterable[tuple[int, bool]], wrong: int) -> int:
-    """Return the number of pairs with a right guess before the ``wrong``-th wrong guess.
+    """Return the number of pairs with a right guess before wrong guess number ``wrong``.
 
     ``guesses`` are ``(pair, right)`` in descending order of confidence. Several right guesses for a pair count once.
     """
@@ -93,9 +93,9 @@ def read_submission(path: str | Path) -> list[tuple[int, tuple[int, ...]]]:
 def judged_guesses(
     guesses: Sequence[tuple[int, Sequence[int]]], suffixes: Mapping[int, Sequence[int]]
 ) -> list[tuple[int, bool]]:
-    """Return the pair of each guess and whether it is right, in order; ``suffixes`` are the true suffixes by pair.
+    """Return for each guess, in order, its pair and True if it is right; ``suffixes`` are the true suffixes by pair.
 
-    Raises OptionError for a guess with an unknown pair or another number of tokens, and without pairs.
+    Raises OptionError if there are no pairs, and for a guess with an unknown pair or another number of tokens.
     """
     if not suffixes:
         raise OptionError("there are no pairs to score guesses against: give one or more")

@@ -174,9 +174,9 @@ def running_tokens(encode: Encode, blocks: Iterable[str], seam: int = SEAM) -> I
 
 
 def _meeting(old: tuple[IntArray, IntArray], new: tuple[IntArray, IntArray], seam: int) -> tuple[int, int] | None:
-    """Return the indices of a token at which both tokenizations agree, one per tokenization; None if they differ.
+    """Return the index of a common token in each of two tokenizations, or None if they differ.
 
-    The tokens start at one character, and all tokens in the middle half of the overlap are equal.
+    Both tokens start at one character, and all tokens in the middle half of the overlap are equal.
     """
     ends = (seam // 4, seam - seam // 4)
     (old_from, old_to), (new_from, new_to) = (np.searchsorted(starts, ends) for _, starts in (old, new))

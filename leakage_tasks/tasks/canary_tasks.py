@@ -299,7 +299,7 @@ class CanaryExposure(CanaryTask):
 
 
 class CanaryExtraction(CanaryTask):
-    """The extraction of canaries: whether an attack's best guesses contain the secret."""
+    """The extraction of canaries: is the secret among an attack's best guesses?"""
 
     GOAL = "extraction"
     SCORING = scoring.CANARY_EXTRACTION
