@@ -1,7 +1,7 @@
 """``--model frankenstein-mlm --model_args pretrained=CLASSIFIER,head=BASE``: a classifier that can fill masks again.
 
-In Mix and Match (001) the classifier's encoder is combined with the head of the model that it was fine-tuned from. The
-combined model proposes candidates for a canary's unknown word, and the classifier prunes them.
+In Mix and Match (Elmahdy and Salem 2023) the classifier's encoder is combined with the head of the model that it was
+fine-tuned from. The combined model proposes candidates for a canary's unknown word, and the classifier prunes them.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from types import CodeType, ModuleType
 
 MODELS, TASKS = "lm_eval.models", "lm_eval.tasks"
-"""The groups in which our package has entry points."""
+"""The entry-point groups that this package uses."""
 
 _PLACES = ("lm_eval.api.registry", MODELS, TASKS, "lm_eval.tasks.manager", "lm_eval.tasks._index")
 # The standard library's reader, and the function of the harness' registry that calls it.

@@ -1,7 +1,7 @@
-"""Registration of our tasks and models with an installed harness.
+"""Registration of this package's tasks and models with an installed harness.
 
 The startup file waits for ``lm_eval`` to be imported and then calls ``install``, which puts a finder on
-``sys.meta_path`` that runs a small hook after each of some harness modules has been executed. It imports our
+``sys.meta_path`` that runs a small hook after each of some harness modules has been executed. It imports this package's
 modules only when the harness needs them, changes no file of the harness, and never raises: a failure is one warning.
 Tasks and models are left to a harness that reads entry points itself; entry points cannot name architectures.
 """
@@ -245,7 +245,7 @@ def metadata_words(text: str) -> dict[str, Any]:
 
 
 def install(way: str = "by hand") -> None:
-    """Register our tasks and models with the harness in this process, before or after it is imported.
+    """Register this package's tasks and models in this process, before or after the harness is imported.
 
     ``way`` is the name that ``status`` reports. A second call changes nothing. Never raises.
     """
@@ -259,7 +259,10 @@ def install(way: str = "by hand") -> None:
 
 
 def status(manager: Any) -> Status:
-    """Return how our tasks and models were registered; ``manager`` is a ``TaskManager`` with the default tasks."""
+    """Return the methods by which tasks and models were registered.
+
+    ``manager`` is a ``TaskManager`` with the default tasks.
+    """
     from lm_eval import models as _  # noqa: F401
     from lm_eval.api.registry import model_registry
     from lm_eval.models import huggingface as _hf  # noqa: F401

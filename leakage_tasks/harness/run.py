@@ -19,7 +19,7 @@ def model_class(name: str) -> Any:
 
 
 def all_tasks() -> Any:
-    """Return a ``TaskManager`` with the harness' own tasks, and ours if they are registered."""
+    """Return a ``TaskManager`` with the harness' own tasks, and this package's tasks if they are registered."""
     from lm_eval.tasks import TaskManager
 
     return TaskManager()
@@ -43,7 +43,8 @@ def _their_folders() -> Iterator[Path]:
 
 
 def evaluate(model: Any, tasks: Sequence[str], metadata: Mapping[str, Any], **options: Any) -> dict[str, Any]:
-    """Evaluate our ``tasks`` with ``metadata``; ``options`` are further arguments of ``simple_evaluate``."""
+    """Evaluate ``tasks`` of this package with ``metadata``; ``options`` are further arguments of
+    ``simple_evaluate``."""
     from lm_eval import simple_evaluate
 
     manager = our_tasks(metadata)

@@ -44,7 +44,7 @@ def _guessed(reading: SelectedView, choice: Choice, confidence: float) -> Guesse
 def p_z(reading: SelectedView) -> float | None:
     """Return the probability of the true suffix in one draw of the sampling scheme; None if it is unknown.
 
-    For a model that only writes text, it is the share of draws equal to the true suffix.
+    For a model that only generates text, it is the share of draws equal to the true suffix.
     """
     if reading.view.hits is not None:
         return reading.view.hits / reading.view.samples

@@ -118,7 +118,7 @@ def _complete_text(request: AttackRequest) -> AttackResult:
     try:
         score = float(request.target.log_perplexity([space.fill(values)])[0])
     except TargetError:
-        # The model only writes, so its guess has no score.
+        # The model only generates text, so its guess has no score.
         return written
     guess = Guess(values, space.fill(values), score)
     return {**grade_guesses([guess], secret), "model_calls": 2, "extra": {"nodes": 1}}

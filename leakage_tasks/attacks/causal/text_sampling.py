@@ -13,7 +13,7 @@ from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import WritesTexts
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
-TEXTS = Option("texts", int, 20, "how many texts the model writes after each canary's beginning", minimum=1)
+TEXTS = Option("texts", int, 20, "number of texts that the model generates after each canary's beginning", minimum=1)
 TEMPERATURE = Option(
     "temperature", float, 1.0, "the sampling temperature; 1 is the model's own distribution", minimum=1e-3
 )
@@ -58,8 +58,8 @@ def opening(space: Space, attack: str) -> str:
     """Return the prompt for a model that only generates text. Raises TargetError if no text precedes the secret."""
     if not space.prefix.strip():
         raise TargetError(
-            f"attack={attack} needs text before the first slot on a model that only writes: leave known=all, or add "
-            "text before the secret to the template"
+            f"attack={attack} needs text before the first slot on a model that only generates text: leave known=all, or "
+            "add text before the secret to the template"
         )
     return space.prefix.rstrip()
 

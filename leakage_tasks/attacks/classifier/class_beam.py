@@ -91,7 +91,7 @@ def _place(goals: FloatArray, losses: FloatArray, at: IntArray, signal: str, pen
 
 
 def room(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
-    """Return how many fillings enter ``slot``, and how many values each may try there within the budget.
+    """Return the number of fillings that enter ``slot``, and of values that each may try there within the budget.
 
     Args:
         space: The canary's space.

@@ -161,7 +161,7 @@ def _left_out(pair: Pair, request: SuffixRequest, why: str, only_writes: bool) -
 class _Scored(NamedTuple):
     """Costs of a true suffix after its prefix: by the model (``now``), and by the model before fine-tuning (``base``).
 
-    Both are None for a model that only writes; ``base`` is None without a model before fine-tuning.
+    Both are None for a model that only generates text; ``base`` is None without a model before fine-tuning.
     """
 
     now: SuffixCosts | None
@@ -281,7 +281,7 @@ class _Attack:
         )
 
     def _hits(self, candidates: Candidates, truth: tuple[int, ...]) -> int | None:
-        """Return how many draws were the true suffix, for a model that gives no probability of it; else None."""
+        """Return the number of draws of the true suffix for a model that does not report its probability; else None."""
         if not self.target.only_writes or self.request.scheme.decoding != "sample":
             return None
         return int(candidates.counts[(candidates.tokens == np.array(truth)).all(axis=1)].sum())

@@ -87,7 +87,7 @@ def _suited(lm: LM, options: SuffixOptions) -> SuffixOptions:
     for name in ("comparing_lm", "validation"):
         if options.given.get(name):
             raise OptionError(
-                f"{name} needs log-likelihoods, and this {type(lm).__name__} only writes text: leave it out"
+                f"{name} needs log-likelihoods, and this {type(lm).__name__} only generates text: leave it out"
             )
     chosen_by = options.given.get("confidence", FREQUENCY)
     return dataclasses.replace(options, request=dataclasses.replace(options.request, confidence=chosen_by))
