@@ -58,8 +58,8 @@ def opening(space: Space, attack: str) -> str:
     """Return the prompt for a model that only generates text. Raises TargetError if no text precedes the secret."""
     if not space.prefix.strip():
         raise TargetError(
-            f"attack={attack} needs text before the first slot on a model that only generates text: leave known=all, or "
-            "add text before the secret to the template"
+            f"attack={attack} needs text before the first slot on a model that only generates text: leave known=all, "
+            "or add text before the secret to the template"
         )
     return space.prefix.rstrip()
 
