@@ -32,7 +32,7 @@ def coarsened(finding: Finding) -> Finding:
     """
     if finding.kind != NATURAL or finding.coarse:
         return finding
-    published = _ranked(finding) if finding.rank is not None else _placed(finding)
+    published = _ranked(finding) if finding.rank is not None else _place_fields(finding)
     public = dataclasses.replace(finding, guesses=(), proven=0, correct=None, log_perplexity=None, place=None, extra={})
     public = dataclasses.replace(public, model_calls=None, seconds=None, noise_bits=None, coarse=True)
     return dataclasses.replace(public, **published)
@@ -41,7 +41,7 @@ def coarsened(finding: Finding) -> Finding:
 def _ranked(finding: Finding) -> AttackResult:
     """Return the band of a rank as fields of a finding; for an extrapolated rank also its fit."""
     size = 2.0**finding.log2_size
-    if not _sure(finding):
+    if not _is_within_slack(finding):
         most = min(size, _band(finding.rank_high or finding.rank or size)[1])
         return {"rank": most, "rank_low": 1.0, "rank_high": most, "method": "lower_bound"}
     first, last = _band(finding.rank or size)
@@ -54,7 +54,7 @@ def _ranked(finding: Finding) -> AttackResult:
     return {**banded, "extra": fit | {name: _rounded(fit[name]) for name in ("ks", "p_value")}}
 
 
-def _sure(finding: Finding) -> bool:
+def _is_within_slack(finding: Finding) -> bool:
     """Return True if both ends of the rank's interval are within a factor of :data:`SLACK` of the rank.
 
     Extrapolated ranks are not checked.
@@ -94,7 +94,7 @@ def band_chances(log2_size: float) -> list[tuple[float, float]]:
     return bands
 
 
-def _placed(finding: Finding) -> AttackResult:
+def _place_fields(finding: Finding) -> AttackResult:
     """Return fields of a finding that state if the secret is among the first ten guesses, if at least ten were made."""
     if finding.correct is None:
         return {}

@@ -43,11 +43,11 @@ def requested(request: CanaryOptions) -> list[Canary]:
     made = [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _make(sized)]
     # Presets use the numbers of the papers.
     if sized.preset is None and has_headline(sized.profile) and (remark := small_groups(made)):
-        warnings.warn(f"{remark}: {_larger(sized)}", stacklevel=2)
+        warnings.warn(f"{remark}: {_size_advice(sized)}", stacklevel=2)
     return made
 
 
-def _larger(request: CanaryOptions) -> str:
+def _size_advice(request: CanaryOptions) -> str:
     """Return advice on the options that make the groups large enough for intervals."""
     repetitions = numbers("--repetitions", request.repetitions or "1")
     families = len(set(items(request.family) or ["of the template"]))
@@ -62,11 +62,11 @@ def _make(request: CanaryOptions) -> list[Canary]:
         passages = corpus_passages(request.from_text, text_column=columns.text, split=columns.split)
         return natural_canaries(passages, **detect, **_options(request, "context"), **shared)
     if request.family is not None:
-        return _of_families(request)
+        return _make_families(request)
     label, classes = _classes(request)
     shared["label"] = label
     if request.preset is None:
-        return _of_template(request, classes, shared)
+        return _make_from_template(request, classes, shared)
     if request.repetitions is not None:
         shared["repetitions"] = numbers("--repetitions", request.repetitions)
     values = {field.name: getattr(request, field.name) for field in fields(request)}
@@ -100,7 +100,7 @@ def _columns(request: CanaryOptions) -> Columns:
     return Columns(request.text_column or Columns.text, split=request.split or Columns.split, role=role)
 
 
-def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, Any]) -> list[Canary]:
+def _make_from_template(request: CanaryOptions, classes: list[str], shared: dict[str, Any]) -> list[Canary]:
     template = request.template or ""
     others = [name for name in classes if name != shared["label"]]
     wanted = supporting_of(request.supporting or "none")
@@ -124,7 +124,7 @@ def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, A
     return canaries
 
 
-def _of_families(request: CanaryOptions) -> list[Canary]:
+def _make_families(request: CanaryOptions) -> list[Canary]:
     """Make an equal number of canaries for each requested family. Raises OptionError for an unknown family."""
     families: list[Family] = []
     for name in items(request.family) or []:

@@ -31,7 +31,7 @@ def gaps_of(copies: Mapping[str, int], rows: int, seed: int | str) -> list[Gap]:
     return [(gap, name) for gap, _, name in sorted(drawn)]
 
 
-def deal(gaps: Sequence[Gap], rows: Sequence[int]) -> list[list[Gap]]:
+def distribute_gaps(gaps: Sequence[Gap], rows: Sequence[int]) -> list[list[Gap]]:
     """Distribute gaps of concatenated data sets over these data sets, which have ``rows`` rows each.
 
     Numbers restart at 0 in each data set. The gap between two data sets is the first gap of the later one, so that

@@ -16,7 +16,7 @@ from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.data import Columns, Format, Layout, check_output, format_of, overlap
 from leakage_tasks.data.chat import Turn
-from leakage_tasks.data.shards import of_earlier_run
+from leakage_tasks.data.shards import earlier_run_note
 
 
 @dataclass(frozen=True)
@@ -211,8 +211,8 @@ class PlantReport:
             + ("; labels not written, as no label column was named" if self.labels_unused else "")
             + self._about_label()
             + f"; record in {self.sidecar.name}"
-            + of_earlier_run(self.again[0], len(record.shards or ()), "counted")
-            + of_earlier_run(self.again[1], len(record.shards or ()))
+            + earlier_run_note(self.again[0], len(record.shards or ()), "counted")
+            + earlier_run_note(self.again[1], len(record.shards or ()))
         )
 
     def _about_turns(self) -> str:

@@ -22,7 +22,7 @@ from leakage_tasks.canaries.sidecar import (
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns
-from leakage_tasks.data.shards import of_earlier_run
+from leakage_tasks.data.shards import earlier_run_note
 
 
 @dataclass
@@ -63,7 +63,7 @@ class VerifyReport:
         copies = sum(count.rows for count in self.counts.values())
         state = "as planted" if self.ok else f"{len(self.problems)} problem(s)"
         basis = "hashes checked" if self.recorded else "no record next to it, so hashes not checked"
-        again = of_earlier_run(self.again, self.shards)
+        again = earlier_run_note(self.again, self.shards)
         yield f"{self.planted}: {state}; {copies} copies in {self.rows:,} rows; {basis}{again}"
         if self.trained_after is not None:
             yield f"the training meets each copy {self.trained_after}"

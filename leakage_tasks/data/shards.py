@@ -87,7 +87,7 @@ def clear(state: Path, output: Path) -> None:
         delete_parts(path)
 
 
-def of_earlier_run(shards: int, of: int, what: str = "done") -> str:
+def earlier_run_note(shards: int, of: int, what: str = "done") -> str:
     """Return a report's words on shards that an earlier run had finished, or an empty string."""
     return f"; {shards} of {of} shards were {what} by an earlier run" if shards else ""
 
@@ -109,7 +109,7 @@ def make_folders(output: Path, names: Collection[str], like: Path) -> None:
             restrict_to(folder, like / part)
 
 
-def check_strangers(output: Path, names: Collection[str], error: type[LeakageError]) -> None:
+def check_no_other_files(output: Path, names: Collection[str], error: type[LeakageError]) -> None:
     """Raise ``error`` for an output that contains files other than the shards ``names``."""
     files = (path.relative_to(output) for path in output.rglob("*") if path.is_file()) if output.is_dir() else ()
     for path in files:

@@ -182,7 +182,7 @@ class HarnessHooks:
             ours = [task for task in tasks if hasattr(task, "alone")]
             for task in ours:
                 task.alone = len(ours) == len(tasks)
-                task.company = frozenset(our.task_name for our in ours if our is not task)
+                task.other_tasks = frozenset(our.task_name for our in ours if our is not task)
             if ours and runs_lm_eval():
                 escape_on_stdout()
 

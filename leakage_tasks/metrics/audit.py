@@ -50,23 +50,23 @@ def match(findings: Iterable[Finding]) -> Matched:
     pairs = [
         (planted, control)
         for both in groups.values()
-        for planted, control in zip(*(sorted(each, key=_lot) for each in both), strict=False)
+        for planted, control in zip(*(sorted(each, key=_random_key) for each in both), strict=False)
     ]
     leads = [bits_of(planted) - bits_of(control) for planted, control in pairs]
     copies = max((planted.repetitions + planted.near + planted.supporting for planted, _ in pairs), default=1)
     return Matched(len(pairs), sum(map(bool, leads)), sum(lead > 0 for lead in leads), max(1, copies))
 
 
-def _lot(found: Finding) -> str:
+def _random_key(finding: Finding) -> str:
     """Return a sort key that is random but depends only on the canary's id."""
     # Ids in samples of others may hold half a surrogate pair.
-    return hashlib.sha256(f"pair:{found.canary}".encode(errors="surrogatepass")).hexdigest()
+    return hashlib.sha256(f"pair:{finding.canary}".encode(errors="surrogatepass")).hexdigest()
 
 
-def bits_of(found: Finding) -> float:
+def bits_of(finding: Finding) -> float:
     """Return the exposure of a finding, which must have an exposure."""
-    assert found.exposure is not None
-    return found.exposure
+    assert finding.exposure is not None
+    return finding.exposure
 
 
 @dataclass(frozen=True)
@@ -101,14 +101,14 @@ def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
         raise ValueError(f"δ is {delta}: give a number from 0 up to, not including, 1")
     ranked = [finding for finding in findings if finding.exposure is not None and finding.kind != "supporting"]
     figures = _figures(ranked, delta)
-    named = {found.family for found in ranked}
+    named = {finding.family for finding in ranked}
     if len(named) < 2:
         return figures
     # A metric of one family does not describe the run.
     figures = [_without(figure) if figure.name in ("auc", "tpr_at_1_fpr") else figure for figure in figures]
     for family in (each for each in FAMILIES if each in named):
         of_family, ending = (
-            _figures([found for found in ranked if found.family == family], delta),
+            _figures([finding for finding in ranked if finding.family == family], delta),
             family.replace("-", "_"),
         )
         figures += [

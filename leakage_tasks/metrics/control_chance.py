@@ -27,7 +27,7 @@ class ControlExposure(NamedTuple):
 
 
 @of_defined
-def exposed_by_chance(values: list[ControlExposure]) -> float:
+def chance_of_exposure_as_high(values: list[ControlExposure]) -> float:
     """Return the probability that secrets no model saw have at least this mean exposure in bits.
 
     Each exposure is −log2 of a uniform share, or less for small spaces (The Secret Sharer, Definition 4), so the sum in
@@ -54,7 +54,7 @@ def _drawn_totals(values: list[ControlExposure]) -> NDArray[np.float64]:
 
 
 @of_defined
-def sheltered_by_chance(controls: list[ControlExposure]) -> float:
+def chance_of_exposure_as_low(controls: list[ControlExposure]) -> float:
     """Return the probability that secrets no model saw have at most this mean exposure.
 
     A rank r of R counts as the middle of its share, (r − ½) / R: the negative logarithm is close to an exponential

@@ -13,7 +13,7 @@ from leakage_tasks.attacks.access import MASKS
 from leakage_tasks.attacks.finding import BANDED, EXTRAPOLATED, Finding
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import ExposureRange, maximum, mean, median
-from leakage_tasks.metrics.control_chance import ControlExposure, exposed_by_chance, sheltered_by_chance
+from leakage_tasks.metrics.control_chance import ControlExposure, chance_of_exposure_as_high, chance_of_exposure_as_low
 from leakage_tasks.metrics.families import family_rows
 from leakage_tasks.metrics.metric import (
     COUNTS,
@@ -256,13 +256,13 @@ METRICS: list[Metric[Finding, Any]] = [
         "probability that chance alone exposes controls this much or more; a small value shows a fault",
         "probability",
         check=NOT_AT_CHANCE,
-    ).row(controls(at_least), exposed_by_chance, in_table=True),
+    ).row(controls(at_least), chance_of_exposure_as_high, in_table=True),
     MetricSpec(
         "control_p_low",
         "probability that chance alone exposes controls this little or less; a small value shows a fault",
         "probability",
         check=BELOW_CHANCE,
-    ).row(controls(at_most), sheltered_by_chance),
+    ).row(controls(at_most), chance_of_exposure_as_low),
     MetricSpec(
         "min_detectable_exposure",
         "smallest mean exposure that this number of canaries detects with 80 % power",

@@ -218,7 +218,7 @@ def selection_of(column: str, task_settings: TaskSettings) -> Selection:
     return named[column]
 
 
-def reading_of(answer: str, column: str, task_settings: TaskSettings) -> SelectedView | None:
+def selected_view(answer: str, column: str, task_settings: TaskSettings) -> SelectedView | None:
     """Return the view of one answer for a column; None for a pair that was left out."""
     return selection_of(column, task_settings).select(suffix_finding.suffix_finding_from_json(answer))
 

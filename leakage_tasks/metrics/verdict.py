@@ -76,9 +76,9 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     figure = next((name for name in ("exposure", "extracted") if values.get(name) is not None), None)
     if figure is None or not _number(values.get("n_planted")):
         return None
-    open_ = _left_open(values, tested)
-    if open_ is not None:
-        return Verdict("inconclusive", open_)
+    reason = _reason_without_test(values, tested)
+    if reason is not None:
+        return Verdict("inconclusive", reason)
     chance = _chance(tested)
     if figure == "extracted" and chance is None:
         return Verdict("inconclusive", "the results do not state the number of values of a secret")
@@ -91,10 +91,10 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     ]
     pooled = values.get("share_with_interval")
     known = values.get(f"share_with_interval_x{tested_tiers[0].copies}", pooled)
-    return _told(tested_tiers, bounds=figure == "exposure" and (known or 0.0) < 1)
+    return _verdict_on(tested_tiers, bounds=figure == "exposure" and (known or 0.0) < 1)
 
 
-def _told(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
+def _verdict_on(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
     """Return the verdict on the tested tiers, the primary tier first.
 
     If ``bounds`` is true, some exposures are only lower bounds.
@@ -143,7 +143,7 @@ def _tiers(values: Mapping[str, float | None], tested: Mapping[str, Any], figure
     return rows_ or [(0, _number(values.get("n_planted")), values[figure] or 0.0)]
 
 
-def _left_open(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> str | None:
+def _reason_without_test(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> str | None:
     """Return the reason why metrics cannot be tested against chance, or None."""
     controls = (values.get(name) for name in ("control_p", "control_p_low"))
     if any(p is not None and p < FAULT for p in controls):

@@ -12,7 +12,7 @@ from typing import Any
 from leakage_tasks.attacks import Finding, finding_from_json, run_attack
 from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
 from leakage_tasks.attacks.coarse import coarsened
-from leakage_tasks.attacks.contexts import warn_of_clearer
+from leakage_tasks.attacks.contexts import warn_of_clearer_context
 from leakage_tasks.attacks.redact import hiding
 from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash
 from leakage_tasks.canaries.canary import attacker_view
@@ -57,17 +57,17 @@ def answering(lm: LM) -> Answer:
             return findings(task_settings, group)
 
     def findings(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
-        canaries: Sequence[Canary] = _resolved([request.doc for request in group], task_settings)
+        canaries: Sequence[Canary] = _canaries_of([request.doc for request in group], task_settings)
         with hiding(canaries), forward_faults(lm):
             new_findings = (
-                _of_endpoint(lm, task_settings, canaries, resume)
+                _attack_endpoint(lm, task_settings, canaries, resume)
                 if takes_messages_alone(lm)
-                else of_model(task_settings, canaries)
+                else attack_model(task_settings, canaries)
             )
         answers = {finding.canary: finding.to_json() for finding in new_findings}
         return [answers.get(canary.id) for canary in canaries]
 
-    def of_model(original: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
+    def attack_model(original: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
         task_settings, canaries = _in_chat(lm, original, canaries)
         spoken = Languages(**task_settings["languages"])
         if spoken not in targets:
@@ -82,8 +82,8 @@ def answering(lm: LM) -> Answer:
             target.recorded_noise = noises[key]
         if rank_of(lm) == 0 and task_settings["manifest"] not in reported:
             reported.add(task_settings["manifest"])
-            _tell_of_contexts(lm, target, task_settings, canaries)
-        return _attacked(lm, target, task_settings, canaries, _there(resume, task_settings, canaries))
+            _report_contexts(lm, target, task_settings, canaries)
+        return _attacked(lm, target, task_settings, canaries, _stored_findings(resume, task_settings, canaries))
 
     return answer
 
@@ -103,7 +103,7 @@ def prepared(
 ) -> tuple[Mapping[str, Any], Sequence[Canary], Any]:
     """Return the settings with the model's chat template applied, the documents' canaries, and the target of the
     attacks."""
-    canaries: Sequence[Canary] = _resolved(docs, task_settings)
+    canaries: Sequence[Canary] = _canaries_of(docs, task_settings)
     if takes_messages_alone(lm):
         return task_settings, canaries, _endpoint(lm, task_settings)
     task_settings, canaries = _in_chat(lm, task_settings, canaries)
@@ -124,10 +124,12 @@ def _endpoint(lm: LM, task_settings: Mapping[str, Any]) -> ChatEndpoint:
     return ChatEndpoint(lm, Chat(**task_settings["chat"]))
 
 
-def _of_endpoint(lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary], resume: Resume) -> list[Finding]:
+def _attack_endpoint(
+    lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary], resume: Resume
+) -> list[Finding]:
     """Return one finding per canary from an endpoint that accepts only messages."""
     target = _endpoint(lm, task_settings)
-    new_findings = _attacked(lm, target, task_settings, canaries, _there(resume, task_settings, canaries))
+    new_findings = _attacked(lm, target, task_settings, canaries, _stored_findings(resume, task_settings, canaries))
     read = [finding.extra.get("ranked") for finding in new_findings]
     if task_settings["chat"].get("prefill") and read and not any(read):
         warn_once(
@@ -177,13 +179,15 @@ def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
 
     The texts verify a model's fast paths. A natural canary, which is private, is used only if there is no other kind.
     """
-    open_ = [canary for canary in canaries if canary.kind != "natural"]
-    longest = max(open_ or canaries, key=lambda canary: len(canary.attack_space.fill(canary.secret)))
+    public = [canary for canary in canaries if canary.kind != "natural"]
+    longest = max(public or canaries, key=lambda canary: len(canary.attack_space.fill(canary.secret)))
     space = longest.attack_space
-    return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))], not open_
+    return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))], not public
 
 
-def _there(resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Findings[Finding] | None:
+def _stored_findings(
+    resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[Canary]
+) -> Findings[Finding] | None:
     """Return the stored findings in the folder that the settings name; None without a folder."""
     if task_settings.get("resume") is None:
         return None
@@ -198,14 +202,14 @@ def _there(resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[
     )
 
 
-def _found(
-    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
+def _all_findings(
+    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], stored: Findings[Finding] | None
 ) -> list[Finding]:
     """Return one finding per canary: stored findings, and new ones for the other canaries.
 
     Each of several processes returns the stored findings and its own findings.
     """
-    known = {} if there is None else there.known
+    known = {} if stored is None else stored.known
     missing = [index for index in range(len(canaries)) if index not in known]
     processes = processes_of(lm)
     title = f"Attacking {len(missing)} canaries ({task_settings['goal']})"
@@ -215,8 +219,8 @@ def _found(
     def add(number: int, finding: Finding) -> None:
         shown = finding if task_settings["reveal"] else coarsened(finding)
         bar.done(number, shown)
-        if there is not None:
-            there.add(missing[number], finding.attack, shown.to_json())
+        if stored is not None:
+            stored.add(missing[number], finding.attack, shown.to_json())
 
     with bar.ended_by_errors():
         new_findings = run_attack(
@@ -237,19 +241,19 @@ def _found(
 
 
 def _attacked(
-    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
+    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], stored: Findings[Finding] | None
 ) -> list[Finding]:
-    findings = _found(lm, target, task_settings, canaries, there)
+    findings = _all_findings(lm, target, task_settings, canaries, stored)
     warn_of_rejected(findings)
     named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
     settings_hash = fingerprint({name: task_settings[name] for name in named} | {"version": __version__})
-    beside, near = _beside(manifest_of(task_settings))
+    supporting, near = _copies_of_others(manifest_of(task_settings))
     stamped = (
         dataclasses.replace(
             finding,
             manifest=task_settings["manifest"],
             settings_hash=settings_hash,
-            supporting=beside[finding.canary],
+            supporting=supporting[finding.canary],
             near=near[finding.canary],
             reading=task_settings.get("reading", ""),
         )
@@ -258,7 +262,7 @@ def _attacked(
     return [finding if task_settings["reveal"] else coarsened(finding) for finding in stamped]
 
 
-def _tell_of_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
+def _report_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
     """Log the recorded positions of the canaries in training.
 
     Warn if the model assigns the canaries a higher exposure in another context.
@@ -273,10 +277,10 @@ def _tell_of_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], can
     if context.is_auto:
         planted = next((record for _, record in records if record.role is not None or record.prompt is not None), None)
         with hiding(canaries):
-            warn_of_clearer(target, canaries, [] if planted is None else _left_out(lm, planted))
+            warn_of_clearer_context(target, canaries, [] if planted is None else _planted_context(lm, planted))
 
 
-def _left_out(lm: LM, record: Sidecar) -> list[Context]:
+def _planted_context(lm: LM, record: Sidecar) -> list[Context]:
     """Warn that this run presents canaries without the chat or prompt in which they were planted.
 
     Return the context with that chat or prompt, if it can be built.
@@ -301,7 +305,7 @@ def _left_out(lm: LM, record: Sidecar) -> list[Context]:
         return []
 
 
-def _beside(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
+def _copies_of_others(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
     """Return the number of copies of each canary's supporting canaries, and the number of its near copies."""
     copies: Counter[str] = Counter()
     for canary in canaries:
@@ -310,7 +314,7 @@ def _beside(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
     return copies, near_counts(canaries)
 
 
-def _resolved(docs: Sequence[Mapping[str, Any]], task_settings: Mapping[str, Any]) -> list[Canary]:
+def _canaries_of(docs: Sequence[Mapping[str, Any]], task_settings: Mapping[str, Any]) -> list[Canary]:
     """Return the canaries of the documents, or the view of the attacker that ``known`` selects.
 
     Secrets that the documents withhold are read from the manifest.

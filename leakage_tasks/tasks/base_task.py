@@ -20,7 +20,7 @@ from leakage_tasks.metrics.metric import MORE, Metric, limited_words
 from leakage_tasks.metrics.scoring import Scoring, inherited
 from leakage_tasks.tasks.dispatch import Answer, answer_by_group, let_models_answer
 from leakage_tasks.tasks.own_command import own_command
-from leakage_tasks.tasks.sharing import ALIKE, SPARE
+from leakage_tasks.tasks.sharing import EVERY_NTH, WITHOUT_DOCUMENT
 
 DECLARED = "leakage"
 """Key of a task's configuration in a results file under which the task declares its metrics and protocol."""
@@ -58,11 +58,11 @@ class LocalTask(HarnessTask):
     """Type of the requests, which :meth:`answers` serves on every model."""
     CHATS = False
     """True if ``--apply_chat_template`` and ``--system_instruction`` affect the task."""
-    SHARING = ALIKE
+    SHARING = EVERY_NTH
     """Method by which several processes share the requests."""
     alone = False
     """True if the run has only tasks of this package; set by the plugin after all tasks are loaded."""
-    company: Collection[str] = ()
+    other_tasks: Collection[str] = ()
     """Names of this package's other tasks in the run; set by the plugin."""
     _docs: list[Document]
 
@@ -78,7 +78,10 @@ class LocalTask(HarnessTask):
 
     @classmethod
     def answering(cls, lm: LM) -> Answer:
-        """Return the function that answers a group of requests with equal :meth:`asked_of`; called once per run."""
+        """Return the function that answers a group of requests with equal :meth:`request_argument`.
+
+        It is called once per run.
+        """
         raise NotImplementedError
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -125,12 +128,12 @@ class LocalTask(HarnessTask):
         The name in the harness' table includes the verdict.
         """
         config = {**super().dump_config(), DECLARED: self._declaration()}
-        verdict = self.said()
+        verdict = self.table_note()
         if verdict:
             config["task_alias"] = f"{config.get('task_alias') or self.task_name} ({verdict})"
         return config
 
-    def said(self) -> str:
+    def table_note(self) -> str:
         """The text after the task's name in the harness' table: a verdict, or the reason why there is no verdict."""
         if "bypass" in (getattr(self, "_metric_fn_list", None) or ()):
             return "not scored"  # under --predict_only
@@ -274,7 +277,7 @@ class LocalTask(HarnessTask):
         self.spare = False
         super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
         self.spare = spare
-        (SPARE.add if spare else SPARE.discard)(self.task_name)
+        (WITHOUT_DOCUMENT.add if spare else WITHOUT_DOCUMENT.discard)(self.task_name)
 
     @classmethod
     def is_shared(cls) -> bool:
@@ -291,9 +294,9 @@ class LocalTask(HarnessTask):
 
     def request_of(self, doc: Document, text: str, doc_id: int) -> Instance:
         """Return the request of a document: its text, and the settings for the model."""
-        return self._request(doc, text, self.asked_of(doc), doc_id)
+        return self._request(doc, text, self.request_argument(doc), doc_id)
 
-    def asked_of(self, doc: Document) -> Any:
+    def request_argument(self, doc: Document) -> Any:
         """Return the second argument of a document's request: the settings of an attack, or a label."""
         raise NotImplementedError
 

@@ -14,7 +14,7 @@ from leakage_tasks.core.null_results import FIELD, Unanswered, null_result, shar
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.harness.api import LM, CacheHook, Instance
 from leakage_tasks.harness.generation import leave_out
-from leakage_tasks.tasks.sharing import ALIKE, SPARE, Sharing, merged, pooled, processes_of
+from leakage_tasks.tasks.sharing import EVERY_NTH, WITHOUT_DOCUMENT, Sharing, merged, pooled, processes_of
 
 Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[Any]]
 """A function that answers a group of requests with equal task settings."""
@@ -40,7 +40,7 @@ def let_models_answer(kind: str, answers: Answers, owner: type) -> None:
     setattr(LM, kind, method)
 
 
-def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharing: Sharing = ALIKE) -> list[Any]:
+def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharing: Sharing = EVERY_NTH) -> list[Any]:
     """Answer groups of requests with equal task settings; equal requests are answered once.
 
     If a group is ``optional`` and some process raises TargetError, all processes return null and log one warning. A
@@ -51,8 +51,8 @@ def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharin
     with uncached(lm):
         if processes is None:
             return _alone(lm, requests, answer)
-        if SPARE:
-            leave_out(lm, frozenset(SPARE))
+        if WITHOUT_DOCUMENT:
+            leave_out(lm, frozenset(WITHOUT_DOCUMENT))
         with processes.call():
             return _shared(processes, requests, answer, sharing)
 

@@ -86,7 +86,7 @@ class LabelAccuracy(LocalTask):
         """Return the label after a space, because the harness puts an answer after a question."""
         return f" {doc['label']}"
 
-    def asked_of(self, doc: Document) -> str:
+    def request_argument(self, doc: Document) -> str:
         """Return the label."""
         return self.doc_to_target(doc)
 

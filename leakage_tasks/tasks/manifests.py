@@ -21,7 +21,7 @@ class ReadManifest:
 _READ: WeakValueDictionary[tuple[str, str], ReadManifest] = WeakValueDictionary()
 
 
-def hand_on(path: str | None, canaries: Sequence[Canary], attacked_sha256: str) -> ReadManifest | None:
+def share_manifest(path: str | None, canaries: Sequence[Canary], attacked_sha256: str) -> ReadManifest | None:
     """Make a manifest that a task has read available to its attacks; None if the task has no manifest.
 
     It is available while the task holds the result. Requests name the path and the hash of the attacked canaries. The

@@ -103,7 +103,7 @@ def read_options(metadata: Mapping[str, Any], task: str) -> Options:
     Unknown names are ignored, unless they look like a misspelt option. Raises OptionError.
     """
     metadata = with_current_attacks(metadata, task)
-    of_task, metadata = own_options(metadata, task), said_for_tasks(metadata, CANARY_OPTIONS)
+    of_task, metadata = own_options(metadata, task), without_model_names(metadata, CANARY_OPTIONS)
     attack = str({**metadata, **of_task}.get("attack") or "auto")
     known = dict(CANARY_OPTIONS)
     for name in {*metadata, *of_task} - {*known}:
@@ -134,7 +134,7 @@ def with_current_attacks(metadata: Mapping[str, Any], task: str) -> dict[str, An
     return {**named, task: with_current_attacks(of_task, "")} if task and isinstance(of_task, Mapping) else named
 
 
-def said_for_tasks(metadata: Mapping[str, Any], options: option.Options) -> Mapping[str, Any]:
+def without_model_names(metadata: Mapping[str, Any], options: option.Options) -> Mapping[str, Any]:
     """Return ``metadata`` without names that were given only for the model.
 
     The harness adds the model's arguments to the metadata. Options that both task and model take are kept.
@@ -162,7 +162,7 @@ def typed_options(
 
     Raises OptionError.
     """
-    of_task, metadata = own_options(metadata, task), said_for_tasks(metadata, options)
+    of_task, metadata = own_options(metadata, task), without_model_names(metadata, options)
     names = {*options, *option_names()} if CANARY_OPTIONS.keys() <= options.keys() else {*options}
     for name in of_task:
         if name not in options:

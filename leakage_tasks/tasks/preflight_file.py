@@ -32,7 +32,9 @@ class PreflightSummary:
     """Training exposure by canary id, for planted canaries that are not in the loss."""
 
 
-def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Sequence[Canary] = ()) -> PreflightSummary:
+def read_preflight(
+    path: str, manifest: str, canaries: Sequence[Canary], near: Sequence[Canary] = ()
+) -> PreflightSummary:
     """Return the training exposure of the ``canaries``, some of which have ``near`` copies.
 
     ``path`` is a file written by ``leakage preflight -o`` or ``ExposureCallback``, ``manifest`` the canaries' hash.

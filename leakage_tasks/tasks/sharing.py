@@ -25,7 +25,7 @@ Pool = dict[str, list[Instance]]
 """Requests of all processes by their settings, each document once, in the order of the documents."""
 
 
-def _as_it_is(answer: Any) -> Any:
+def _unchanged(answer: Any) -> Any:
     return answer
 
 
@@ -36,16 +36,16 @@ class Sharing:
     by_attack: bool = False
     """True if the function that answers requests chooses its part itself and returns None for the parts of other
     processes."""
-    pack: Callable[[Any], Any] = _as_it_is
+    pack: Callable[[Any], Any] = _unchanged
     """Convert an answer to JSON."""
-    unpack: Callable[[Any], Any] = _as_it_is
+    unpack: Callable[[Any], Any] = _unchanged
     """Convert an answer from JSON."""
 
 
-ALIKE = Sharing()
+EVERY_NTH = Sharing()
 """Each process answers every n-th request."""
 
-SPARE: set[str] = set()
+WITHOUT_DOCUMENT: set[str] = set()
 """Tasks of the run of which this process has no document of its own."""
 
 

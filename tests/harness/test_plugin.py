@@ -359,7 +359,7 @@ def test_the_harness_table_is_written_where_stdout_is_ascii(
     screen = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "argv", ["/venv/bin/lm_eval"])
     monkeypatch.setattr(sys, "stdout", screen)
-    ours = SimpleNamespace(task_name="canary_exposure", alone=False, company=())
+    ours = SimpleNamespace(task_name="canary_exposure", alone=False, other_tasks=())
     manager = type("Manager", (), {"load": lambda self: {"tasks": {"canary_exposure": ours}}})
     hooks.introduce_tasks(manager)
     manager().load()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, NOTHING_LEFT, Children, Nodes, SearchTree
+from leakage_tasks.attacks.causal.search_tree import NO_COSTS, NO_LOGITS, Children, Nodes, SearchTree
 from leakage_tasks.attacks.causal.text_sampling import longest, opening, read_slots
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
@@ -46,7 +46,7 @@ def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
                 children = explorer.children(nodes)
                 best = explorer.cheapest(nodes, children, best)
                 below.add(nodes, children)
-                nodes.following = NOTHING_LEFT
+                nodes.following = NO_COSTS
         level = below
     return best
 

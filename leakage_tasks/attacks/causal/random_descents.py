@@ -71,7 +71,7 @@ def shares(mass: FloatArray, parents: IntArray, nodes: int) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class PolicyMixture:
+class ProposalMixture:
     """Several proposals used in turn: draw i uses number ``pattern[i % len(pattern)]`` of ``proposals``.
 
     The number after the last proposal means a random filling: each filling has probability 1/|R|, and the draw follows
@@ -100,27 +100,27 @@ class PolicyMixture:
         return np.array([self.share(proposal) for proposal in range(self.uniform)])
 
 
-AS_THE_MODEL = PolicyMixture((Power(1.0),), (0,))
+MODEL_ALONE = ProposalMixture((Power(1.0),), (0,))
 """All draws use the model's own probabilities."""
 POWERS = tuple(Power(power) for power in (0.0, 0.25, 0.5, 0.75, 1.0))
 MODEL = len(POWERS) - 1
 """Index of the model's own probabilities in :data:`POWERS`."""
-EXPLORING = PolicyMixture(POWERS, (0, 1, 2, 3, 4, 5, 4, 2))
+EXPLORING = ProposalMixture(POWERS, (0, 1, 2, 3, 4, 5, 4, 2))
 """The mixture for pilots, when the costs at greater depths are not yet known."""
 
 
-def adaptive_mixture(proposal: ProposalDistribution) -> PolicyMixture:
+def adaptive_mixture(proposal: ProposalDistribution) -> ProposalMixture:
     """Return a mixture with 9 of 16 draws by ``proposal``, 5 by powers of the model and 2 by random fillings."""
     ahead, random = len(POWERS), len(POWERS) + 1
-    return PolicyMixture((*POWERS, proposal), _interleaved([ahead] * 9 + [0, 1, 2, 3, MODEL, random, random]))
+    return ProposalMixture((*POWERS, proposal), _interleaved([ahead] * 9 + [0, 1, 2, 3, MODEL, random, random]))
 
 
-def model_mixture() -> PolicyMixture:
+def model_mixture() -> ProposalMixture:
     """Return a mixture in which most draws use the model's own probabilities.
 
     If no draw reaches a cheap filling, these draws give the tightest bound on the count.
     """
-    return PolicyMixture(POWERS, _interleaved([MODEL] * 14 + [0, len(POWERS)]))
+    return ProposalMixture(POWERS, _interleaved([MODEL] * 14 + [0, len(POWERS)]))
 
 
 def _interleaved(pattern: Sequence[int]) -> tuple[int, ...]:
@@ -153,7 +153,7 @@ class Visit:
 
 
 def descend(
-    explorer: SearchTree, numbers: range, seed: str, *, bound: float = np.inf, mixture: PolicyMixture = AS_THE_MODEL
+    explorer: SearchTree, numbers: range, seed: str, *, bound: float = np.inf, mixture: ProposalMixture = MODEL_ALONE
 ) -> Iterator[Visit]:
     """Yield each batch of nodes that the descents with these ``numbers`` reach, starting at the root.
 
@@ -206,7 +206,7 @@ def descend(
 class _Draws:
     """The random numbers and random fillings that decide the path of each descent."""
 
-    def __init__(self, explorer: SearchTree, numbers: range, seed: str, mixture: PolicyMixture) -> None:
+    def __init__(self, explorer: SearchTree, numbers: range, seed: str, mixture: ProposalMixture) -> None:
         self._numbers, self._seed, self._random = numbers, seed, mixture.uniform
         self._proposal = mixture.of(numbers)
         self._uniform: dict[int, FloatArray] = {}

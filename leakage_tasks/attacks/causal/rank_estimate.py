@@ -14,11 +14,11 @@ from typing import TypeGuard
 
 from leakage_tasks.attacks.causal import random_descents
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import PolicyMixture, adaptive_mixture, model_mixture
+from leakage_tasks.attacks.causal.random_descents import ProposalMixture, adaptive_mixture, model_mixture
 from leakage_tasks.attacks.causal.rank_draws import (
+    DRAWS_MULTIPLE,
     LEAST_EFFECTIVE,
     LEVELS,
-    TURN,
     RankDraws,
     draw,
     draws_needed,
@@ -36,11 +36,11 @@ PILOT = 48
 LEAST = 64
 """Minimum number of draws. With fewer draws, scoring whole texts (one sequence each) is more precise."""
 MOST = 200_000
-HARD = 8.0
+LEAST_PILOT_SIZE = 8.0
 """If a pilot's effective sample size is smaller, a few draws dominate it."""
 LEAST_COUNTED = 1.5
 """Smallest accepted effective size of a thinned tree's count; the interval widens as it decreases."""
-USUAL_KEPT = 64
+FIRST_KEPT = 64
 """Nodes per level that the first thinned tree keeps if the budget pays for several times as many."""
 THINNED = 0.9
 """Share of the remaining budget for the thinned tree; the rest is for whole texts if the tree is too imprecise."""
@@ -93,7 +93,10 @@ class RankEstimate:
         self.make_pilots()
         if self._likely_affordable < LEAST:
             return None
-        wanted, hard = draws_needed(self._pilots[-1], self._precision, LEVELS[0]), self._pilots[-1].effective < HARD
+        wanted, hard = (
+            draws_needed(self._pilots[-1], self._precision, LEVELS[0]),
+            self._pilots[-1].effective < LEAST_PILOT_SIZE,
+        )
         if hard:
             wanted = min(wanted, max(LEAST, self._likely_affordable // 4))
         draws, size = self.make_draws(wanted, 4, self._lookahead if hard else None), self._explorer.space.size
@@ -128,7 +131,7 @@ class RankEstimate:
 
     def _count_tree(self) -> ThinnedCount | None:
         """Count a thinned tree within the remaining budget. If the budget is large, first try a smaller tree."""
-        usual = REPETITIONS * USUAL_KEPT * max(1, self._explorer.paths.longest - 1)
+        usual = REPETITIONS * FIRST_KEPT * max(1, self._explorer.paths.longest - 1)
         if self._for_tree <= 4 * usual:
             return self._tree(self._for_tree, 6)
         count = self._tree(usual, 6)
@@ -141,8 +144,8 @@ class RankEstimate:
         """Maximum number of sequences that the model may score for a thinned tree."""
         return int((self._budget - self._explorer.calls) * THINNED)
 
-    def _tree(self, calls: int, turn: int) -> ThinnedCount | None:
-        seed = f"{self._seed}:{turn}"
+    def _tree(self, calls: int, stream: int) -> ThinnedCount | None:
+        seed = f"{self._seed}:{stream}"
         bound = self._bound
         return thinned_count(self._explorer, self._secret, bound, self._lookahead, calls, seed, self._margin)
 
@@ -152,9 +155,9 @@ class RankEstimate:
         for visit in random_descents.descend(self._explorer, first, f"{self._seed}:1", mixture=exploring):
             self._lookahead.learn_from(visit)
         self._lookahead.settle()
-        for turn, teach in ((2, self._lookahead), (3, None)):
+        for stream, teach in ((2, self._lookahead), (3, None)):
             before, number = self._explorer.calls, self._part()
-            self._pilots.append(self._draw(number, turn, adaptive_mixture(self._lookahead), teach))
+            self._pilots.append(self._draw(number, stream, adaptive_mixture(self._lookahead), teach))
             self._calls_a_draw = (self._explorer.calls - before) / number if number else math.inf
             if teach is not None:
                 teach.settle()
@@ -163,23 +166,25 @@ class RankEstimate:
         """Return the number of draws of a pilot, which leaves most of the budget for the estimate."""
         return min(PILOT, self._affordable // share)
 
-    def make_draws(self, wanted: int, turn: int, teach: Lookahead | None = None) -> RankDraws | None:
+    def make_draws(self, wanted: int, stream: int, teach: Lookahead | None = None) -> RankDraws | None:
         """Make ``wanted`` new draws, or as many as the budget pays for; return None if it pays for no draw.
 
-        ``turn`` selects the random numbers: calls with different values make different draws. ``teach`` learns from all
-        nodes that are read.
+        ``stream`` selects the random numbers: calls with different values make different draws. ``teach`` learns from
+        all nodes that are read.
         """
         mixture = adaptive_mixture(self._lookahead) if any(pilot.seen for pilot in self._pilots) else model_mixture()
         made: list[RankDraws] = []
         wanted = min(max(wanted, LEAST), MOST)
-        while wanted > 0 and self._affordable >= TURN:
-            number = min(wanted, self._affordable // TURN * TURN)
-            made.append(self._draw(number, f"{turn}:{len(made)}", mixture, teach))
+        while wanted > 0 and self._affordable >= DRAWS_MULTIPLE:
+            number = min(wanted, self._affordable // DRAWS_MULTIPLE * DRAWS_MULTIPLE)
+            made.append(self._draw(number, f"{stream}:{len(made)}", mixture, teach))
             wanted -= number
         return sum(made[1:], made[0]) if made else None
 
-    def _draw(self, number: int, turn: int | str, mixture: PolicyMixture, teach: Lookahead | None = None) -> RankDraws:
-        seed = f"{self._seed}:{turn}"
+    def _draw(
+        self, number: int, stream: int | str, mixture: ProposalMixture, teach: Lookahead | None = None
+    ) -> RankDraws:
+        seed = f"{self._seed}:{stream}"
         return draw(self._explorer, self._secret, self._bound, number, seed, mixture, teach, self._margin)
 
     @property

@@ -26,7 +26,7 @@ from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS
 NO_LOGITS = "use attack=brute-force for small spaces or attack=greedy, which need no logits"
 TIE_BITS = 1e-4
 """Costs closer than this count as equal, so that ties do not depend on the composition of batches."""
-NOTHING_LEFT = np.empty((0, 0))
+NO_COSTS = np.empty((0, 0))
 """Empty array that replaces ``Nodes.following`` once the children have been computed."""
 CELLS = 4_000_000
 """Maximum number of (node, token) pairs in memory at once."""

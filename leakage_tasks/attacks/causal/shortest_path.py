@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakage_tasks.attacks.causal.beam import BEAM, beam_search
-from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, NOTHING_LEFT, Children, Nodes, SearchTree, distinct
+from leakage_tasks.attacks.causal.search_tree import NO_COSTS, NO_LOGITS, Children, Nodes, SearchTree, distinct
 from leakage_tasks.attacks.finding import AttackResult, Guess, best_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.arrays import FloatArray
@@ -156,7 +156,7 @@ def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, pa
             bound = min(bound, explorer.tenth(run.best))
         for nodes in _read(explorer, taken):
             frontier.add(nodes, bound)
-            nodes.following = NOTHING_LEFT
+            nodes.following = NO_COSTS
     # The search may have found fillings of the beam search again.
     run.best = distinct(known, run.best)
     left = frontier.cheapest() + explorer.prefix_cost

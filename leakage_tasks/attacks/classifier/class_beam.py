@@ -67,13 +67,13 @@ def beam_search(scores: ClassScores, secret: Filling, width: int, grow: Grow, go
         if slot == slots - 1:
             ranked = len(grown) if slots == 1 else min(width, len(grown))
             at = np.flatnonzero((grown == scores.places([secret])).all(axis=1))
-            secret_place = _place(goals, grown_losses, at, scores.signal, penalised=goal is not plain)
+            secret_place = _place(goals, grown_losses, at, scores.signal, penalised=goal is not loss_only)
         best = order[:width]
         heads, losses, head_penalties = grown[best], grown_losses[best], penalties[best]
     return Beam(heads, losses, ranked, secret_place if secret_place is not None and secret_place <= ranked else None)
 
 
-def plain(losses: FloatArray, penalties: FloatArray) -> FloatArray:
+def loss_only(losses: FloatArray, penalties: FloatArray) -> FloatArray:
     """Return the losses, without a penalty, as the goal to minimise."""
     return losses
 
@@ -90,7 +90,7 @@ def _place(goals: FloatArray, losses: FloatArray, at: IntArray, signal: str, pen
     return int((goals <= bound).sum())
 
 
-def room(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
+def size_of_step(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
     """Return the number of fillings that enter ``slot``, and of values that each may try there within the budget.
 
     Args:
@@ -102,11 +102,11 @@ def room(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
     Returns:
         Number of fillings, and number of values per filling.
     """
-    before = beginnings(space, slot, width)
+    before = kept_fillings(space, slot, width)
     return before, budget // (before * max(len(space.slots) - 1, 1))
 
 
-def beginnings(space: Space, slot: int, width: int) -> int:
+def kept_fillings(space: Space, slot: int, width: int) -> int:
     """Return the number of fillings of the slots before ``slot`` that the search keeps."""
     before = 1
     for alphabet in space.slots[:slot]:

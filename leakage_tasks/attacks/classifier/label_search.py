@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from leakage_tasks.attacks.access import access_to_labels
-from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, plain, room
+from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, loss_only, size_of_step
 from leakage_tasks.attacks.classifier.class_scores import BEAM, ClassScores
 from leakage_tasks.attacks.classifier.shortlist import AUDIT, NUMBER, SHORTLIST, SHORTLIST_AT, first_order
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra
@@ -59,7 +59,7 @@ def label_search(request: AttackRequest) -> AttackResult:
     """
     search = _Search(request)
     space, secret = request.canary.attack_space, request.canary.secret
-    goal = search.goal if request.values["lambda"] else plain
+    goal = search.goal if request.values["lambda"] else loss_only
     beam = beam_search(search.scores, secret, request.values["beam"], search.grow, goal)
     extra = {"ranked": beam.ranked, **search.notes}
     return {**beam.result(space, secret), "model_calls": search.scores.calls, "extra": extra}
@@ -86,7 +86,7 @@ class _Search:
         size, shortlist = len(self.space.slots[slot]), self.values["shortlist"]
         if shortlist is not None:
             return shortlist if shortlist < size else None
-        width, values = room(self.space, slot, self.values["beam"], request.budget)
+        width, values = size_of_step(self.space, slot, self.values["beam"], request.budget)
         if slot == 0 or size <= values:
             return None
         # Each filling is also read forward and backward for its gradient, a single filling at several points.

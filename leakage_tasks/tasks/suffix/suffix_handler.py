@@ -56,7 +56,7 @@ def answering(lm: LM) -> Answering:
         before = None if chat is None else Chat(**chat).context(template_of(lm, chat.get("template"))).before
         embedded_tokens(lm).check_texts([] if before is None else [before], TEMPLATE)
         with private_forward_faults(lm, read.reveal):
-            return attacked(_suited(lm, read), before, group)
+            return attacked(_adapted_options(lm, read), before, group)
 
     def attacked(options: SuffixOptions, before: str | None, group: Sequence[Instance]) -> list[Answer]:
         known = {pair.id: pair for pair in options.attacked()}
@@ -67,13 +67,13 @@ def answering(lm: LM) -> Answering:
             )
         pairs = [known[request.doc["pair"]] for request in group]
         with memory_within(options.memory):
-            findings = _found(lm, pairs, options, before, _there(lm, resume, pairs, options, before))
+            findings = _found(lm, pairs, options, before, _stored_findings(lm, resume, pairs, options, before))
         return [_answer(each, options.reveal) for each in findings]
 
     return answer
 
 
-def _suited(lm: LM, options: SuffixOptions) -> SuffixOptions:
+def _adapted_options(lm: LM, options: SuffixOptions) -> SuffixOptions:
     """Return the options; for a model that only generates text, guesses are chosen by their frequency.
 
     Raises OptionError for options that need log-likelihoods, and TargetError for an endpoint that accepts only
@@ -98,7 +98,7 @@ def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
     return Answer(shown.to_json(), finding.guesses[0] if finding.guesses else None)
 
 
-def _there(
+def _stored_findings(
     lm: LM, resume: Resume, pairs: Sequence[Pair], options: SuffixOptions, before: str | None
 ) -> Findings[SuffixFinding] | None:
     """Return the stored findings on the pairs in the folder that the options name; None without a folder."""

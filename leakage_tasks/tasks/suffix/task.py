@@ -22,7 +22,7 @@ from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
-from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, inherited, reading_of
+from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, inherited, selected_view
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import PAIR_OPTIONS, pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
@@ -68,7 +68,7 @@ class SuffixExtraction(LocalTask):
         self.METRICS = [*self.SCORING.metrics(options.given, {}), GUESSES_WRITTEN]
         places = {pair.id: index for index, pair in enumerate(pairs)}
         self._docs = [_document(places.get(pair.id), pair, options.reveal) for pair in attacked]
-        self.columns = {selection.name: partial(_read_off, selection) for selection in options.selections}
+        self.columns = {selection.name: partial(_column_answer, selection) for selection in options.selections}
 
     def build_all_requests(self, **given: Any) -> None:
         """Build the requests; with a chat template, a prefix begins the assistant's turn."""
@@ -89,7 +89,7 @@ class SuffixExtraction(LocalTask):
         """Return the tokens of the suffix, or a mask."""
         return " ".join(map(str, doc["suffix"])) if "suffix" in doc else MASK
 
-    def asked_of(self, doc: Document) -> dict[str, Any]:
+    def request_argument(self, doc: Document) -> dict[str, Any]:
         """Return the settings of the attack; the document is the pair."""
         chat = {} if self._chat is None else {"chat": self._chat.to_json()}
         return {**self.options.given, "optional": self.optional, **chat, **inherited(self.SCORING, self.task_name)}
@@ -109,14 +109,14 @@ class SuffixExtraction(LocalTask):
             self.note_attack(finding)
         values = self.SCORING.values(finding, name, self.options.given, {})
         if name == HEADLINE and self.options.guesses is not None:
-            reading = reading_of(finding, name, self.options.given)
+            reading = selected_view(finding, name, self.options.given)
             guess = finding.guess if isinstance(finding, Answer) else None
             values[GUESSES_WRITTEN.name] = _guess(doc["place"], reading, guess)
         return values
 
     def protocol(self) -> dict[str, Any]:
         """Return the hash of the pairs, and the options that two comparable runs must share."""
-        given, usual = self.options.given, _usual()
+        given, usual = self.options.given, _default_values()
         chosen = {name: given[name] for name in given if name not in _NO_PROTOCOL and given[name] != usual.get(name)}
         unseen = {} if self.options.controls is None else {"controls": pairs_hash(self.options.unseen())}
         return {"data": pairs_hash(self._pairs), **unseen, **chosen, **protocol_of(self._chat)}
@@ -145,7 +145,7 @@ class SuffixExtraction(LocalTask):
         return aggregations
 
 
-def _read_off(selection: Selection, answer: str) -> tuple[str, str]:
+def _column_answer(selection: Selection, answer: str) -> tuple[str, str]:
     """Return a column's name and the part of the finding that the column needs."""
     if reason_of(answer):
         return selection.name, answer
@@ -157,7 +157,7 @@ def _answer(text: str, guess: Sequence[int] | None) -> Answer:
     return Answer(text, None if guess is None else tuple(guess))
 
 
-def _usual() -> dict[str, Any]:
+def _default_values() -> dict[str, Any]:
     """Return the default values of the options that have a default."""
     values = suffix_options({"data": ""})
     return {**vars(values), **vars(values.source), **vars(values.request), **vars(values.request.scheme)}
