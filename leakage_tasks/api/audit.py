@@ -174,7 +174,8 @@ def audit(
 
 
 def _harness_model(model: Any, tokenizer: Any, batch_size: int | str, device: str | None) -> Any:
-    """Return the model as a model of the harness. Raises OptionError."""
+    """Return the model as a model of the harness. Raises OptionError for an unsupported model or a missing
+    tokenizer."""
     from importlib import import_module
 
     from leakage_tasks.harness.api import LM

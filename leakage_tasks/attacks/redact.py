@@ -10,10 +10,11 @@ from leakage_tasks.core.errors import CUT, LONGEST, LeakageError, ReadingError, 
 
 
 class _Guard:
-    """A context manager that replaces each error in its block by :meth:`safe` of it, without a link to the original.
+    """A context manager that replaces each error in its block by the result of :meth:`safe`, without a link to the
+    original.
 
-    It is no generator with ``contextlib``: the frames of ``contextlib`` hold the original error, and tools that print
-    local variables would show it.
+    It is not a generator with ``contextlib``, because the frames of ``contextlib`` hold the original error, and tools
+    that print local variables would show it.
     """
 
     def safe(self, error: Exception) -> LeakageError | None:

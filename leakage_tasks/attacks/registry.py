@@ -199,10 +199,8 @@ def _check_options(attack: str, options: Sequence[Option]) -> None:
 def choose(name: str, goal: Goal, request: AttackRequest) -> Attack:
     """Return the attack with this name.
 
-    ``auto`` is the first attack for ``goal`` that the target can serve and the budget affords.
-
-
-    Raises OptionError for an unknown name and TargetError if the target does not meet the attack's needs.
+    ``auto`` is the first attack for ``goal`` that the target can serve and the budget affords. Raises OptionError for
+    an unknown name, and TargetError if the target does not meet the attack's needs.
     """
     target = request.target
     if name == AUTO:

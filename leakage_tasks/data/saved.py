@@ -127,7 +127,7 @@ def _load(folder: Path) -> Any:
 
 @contextmanager
 def _damage(folder: Path) -> Iterator[None]:
-    """Context manager that converts the errors of a damaged folder to PlantingError.
+    """Convert any error of a damaged folder in the ``with`` block to PlantingError.
 
     The library raises many types, some of them only when it writes.
     """
@@ -156,7 +156,7 @@ def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Context manager that disables the progress bars of ``datasets``."""
+    """Disable the progress bars of ``datasets`` in the ``with`` block."""
     import datasets
 
     shown = not datasets.are_progress_bars_disabled()

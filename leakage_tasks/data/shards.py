@@ -55,7 +55,7 @@ def shards_of(source: Path) -> Shards | None:
     if source.is_dir():
         if any(kind.holds(source) for kind in FORMATS.values()):
             return None
-        _check_bare(source)
+        _check_no_splits(source)
         root, files = source, [path for path in source.rglob("*") if path.is_file()]
     elif glob.has_magic(str(source)) and not source.exists():
         parts = source.parts
@@ -118,7 +118,7 @@ def check_no_other_files(output: Path, names: Collection[str], error: type[Leaka
             raise error(f"{output}: holds {path.name}, which is not a shard of this data: choose another output")
 
 
-def _check_bare(source: Path) -> None:
+def _check_no_splits(source: Path) -> None:
     """Raise PlantingError if the folder's README.md assigns its files to splits."""
     card = source / "README.md"
     if not card.is_file():

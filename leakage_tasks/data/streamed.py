@@ -156,7 +156,7 @@ def _tables(pointer: Pointer, column: str | None) -> Iterator[Any]:
 
 @contextmanager
 def streaming(name: str) -> Iterator[None]:
-    """Context manager that converts any error of ``datasets`` to a one-line error and hides the library's own
+    """Convert any error of ``datasets`` in the ``with`` block to a one-line error, and hide the library's own
     output."""
     import datasets
 

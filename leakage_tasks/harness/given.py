@@ -48,7 +48,7 @@ def note(model_args: Any, metadata: Any) -> None:
 
 @contextmanager
 def noted(model_args: Any, metadata: Any) -> Iterator[None]:
-    """Context manager that records the arguments of the model and of the tasks, for the duration of its block."""
+    """Record the arguments of the model and of the tasks for the duration of the ``with`` block."""
     before = _NAMES.set(_alone(model_args, metadata))
     typed_before = _WORDS.set(_words(metadata) if isinstance(metadata, str) else _NOTHING)
     try:
@@ -60,7 +60,7 @@ def noted(model_args: Any, metadata: Any) -> Iterator[None]:
 
 @contextmanager
 def forgotten_after() -> Iterator[None]:
-    """Context manager that forgets the recorded arguments after its block, which is a run."""
+    """Forget the recorded arguments after the ``with`` block, which is a run."""
     try:
         yield
     finally:

@@ -236,7 +236,7 @@ class HarnessHooks:
 
 
 def metadata_words(text: str) -> dict[str, Any]:
-    """Return the values of ``--metadata``, given as JSON or as ``name=value,…``. Raises ValueError."""
+    """Return the values of ``--metadata``, given as JSON or as ``name=value,…``. Raises ValueError for another form."""
     try:
         values: dict[str, Any] = json.loads(text)
         return values

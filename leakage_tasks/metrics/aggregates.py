@@ -210,11 +210,11 @@ def exposure_shown_by(bits: list[float]) -> float:
 
 
 def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:
-    """Aggregate correct guesses before the ``wrong``-th wrong guess, by falling confidence, as a share of all pairs.
+    """Aggregate correct guesses before wrong guess number ``wrong``, by falling confidence, as a share of all pairs.
 
     This is the score of the Training Data Extraction Challenge (Zhang et al. 2023, section 4.3: 100 wrong guesses in
-    1,000 pairs). Guesses of equal confidence are ordered by bits, then by pair. None allows :func:`wrong_allowed`.
-    Raises OptionError.
+    1,000 pairs). Guesses of equal confidence are ordered by bits, then by pair. If ``wrong`` is None,
+    :func:`wrong_allowed` gives the number. Raises OptionError for an invalid ``wrong``.
     """
     check_wrong(wrong)
     return of_defined(

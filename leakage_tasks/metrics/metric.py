@@ -168,7 +168,7 @@ class Metric(MetricSpec, Generic[Found, One]):
         return None if self.direction is None else self.direction == "higher"
 
     def declaration(self) -> dict[str, Any]:
-        """The declaration by name, JSON-able, without the metric's name and without default values."""
+        """Return the declaration as JSON values by field name, without the metric's name and without default values."""
         spec = MetricSpec(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MetricSpec)})
         values = dataclasses.asdict(spec)
         return {name: value for name, value in values.items() if name != "name" and value not in ("", None, False)}

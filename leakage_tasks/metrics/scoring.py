@@ -59,7 +59,7 @@ class DamagedAnswer(ValueError):
 
 @contextmanager
 def reading(index: int) -> Iterator[None]:
-    """Context manager that converts errors while an answer is parsed to DamagedAnswer, with the answer's index."""
+    """Convert any error in the ``with`` block to DamagedAnswer, with the index of the answer that is parsed."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -68,12 +68,12 @@ def reading(index: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Scoring:
-    """The functions from a task's answers to values.
+    """The functions that compute a task's metrics from its answers.
 
-    ``read`` parses an answer for ``values`` and ``copies``. ``metrics`` are the rows, ``values`` the values of one
-    answer in one column; both depend on the number of canaries per repetition count; ``copies`` returns the arguments
-    of :func:`copies_of` for an answer. ``nulls`` are the rows of an unanswered task. ``unscored`` are rows that cannot
-    be computed from answers, each with the reason.
+    ``read`` parses an answer for ``values`` and ``copies``. ``metrics`` are the rows of the results, and ``values``
+    computes the values of one answer in one column; both depend on the number of canaries per repetition count.
+    ``copies`` returns the arguments of :func:`copies_of` for an answer. ``nulls`` are the rows of an unanswered task.
+    ``unscored`` are rows that cannot be computed from answers, each with the reason.
     """
 
     task: str
@@ -120,8 +120,8 @@ def scoring_name(task: str, task_settings: TaskSettings) -> str | None:
 def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | None = None) -> Scores:
     """Aggregate the metrics of a task over all its documents, as the harness does.
 
-    ``read`` is the result of :func:`read_answers`, if it is known already. If a task's first answer is missing, it is
-    null on all documents. Raises DamagedAnswer.
+    ``read`` is the result of :func:`read_answers`, if it is known already. If a task's first answer is missing, the
+    task is null on all documents. Raises DamagedAnswer for an answer that cannot be parsed.
     """
     if not answered:
         return {}
@@ -144,7 +144,7 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
 
 
 def read_answers(scoring: Scoring, answered: Sequence[Answered]) -> list[Any]:
-    """Parse each answer with the ``read`` function of the scoring. Raises DamagedAnswer."""
+    """Parse each answer with the ``read`` function of the scoring. Raises DamagedAnswer if that fails."""
     parsed = []
     for index, item in enumerate(answered):
         with reading(index):

@@ -52,7 +52,8 @@ def p_z(selected: SelectedView) -> float | None:
 
 
 def p_z_ends(selected: SelectedView) -> tuple[float, float] | None:
-    """Return both ends of the 95 % Clopper-Pearson interval of p_z if it is a share of draws; else p_z twice."""
+    """Return both ends of the 95 % Clopper-Pearson interval of p_z if p_z is a share of draws; else p_z for both
+    ends."""
     if selected.view.hits is not None:
         return clopper_pearson(selected.view.hits, selected.view.samples)
     exact = p_z(selected)

@@ -63,7 +63,7 @@ def found_before(guesses: Iterable[tuple[int, bool]], wrong: int) -> int:
 
 
 def write_submission(path: str | Path, guesses: Iterable[SuffixGuess], *, like: Path | None = None) -> None:
-    """Write the guesses, sorted by confidence, atomically. Raises LeakageError.
+    """Write the guesses, sorted by confidence, atomically. Raises LeakageError if the file cannot be written.
 
     An example's id is the guess's ``pair``; the challenge counts examples from 0 within its own test set. Guesses may
     be training text, so the file gets the access permissions of ``like``, the data for which the guesses were made.

@@ -106,7 +106,8 @@ class LocalTask(HarnessTask):
 
     @contextmanager
     def may_lack_options(self) -> Iterator[None]:
-        """Context manager: if the task is optional and an option is missing, make the task null for that reason."""
+        """Run the ``with`` block. If an option is missing and the task is optional, make the task null for that
+        reason."""
         try:
             yield
         except MissingOption as error:
@@ -134,7 +135,8 @@ class LocalTask(HarnessTask):
         return config
 
     def table_note(self) -> str:
-        """The text after the task's name in the harness' table: a verdict, or the reason why there is no verdict."""
+        """Return the text after the task's name in the harness' table: a verdict, or the reason for a missing
+        verdict."""
         if "bypass" in (getattr(self, "_metric_fn_list", None) or ()):
             return "not scored"  # under --predict_only
         if self.built_in:
@@ -148,7 +150,7 @@ class LocalTask(HarnessTask):
         return False
 
     def no_headline(self) -> str:
-        """The reason why no metric of the run represents the model; empty if the primary metric does."""
+        """Return the reason why no metric of the run represents the model; empty if the primary metric does."""
         if self.limited is None or self.MEASURES != "leakage":
             return ""
         return limited_words(*self.limited, self.DOCUMENTS)

@@ -200,7 +200,7 @@ class CanaryTask(LocalTask):
 
     @property
     def _copies(self) -> Copies:
-        """The number of canaries of the run by repetition count."""
+        """The number of canaries of the run by repetition count or family."""
         if self._counted is None or self._counted[0] is not self.used:
             grouped = ((doc["planted"], doc["kind"], self._tier(doc), doc.get("family", "")) for doc in self.used)
             self._counted = self.used, copies_of(grouped)
@@ -281,7 +281,7 @@ class CanaryTask(LocalTask):
         return ""
 
     def table_note(self) -> str:
-        """The verdict without its reason, or the reason why there is no verdict."""
+        """Return the verdict without its reason, or the reason for a missing verdict."""
         verdict = verdict_of(self.found, self.tested()) if self.found else None
         return super().table_note() or ("" if verdict is None else verdict.label)
 

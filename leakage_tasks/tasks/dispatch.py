@@ -127,8 +127,7 @@ def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequen
 
 @contextmanager
 def uncached(lm: LM) -> Iterator[None]:
-    """Context manager that keeps requests out of the cache of ``--use_cache``, with one warning if there is such a
-    cache.
+    """Keep requests of the ``with`` block out of the cache of ``--use_cache``; warn once if there is such a cache.
 
     The harness' cache does not serve attacks or labels, but a model would store their texts in it.
     """

@@ -98,9 +98,9 @@ for _name in ("canary_exposure", "canary_extraction"):
 
 
 def read_options(metadata: Mapping[str, Any], task: str) -> Options:
-    """Return the options for ``task``: the general ones, overridden by those under its own name.
+    """Return the options for ``task``: the general options, overridden by those under its own name.
 
-    Unknown names are ignored, unless they look like a misspelt option. Raises OptionError.
+    Unknown names are ignored, unless they look like a misspelt option. Raises OptionError for an invalid option.
     """
     metadata = with_current_attacks(metadata, task)
     of_task, metadata = own_options(metadata, task), without_model_names(metadata, CANARY_OPTIONS)
@@ -145,7 +145,7 @@ def without_model_names(metadata: Mapping[str, Any], options: option.Options) ->
 
 
 def own_options(metadata: Mapping[str, Any], task: str) -> Mapping[str, Any]:
-    """Return the metadata under the task's own name. Raises OptionError."""
+    """Return the metadata under the task's own name. Raises OptionError if they are not a mapping."""
     of_task = metadata.get(task, {})
     if not isinstance(of_task, Mapping):
         raise OptionError(
@@ -157,10 +157,9 @@ def own_options(metadata: Mapping[str, Any], task: str) -> Mapping[str, Any]:
 def typed_options(
     metadata: Mapping[str, Any], task: str, options: option.Options
 ) -> tuple[Mapping[str, Any], dict[str, Any]]:
-    """Return the metadata under the task's own name, and the checked values of ``options`` given there or for all
-    tasks.
+    """Return the metadata under the task's own name, and the checked values of ``options``.
 
-    Raises OptionError.
+    Options may be given under the task's name or for all tasks. Raises OptionError for an invalid value.
     """
     of_task, metadata = own_options(metadata, task), without_model_names(metadata, options)
     names = {*options, *option_names()} if CANARY_OPTIONS.keys() <= options.keys() else {*options}

@@ -59,7 +59,7 @@ class RowsBar:
 
     @contextmanager
     def ended_by_errors(self) -> Iterator[None]:
-        """Context manager that closes the bar if the block raises an error, so that the error is the last line."""
+        """Close the bar if the ``with`` block raises an error, so that the error is the last line."""
         try:
             yield
         except BaseException:

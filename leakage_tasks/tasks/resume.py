@@ -46,9 +46,10 @@ class Resume:
         read: Callable[[str], AnyFinding],
         whole: bool = False,
     ) -> Findings[AnyFinding]:
-        """Return a folder's findings on ``items`` for the ``task`` with these ``settings``. Raises LeakageError.
+        """Return a folder's findings on ``items`` for the ``task`` with these ``settings``.
 
-        If ``whole`` is true, each of several processes passes all ``items``, else only its part.
+        If ``whole`` is true, each of several processes passes all ``items``, else only its part. Raises LeakageError
+        for a folder that cannot be used.
         """
         if folder not in self._journals:
             self._journals[folder] = open_journal(Path(folder))
@@ -157,7 +158,8 @@ def settings_of(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def summary_of(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return group, task, model and attack of a record. Raises KeyError, ValueError, TypeError."""
+    """Return group, task, model and attack of a record. Raises KeyError, ValueError or TypeError for a damaged
+    record."""
     parse_json(record["finding"])
     datetime.fromisoformat(record["when"])
     return tuple(str(record[name]) for name in ("group", "task", "model", "attack"))

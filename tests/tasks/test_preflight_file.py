@@ -89,10 +89,10 @@ def test_the_task_declares_it_and_the_card_says_it(tmp_path: Path) -> None:
         ({"manifest": "other"}, "about another manifest"),
         ({"total": 100}, "only a part of the data"),
         ({"total": None}, "only a part of the data"),
-        ({"schema": "1"}, "not what 'leakage preflight -o' writes"),
-        ({"canaries": []}, "not what 'leakage preflight -o' writes"),
-        ({"canaries": [1]}, "not what 'leakage preflight -o' writes"),
-        ({"canaries": None}, "not what 'leakage preflight -o' writes"),
+        ({"schema": "1"}, "not a file of 'leakage preflight -o'"),
+        ({"canaries": []}, "not a file of 'leakage preflight -o'"),
+        ({"canaries": [1]}, "not a file of 'leakage preflight -o'"),
+        ({"canaries": None}, "not a file of 'leakage preflight -o'"),
     ],
 )
 def test_another_file_is_one_line(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
@@ -103,7 +103,7 @@ def test_another_file_is_one_line(tmp_path: Path, changed: dict[str, Any], said:
 @pytest.mark.parametrize("content", ["", "[]", "{", "1", '"a"', "{}"])
 def test_what_is_no_look_is_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "file.json").write_text(content)
-    with pytest.raises(OptionError, match="not what 'leakage preflight -o' writes"):
+    with pytest.raises(OptionError, match="not a file of 'leakage preflight -o'"):
         read_preflight(str(tmp_path / "file.json"), manifest_hash(MADE), MADE)
 
 

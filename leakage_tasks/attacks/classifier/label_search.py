@@ -191,7 +191,10 @@ def value_shares(
 
 
 def token_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
-    """Return the share of each token in a dataset's texts, without special tokens. Raises LeakageError."""
+    """Return the share of each token in a dataset's texts, without special tokens.
+
+    Raises LeakageError if the texts cannot be read or have no words.
+    """
     return _counted(target, (corpus, column), lambda: _corpus_shares(target, corpus, column))
 
 
@@ -242,7 +245,7 @@ def _shares(target: Any, texts: Iterable[str]) -> dict[int, float]:
 
 
 def shares_from_counts(path: str) -> dict[str, float]:
-    """Read the shares from a JSON object of counts by word. Raises OptionError."""
+    """Read the shares from a JSON object of counts by word. Raises OptionError for any other file."""
     try:
         counts = parse_json(read_text(path))
     except (OSError, ValueError) as error:

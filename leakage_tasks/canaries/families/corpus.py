@@ -46,7 +46,10 @@ class Corpus:
     """The lower-case words that occur at least twice."""
 
     def texts(self) -> Iterator[str]:
-        """Yield every text again, in order. Raises PlantingError and ChangedError."""
+        """Yield every text again, in order.
+
+        Raises PlantingError for unreadable data, and ChangedError if the data changed since they were first read.
+        """
         return _texts(self.path, self.columns)
 
     def neighbours(self, firsts: Collection[str], seconds: Collection[str]) -> set[tuple[str, str]]:

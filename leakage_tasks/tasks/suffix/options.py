@@ -71,23 +71,27 @@ class SuffixOptions:
         return selections(self.request.confidence, confidences, self.request.views)
 
     def tested(self) -> tuple[Pair, ...]:
-        """The pairs to attack. Raises OptionError."""
+        """Return the pairs to attack. Raises OptionError if they cannot be read."""
         return read_pairs(self.source)
 
     def unseen(self) -> tuple[Pair, ...]:
-        """The controls; empty if no controls are given. Raises OptionError."""
+        """Return the controls; empty if no controls are given. Raises OptionError if they cannot be read."""
         if self.controls is None:
             return ()
         pairs = read_pairs(replace(self.source, data=self.controls, split="all"))
         return tuple(replace(pair, id=-1 - pair.id) for pair in pairs)
 
     def attacked(self) -> tuple[Pair, ...]:
-        """Pairs and controls alternately, so that a subset has both. Raises OptionError."""
+        """Return pairs and controls alternately, so that a subset has both. Raises OptionError if they cannot be
+        read."""
         both = zip_longest(self.tested(), self.unseen())
         return tuple(pair for pair in chain.from_iterable(both) if pair is not None)
 
     def fitted_on(self) -> tuple[Pair, ...]:
-        """The pairs on which a confidence is fitted; empty if it needs no fit. Raises OptionError."""
+        """Return the pairs on which a confidence is fitted; empty if it needs no fit.
+
+        Raises OptionError if there are no such pairs.
+        """
         if not self.validation:
             return ()
         try:
@@ -122,7 +126,7 @@ def read_suffix_options(metadata: Mapping[str, Any]) -> SuffixOptions:
 
 
 def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
-    """Return the options from typed values by name. Raises OptionError."""
+    """Return the options from typed values by name. Raises OptionError for an invalid value."""
     reveal = values.get("reveal", False)
     lengths: dict[str, Any] = {
         name: tuple(values.get(name, ())) for name in ("prefix_lengths", "suffix_lengths", "sample_counts")
