@@ -34,7 +34,7 @@ class _Guard:
                 safe.__context__ = None
 
 
-class about(_Guard):
+class NamingCanary(_Guard):
     """Context manager that names the canary in a target's errors.
 
     No error of any kind shows the secret of a natural canary.
@@ -52,7 +52,7 @@ class about(_Guard):
         return without_its_words(error, self.canary) if self.canary.kind == NATURAL else None
 
 
-class hiding(_Guard):
+class HidingSecrets(_Guard):
     """Context manager: no error of any kind shows the secret of any natural canary in ``canaries``."""
 
     def __init__(self, canaries: Sequence[Canary]) -> None:
@@ -72,6 +72,10 @@ class hiding(_Guard):
         for canary in natural:
             message = without_secret(message, canary)
         return type(error)(message)
+
+
+about, hiding = NamingCanary, HidingSecrets
+"""Former names of the two classes, which attacks of other packages may use."""
 
 
 def without_secret(message: str, canary: Canary) -> str:

@@ -135,7 +135,7 @@ def register(
     determined. Many calls may run at once on views of one model, so the function keeps no state between calls. A
     ``batched`` function takes all of a run's requests for it at once, whose targets are views of one model, and yields
     one result per request, in their order. An error that concerns one canary names it
-    (:func:`~leakage_tasks.attacks.redact.about`).
+    (:func:`~leakage_tasks.attacks.redact.NamingCanary`).
 
     Args:
         name: Name of the attack.

@@ -136,7 +136,7 @@ def cut_by_tokens(
         for text, offsets in zip(batch, encoded["offset_mapping"], strict=True):
             while waiting and waiting[-1].start < characters + len(text):
                 span = waiting.pop()
-                first, last = _edges(offsets, span.start - characters, span.end - characters)
+                first, last = _token_range(offsets, span.start - characters, span.end - characters)
                 if (tokens + first) // chunk != (tokens + last) // chunk:
                     cut.append(span)
             characters += len(text)
@@ -144,7 +144,7 @@ def cut_by_tokens(
     return cut
 
 
-def _edges(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
+def _token_range(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
     """Return the first and the last token that overlap the characters ``start`` to ``end``."""
     covering = [index for index, (left, right) in enumerate(offsets) if left < end and right > start]
     return (covering[0], covering[-1]) if covering else (0, 0)

@@ -13,7 +13,7 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import first_column, small_pieces
-from leakage_tasks.data.dictionaries import with_room
+from leakage_tasks.data.dictionaries import with_wide_indices
 from leakage_tasks.data.layout import Columns, Layout, Places, Points
 from leakage_tasks.data.lines import open_source
 from leakage_tasks.data.parquet import ArrowFormat, splice, without_rows
@@ -34,7 +34,7 @@ class ArrowFileFormat(ArrowFormat):
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy batch by batch. Other columns of an inserted row are null, or empty if null is not allowed."""
-        schema = with_room(schema_of(source), layout)
+        schema = with_wide_indices(schema_of(source), layout)
         _write(splice(_batches(source), points, schema, source), output, schema, source)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:

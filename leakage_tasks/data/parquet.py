@@ -16,7 +16,7 @@ from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.data.additions import with_addition
 from leakage_tasks.data.base import Format, register_format
 from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
-from leakage_tasks.data.dictionaries import in_dictionaries_of, with_room, without_unused
+from leakage_tasks.data.dictionaries import in_dictionaries_of, with_wide_indices, without_unused
 from leakage_tasks.data.layout import (
     Additions,
     Columns,
@@ -72,7 +72,7 @@ class ParquetFormat(ArrowFormat):
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy batch by batch; other columns of an inserted row are null, or empty if null is not allowed."""
-        schema = with_room(self.schema_and_rows(source, wanted)[0], layout)
+        schema = with_wide_indices(self.schema_and_rows(source, wanted)[0], layout)
         spliced = splice(parquet_batches(source), points, schema, source)
         write_batches(spliced, output, schema, compression_of(source))
 

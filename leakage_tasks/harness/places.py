@@ -14,7 +14,7 @@ def our_models() -> list[EntryPoint]:
     return [entry for entry in entries_of(groups.MODELS) if package_of(entry) == DISTRIBUTION]
 
 
-def outside(group: str) -> list[EntryPoint]:
+def other_packages(group: str) -> list[EntryPoint]:
     """Return the entry points of other packages in an entry-point group of the harness."""
     return [entry for entry in entries_of(group) if package_of(entry) != DISTRIBUTION]
 
@@ -35,7 +35,7 @@ def task_folder() -> Path:
     return Path(__file__).resolve().parents[2] / "task_configs"
 
 
-def hidden_by() -> str | None:
+def hiding_package() -> str | None:
     """Return the path of another package called ``adapters`` that is imported instead of ours, or None.
 
     Neither package is imported.
@@ -54,7 +54,7 @@ def hidden_by() -> str | None:
     return str(spec.origin or places[0])
 
 
-def hiding(place: str) -> tuple[str, str]:
+def hiding_message(place: str) -> tuple[str, str]:
     """Return a sentence on the package at ``place`` that is imported instead of our adapters, and the remedy."""
     names = ", ".join(entry.name for entry in our_models())
     return (

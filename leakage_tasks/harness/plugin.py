@@ -28,7 +28,14 @@ from leakage_tasks.harness.chat_templates import keep_template_names
 from leakage_tasks.harness.given import forgotten_after, note, note_typed, noted
 from leakage_tasks.harness.groups import harness_reads
 from leakage_tasks.harness.index import index_of, merge_index, ours_in
-from leakage_tasks.harness.places import folder_of, hidden_by, hiding, our_models, outside, task_folder
+from leakage_tasks.harness.places import (
+    folder_of,
+    hiding_message,
+    hiding_package,
+    other_packages,
+    our_models,
+    task_folder,
+)
 
 NOT_AT_ALL, ENTRY_POINTS = "not at all", "the harness' own entry points"
 
@@ -111,14 +118,14 @@ class HarnessHooks:
                 # A harness that reads entry points registers this object too; an equal object is no conflict.
                 registry.register(entry.name, target=entry)
                 self.added.add("models")
-        for entry in outside(groups.MODELS):
+        for entry in other_packages(groups.MODELS):
             if entry.name in registry:
                 taken = "lm-eval-leakage: --model %s of %s has a name that is taken: uninstall one of the two to use it"
                 log.warning(taken, entry.name, package_of(entry))
             else:
                 registry.register(entry.name, target=entry)
-        if place := hidden_by():
-            log.warning("lm-eval-leakage: %s: %s", *hiding(place))
+        if place := hiding_package():
+            log.warning("lm-eval-leakage: %s: %s", *hiding_message(place))
 
     def add_tasks(self, module: ModuleType) -> None:
         """Add this package's tasks to every ``TaskManager`` that has the harness' own tasks."""
@@ -139,7 +146,7 @@ class HarnessHooks:
             if not ours_in(index_of(manager)):
                 merge_folder(manager, task_folder())
                 self.added.add("tasks")
-            for entry in outside(groups.TASKS):
+            for entry in other_packages(groups.TASKS):
                 self.guarded(lambda entry: merge_folder(manager, folder_of(entry)), entry)
 
         def merge_folder(manager: Any, folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.harness import groups
-from leakage_tasks.harness.places import folder_of, outside, task_folder
+from leakage_tasks.harness.places import folder_of, other_packages, task_folder
 
 
 def model_class(name: str) -> Any:
@@ -37,7 +37,7 @@ def our_tasks(metadata: Mapping[str, Any]) -> Any:
 
 
 def _their_folders() -> Iterator[Path]:
-    for entry in outside(groups.TASKS):
+    for entry in other_packages(groups.TASKS):
         with suppress(ImportError):
             yield folder_of(entry)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from leakage_tasks.canaries.profiles import FEWEST_OF_A_TIER
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.pairs.submission import found_before, surest_first, wrong_allowed
+from leakage_tasks.pairs.submission import confidence_order, found_before, wrong_allowed
 from leakage_tasks.stats import intervals, power
 
 FEWEST = FEWEST_OF_A_TIER
@@ -235,7 +235,9 @@ def early_stop_interval(wrong: int | None = None) -> Interval:
 
 def _right(guesses: list[Guessed]) -> list[bool]:
     """Return the correctness of each guess, by falling confidence."""
-    return [bool(guess_[0]) for guess_ in sorted(guesses, key=lambda guess: surest_first(guess[1], guess[2], guess[3]))]
+    return [
+        bool(guess_[0]) for guess_ in sorted(guesses, key=lambda guess: confidence_order(guess[1], guess[2], guess[3]))
+    ]
 
 
 def check_wrong(wrong: int | None) -> None:

@@ -58,7 +58,7 @@ class DamagedAnswer(ValueError):
 
 
 @contextmanager
-def reading(index: int) -> Iterator[None]:
+def damage_reported(index: int) -> Iterator[None]:
     """Convert any error in the ``with`` block to DamagedAnswer, with the index of the answer that is parsed."""
     try:
         yield
@@ -132,7 +132,7 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
     finding: dict[str, dict[str, list[Any]]] = {}
     for index, (item, answer) in enumerate(zip(answered, read, strict=True)):
         rows = finding.setdefault(item.column, defaultdict(list))
-        with reading(index):
+        with damage_reported(index):
             values = scoring.values(answer, item.column, item.task_settings, copies)
         for name, value in values.items():
             rows[name].append(value)
@@ -147,7 +147,7 @@ def read_answers(scoring: Scoring, answered: Sequence[Answered]) -> list[Any]:
     """Parse each answer with the ``read`` function of the scoring. Raises DamagedAnswer if that fails."""
     parsed = []
     for index, item in enumerate(answered):
-        with reading(index):
+        with damage_reported(index):
             parsed.append(scoring.read(item.answer))
     return parsed
 
@@ -201,7 +201,7 @@ def _copies(finding: Finding) -> Grouped:
 
 LEFT_OUT: Metric[SelectedView, Any] = MetricSpec(
     "left_out", "pairs left out because their tokens change when decoded and encoded again"
-).row(lambda reading: None, count)
+).row(lambda selected: None, count)
 """Metric whose values are set in :func:`_suffix_values`, because a pair that was left out has no view."""
 NULLS = ("recall", "recall_early_stop", "p_z")
 """Rows of an unanswered ``suffix_extraction``; with all rows, the table would be full of nulls."""
@@ -226,20 +226,20 @@ def selected_view(answer: str, column: str, task_settings: TaskSettings) -> Sele
 _suffix_rows = lru_cache(suffix_metrics)
 
 
-def _rows_asked(task_settings: TaskSettings) -> Sequence[Metric[SelectedView, Any]]:
+def _rows_for(task_settings: TaskSettings) -> Sequence[Metric[SelectedView, Any]]:
     return _suffix_rows(task_settings.get("wrong"), task_settings.get("controls") is not None)
 
 
 def _suffix_values(answer: str, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
     """Return the values of one column for one pair; all None if the pair was left out."""
     selection, finding = selection_of(column, task_settings), suffix_finding.suffix_finding_from_json(answer)
-    reading = selection.select(finding)
+    selected = selection.select(finding)
     scheme = DecodingConfig(**{name: task_settings[name] for name in DECODING_OPTIONS if name in task_settings})
-    like = reading or suffix_finding.left_out_view(finding, selection, scheme)
-    rows = [metric for metric in _rows_asked(task_settings) if metric.applies(like)]
-    values = {row.name: None if reading is None else row.value(reading) for row in rows}
+    like = selected or suffix_finding.left_out_view(finding, selection, scheme)
+    rows = [metric for metric in _rows_for(task_settings) if metric.applies(like)]
+    values = {row.name: None if selected is None else row.value(selected) for row in rows}
     if selection.kind == "headline" and finding.nodes == 0:
-        values[LEFT_OUT.name] = 1.0 if reading is None and not finding.control else None
+        values[LEFT_OUT.name] = 1.0 if selected is None and not finding.control else None
     return values
 
 
@@ -253,7 +253,7 @@ CANARY_EXTRACTION = canary_scoring("canary_extraction", "extraction", extraction
 SUFFIX_EXTRACTION = register_scoring(
     Scoring(
         "suffix_extraction",
-        lambda task_settings, copies: [*_rows_asked(task_settings), LEFT_OUT],
+        lambda task_settings, copies: [*_rows_for(task_settings), LEFT_OUT],
         _suffix_values,
         partial(list, NULLS),
         unscored=_unscored,

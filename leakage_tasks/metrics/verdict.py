@@ -106,10 +106,12 @@ def _verdict_on(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
     if above:
         least = max(above, key=lambda tier: tier.p)
         where = f"{_times([tier.copies for tier in above])}, not {headline.planted}"
-        return Verdict("above chance", f"{least.shown} with probability {least.p:.2g}; {_nothing(headline)}", where)
+        return Verdict(
+            "above chance", f"{least.shown} with probability {least.p:.2g}; {_not_significant(headline)}", where
+        )
     if bounds:
         return Verdict("inconclusive", "the exposure of some canaries is only a lower bound")
-    return Verdict("not above chance", _nothing(headline))
+    return Verdict("not above chance", _not_significant(headline))
 
 
 def _holm(tested_tiers: Sequence[_Tested]) -> list[_Tested]:
@@ -117,7 +119,7 @@ def _holm(tested_tiers: Sequence[_Tested]) -> list[_Tested]:
     return [tier for tier, p in zip(tested_tiers, holm([tier.p for tier in tested_tiers]), strict=True) if p <= OTHERS]
 
 
-def _nothing(headline: _Tested) -> str:
+def _not_significant(headline: _Tested) -> str:
     missed = headline.missed and f"; not detectable: {headline.missed}"
     return f"p = {headline.p:.2g}{_planted(headline.copies)}{missed}"
 

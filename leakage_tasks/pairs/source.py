@@ -19,7 +19,7 @@ from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.data.saved import is_saved
 from leakage_tasks.pairs.pair import ALL, SPLITS, Pair, RawPairs, check_split, choose_rows, split_rows
 from leakage_tasks.pairs.texts import LENGTH, read_texts
-from leakage_tasks.pairs.token_files import holds_pairs, partner, read_arrays, read_lines
+from leakage_tasks.pairs.token_files import holds_pairs, read_arrays, read_lines, suffix_file_of
 
 State = tuple[tuple[str, int, int], ...]
 
@@ -146,6 +146,6 @@ def _state(path: Path) -> State:
     """Return the names, sizes and modification times of the files, to detect changes."""
     files = [file for pattern in ("*", "*/*") for file in path.glob(pattern)] if path.is_dir() else [path]
     if path.suffix.lower() == ".npy":
-        files.append(partner(path))
+        files.append(suffix_file_of(path))
     statuses = ((str(file), file.stat()) for file in sorted(files) if file.is_file())
     return tuple((name, status.st_size, status.st_mtime_ns) for name, status in statuses)

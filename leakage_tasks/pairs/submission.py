@@ -33,7 +33,7 @@ class SuffixGuess:
     bits: float = 0.0
 
 
-def surest_first(confidence: float, bits: float, pair: int) -> tuple[float, float, int]:
+def confidence_order(confidence: float, bits: float, pair: int) -> tuple[float, float, int]:
     """Return the sort key for guesses of different pairs: descending confidence, then bits, then pair."""
     return -confidence, bits, pair
 
@@ -68,7 +68,7 @@ def write_submission(path: str | Path, guesses: Iterable[SuffixGuess], *, like: 
     An example's id is the guess's ``pair``; the challenge counts examples from 0 within its own test set. Guesses may
     be training text, so the file gets the access permissions of ``like``, the data for which the guesses were made.
     """
-    rows = sorted(guesses, key=lambda guess: surest_first(guess.confidence, guess.bits, guess.pair))
+    rows = sorted(guesses, key=lambda guess: confidence_order(guess.confidence, guess.bits, guess.pair))
     with replacing(path, like=like) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)

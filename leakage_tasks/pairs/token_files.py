@@ -42,14 +42,14 @@ def read_arrays(path: Path) -> list[RawPairs]:
         raise OptionError(
             f"{path}: holds no pairs: expected *{PREFIX} and *{SUFFIX}, or a data set saved by 'datasets'{_below(path)}"
         )
-    complete = [name for name, file in files.items() if partner(file).exists()]
+    complete = [name for name, file in files.items() if suffix_file_of(file).exists()]
     return [
         _part(files[name], split) if name in complete or not complete else _part_without_suffixes(files[name], split)
         for name, split in splits_named(list(files), path).items()
     ]
 
 
-def partner(path: Path) -> Path:
+def suffix_file_of(path: Path) -> Path:
     """Return the file of suffixes that belongs to a file of prefixes. Raises OptionError for any other file."""
     if not path.name.endswith(PREFIX):
         raise OptionError(
@@ -84,7 +84,7 @@ def _part_without_suffixes(path: Path, split: str | None) -> RawPairs:
 
 
 def _part(path: Path, split: str | None) -> RawPairs:
-    other = partner(path)
+    other = suffix_file_of(path)
     prefixes, suffixes = _load(path), _load(other)
     if len(prefixes) != len(suffixes):
         raise OptionError(

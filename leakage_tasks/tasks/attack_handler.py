@@ -13,7 +13,7 @@ from leakage_tasks.attacks import Finding, finding_from_json, run_attack
 from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.contexts import warn_of_clearer_context
-from leakage_tasks.attacks.redact import hiding
+from leakage_tasks.attacks.redact import HidingSecrets
 from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash
 from leakage_tasks.canaries.canary import attacker_view
 from leakage_tasks.canaries.chat import Chat
@@ -58,7 +58,7 @@ def answering(lm: LM) -> Answer:
 
     def findings(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
         canaries: Sequence[Canary] = _canaries_of([request.doc for request in group], task_settings)
-        with hiding(canaries), forward_faults(lm):
+        with HidingSecrets(canaries), forward_faults(lm):
             new_findings = (
                 _attack_endpoint(lm, task_settings, canaries, resume)
                 if takes_messages_alone(lm)
@@ -72,7 +72,7 @@ def answering(lm: LM) -> Answer:
         spoken = Languages(**task_settings["languages"])
         if spoken not in targets:
             targets[spoken] = _target(lm, canaries, spoken)
-            with hiding(canaries):
+            with HidingSecrets(canaries):
                 prove(targets[spoken], canaries)
         target = targets[spoken]
         if hasattr(target, "noise") and recorded_noise(target) != NO_NOISE:
@@ -93,7 +93,7 @@ def _noise(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequ
     part = task_settings["known"]
     example = example_of(manifest_of(task_settings) or canaries)
     canary = example if part is None or example in canaries else attacker_view(example, part)
-    with hiding([canary]):
+    with HidingSecrets([canary]):
         around, (written,) = _in_chat(lm, task_settings, [canary])
         return noise_on_fillings(target, written, Context(**around["context"]))
 
@@ -154,7 +154,7 @@ def _in_chat(
             f"prefill=true: is for endpoints that take messages alone; of {type(lm).__name__} every canary's turn is "
             "begun anyway: leave it out"
         )
-    with hiding(canaries):
+    with HidingSecrets(canaries):
         chat = Chat(**task_settings["chat"])
         around, written = chat.around(template_of(lm, chat.template), canaries, Context(**task_settings["context"]))
         check_used_tokens(lm, written, around)
@@ -276,7 +276,7 @@ def _report_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], cana
             log.info("leakage: %s: the training meets each copy %s; here context=%s", name, after, context)
     if context.is_auto:
         planted = next((record for _, record in records if record.role is not None or record.prompt is not None), None)
-        with hiding(canaries):
+        with HidingSecrets(canaries):
             warn_of_clearer_context(target, canaries, [] if planted is None else _planted_context(lm, planted))
 
 

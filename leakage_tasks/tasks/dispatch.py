@@ -65,11 +65,11 @@ def _alone(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[Any]:
     answers: dict[int, Any] = {}
     reasons: dict[str, str | None] = {}
     for text, group in groups.items():
-        found, reasons[text] = _tried(text, group, answer)
+        found, reasons[text] = _try_group(text, group, answer)
         answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
     for text, never in zip(optional, share_failures(lm, [reasons[text] for text in optional]), strict=True):
         if never is not None:
-            answers |= dict.fromkeys(map(id, groups[text]), _never(text, groups[text][0], never))
+            answers |= dict.fromkeys(map(id, groups[text]), _null_answer(text, groups[text][0], never))
     return [answers[id(request)] for request in requests]
 
 
@@ -79,7 +79,7 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
         processes.part = str(number)
         places = range(len(group)) if sharing.by_attack else range(processes.rank, len(group), processes.size)
         started = time.monotonic()
-        found, reason = _tried(text, [group[place] for place in places], answer) if places else ([], None)
+        found, reason = _try_group(text, [group[place] for place in places], answer) if places else ([], None)
         worked = time.monotonic() - started
         given, never = merged(processes, found, places, reason, sharing)
         done = len(found) - found.count(None)
@@ -92,7 +92,7 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
             processes.waited,
         )
         if never is not None:
-            given = dict.fromkeys(range(len(group)), _never(text, group[0], never))
+            given = dict.fromkeys(range(len(group)), _null_answer(text, group[0], never))
         answers |= {(text, each.task_name, each.doc_id): given[index] for index, each in enumerate(group)}
     return [
         answers[json.dumps(request.args[1], sort_keys=True), request.task_name, request.doc_id] for request in requests
@@ -105,14 +105,14 @@ def _task_settings(text: str) -> tuple[dict[str, Any], bool]:
     return task_settings, task_settings.pop("optional", False)
 
 
-def _never(text: str, first: Instance, never: Unanswered) -> str:
+def _null_answer(text: str, first: Instance, never: Unanswered) -> str:
     """Return the null answer to a request. One process logs the reason, unless it was logged before."""
     if never.first and FIELD not in _task_settings(text)[0]:
         log.warning("leakage: %s is null: %s", first.task_name, never.reason)
     return null_result(never.reason)
 
 
-def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:
+def _try_group(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:
     """Try to answer a group: return the answers, or the reason why it has no answers."""
     task_settings, optional = _task_settings(text)
     if FIELD in task_settings:
