@@ -50,11 +50,13 @@ def match(findings: Iterable[Finding]) -> Matched:
     pairs = [
         (planted, control)
         for both in groups.values()
-        for planted, control in zip(*(sorted(each, key=_random_key) for each in both), strict=False)
+        for planted, control in zip(*(sorted(group, key=_random_key) for group in both), strict=False)
     ]
-    leads = [bits_of(planted) - bits_of(control) for planted, control in pairs]
+    differences = [bits_of(planted) - bits_of(control) for planted, control in pairs]
     copies = max((planted.repetitions + planted.near + planted.supporting for planted, _ in pairs), default=1)
-    return Matched(len(pairs), sum(map(bool, leads)), sum(lead > 0 for lead in leads), max(1, copies))
+    return Matched(
+        len(pairs), sum(map(bool, differences)), sum(difference > 0 for difference in differences), max(1, copies)
+    )
 
 
 def _random_key(finding: Finding) -> str:
@@ -106,13 +108,14 @@ def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
         return figures
     # A metric of one family does not describe the run.
     figures = [_without(figure) if figure.name in ("auc", "tpr_at_1_fpr") else figure for figure in figures]
-    for family in (each for each in FAMILIES if each in named):
+    for family in (family for family in FAMILIES if family in named):
         of_family, ending = (
             _figures([finding for finding in ranked if finding.family == family], delta),
             family.replace("-", "_"),
         )
         figures += [
-            replace(each, name=f"{each.name}_{ending}", title=f"{each.title}, {family}", words="") for each in of_family
+            replace(figure, name=f"{figure.name}_{ending}", title=f"{figure.title}, {family}", words="")
+            for figure in of_family
         ]
     return figures
 
@@ -219,15 +222,15 @@ def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
         "its membership"
     )
     random = [finding for finding in findings if finding.kind == "random"]
-    sizes = Counter(each.log2_size for each in random if each.planted)
+    sizes = Counter(finding.log2_size for finding in random if finding.planted)
     # The |R| of most planted canaries; the largest if several tie.
     size = max(sizes, key=lambda size: (sizes[size], size), default=None)
-    drawn = [each for each in random if each.log2_size == size]
-    planted = [each for each in drawn if each.planted]
-    first = sum(each.method == "exact" and each.rank == 1 for each in planted)
+    drawn = [finding for finding in random if finding.log2_size == size]
+    planted = [finding for finding in drawn if finding.planted]
+    first = sum(finding.method == "exact" and finding.rank == 1 for finding in planted)
     basis = f"{first} of {len(planted)} secrets proven to have rank 1"
     figure = AuditFigure("epsilon_secret", "ε, one secret changed", words, 0.0, basis, lower_bound=True)
-    if size is None or not any(each.method == "exact" for each in planted):
+    if size is None or not any(finding.method == "exact" for finding in planted):
         return replace(figure, refused="needs an exact rank of a planted canary of kind 'random': no canary has it")
     log_others = _log_others(size, len(drawn))
     best = secret_bound(len(planted), len(planted), log_others)

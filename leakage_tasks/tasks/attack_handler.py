@@ -115,11 +115,11 @@ def _endpoint(lm: LM, task_settings: Mapping[str, Any]) -> ChatEndpoint:
     if task_settings["goal"] != "extraction":
         unscored(lm)
     if task_settings.get("chat") is None:
-        raise TargetError(f"{type(lm).__name__} takes messages alone: pass --apply_chat_template")
+        raise TargetError(f"{type(lm).__name__} accepts only messages: pass --apply_chat_template")
     if name := task_settings["chat"].get("template"):
         raise TargetError(
             f"--apply_chat_template {name}: the server of {type(lm).__name__} applies its own template: leave the name "
-            "out, and name the template to the server"
+            "out, and set the template in the server's configuration"
         )
     return ChatEndpoint(lm, Chat(**task_settings["chat"]))
 
@@ -133,8 +133,8 @@ def _attack_endpoint(
     read = [finding.extra.get("ranked") for finding in new_findings]
     if task_settings["chat"].get("prefill") and read and not any(read):
         warn_once(
-            "prefill=true: no text that the model wrote begins with a value that a slot may have: see in its manual "
-            "whether the server goes on from an assistant's last message; else leave prefill out"
+            "prefill=true: no generated text begins with a value that a slot may have: check in the server's manual if "
+            "it continues the assistant's last message; if not, leave prefill out"
         )
     return new_findings
 
@@ -151,8 +151,8 @@ def _in_chat(
         return task_settings, canaries
     if task_settings["chat"].get("prefill"):
         raise TargetError(
-            f"prefill=true: is for endpoints that take messages alone; of {type(lm).__name__} every canary's turn is "
-            "begun anyway: leave it out"
+            f"prefill=true: applies only to endpoints that accept only messages; with {type(lm).__name__} every "
+            "canary's turn begins with the known text in any case: leave it out"
         )
     with HidingSecrets(canaries):
         chat = Chat(**task_settings["chat"])
@@ -323,12 +323,12 @@ def _canaries_of(docs: Sequence[Mapping[str, Any]], task_settings: Mapping[str, 
     if all("secret" in doc for doc in docs):
         return [canary_from_json(doc) for doc in docs]
     if manifest is None:
-        raise LeakageError("a document without its secret needs the manifest it is from: pass canaries=…")
+        raise LeakageError(
+            "a document does not contain its secret, which must be read from its manifest: pass canaries=…"
+        )
     known = {canary.id: canary for canary in manifest_of(task_settings)}
     missing = [doc["id"] for doc in docs if doc["id"] not in known]
     if missing:
-        raise ManifestError(
-            f"{manifest}: canary {missing[0]!r} is no longer in it: leave the manifest as it was, run again"
-        )
+        raise ManifestError(f"{manifest}: canary {missing[0]!r} is no longer in it: restore the manifest and run again")
     resolved = [known[doc["id"]] for doc in docs]
     return resolved if part is None else [attacker_view(canary, part) for canary in resolved]

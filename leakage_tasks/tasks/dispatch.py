@@ -65,8 +65,10 @@ def _alone(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[Any]:
     answers: dict[int, Any] = {}
     reasons: dict[str, str | None] = {}
     for text, group in groups.items():
-        found, reasons[text] = _try_group(text, group, answer)
-        answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
+        group_answers, reasons[text] = _try_group(text, group, answer)
+        answers |= {
+            id(request): one_answer for request, one_answer in zip(group, group_answers, strict=reasons[text] is None)
+        }
     for text, never in zip(optional, share_failures(lm, [reasons[text] for text in optional]), strict=True):
         if never is not None:
             answers |= dict.fromkeys(map(id, groups[text]), _null_answer(text, groups[text][0], never))
@@ -77,12 +79,12 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
     answers: dict[tuple[str, str, int], Any] = {}
     for number, (text, group) in enumerate(pooled(processes, requests).items()):
         processes.part = str(number)
-        places = range(len(group)) if sharing.by_attack else range(processes.rank, len(group), processes.size)
+        indices = range(len(group)) if sharing.by_attack else range(processes.rank, len(group), processes.size)
         started = time.monotonic()
-        found, reason = _try_group(text, [group[place] for place in places], answer) if places else ([], None)
+        own_answers, reason = _try_group(text, [group[index] for index in indices], answer) if indices else ([], None)
         worked = time.monotonic() - started
-        given, never = merged(processes, found, places, reason, sharing)
-        done = len(found) - found.count(None)
+        merged_answers, never = merged(processes, own_answers, indices, reason, sharing)
+        done = len(own_answers) - own_answers.count(None)
         log.debug(
             "leakage: process %d answered %d of %d requests in %.2f s and waited %.2f s for the others",
             processes.rank,
@@ -92,8 +94,10 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
             processes.waited,
         )
         if never is not None:
-            given = dict.fromkeys(range(len(group)), _null_answer(text, group[0], never))
-        answers |= {(text, each.task_name, each.doc_id): given[index] for index, each in enumerate(group)}
+            merged_answers = dict.fromkeys(range(len(group)), _null_answer(text, group[0], never))
+        answers |= {
+            (text, request.task_name, request.doc_id): merged_answers[index] for index, request in enumerate(group)
+        }
     return [
         answers[json.dumps(request.args[1], sort_keys=True), request.task_name, request.doc_id] for request in requests
     ]

@@ -47,33 +47,37 @@ def read_preflight(
     for each in near:
         copies_of.get(each.supports or "", []).append(each)
     if content.get("manifest") != manifest:
-        raise OptionError(f"--metadata preflight={path}: is about another manifest than canaries=…: look again with it")
+        raise OptionError(
+            f"--metadata preflight={path}: belongs to another manifest than canaries=…: run 'leakage preflight' again with this manifest"
+        )
     if content.get("rows") != content.get("total"):
-        raise OptionError(f"--metadata preflight={path}: only a part of the data was looked at: look at all of it")
+        raise OptionError(
+            f"--metadata preflight={path}: covers only a part of the data: run 'leakage preflight' on all of it"
+        )
     records = content["canaries"]
-    states = {name: {records[each.id]["state"] for each in own} for name, own in copies_of.items()}
-    outside = [name for name in copies_of if IN_LOSS not in states[name]]
-    if outside:
-        shown = ", ".join(outside[:3]) + (" …" if len(outside) > 3 else "")
+    states = {name: {records[copy.id]["state"] for copy in canary_copies} for name, canary_copies in copies_of.items()}
+    not_in_loss = [name for name in copies_of if IN_LOSS not in states[name]]
+    if not_in_loss:
+        shown = ", ".join(not_in_loss[:3]) + (" …" if len(not_in_loss) > 3 else "")
         warn_once(
-            f"{len(outside)} of {len(planted)} planted canaries ({shown}) had no token of their secret in the loss of "
-            f"training, or no trained weight that learns from it, as {path} says: low figures of theirs do not show "
-            "that training protects them"
+            f"{len(not_in_loss)} of {len(planted)} planted canaries ({shown}) had no token of their secret in the "
+            f"training loss, or no trained weight that learns from it, according to {path}: low metrics of these "
+            "canaries do not show that training protects them"
         )
     # The exposure of a natural secret would distinguish it from others.
-    open_ = [canary for canary in planted if canary.kind != NATURAL]
+    public = [canary for canary in planted if canary.kind != NATURAL]
     readings = {
         canary.id: next(reading for state, reading in _TRAINING_EXPOSURES.items() if state in states[canary.id])
-        for canary in open_
-        if canary.id in outside
+        for canary in public
+        if canary.id in not_in_loss
     }
     learnt: Counter[int] = Counter()
     copies: Counter[int] = Counter()
-    for canary in open_:
+    for canary in public:
         planned = sum(each.repetitions for each in copies_of[canary.id])
         tier = CONTEXT if readings.get(canary.id) == "context" else planned
         copies[tier] += planned
-        for each in copies_of[canary.id] if canary.id not in outside else ():
+        for each in copies_of[canary.id] if canary.id not in not_in_loss else ():
             # Copies of another canary with equal text are counted for this one, too.
             learnt[tier] += min(each.repetitions, sum(records[each.id][name] for name in COUNTS))
     return PreflightSummary({str(tier): [learnt[tier], copies[tier]] for tier in sorted(copies)}, readings)

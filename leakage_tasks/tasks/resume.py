@@ -65,7 +65,7 @@ class Resume:
         share = "" if processes is None else f" of this process, one of {processes.size},"
         if rank_of(self._lm) == 0:
             log.info(
-                "leakage: %s: %d of %d findings%s are there already in %s", task, len(stored.known), len(items), share,
+                "leakage: %s: %d of %d findings%s are already in %s", task, len(stored.known), len(items), share,
                 folder,
             )  # fmt: skip
         return stored

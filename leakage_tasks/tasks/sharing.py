@@ -100,20 +100,24 @@ def pooled(processes: Processes, requests: Sequence[Instance]) -> Pool:
 
 
 def merged(
-    processes: Processes, found: Sequence[Any], places: Sequence[int], reason: str | None, sharing: Sharing
+    processes: Processes, own_answers: Sequence[Any], indices: Sequence[int], reason: str | None, sharing: Sharing
 ) -> tuple[dict[int, Any], Unanswered | None]:
     """Return the answers of all processes by index, or the reason why the requests have no answers.
 
-    ``found`` holds the answers of this process, and ``places`` the indices of its requests.
+    ``own_answers`` are the answers of this process, and ``indices`` the indices of its requests.
     """
     packed = {
-        place: sharing.pack(each) for place, each in zip(places, found, strict=reason is None) if each is not None
+        index: sharing.pack(answer)
+        for index, answer in zip(indices, own_answers, strict=reason is None)
+        if answer is not None
     }
     parts = [json.loads(each) for each in processes.exchange("answers", json.dumps([reason, packed]))]
     failed = [rank for rank, (why, _) in enumerate(parts) if why is not None]
     if failed:
         return {}, Unanswered(reason or ELSEWHERE, processes.rank == failed[0])
-    return {int(place): sharing.unpack(each) for _, answers in reversed(parts) for place, each in answers.items()}, None
+    return {
+        int(index): sharing.unpack(answer) for _, answers in reversed(parts) for index, answer in answers.items()
+    }, None
 
 
 @dataclass
@@ -132,11 +136,11 @@ class CanaryShare:
     def __post_init__(self) -> None:
         cost = [predicted_cost(canary, self.budget) for canary in self.canaries]
         self._order = sorted(range(len(cost)), key=lambda index: -cost[index])
-        self._among = {place: number for number, place in enumerate(self.missing)}
+        self._among = {index: number for number, index in enumerate(self.missing)}
 
-    def part(self, places: Sequence[int]) -> Sequence[int]:
+    def part(self, indices: Sequence[int]) -> Sequence[int]:
         """Return every n-th index, as this process's part."""
-        return places[self.processes.rank :: self.processes.size]
+        return indices[self.processes.rank :: self.processes.size]
 
     def next_attack(self, under_way: int) -> int | None:
         """Return the waiting canary with the highest cost, or None if this process attacks its share of canaries

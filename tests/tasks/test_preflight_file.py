@@ -86,7 +86,7 @@ def test_the_task_declares_it_and_the_card_says_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"manifest": "other"}, "about another manifest"),
+        ({"manifest": "other"}, "belongs to another manifest"),
         ({"total": 100}, "only a part of the data"),
         ({"total": None}, "only a part of the data"),
         ({"schema": "1"}, "not a file of 'leakage preflight -o'"),

@@ -49,7 +49,7 @@ class SuffixExtraction(LocalTask):
     CHATS = True
     DOCUMENTS, SOURCE = "pairs", "pairs"
     SCORING = SUFFIX_EXTRACTION
-    SHARING = Sharing(pack=lambda answer: [answer, answer.guess], unpack=lambda told: _answer(*told))
+    SHARING = Sharing(pack=lambda answer: [answer, answer.guess], unpack=lambda packed: _answer(*packed))
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(config)
@@ -179,10 +179,10 @@ def _guess(number: int | None, reading: SelectedView | None, tokens: tuple[int, 
 
 
 def _submit(path: str | None, data: Path, guesses: Sequence[SuffixGuess | None]) -> int:
-    kept = [guess for guess in guesses if guess is not None]
+    written = [guess for guess in guesses if guess is not None]
     assert path is not None
-    write_submission(path, kept, like=data)
-    return len(kept)
+    write_submission(path, written, like=data)
+    return len(written)
 
 
 def _advise(options: SuffixOptions, tested: int) -> None:
