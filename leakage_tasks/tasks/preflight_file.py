@@ -48,7 +48,8 @@ def read_preflight(
         copies_of.get(each.supports or "", []).append(each)
     if content.get("manifest") != manifest:
         raise OptionError(
-            f"--metadata preflight={path}: belongs to another manifest than canaries=…: run 'leakage preflight' again with this manifest"
+            f"--metadata preflight={path}: belongs to another manifest than canaries=…: run 'leakage preflight' again "
+            "with this manifest"
         )
     if content.get("rows") != content.get("total"):
         raise OptionError(

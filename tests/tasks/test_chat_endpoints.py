@@ -189,7 +189,7 @@ PREFILL = {"metadata": {"prefill": True}}
         (
             HFLM(pretrained=chat_model("chatml"), tokenizer=chat_tokenizer("chatml"), batch_size=8),
             PREFILL,
-            "prefill=true: applies only to endpoints that accept only messages; with HFLM every canary's turn begins with",
+            "prefill=true: applies only to endpoints that accept only messages; with HFLM every canary's turn begins",
         ),
     ],
 )

@@ -72,7 +72,7 @@ def test_copies_are_counted_by_how_often_canaries_were_planted(tmp_path: Path) -
 def test_canaries_outside_the_loss_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first, *_ = planted(1)
     read_preflight(look(tmp_path, {first: 0}), manifest_hash(MADE), MADE)
-    assert f"1 of 4 planted canaries ({first}) had no token of their secret in the loss" in caplog.text
+    assert f"1 of 4 planted canaries ({first}) had no token of their secret in the training loss" in caplog.text
 
 
 def test_the_task_declares_it_and_the_card_says_it(tmp_path: Path) -> None:
