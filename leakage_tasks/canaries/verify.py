@@ -66,7 +66,7 @@ class VerifyReport:
         again = earlier_run_note(self.again, self.shards)
         yield f"{self.planted}: {state}; {copies} copies in {self.rows:,} rows; {basis}{again}"
         if self.trained_after is not None:
-            yield f"the training meets each copy {self.trained_after}"
+            yield f"training reads each copy {self.trained_after}"
         if self.cut is None:
             return
         for name, cut in self.cut.items():

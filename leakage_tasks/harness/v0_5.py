@@ -27,7 +27,7 @@ class HarnessTask(Task):
 
     @property
     def _qualified_name(self) -> str:
-        """The task's own name, also in groups, so that both generations name results equally."""
+        """The task's own name, also in groups, so that both versions name results equally."""
         return str(self.task_name)
 
     def set_num_fewshot(self, num_fewshot: int) -> None:

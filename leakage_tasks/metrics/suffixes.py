@@ -60,7 +60,7 @@ def _only_drawn(selected: SelectedView) -> bool:
 
 
 def _discoverable(draws: int) -> list[Row]:
-    words = f"share of suffixes that {draws:,} draw{'s' * (draws > 1)} hold with a probability of {LIKELY} or more"
+    words = f"share of suffixes that {draws:,} draw{'s' * (draws > 1)} contain with a probability of {LIKELY} or more"
 
     def applies(selected: SelectedView) -> bool:
         # For a suffix without a draw, the probability with more draws than were made is unknown.

@@ -273,7 +273,7 @@ def _report_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], cana
     records = [] if manifest is None else records_of(Path(manifest), manifest_hash(manifest_of(task_settings)))
     for name, record in records:
         if (after := record.trained_after) is not None:
-            log.info("leakage: %s: the training meets each copy %s; here context=%s", name, after, context)
+            log.info("leakage: %s: training reads each copy %s; here context=%s", name, after, context)
     if context.is_auto:
         planted = next((record for _, record in records if record.role is not None or record.prompt is not None), None)
         with HidingSecrets(canaries):

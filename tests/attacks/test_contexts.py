@@ -73,7 +73,7 @@ def test_the_task_says_so_once_and_names_what_training_had(knows_after_nothing, 
     lines = [record.getMessage() for record in caplog.records if "context=" in record.getMessage()]
     recorded, warned = lines
     assert recorded == (
-        "leakage: planted.txt.leakage.json: the training meets each copy after a line break (context=\\n); "
+        "leakage: planted.txt.leakage.json: training reads each copy after a line break (context=\\n); "
         "here context=auto"
     )
     assert warned.startswith("leakage: context=none exposes the planted canaries more than context=auto")

@@ -389,7 +389,7 @@ def test_the_record_says_what_the_training_reads_before_a_copy(
 def test_verify_names_the_context_of_a_prompt(tmp_path: Path, manifest: Path) -> None:
     source, output = write(SHAPES["completions"], tmp_path / "in.jsonl"), tmp_path / "out.jsonl"
     plant(manifest, source, output)
-    assert "the training meets each copy after the prompt of its row (context=Please continue.\\n)" in list(
+    assert "training reads each copy after the prompt of its row (context=Please continue.\\n)" in list(
         verify(output, manifest).lines()
     )
 

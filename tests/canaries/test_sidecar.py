@@ -127,7 +127,7 @@ def test_what_stands_before_a_copy_is_recorded(
     assert report.record.before == before
     kept = verify(report.output, manifest)
     assert [line for line in kept.lines() if "the training meets" in line] == [
-        f"the training meets each copy {TRAINED_AFTER[before]}"
+        f"training reads each copy {TRAINED_AFTER[before]}"
     ]
 
 

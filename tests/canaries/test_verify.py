@@ -39,7 +39,7 @@ def test_what_was_planted_passes(planted: Path, manifest: Path) -> None:
     }
     assert list(report.lines()) == [
         f"{planted}: as planted; 22 copies in 122 rows; hashes checked",
-        r"the training meets each copy after a line break (context=\n)",
+        r"training reads each copy after a line break (context=\n)",
     ]
 
 
