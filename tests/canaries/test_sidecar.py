@@ -126,7 +126,7 @@ def test_what_stands_before_a_copy_is_recorded(
     report = plant(manifest, tmp_path / name, (tmp_path / "out").with_suffix(Path(name).suffix))
     assert report.record.before == before
     kept = verify(report.output, manifest)
-    assert [line for line in kept.lines() if "the training meets" in line] == [
+    assert [line for line in kept.lines() if "training reads each" in line] == [
         f"training reads each copy {TRAINED_AFTER[before]}"
     ]
 
