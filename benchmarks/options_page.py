@@ -44,10 +44,10 @@ Declarations = Mapping[str, Option] | Iterable[Option]
 
 def options_page() -> str:
     """Return the page."""
-    attacks = sorted(ATTACKS.own().values(), key=lambda attack: attack.name)
+    attacks = sorted(ATTACKS.without_plugins().values(), key=lambda attack: attack.name)
     models = {entry.name: getattr(entry.load(), "OPTIONS", ()) for entry in our_models()}
     parts = [INTRODUCTION, "## Tasks", "", "Options of `--metadata`, for all tasks or under the name of one.", ""]
-    parts += _table("task", {name: TASKS[name] for name in sorted(TASKS.own())})
+    parts += _table("task", {name: TASKS[name] for name in sorted(TASKS.without_plugins())})
     for goal in sorted({attack.goal for attack in attacks}):
         parts += ["", f"## Attacks of canary_{goal}", ""]
         parts += _section({attack.name: attack.options for attack in attacks if attack.goal == goal})

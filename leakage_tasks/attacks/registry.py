@@ -226,7 +226,9 @@ def attack_named(name: str) -> Attack:
 
 def _automatic() -> list[Attack]:
     """Return the attacks that ``auto`` may choose, in order of preference."""
-    ranked = [(attack.auto, attack.name, attack) for attack in ATTACKS.own().values() if attack.auto is not None]
+    ranked = [
+        (attack.auto, attack.name, attack) for attack in ATTACKS.without_plugins().values() if attack.auto is not None
+    ]
     return [attack for _, _, attack in sorted(ranked, key=lambda entry: entry[:2])]
 
 
@@ -260,7 +262,7 @@ def option_of(option_name: str, attack: str = AUTO) -> Option | None:
         return _owned(ATTACKS[owner], name, option_name)
     if attack in ATTACKS and option_name in ATTACKS[attack].options_by_name:
         return ATTACKS[attack].options_by_name[option_name]
-    owners = [attack for attack in ATTACKS.own().values() if option_name in attack.options_by_name]
+    owners = [attack for attack in ATTACKS.without_plugins().values() if option_name in attack.options_by_name]
     meanings = {attack.options_by_name[option_name]: attack.name for attack in owners}
     if len(meanings) > 1:
         ways = " or ".join(f"{meaning}.{option_name}=…" for meaning in sorted(meanings.values()))
@@ -270,7 +272,7 @@ def option_of(option_name: str, attack: str = AUTO) -> Option | None:
 
 def option_names() -> set[str]:
     """Return the plain names of the options of this package's attacks."""
-    return {name for attack in ATTACKS.own().values() for name in attack.options_by_name}
+    return {name for attack in ATTACKS.without_plugins().values() for name in attack.options_by_name}
 
 
 def _owned(attack: Attack, name: str, option_name: str) -> Option:

@@ -165,7 +165,7 @@ def _check_goal(chosen: Attack, values: Mapping[str, Any], how: str, target: Any
 
     If that other attack cannot run on ``target`` and an attack for another goal has the option too, it is no error.
     """
-    attacks = ATTACKS.own().values()
+    attacks = ATTACKS.without_plugins().values()
     elsewhere = {name for attack in attacks if attack.goal != chosen.goal for name in attack.options_by_name}
     for attack in attacks:
         if attack.goal != chosen.goal or attack.name == chosen.name:

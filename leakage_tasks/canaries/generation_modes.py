@@ -93,7 +93,7 @@ def check_options(request: CanaryOptions) -> None:
     for option in fields(request):
         value = getattr(request, option.name)
         if value is not None and value is not False and option.name not in _COMMON | accepted:
-            presets = {f"--preset {name}": {"preset", *PRESETS[name].takes} for name in PRESETS.own()}
+            presets = {f"--preset {name}": {"preset", *PRESETS[name].takes} for name in PRESETS.without_plugins()}
             modes = {"--template": _OWN["--template"], **presets, **_OWN}
             owners = [name for name, takes in modes.items() if option.name in takes] or ["presets that have options"]
             raise OptionError(f"{on_command_line(option.name)} goes with {' or '.join(owners)}: leave it out")

@@ -62,7 +62,7 @@ def add_commands(app: typer.Typer) -> None:
     function declares with :func:`~leakage_tasks.cli.help.command_help` and a Typer with ``rich_help_panel``. An entry
     point that cannot be imported is left out with a warning on stderr. Raises LeakageError for a name that is taken.
     """
-    ours = COMMANDS.own()
+    ours = COMMANDS.without_plugins()
     for name in sorted(ours, key=lambda name: ours[name].position):
         _add(app, name, ours[name].function, DISTRIBUTION)
     taken = dict.fromkeys(ours, DISTRIBUTION)

@@ -103,7 +103,7 @@ class Registry(Mapping[str, Item]):
         """Remove an object that this process registered under that name."""
         del self._items[name]
 
-    def own(self) -> dict[str, Item]:
+    def without_plugins(self) -> dict[str, Item]:
         """Return the objects of this package and of this process, without the objects of other packages."""
         self._search()
         entries = {entry.name for entry in self._entries()}

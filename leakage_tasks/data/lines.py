@@ -204,7 +204,7 @@ class TextFormat(LineFormat):
         return layout
 
     def outline(self, source: Path, wanted: Columns) -> Layout:
-        """Return the beginning of the file."""
+        """Return a layout with only the file's head and line ending."""
         return outline_of(source)
 
     def render(self, row: Row, layout: Layout) -> bytes:

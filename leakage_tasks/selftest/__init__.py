@@ -1,1 +1,2 @@
-"""``leakage selftest``: does what this package computes hold on the user's own model? One file a check."""
+"""The checks of ``leakage selftest``: is this package's output correct on the user's own model? One module per
+check."""

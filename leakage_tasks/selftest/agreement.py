@@ -1,4 +1,4 @@
-"""Do the intervals of estimated ranks hold what a uniform sample of whole texts says?"""
+"""The check that intervals of estimated ranks agree with a uniform sample of whole texts."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ NAME = "estimates' intervals"
 LEVEL = 0.005
 """Probability of a false alarm."""
 MISSES = 0.05
-"""Share of honest comparisons that come out as a miss."""
+"""Share of correct comparisons that count as a miss."""
 LOW, AGREE, HIGH = -1, 0, 1
 GRID = stats.norm.ppf((np.arange(400) + 0.5) / 400)
-"""Equally likely normal deviates, to average over."""
+"""Equally likely standard normal values, used to average over noise."""
 
 
 def check(subject: Subject) -> SelfTestRow:
-    """Each canary's rank estimated by importance draws, against a uniform sample of its own, scored as whole texts."""
+    """Compare each canary's rank, estimated by importance sampling, with a separate uniform sample of whole texts."""
     if subject.labelled:
-        return skipped(NAME, "ranks by class loss are counted, or come from a uniform sample themselves")
+        return skipped(NAME, "ranks by class loss are exact counts or come from a uniform sample")
     if not subject.searched:
-        return skipped(NAME, "the model gives no next-token probabilities; ranks come from a uniform sample themselves")
+        return skipped(NAME, "the model gives no next-token probabilities; ranks come from a uniform sample")
     ranked = subject.ranked
     if ranked.declined is not None:
-        return skipped(NAME, f"on this template nothing is estimated ({ranked.declined})")
+        return skipped(NAME, f"no rank is estimated on this template ({ranked.declined})")
     estimates, references = _estimates(subject, ranked.findings), subject.sampled(subject.canaries, "uniform samples")
     stream = np.random.default_rng(subject.settings.seed)
     sides = Counter(
@@ -45,7 +45,7 @@ def check(subject: Subject) -> SelfTestRow:
     against = f"a uniform sample of {draws} whole texts each" if draws else "the exact rank"
     words = (
         f"{number - misses} of {number} estimates agree with {against} ({sides[LOW]} too low, {sides[HIGH]} too high); "
-        f"as many on one side come by chance with p = {p:.2g}"
+        f"p = {p:.2g} for this many misses on one side"
     )
     words += f"; {bounds} are bounds" if bounds else ""
     figures = {
@@ -61,32 +61,33 @@ def check(subject: Subject) -> SelfTestRow:
         "intervals": [[estimate.rank_low, estimate.rank_high] for estimate in estimates],
         "hits": [reference.extra.get("hits") for reference in references],
     }
-    return judged(NAME, p >= LEVEL, words, figures, "rank by attack=rank-sample on this model")
+    return judged(NAME, p >= LEVEL, words, figures, "use attack=rank-sample on this model")
 
 
 def _estimates(subject: Subject, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings, with an estimate in the place of each exact count."""
+    """Return the findings, with each exact count replaced by an estimate."""
     counted = [canary for canary, finding in zip(subject.canaries, findings, strict=True) if finding.method == "exact"]
     again = subject.attack(
         "exposure", subject.target, counted, "estimates", subject.settings.budget, {"method": "estimated"}
     )
-    estimated = {found.canary: found for found in again}
+    estimated = {estimate.canary: estimate for estimate in again}
     return [estimated.get(finding.canary, finding) for finding in findings]
 
 
 def misses_p(low: int, high: int, number: int) -> float:
-    """Probability that of ``number`` honest estimates so many are too low, or too high, or more, on the worse side."""
+    """Return the two-sided p-value of ``low`` and ``high`` misses among ``number`` correct estimates, for the worse
+    side."""
     return min(1.0, 2 * float(stats.binom.sf(max(low, high) - 1, number, MISSES / 2)))
 
 
 def side(estimate: Finding, reference: Finding, size: int, uniform: float) -> int:
-    """Whether an estimate is too low or too high for the reference, or agrees with it.
+    """Return LOW or HIGH if an estimate is too low or too high for the reference, or AGREE.
 
-    An exact reference lies in the estimate's 95 % interval or not. A sampled one has its own noise: given the estimate,
-    the true rank is taken to spread as a logarithmic normal whose 95 % interval is the estimate's, and the sample's
-    hits are binomial. They agree unless the hits fall into the outer 5 % of that mixture; ``uniform``, a random number,
-    settles hits at the very edge, so that of honest estimates 5 % miss. Of a bound it is asked alone whether the sample
-    has more hits than it allows.
+    An exact reference is compared with the estimate's 95 % interval. A sampled reference has noise of its own. The true
+    rank is modelled as log-normal around the estimate, with the estimate's 95 % interval, and the sample's hits as
+    binomial. The two agree unless the hits lie in the outer 5 % of this mixture. ``uniform``, a random number, decides
+    ties at the edge, so that 5 % of correct estimates miss. A lower bound misses only if the sample has more hits than
+    it allows.
     """
     low, rank, high = interval_of(estimate)
     if reference.method == "exact":
@@ -99,5 +100,5 @@ def side(estimate: Finding, reference: Finding, size: int, uniform: float) -> in
     down, up = log_noise(estimate, size)
     shares = np.minimum((rank - 1) * np.exp(np.where(GRID < 0, down, up) * GRID) / (size - 1), 1.0)
     below = stats.binom.cdf(hits - 1, draws, shares).mean()
-    place = below + uniform * stats.binom.pmf(hits, draws, shares).mean()
-    return int(place < MISSES / 2) * HIGH + int(place > 1 - MISSES / 2) * LOW
+    position = below + uniform * stats.binom.pmf(hits, draws, shares).mean()
+    return int(position < MISSES / 2) * HIGH + int(position > 1 - MISSES / 2) * LOW

@@ -1,4 +1,4 @@
-"""Do costs and ranks stay the same when texts are asked about one at a time?"""
+"""The check that costs and ranks do not change if texts are scored one at a time."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ REMEDY = "load the model with dtype=float32, or run it with --batch_size 1"
 
 
 def check(subject: Subject) -> SelfTestRow:
-    """Costs of texts and ranks in a small space, in batches and one by one."""
+    """Compare costs of texts and ranks in a small space, in batches and one by one."""
     plain = isinstance(subject.target, HarnessScorer | HarnessSeq2Seq)
     if plain and str(getattr(subject.lm, "batch_size", None)) == "1":
-        return skipped(NAME, "the model is read one text at a time: pass a larger --batch_size to compare")
+        return skipped(NAME, "the model reads one text at a time: pass a larger --batch_size to compare")
     single = one_by_one(subject.target)
     findings = subject.exact(single, "one text at a time")
     alone = subject.all_costs(single, subject.costs(single, subject.canaries[0], subject.probes), findings)
@@ -34,21 +34,23 @@ def check(subject: Subject) -> SelfTestRow:
 
 
 def one_by_one(target: Any) -> Any:
-    """The same target, of the same capabilities, with every batch of one row; the model itself is shared."""
+    """Return a target with equal capabilities that scores each row in a batch of its own; it shares the model."""
     if isinstance(target, ReadsSource):
         return SimpleNamespace(given=lambda canary: one_by_one(target.given(canary)))
     single = copy.copy(target)
     if isinstance(target, ReadsTags):
         single.tagged = lambda canary: one_by_one(target.tagged(canary))
     if isinstance(target, ScoresLabels):
-        single.label_costs = lambda rows: _each(target.label_costs, rows)
+        single.label_costs = lambda rows: _one_each(target.label_costs, rows)
     if isinstance(target, ScoresSequences):
-        single.log_perplexity = lambda texts: _each(target.log_perplexity, texts)
+        single.log_perplexity = lambda texts: _one_each(target.log_perplexity, texts)
     if isinstance(target, PredictsNextToken):
         single.rows = lambda length: 1
     return single
 
 
-def _each(ask: Callable[[Any], FloatArray], items: Any) -> FloatArray:
-    """What ``ask`` answers to each of ``items`` by itself."""
-    return np.concatenate([ask(items[index : index + 1]) for index in range(len(items))]) if len(items) else ask(items)
+def _one_each(score: Callable[[Any], FloatArray], items: Any) -> FloatArray:
+    """Return the result of ``score`` for each item in a call of its own."""
+    return (
+        np.concatenate([score(items[index : index + 1]) for index in range(len(items))]) if len(items) else score(items)
+    )

@@ -1,7 +1,7 @@
-"""Are canaries that the model never saw exposed as chance would have it?
+"""The check that canaries the model has never seen have chance exposure.
 
-Their ranks' shares of the space are then uniform on (0, 1]. A Kolmogorov-Smirnov test tells, also of shares that are
-known within bounds, or with noise.
+For such canaries, rank / |R| is uniform on (0, 1]. The check is a Kolmogorov-Smirnov test, which also handles ranks
+that are known within bounds or with noise.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ LEVEL = 0.005
 """Probability of a false alarm."""
 MOST_TIED = 0.5
 MOST_NOISE = 0.5
-"""Of an estimate's natural logarithm; one that is noisier is taken for no more than its interval."""
+"""Largest standard deviation of an estimate's natural logarithm; a noisier estimate counts as its interval only."""
 Z = 1.959964
 RUNS = 4000
-"""Runs simulated where shares are noisy: the least p that can be told apart from 0 is one of so many."""
+"""Simulated runs for noisy shares; the smallest possible p-value is 1 / (RUNS + 1)."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """What is known of rank / |R|: it lies between ``low`` and ``high``, up to ``noise``.
+    """The known range of rank / |R|: between ``low`` and ``high``, up to ``noise``.
 
-    ``noise`` is the standard deviation of its natural logarithm, 0 for what is certain. ``bound`` marks a share that
-    is known no better than by the bound of an estimate.
+    ``noise`` is the standard deviation of its natural logarithm, 0 if the range is certain. ``bound`` is True if only
+    the bound of an estimate is known.
     """
 
     low: float
@@ -48,16 +48,16 @@ class Share:
 
 
 def check(subject: Subject) -> SelfTestRow:
-    """A random secret that was never shown has a uniform rank (The Secret Sharer, Definition 4), on any model."""
+    """Test the ranks of never planted secrets, which are uniform on any model (The Secret Sharer, Definition 4)."""
     tied = tie_share(subject)
     if tied > MOST_TIED:
-        why = "so that ranks say nothing: give a --template of values that the model knows"
-        return skipped(NAME, f"{tied:.0%} of the fillings cost the same, {why}")
+        why = "so ranks have no meaning: give a --template with values that the model knows"
+        return skipped(NAME, f"{tied:.0%} of the fillings have equal costs, {why}")
     findings, size = subject.ranked.findings, subject.canaries[0].space.size
     shares = [share_of(finding, size, tied) for finding in findings]
     bounds = sum(share.bound for share in shares)
     if 2 * bounds > len(shares):
-        return skipped(NAME, f"of {bounds} of {len(shares)} canaries no more than a bound is known: raise --budget")
+        return skipped(NAME, f"only a bound is known for {bounds} of {len(shares)} canaries: raise --budget")
     far, p = uniform_p(shares, subject.settings.seed)
     exposures = [float(finding.exposure or 0.0) for finding in findings]
     mean, expected = fmean(exposures), chance_exposure(size)
@@ -65,8 +65,8 @@ def check(subject: Subject) -> SelfTestRow:
         f"{len(shares)} never planted secrets, mean exposure {mean:.2f} bits (chance: {expected:.2f}); their ranks' "
         f"distance from uniform is {far:.2f} (Kolmogorov-Smirnov), p = {p:.2g}"
     )
-    words += f"; of {bounds} only a bound is known" if bounds else ""
-    words += f"; ties of up to {tied:.0%} of the fillings allowed for" if tied else ""
+    words += f"; only a bound is known for {bounds}" if bounds else ""
+    words += f"; allows for ties of up to {tied:.0%} of the fillings" if tied else ""
     figures = {
         "n": len(shares),
         "p": p,
@@ -79,51 +79,53 @@ def check(subject: Subject) -> SelfTestRow:
         "methods": sorted({str(finding.method) for finding in findings}),
         "exposures": exposures,
     }
-    remedy = "the exposures of this model show a fault, not a leak; see what else did not hold"
+    remedy = "the exposures of this model show a fault, not a leak; see the other failed checks"
     return judged(NAME, p >= LEVEL, words, figures, remedy)
 
 
 def tie_share(subject: Subject) -> float:
-    """The largest share of the probes that cost the same as one of them, 0 where all differ."""
+    """Return the largest share of probes whose costs tie with a single probe, 0 if all differ."""
     costs = subject.probe_costs
     if len(costs) < 2:
         return 0.0
     bound = within_loss if subject.labelled else within
     slack = np.array([bound(float(cost)) - cost for cost in costs])
-    alike = (np.abs(costs[:, None] - costs) <= slack[:, None]).sum(axis=1) - 1
-    return float(alike.max() / (len(costs) - 1))
+    ties = (np.abs(costs[:, None] - costs) <= slack[:, None]).sum(axis=1) - 1
+    return float(ties.max() / (len(costs) - 1))
 
 
-def share_of(found: Finding, size: int, tied: float = 0.0) -> Share:
-    """What a finding tells of rank / |R|, of ``size`` fillings; ties count against the secret, by up to ``tied``."""
-    low, rank, high = interval_of(found)
-    if found.method == "exact":
+def share_of(finding: Finding, size: int, tied: float = 0.0) -> Share:
+    """Return the range of rank / |R| for a space of ``size`` fillings; ties rank the secret lower by at most
+    ``tied``."""
+    low, rank, high = interval_of(finding)
+    if finding.method == "exact":
         return _wider((rank - 1) / size, rank / size, tied)
-    if found.attack != "exposure":
-        # Of a secret and so many others, all drawn alike, each place is as likely.
-        hits, places = found.extra["hits"], found.extra["draws"] + 1
+    if finding.attack != "exposure":
+        # Among a secret and uniform draws, each position is equally likely.
+        hits, places = finding.extra["hits"], finding.extra["draws"] + 1
         return _wider(hits / places, (hits + 1) / places, tied)
-    if found.method == "lower_bound":
+    if finding.method == "lower_bound":
         return Share((low - 1) / size, min(1.0, high / size), bound=True)
-    noise = log_noise(found, size)[0]
+    noise = log_noise(finding, size)[0]
     if noise > MOST_NOISE:
         return _wider((low - 1) / size, min(1.0, high / size), tied)
     return _wider(rank / size, rank / size, tied, noise)
 
 
-def interval_of(found: Finding) -> tuple[float, float, float]:
-    """A finding's rank between the ends of its interval, which an exact one has not."""
-    assert found.rank is not None
-    low, high = (found.rank if end is None else end for end in (found.rank_low, found.rank_high))
-    return float(low), float(found.rank), float(high)
+def interval_of(finding: Finding) -> tuple[float, float, float]:
+    """Return the lower end, rank and upper end of a finding; for an exact rank, all three are equal."""
+    assert finding.rank is not None
+    low, high = (finding.rank if end is None else end for end in (finding.rank_low, finding.rank_high))
+    return float(low), float(finding.rank), float(high)
 
 
-def log_noise(found: Finding, size: int) -> tuple[float, float]:
-    """Standard deviations of an estimate's natural logarithm, downwards and upwards, as its 95 % interval has them.
+def log_noise(finding: Finding, size: int) -> tuple[float, float]:
+    """Return the standard deviations of an estimate's natural logarithm, downwards and upwards, from its 95 % interval.
 
-    An interval that ends at the ``size`` of the space tells nothing upwards, where it is taken to be as wide as down.
+    An interval that ends at the ``size`` of the space has no information upwards; the downward value is used there if
+    it is larger.
     """
-    low, rank, high = (end - 1 for end in interval_of(found))
+    low, rank, high = (end - 1 for end in interval_of(finding))
     rank = max(rank, 1e-9)
     down, up = (math.log(rank / max(low, rank / 1e3)) / Z, math.log(max(high, rank) / rank) / Z)
     return down, up if high + 1 < size else max(up, down)
@@ -134,9 +136,9 @@ def _wider(low: float, high: float, tied: float, noise: float = 0.0) -> Share:
 
 
 def distance(low: FloatArray, high: FloatArray) -> FloatArray:
-    """The least Kolmogorov-Smirnov distance from uniform of any values between ``low`` and ``high``.
+    """Return the smallest Kolmogorov-Smirnov distance from uniform over all values between ``low`` and ``high``.
 
-    Both are ``[…, n]``, the distance ``[…]``. For values that are known, both the same, it is the test's own statistic.
+    Both have shape ``[…, n]``, the result ``[…]``. If ``low`` equals ``high``, the result is the usual test statistic.
     """
     low, high = np.sort(low, axis=-1), np.sort(high, axis=-1)
     steps = np.arange(low.shape[-1] + 1) / low.shape[-1]
@@ -145,18 +147,18 @@ def distance(low: FloatArray, high: FloatArray) -> FloatArray:
 
 
 def uniform_p(shares: Sequence[Share], seed: int) -> tuple[float, float]:
-    """Distance of ``shares`` from uniform, and the probability that uniform ones are so far from it or farther.
+    """Return the distance of ``shares`` from uniform, and the probability that uniform shares are at least as distant.
 
-    Bounds are taken in favour of uniformity, so that p is never too small for them: a rank r of an exact count stands
-    for the whole of ((r − 1) / |R|, r / |R|], which holds a uniform number even where |R| is small. Shares with noise
-    are held against simulated ones that have the same noise and, as estimates of a rank, end at 1.
+    Bounds count in favour of uniformity, so p is never too small: an exact rank r covers the interval ((r − 1) / |R|, r
+    / |R|], which contains a uniform number even if |R| is small. Noisy shares are compared with simulated shares that
+    have equal noise and, like estimated ranks, a maximum of 1.
     """
     low, high, noise = np.array([(share.low, share.high, share.noise) for share in shares]).T
-    found = float(distance(low, high))
+    observed = float(distance(low, high))
     if not noise.any():
-        return found, float(stats.kstwo.sf(found, len(shares)))
+        return observed, float(stats.kstwo.sf(observed, len(shares)))
     stream = np.random.default_rng(seed)
     size = (RUNS, len(shares))
     simulated = np.minimum(stream.uniform(size=size) * np.exp(noise * stream.normal(size=size)), 1.0)
-    farther = int((distance(simulated, simulated) >= found).sum())
-    return found, (farther + 1) / (RUNS + 1)
+    farther = int((distance(simulated, simulated) >= observed).sum())
+    return observed, (farther + 1) / (RUNS + 1)

@@ -1,4 +1,4 @@
-"""How far two ways of computing one cost may differ, by what the model computes in, and whether they do."""
+"""The tolerance between two computations of a cost, which depends on the model's number format, and its check."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from leakage_tasks.targets.noise import FLOOR_BITS, NO_NOISE, recorded_noise
 from leakage_tasks.targets.rounding import in_half_precision
 
 UNKNOWN_BITS, UNKNOWN_SHARE = 0.1, 0.02
-"""What two costs may differ by where neither precision nor noise is seen: bits of a class loss, and a share."""
+"""Tolerance for an unknown precision and noise: bits of a class loss, and a share of the cost."""
 
 
 @dataclass(frozen=True)
 class Precision:
-    """Two costs of one text may differ by ``bits``, or by ``share`` of the cost where that is more.
+    """The tolerance between two costs of a text: ``bits``, or ``share`` of the cost if that is larger.
 
-    ``dtype`` is what the model computes in, empty where it is not seen; ``noise`` the rounding noise of a text in bits,
-    None where it is not measured.
+    ``dtype`` is the model's number format, empty if unknown; ``noise`` is the rounding noise of a text in bits, None if
+    it is not measured.
     """
 
     bits: float
@@ -32,14 +32,15 @@ class Precision:
     noise: float | None = None
 
     def allowed(self, costs: FloatArray) -> FloatArray:
-        """Bits by which each of ``costs`` may be off, ``[n]``."""
+        """Return the tolerance of each of ``costs`` in bits, ``[n]``."""
         return np.maximum(self.bits, self.share * np.abs(costs))
 
-    def ranks(self, costs: FloatArray, place: int) -> tuple[int, int]:
-        """The lowest and highest rank that the filling at ``place`` may have if all ``costs`` are off so far."""
-        own, slack = costs[place], 2 * self.allowed(costs)
-        least = int((costs < own - slack).sum()) + 1
-        return least, max(least, int((costs <= own + slack).sum()))
+    def ranks(self, costs: FloatArray, index: int) -> tuple[int, int]:
+        """Return the lowest and highest rank of the filling at ``index`` if all ``costs`` have errors within the
+        tolerance."""
+        cost, slack = costs[index], 2 * self.allowed(costs)
+        least = int((costs < cost - slack).sum()) + 1
+        return least, max(least, int((costs <= cost + slack).sum()))
 
     def __str__(self) -> str:
         share = f" or {self.share:.0%} of the cost" if self.share else ""
@@ -48,7 +49,7 @@ class Precision:
 
 
 def precision_of(subject: Subject) -> Precision:
-    """Return what a model's costs can be held to: float32's floor, or the model's own noise in 16 bits."""
+    """Return the tolerance for a model's costs: the floor of float32, or the model's own noise in 16 bits."""
     lm = subject.lm
     model = getattr(getattr(lm, "classifier", lm), "model", None)
     mixed = getattr(lm, "mixed_precision_dtype", None)
@@ -71,21 +72,27 @@ def compared(
     remedy: str,
     between: str = "",
 ) -> SelfTestRow:
-    """The row of a check that holds the subject's known costs against ``costs``, ``between`` two ways of computing.
+    """Return the row of a check that compares the subject's known costs with ``costs``.
 
-    Each of ``findings`` are those of all small canaries, whose ranks are to be those that the costs of ``everything``
-    in the small space give.
+    Args:
+        check: Name of the check.
+        subject: The model and its canaries.
+        costs: Costs of the probes, beginnings and small canaries from the other computation, in bits.
+        everything: Costs of all fillings of the small space, in bits.
+        findings: Lists of findings of all small canaries; their ranks must match the costs in ``everything``.
+        remedy: Advice for a check that fails.
+        between: Description of the two computations, for the row's text.
     """
-    precision, same = precision_of(subject), 0
-    for place, *found in zip(subject.places, *findings, strict=True):
-        low, high = precision.ranks(everything, place)
-        same += all(low <= float(each.rank or 0) <= high for each in found)
-    differences, number = np.abs(subject.known_costs - costs), len(subject.places)
+    precision, matching = precision_of(subject), 0
+    for index, *canary_findings in zip(subject.small_indices, *findings, strict=True):
+        low, high = precision.ranks(everything, index)
+        matching += all(low <= float(finding.rank or 0) <= high for finding in canary_findings)
+    differences, number = np.abs(subject.known_costs - costs), len(subject.small_indices)
     worst = float(differences.max())
-    held = bool((differences <= precision.allowed(costs)).all()) and same == number
+    held = bool((differences <= precision.allowed(costs)).all()) and matching == number
     words = (
-        f"{len(costs)} costs differ by {worst:.2g} bits at most{between} (allowed: {precision}); {same} of {number} "
-        f"ranks among {len(everything)} fillings are the same"
+        f"{len(costs)} costs differ by {worst:.2g} bits at most{between} (allowed: {precision}); {matching} of "
+        f"{number} ranks among {len(everything)} fillings are equal"
     )
     figures = {
         "texts": len(costs),
@@ -95,7 +102,7 @@ def compared(
         "precision": precision.dtype,
         "noise_bits": precision.noise,
         "ranks": number,
-        "ranks_same": same,
+        "ranks_same": matching,
         "fillings": len(everything),
     }
     return judged(check, held, words, figures, remedy)

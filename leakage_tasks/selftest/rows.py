@@ -1,4 +1,4 @@
-"""What a check found, as a row of a table for people and as a record for programs."""
+"""The result of a check, as a row of a table and as a JSON record."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH = 110
 
 @dataclass(frozen=True)
 class SelfTestRow:
-    """One check: its name, whether it held, what was found in words, and the same as figures."""
+    """The result of a check: its name and verdict, a description, and the figures behind it."""
 
     check: str
     verdict: Verdict
@@ -25,17 +25,17 @@ class SelfTestRow:
 
 
 def judged(check: str, held: bool, words: str, figures: dict[str, Any], remedy: str) -> SelfTestRow:
-    """The row of a check that applies; one that did not hold says what to do about it."""
+    """Return the row of a check that applies; a failed check ends with ``remedy``."""
     return SelfTestRow(check, HELD if held else BROKEN, words if held else f"{words}: {remedy}", figures)
 
 
 def skipped(check: str, why: str) -> SelfTestRow:
-    """The row of a check that does not apply."""
+    """Return the row of a check that does not apply."""
     return SelfTestRow(check, NOT_APPLICABLE, why)
 
 
 def table(rows: Sequence[SelfTestRow]) -> str:
-    """One row a check: name, verdict and words, the last wrapped under themselves."""
+    """Return a table with one row per check: name, verdict and wrapped description."""
     names = max(len(row.check) for row in rows)
     verdicts = max(len(row.verdict) for row in rows)
     indent = names + verdicts + 4

@@ -1,4 +1,4 @@
-"""All checks on one model, built as ``lm_eval`` builds it."""
+"""All checks on one model, loaded as ``lm_eval`` loads it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from leakage_tasks.selftest.subject import SelfTestSettings, Subject
 
 CHECKS: tuple[Callable[[Subject], SelfTestRow], ...] = (chance.check, agreement.check, plain.check, batch_size.check)
 FALSE_ALARMS = chance.LEVEL + agreement.LEVEL
-"""Probability that a check of a model whose numbers hold fails by chance; the other two leave nothing to it."""
+"""Probability that a correct model fails a check by chance; the other two checks are deterministic."""
 SCHEMA = 1
 
 
@@ -33,9 +33,19 @@ def load_model(
     device: str | None = None,
     command: str = "selftest",
 ) -> Any:
-    """The model that ``lm_eval --model name --model_args arguments`` would ask.
+    """Load the model of ``lm_eval --model name --model_args arguments``.
 
-    Raises OptionError for a name the harness does not know and TargetError for a model that cannot be loaded.
+    Args:
+        name: The harness' name of the model class.
+        arguments: The value of ``--model_args``.
+        batch_size: The value of ``--batch_size``.
+        max_batch_size: The value of ``--max_batch_size``.
+        device: The value of ``--device``.
+        command: The command's name for messages.
+
+    Raises:
+        OptionError: If the harness does not know the name, or if several processes run.
+        TargetError: If the model cannot be loaded.
     """
     plugin.install(f"leakage {command}")
     try:
@@ -43,7 +53,9 @@ def load_model(
     except (ValueError, KeyError):
         raise OptionError(f"--model {name}: the harness knows no such model: correct it, or install it first") from None
     except ImportError as error:
-        raise TargetError(f"--model {name}: cannot be loaded ({first_line(error)}): install what it needs") from None
+        raise TargetError(
+            f"--model {name}: cannot be loaded ({first_line(error)}): install the missing packages"
+        ) from None
     settings = {"batch_size": batch_size, "max_batch_size": max_batch_size, "device": device}
     try:
         lm = kind.create_from_arg_string(arguments, settings)
@@ -52,7 +64,7 @@ def load_model(
     except Exception as error:
         why = first_line(error)[:200]
         raise TargetError(
-            f"--model_args {arguments}: no {name} model can be made of that ({why}): correct it"
+            f"--model_args {arguments}: cannot load a {name} model from these arguments ({why}): correct them"
         ) from None
     if lm.world_size > 1:
         raise OptionError(f"{command} runs in one process: start it without 'accelerate launch'")
@@ -60,30 +72,30 @@ def load_model(
 
 
 def run_checks(lm: Any, settings: SelfTestSettings) -> list[SelfTestRow]:
-    """A row for each check of a harness model. Raises LeakageError where the model or an option cannot be used."""
+    """Return a row for each check of a harness model. Raises LeakageError for an unusable model or option."""
     subject = Subject.of(lm, settings)
-    # The harness' own progress bars, one for each question it is asked, stay off the terminal.
+    # Hides the harness' own progress bars, which appear for each request.
     with redirect_stderr(io.StringIO()):
         return [check(subject) for check in CHECKS]
 
 
 def summary(rows: list[SelfTestRow]) -> str:
-    """What the rows come to, in one line."""
+    """Return a one-line summary of the rows."""
     held, broken = (sum(row.verdict == verdict for row in rows) for verdict in (HELD, BROKEN))
     skipped = len(rows) - held - broken
     rest = f", {skipped} do not apply" if skipped > 1 else ", 1 does not apply" if skipped else ""
     if broken:
         return f"{broken} of {held + broken} checks did not hold{rest}"
-    chance = f"a model whose numbers hold fails one by chance in {FALSE_ALARMS:.0%} of runs"
+    chance = f"a correct model fails one by chance in {FALSE_ALARMS:.0%} of runs"
     return f"all {held} checks held{rest} ({chance})" if held else "no check applies"
 
 
-def write_report(path: Path, rows: list[SelfTestRow], asked: Mapping[str, Any]) -> None:
-    """The rows as JSON, with what was ``asked``. Raises LeakageError where the file cannot be written."""
+def write_report(path: Path, rows: list[SelfTestRow], options: Mapping[str, Any]) -> None:
+    """Write the rows and the ``options`` of the command as JSON. Raises LeakageError if the file is not writable."""
     report = {
         "schema": SCHEMA,
         "version": __version__,
-        **asked,
+        **options,
         "held": not any(row.verdict == BROKEN for row in rows),
         "false_alarms": FALSE_ALARMS,
         "checks": [vars(row) for row in rows],

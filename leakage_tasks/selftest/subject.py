@@ -1,6 +1,6 @@
-"""What is tested: a harness model, the target that attacks ask, and the self-test's canaries on it.
+"""The subject of a self-test: a harness model, its target for attacks, and canaries for the checks.
 
-The canaries are fresh and never planted, and some of spaces small enough to be scored as a whole.
+The canaries are new and never planted; some of them have spaces that are small enough to score completely.
 """
 
 from __future__ import annotations
@@ -29,43 +29,45 @@ from leakage_tasks.targets.protocols import PredictsNextToken, ReadsSource, Read
 
 TEMPLATE, SOURCE = "The random number is {digits:9}.", "The number is random."
 WORD_TEMPLATE = "the random number is {digit_words:9}"
-"""For classifiers and taggers, whose words are read one by one."""
+"""For classifiers and taggers, which read words one by one."""
 SMALL = 256
-"""Fillings of a space that is scored as a whole."""
+"""Number of fillings of a space that is scored completely."""
 PROBES = 64
-"""Random fillings whose costs are looked at for ties, and computed in several ways."""
+"""Number of random fillings whose costs are searched for ties and computed by several methods."""
 SECRETS = 4
-"""Secrets of one small space whose ranks are found in several ways."""
+"""Number of secrets in the small space whose ranks are computed by several methods."""
 LEAST = {"canaries": 10, "samples": 10, "budget": 100}
-"""Fewer of each can tell nothing."""
+"""Smallest useful number of each."""
 
 
 @dataclass(frozen=True)
 class SelfTestSettings:
-    """What a user may choose: the canaries, and how hard to look. Raises OptionError for a number that cannot be."""
+    """The user's choices for the self-test. Raises OptionError for a number that is too small."""
 
     template: str | None = None
-    """Text of the canaries with slots; None: one that is built in."""
+    """Text of the canaries with slots; None for the built-in text."""
     source: str | None = None
-    """The source sentence for translation models; None: one that is built in."""
+    """Source sentence for translation models; None for the built-in sentence."""
     canaries: int = 32
-    """Fresh secrets: more see smaller faults."""
+    """Number of new secrets; more secrets detect smaller faults."""
     samples: int = 128
-    """The size of the uniform sample each estimate is held against."""
+    """Size of the uniform sample for each estimate."""
     budget: int = 4000
-    """The most sequences that an estimate may take."""
+    """Most sequences per estimate."""
     seed: int = 0
-    """The same seed gives the same canaries."""
+    """Random seed of the canaries."""
 
     def __post_init__(self) -> None:
         for name, least in LEAST.items():
             if getattr(self, name) < least:
-                raise OptionError(f"--{name} is {getattr(self, name)}: give {least} or more, fewer can tell nothing")
+                raise OptionError(
+                    f"--{name} is {getattr(self, name)}: give {least} or more, fewer cannot detect a fault"
+                )
 
 
 @dataclass(frozen=True)
 class RankedFindings:
-    """Findings of the canaries, and why the model's own way of ranking them is not the one they come by, if so."""
+    """Findings of the canaries; ``declined`` is the reason if the model's default ranking method could not be used."""
 
     findings: list[Finding]
     declined: str | None = None
@@ -73,7 +75,7 @@ class RankedFindings:
 
 @dataclass(frozen=True)
 class Subject:
-    """One model under test; ``target`` is what attacks ask of it."""
+    """A model under test; ``target`` is the view of it that attacks use."""
 
     lm: Any
     target: Any
@@ -83,8 +85,8 @@ class Subject:
 
     @classmethod
     def of(cls, lm: Any, settings: SelfTestSettings) -> Subject:
-        """A harness model as the tasks would attack it. Raises OptionError, SpaceError and TargetError."""
-        # Two fillings, for the fast way to be checked on.
+        """Return the subject for a harness model. Raises OptionError, SpaceError and TargetError."""
+        # Two fillings, to verify fast scoring.
         two = fresh_canaries(settings.template or TEMPLATE, 2, settings.seed)
         target = as_target(lm, [canary.text for canary in two])
         labels = target.labels if isinstance(target, ScoresLabels) else ()
@@ -93,20 +95,20 @@ class Subject:
         canaries = fresh_canaries(template, settings.canaries, settings.seed, source, labels)
         return cls(lm, target, settings, canaries)
 
-    # -- what the target is -----------------------------------------------------------------------------------
+    # -- properties of the target ------------------------------------------------------------------------------
 
     @property
     def labelled(self) -> bool:
-        """Whether what is scored is labels."""
+        """True if the model scores labels."""
         return isinstance(self.target, ScoresLabels)
 
     @cached_property
     def searched(self) -> bool:
-        """Whether the model gives next-token probabilities."""
+        """True if the model gives next-token probabilities."""
         return isinstance(self.view(self.target, self.canaries[0]), PredictsNextToken)
 
     def view(self, target: Any, canary: Canary) -> Any:
-        """What an attack on one canary asks: the target after the canary's source, or with its tags."""
+        """Return the target of an attack on one canary: after the canary's source, or with its tags."""
         if isinstance(target, ReadsSource):
             return target.given(canary)
         return target.tagged(canary) if isinstance(target, ReadsTags) else target
@@ -114,7 +116,8 @@ class Subject:
     # -- costs and ranks --------------------------------------------------------------------------------------
 
     def costs(self, target: Any, canary: Canary, fillings: Sequence[Filling]) -> FloatArray:
-        """What fillings cost as attacks score them, bits, ``[n]``: class loss, or log-perplexity of whole texts."""
+        """Return the costs of fillings as attacks score them in bits, ``[n]``: class loss, or log-perplexity of whole
+        texts."""
         view = self.view(target, canary)
         if isinstance(view, ScoresLabels):
             scores = ClassScores(AttackRequest(view, canary, len(fillings), "selftest"))
@@ -123,19 +126,19 @@ class Subject:
 
     @cached_property
     def probes(self) -> list[Filling]:
-        """Random fillings of the first canary's space, each once."""
+        """Distinct random fillings of the first canary's space."""
         return list(dict.fromkeys(self.canaries[0].space.sample(PROBES, f"{self.settings.seed}:probes")))
 
     @cached_property
     def probe_costs(self) -> FloatArray:
-        """What the probes cost."""
+        """Costs of the probes in bits."""
         return self.costs(self.target, self.canaries[0], self.probes)
 
     @cached_property
     def beginnings(self) -> list[str]:
-        """Texts of other lengths than the canaries': beginnings of the first one.
+        """Prefixes of the first canary, which are shorter than the canaries.
 
-        None where the source sentence follows from the text, which a beginning is too short for.
+        Empty if the source sentence depends on the text, since a prefix is too short for it.
         """
         canary = self.canaries[0]
         if canary.source_space is not None and canary.source_space.slots:
@@ -145,54 +148,55 @@ class Subject:
         return [part for part in dict.fromkeys(parts) if part]
 
     def text_costs(self, target: Any, canary: Canary, texts: Sequence[str]) -> FloatArray:
-        """What whole texts of any length cost, asked about together, bits, ``[n]``."""
+        """Return the costs of whole texts of any length, scored together, in bits, ``[n]``."""
         view = self.view(target, canary)
         if isinstance(view, ScoresLabels):
             return view.label_costs(view.encode(texts))[:, view.place_of(canary.label)]
-        found: FloatArray = view.log_perplexity(texts)
-        return found
+        costs: FloatArray = view.log_perplexity(texts)
+        return costs
 
     @cached_property
     def known_costs(self) -> FloatArray:
-        """What probes, beginnings and the small canaries cost, in batches."""
+        """Costs of probes, beginnings and small canaries, computed in batches."""
         return self.all_costs(self.target, self.probe_costs, self.small_findings)
 
     def all_costs(self, target: Any, probes: FloatArray, findings: Sequence[Finding]) -> FloatArray:
-        """What probes, beginnings and the small canaries cost by ``target``; the last as attacks found them."""
+        """Return the costs of probes, beginnings and small canaries for ``target``; the last are taken from the
+        findings."""
         canary = self.canaries[0]
         beginnings = self.text_costs(target, canary, self.beginnings) if self.beginnings else np.zeros(0)
-        own = [finding.extra["class_loss"] if self.labelled else finding.log_perplexity for finding in findings]
-        return np.concatenate([probes, beginnings, np.array(own, dtype=np.float64)])
+        small_costs = [finding.extra["class_loss"] if self.labelled else finding.log_perplexity for finding in findings]
+        return np.concatenate([probes, beginnings, np.array(small_costs, dtype=np.float64)])
 
     @cached_property
-    def places(self) -> list[int]:
-        """Where the small canaries' secrets stand in :attr:`everything`."""
+    def small_indices(self) -> list[int]:
+        """Indices of the small canaries' secrets in :attr:`everything`."""
         return [canary.space.index(canary.secret) for canary in self.small]
 
     @cached_property
     def small(self) -> list[Canary]:
-        """Canaries of one space that can be scored as a whole."""
+        """Canaries of one small space that is scored completely."""
         return others_of(narrowed(self.canaries[0]), SECRETS, self.settings.seed)
 
     @cached_property
     def everything(self) -> list[Filling]:
-        """All fillings of the small space, in their order."""
+        """All fillings of the small space, in order."""
         return list(self.small[0].space.enumerate())
 
     @cached_property
     def small_findings(self) -> list[Finding]:
-        """The exact ranks of the small canaries."""
+        """Exact ranks of the small canaries."""
         return self.exact(self.target, "small space")
 
     def exact(self, target: Any, what: str) -> list[Finding]:
-        """The small canaries' exact ranks by ``target``."""
+        """Return the small canaries' exact ranks on ``target``."""
         name, settings = ("exposure", {"method": "exact"}) if self.searched else (self._by_texts, {})
-        # A count reads no more nodes than there are token paths, of which a filling has a few.
+        # An exact count reads at most as many nodes as there are token paths, of which a filling has a few.
         return self.attack(name, target, self.small, what, len(self.everything) * 64, settings)
 
     @cached_property
     def ranked(self) -> RankedFindings:
-        """Ranks of the canaries, as the tasks would find them; by a uniform sample where the template is declined."""
+        """Ranks of the canaries from the tasks' default attack, or from a uniform sample if it rejects the template."""
         if not self.searched:
             return RankedFindings(self.sampled(self.canaries, "canaries"))
         try:
@@ -201,7 +205,7 @@ class Subject:
             return RankedFindings(self.sampled(self.canaries, "canaries"), str(error))
 
     def sampled(self, canaries: Sequence[Canary], what: str) -> list[Finding]:
-        """Ranks by a uniform sample, of its own for each canary, or exact where the space is no larger."""
+        """Return ranks from a separate uniform sample for each canary, or exact ranks if the space is not larger."""
         return self.attack(self._by_texts, self.target, canaries, what, self.settings.samples)
 
     @property
@@ -211,7 +215,7 @@ class Subject:
     def attack(
         self, name: str, target: Any, canaries: Sequence[Canary], what: str, budget: int, settings: Any = None
     ) -> list[Finding]:
-        """Run an attack for exposure, with a progress bar that says ``what`` is attacked."""
+        """Run an attack for exposure, with a progress bar labelled ``what``."""
         bar, seed = partial(tqdm, desc=f"selftest: {what}", file=self.screen, leave=False), self.settings.seed
         return run_attack(name, target, canaries, budget=budget, seed=seed, values=settings, progress=bar)
 
@@ -219,16 +223,17 @@ class Subject:
 def fresh_canaries(
     template: str, number: int, seed: int, source: str | None = None, labels: Sequence[str] = ()
 ) -> list[Canary]:
-    """``number`` canaries that were never planted; ``labels`` are dealt out in turn. Raises OptionError, SpaceError."""
+    """Make ``number`` canaries that were never planted; ``labels`` are assigned in turn. Raises OptionError,
+    SpaceError."""
     with warnings.catch_warnings():
-        # A space of fewer fillings than canaries makes some alike, which the test of chance allows for.
+        # A space with fewer fillings than canaries gives equal canaries, which the chance test allows.
         warnings.simplefilter("ignore")
         made = make_canaries(template, 0, controls=number, seed=seed, source=source, id_prefix="selftest-")
     return [replace(canary, label=labels[n % len(labels)] if labels else None) for n, canary in enumerate(made)]
 
 
 def narrowed(canary: Canary, most: int = SMALL) -> Canary:
-    """The canary with only so many of its last slots open that no more than ``most`` fillings are left."""
+    """Return the canary with only its last slots open, so that at most ``most`` fillings remain."""
     slots = canary.space.slots
     fixed = next((n for n in range(len(slots)) if prod(map(len, slots[n:])) <= most), len(slots) - 1)
     source = canary.source_space
@@ -242,13 +247,13 @@ def narrowed(canary: Canary, most: int = SMALL) -> Canary:
 
 
 def others_of(canary: Canary, number: int, seed: int) -> list[Canary]:
-    """Canaries of one space, with ``number`` secrets that differ as far as there are so many."""
+    """Return canaries of one space with ``number`` distinct secrets, or fewer if the space has too few."""
     fillings = dict.fromkeys(canary.space.sample(4 * number, f"{seed}:{canary.id}:others"))
     return [replace(canary, id=f"{canary.id}-{n}", secret=filling) for n, filling in enumerate(list(fillings)[:number])]
 
 
 def _template(space: Space, secret: Filling, fixed: int) -> str:
-    """A template in which the first ``fixed`` slots hold the secret's values and the others are open."""
+    """Return a template with the secret's values in the first ``fixed`` slots and the other slots open."""
     parts = [literal(space.pieces[0])]
     for index, (slot, piece) in enumerate(zip(space.slots, space.pieces[1:], strict=True)):
         parts += (literal(secret[index]) if index < fixed else f"{{{slot.name}}}", literal(piece))

@@ -24,7 +24,7 @@ CANARY = Canary("c-1", "pin {digits:2}", ("1", "2"))
 def test_a_former_name_finds_the_attack_and_is_not_listed(former: str, current: str):
     assert ATTACKS[former] is ATTACKS[current]
     assert former in ATTACKS
-    assert former not in {*ATTACKS, *ATTACKS.names(), *ATTACKS.own()}
+    assert former not in {*ATTACKS, *ATTACKS.names(), *ATTACKS.without_plugins()}
     assert ATTACKS.package_of(former) == ATTACKS.package_of(current)
 
 

@@ -37,7 +37,7 @@ def test_a_table_and_the_same_as_json(leakage: Run, tmp_path: Path, manifest: Pa
         *("task", "canary_exposure", "canary_exposure", "canary_extraction", "canary_extraction"),
         *("total", "worst case"),
     ]
-    assert "holds the truth in 8 of 10 pilots" in out
+    assert "contains the true value in 8 of 10 pilots" in out
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_a_table_and_the_same_as_json(leakage: Run, tmp_path: Path, manifest: Pa
         (("--pilot", 4), "--pilot is 4: give 5 or more canaries of each kind, or 0 for no pilot"),
         (("--metadata", "[1]"), "--metadata [1]: expected a JSON object, such as"),
         (("--model", "nonsense"), "--model nonsense: the harness knows no such model"),
-        (("--model_args", "pretrained=/nowhere"), "--model_args pretrained=/nowhere: no hf model can be made of that"),
+        (("--model_args", "pretrained=/nowhere"), "--model_args pretrained=/nowhere: cannot load a hf model from"),
     ],
 )
 def test_errors_are_one_line(leakage: Run, manifest: Path, options: tuple[object, ...], message: str) -> None:

@@ -78,7 +78,7 @@ def test_what_did_not_hold_is_exit_code_1(leakage: Run, tmp_path: Path, monkeypa
     ("arguments", "message"),
     [
         (("--model", "nonsense"), "--model nonsense: the harness knows no such model"),
-        (("--model_args", "pretrained=/nowhere/at/all"), "no hf model can be made of that"),
+        (("--model_args", "pretrained=/nowhere/at/all"), "cannot load a hf model from these arguments"),
         (("--canaries", "3"), "--canaries is 3: give 10 or more"),
         (("-o", "/nowhere/at/all.json"), "no folder"),
     ],

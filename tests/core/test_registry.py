@@ -65,7 +65,7 @@ def test_other_packages_are_imported_when_they_are_named_or_listed(kinds: Regist
     assert "outside_0" not in sys.modules
     assert kinds["theirs"] == "brought"
     assert kinds.package_of("theirs") == "ext"
-    assert kinds.own() == {"own": "ours"}
+    assert kinds.without_plugins() == {"own": "ours"}
     assert dict(kinds) == {"own": "ours", "theirs": "brought"}
 
 
@@ -78,7 +78,7 @@ def test_a_name_that_two_packages_bring_is_an_error_that_names_both(kinds: Regis
         kinds["one"]
     with pytest.raises(PluginError, match="^kind 'two' comes from ext-a and from ext-b: uninstall"):
         kinds["two"]
-    assert kinds.own() == {"one": "ours"}
+    assert kinds.without_plugins() == {"one": "ours"}
 
 
 def test_a_name_that_is_ours_cannot_be_registered_again(kinds: Registry[str]) -> None:

@@ -118,7 +118,7 @@ def test_the_pilot_keeps_its_time_and_tries_each_kind(manifest: str) -> None:
         found = kind.estimate("rows")
         assert found.low < found.likely <= found.high <= found.worst
     told = table(plan)
-    assert "the pilot's time was up before all of its canaries were done" in told
+    assert "the pilot's time ended before all of its canaries were finished" in told
     assert "ended)" in told
 
 

@@ -85,7 +85,7 @@ def test_ties_are_allowed_for_and_a_model_that_tells_nothing_apart_is_not_judged
     coarse.table = np.full((11, 10), 3.0)
     row = chance.check(made(coarse))
     assert row.verdict == NOT_APPLICABLE
-    assert "cost the same" in row.words
+    assert "have equal costs" in row.words
 
 
 def test_a_model_that_only_scores_is_compared_with_nothing_but_itself() -> None:

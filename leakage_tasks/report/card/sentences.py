@@ -156,7 +156,7 @@ def _not_tried(run: Run) -> Iterator[str]:
 
     declared = [task.declared for task in run.tasks.values() if task.declared is not None and task.is_leakage]
     ran = {attack for declaration in declared for attack, _ in declaration.attacks}
-    aims = {task: scoring.goal for task, scoring in SCORINGS.own().items() if scoring.goal}
+    aims = {task: scoring.goal for task, scoring in SCORINGS.without_plugins().items() if scoring.goal}
     answered = {result.scoring_name for result in run.tasks.values() if result.answered}
     goals = {scoring.goal for name, scoring in SCORINGS.items() if name in answered}
     tasks = [task for task, goal in aims.items() if goal not in goals]

@@ -86,7 +86,7 @@ def best_by_length(trials: Sequence[StudyTrial], plan: StudyPlan, published: Bes
         counts.at_chance("the embedding-space attack is no better than chance", baseline),
         counts.below_chance(f"from a single start, too, n = {lengths[0]} is below chance for every pattern", single),
         counts.closer(
-            "the discrete finish, which is ours, comes closer",
+            "our discrete finish lowers HDT",
             counts.distances(all_entries, when=counts.FINISHED),
             counts.distances(all_entries),
         ),

@@ -54,7 +54,7 @@ def organic_trials(plan: StudyPlan) -> list[Config]:
 def organic_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Report success on random and organic canaries."""
     kinds = {words: select(trials, organic=organic) for organic, words in ((False, "random"), (True, "organic"))}
-    words = "random canaries leak no less than organic ones"
+    words = "random canaries leak no less than organic canaries"
     note = "Organic canaries are the first ten words of held-out sentences; the tenth is unknown."
     return _report("canary", kinds, words, plan, COPIES, note, or_as_much=True)
 

@@ -51,7 +51,7 @@ def make(stream: Random, folder: Path) -> Call:
 
 
 def _canary_options() -> dict[str, Option]:
-    attacks = ATTACKS.own().values()
+    attacks = ATTACKS.without_plugins().values()
     owned = {f"{attack.name}.{name}": each for attack in attacks for name, each in attack.options_by_name.items()}
     return CANARY_OPTIONS | {each.name: each for each in owned.values()} | owned
 

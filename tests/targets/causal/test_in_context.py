@@ -239,7 +239,7 @@ def test_bos_on_a_tokenizer_without_one_is_refused():
 @pytest.mark.parametrize("context", [Context("none"), Context("bos"), Context(before="\n")], ids=str)
 def test_what_a_model_of_text_cannot_be_given_is_refused(context):
     lm = TextOnly(HFLM(pretrained=tiny_gpt2(letters()), tokenizer=letters()))
-    refused("TextOnly takes text.*use context=auto or a text", context, target=HarnessTarget(lm))
+    refused("TextOnly receives text.*use context=auto or a text", context, target=HarnessTarget(lm))
 
 
 def test_a_model_that_reads_no_context_is_refused():

@@ -175,7 +175,7 @@ def test_a_subclass_that_scores_otherwise_is_taken_at_its_word_aloud(caplog: pyt
             return [(2 * value, greedy) for value, greedy in super()._loglikelihood_tokens(requests, **kwargs)]
 
     assert isinstance(as_target(hf(told("nllb"), tokenizer_of("nllb"), Doubled)), HarnessSeq2Seq)
-    assert "Doubled scores in a way of its own, which cannot be told that the decoder begins with" in caplog.text
+    assert "Doubled uses its own scoring function, in which the decoder cannot begin with" in caplog.text
 
 
 def test_a_language_that_nothing_says_is_missed_aloud(caplog: pytest.LogCaptureFixture) -> None:
