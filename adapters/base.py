@@ -32,7 +32,7 @@ MAX_LENGTH = Option(
 )
 AnswerType = TypeVar("AnswerType")
 Answer = tuple[float, bool]
-"""A natural logarithm of a probability, and true if greedy decoding would give this answer."""
+"""Natural logarithm of a probability, and True if greedy decoding would give this answer."""
 
 
 class LocalLM(LM):
@@ -49,9 +49,9 @@ class LocalLM(LM):
     PIPELINE: ClassVar[str]
     """The hub's name of the model's task, for model cards."""
     no_probability: str
-    """The error for a request for the probability of running text, without the model's name."""
+    """The error message for a request for the probability of continuous text, without the model's name."""
     no_text: str
-    """A part of the error for a request to generate text: the model's real task."""
+    """A part of the error message for a request to generate text: the model's actual task."""
 
     def __init__(
         self, pretrained: Any, batch_size: int | str | None = None, device: str | None = None, **options: Any
@@ -75,11 +75,11 @@ class LocalLM(LM):
     @property
     @abstractmethod
     def target(self) -> RowModel:
-        """The model as attacks use it."""
+        """The model in the form that attacks use."""
 
     @property
     def weights(self) -> Mapping[str, torch.nn.Module]:
-        """All modules that affect answers, by name. Their weights identify the model."""
+        """All modules that affect answers, by name; their weights identify the model."""
         generator = getattr(getattr(self.target, "generator", None), "model", None)
         return {"model": self.target.model, **({} if generator is None else {"generator": generator})}
 
@@ -104,17 +104,17 @@ class LocalLM(LM):
         return str(self.tokenizer.name_or_path).replace("/", "__")
 
     def loglikelihood_rolling(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[float]:
-        """Raise TargetError: the model has no probability for running text."""
+        """Raise TargetError, because the model has no probability for continuous text."""
         raise TargetError(f"{type(self).__name__} {self.no_probability}")
 
     def generate_until(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Raise TargetError: the model does not generate text."""
+        """Raise TargetError, because the model does not generate text."""
         raise TargetError(
             f"{type(self).__name__} does not generate text, {self.no_text}: leave out tasks that generate"
         )
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
-        """Raise TargetError: the model has no chat template."""
+        """Raise TargetError, because the model has no chat template."""
         raise TargetError(f"{type(self).__name__} has no chat template: run it without --apply_chat_template")
 
     def get_model_info(self) -> dict[str, Any]:
@@ -129,7 +129,7 @@ class LocalLM(LM):
         }
 
     def _cached(self, kind: str, requests: Sequence[Instance], answers: list[AnswerType]) -> list[AnswerType]:
-        """Add the answers to requests of this kind to the harness' cache, and return them."""
+        """Store the answers to requests of this kind in the harness' cache, and return them."""
         for request, answer in zip(requests, answers, strict=True):
             self.cache_hook.add_partial(kind, request.args, answer)
         return answers

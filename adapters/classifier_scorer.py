@@ -1,7 +1,7 @@
 """``--model classifier-scorer --model_args pretrained=CLASSIFIER``: a text classifier as a harness model.
 
-The log-likelihood of a label after a text is log P(label | text). So multiple-choice tasks over label names evaluate a
-classifier like a language model, and the attacks on classifiers run in one command with them.
+The log-likelihood of a label after a text is log P(label | text). Multiple-choice tasks over label names therefore
+evaluate a classifier like a language model, and attacks on the classifier run in the same command.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class LabelScorerLM(LocalLM):
 
     @property
     def target(self) -> ClassifierTarget | TaggerTarget:
-        """The classifier as attacks use it."""
+        """The classifier in the form that attacks use."""
         return self.classifier
 
     @cached_property
@@ -52,7 +52,7 @@ class LabelScorerLM(LocalLM):
     # -- answers --------------------------------------------------------------------------------------------
 
     def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
-        """Return log P(label | text) in nats for each ``(text, label)``, and true if no label is more likely.
+        """Return log P(label | text) in nats for each ``(text, label)``, and True if no label is more likely.
 
         :meth:`place_of` finds the label. Each distinct text is read once. Raises TargetError, before any text is
         scored, for a label that the model does not have or a text that it cannot read.

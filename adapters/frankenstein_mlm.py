@@ -1,7 +1,7 @@
 """``--model frankenstein-mlm --model_args pretrained=CLASSIFIER,head=BASE``: a classifier that can fill masks again.
 
-In Mix and Match (001) the classifier's encoder is combined with the head of the model that it was fine-tuned from. The
-combined model proposes candidates for a canary's unknown word, and the classifier prunes them.
+In Mix and Match (Elmahdy and Salem 2023) the classifier's encoder is combined with the head of the model that it was
+fine-tuned from. The combined model proposes candidates for a canary's unknown word, and the classifier prunes them.
 """
 
 from __future__ import annotations
@@ -236,7 +236,8 @@ def _check_bridge(head: str | None, base: str | None, size: int | None) -> None:
 
 
 def _check_folder(folder: Path) -> None:
-    """Raise OptionError if saving would replace other files than a Frankenstein model, or if the parent is missing."""
+    """Raise OptionError if saving would replace files other than a Frankenstein model, or if the parent folder is
+    missing."""
     if not folder.parent.is_dir():
         raise OptionError(f"save={folder}: there is no folder {str(folder.parent)!r}: create it first")
     if folder.is_dir() and any(folder.iterdir()):

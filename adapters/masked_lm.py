@@ -41,7 +41,7 @@ class MaskedLM(LocalLM):
 
     @property
     def target(self) -> MaskedTarget:
-        """The model as attacks use it."""
+        """The model in the form that attacks use."""
         return self.masked
 
     def loglikelihood(self, requests: Sequence[Instance], disable_tqdm: bool = False) -> list[Answer]:
@@ -56,7 +56,7 @@ class MaskedLM(LocalLM):
 
 
 def pseudo_log_likelihoods(masked: MaskedTarget, queries: Sequence[Query], quiet: bool) -> list[Answer]:
-    """Return the sum of the tokens' log-probabilities in nats for each query, and true if all tokens are greedy.
+    """Return each query's sum of log-probabilities of its tokens in nats, and True if all its tokens are greedy.
 
     Each token is masked in turn, with all other tokens of both texts known (Salazar et al. 2020).
     """

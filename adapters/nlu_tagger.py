@@ -1,7 +1,7 @@
 """``--model nlu-tagger --model_args pretrained=FOLDER``: an intent and slot tagger as a harness model.
 
-The log-likelihood of an intent after an utterance is log P(intent | utterance). So multiple-choice tasks over intents
-measure its accuracy. Attacks also use the canary's slot tags.
+The log-likelihood of an intent after an utterance is log P(intent | utterance). Multiple-choice tasks over intents
+therefore measure its accuracy. Attacks also use the canary's slot tags.
 """
 
 from __future__ import annotations

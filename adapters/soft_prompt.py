@@ -54,7 +54,7 @@ class SoftPromptLM(HFLM):
 
     @property
     def weights(self) -> Mapping[str, Any]:
-        """The model with its prompt. Its weights identify the model."""
+        """The model with its prompt, whose weights identify the model."""
         return {"model": self.model}
 
     def _max_length_after_prompt(self, requested: int | None) -> int:

@@ -35,7 +35,7 @@ _ADAPTERS = {
     "ForSequenceClassification": ("adapters.classifier_scorer", "ClassifierScorerLM"),
     "NLUTagger": ("adapters.nlu_tagger", "NLUTaggerLM"),
 }
-"""Adapters for models that the harness' own ``hf`` does not support, by a part of the model's class name."""
+"""Adapters for models that the harness' model ``hf`` does not support, by a part of the model's class name."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ class Audit:
 
     @property
     def figures(self) -> dict[str, Figure]:
-        """All figures by ``task/metric``, with their intervals, their counts and the values of the controls."""
+        """All figures by ``task/metric``, each with its interval, its count and the value of the controls."""
         return {key.removesuffix(",none"): figure for key, figure in self._entry.figures.items()}
 
     @property
     def verdicts(self) -> list[str]:
-        """The conclusion about each task, with its reason."""
+        """The verdict on each task, with its reason."""
         return verdict_words(self._entry.verdicts)
 
     @property
@@ -174,7 +174,8 @@ def audit(
 
 
 def _harness_model(model: Any, tokenizer: Any, batch_size: int | str, device: str | None) -> Any:
-    """Return the model as a model of the harness. Raises OptionError."""
+    """Return the model as a model of the harness. Raises OptionError for an unsupported model or a missing
+    tokenizer."""
     from importlib import import_module
 
     from leakage_tasks.harness.api import LM

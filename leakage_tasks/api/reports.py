@@ -61,7 +61,7 @@ def read_findings(*paths: str | Path) -> pd.DataFrame:
 
 
 def findings_by_task(*paths: str | Path) -> dict[str, list[Finding]]:
-    """Read the findings in samples files, or in folders of samples files. Raises ResultsError."""
+    """Read the findings in samples files, or in folders of samples files. Raises ResultsError for an invalid file."""
     from leakage_tasks.report.load.sample_files import find_samples
     from leakage_tasks.report.load.samples import read_samples
 

@@ -28,12 +28,16 @@ _TAKES: Mapping[type, str] = {
 
 
 def reads_tags(target: Any) -> bool:
-    """Return True for a tagger, whose costs cover label and tags: it mixes words but has no embedding matrix."""
+    """Return True for a tagger, whose costs cover the label and the tags.
+
+    A tagger mixes words, but has no embedding matrix.
+    """
     return isinstance(target, protocols.RelaxesTokens) and not isinstance(target, protocols.DifferentiableInputs)
 
 
 def access_by_protocol(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
-    """Describe the access of an attack that uses the first of its ``needs`` that ``target`` offers."""
+    """Describe the access that an attack requires: the access of the first protocol in ``needs`` that ``target``
+    has."""
     need = next(need for need in needs if isinstance(target, need))
     if need is protocols.ScoresSequences and isinstance(target, protocols.FillsMasks):
         return MASKS
@@ -41,16 +45,16 @@ def access_by_protocol(needs: Sequence[type], target: Any, values: Mapping[str, 
 
 
 def access_to_labels(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
-    """Describe the access of an attack on labels.
+    """Describe the access that an attack on labels requires.
 
-    A shortlist also needs gradients, a calibrated signal also a reference classifier.
+    With a shortlist it also needs gradients; with the calibrated signal it also needs a reference classifier.
     """
     access = GRADIENTS if values.get("shortlist") else LABELS_AND_TAGS if reads_tags(target) else LABELS
     return f"{access}, {REFERENCE}" if values.get("signal") == "calibrated" else access
 
 
 def access_to_candidates(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
-    """Describe the access of an attack whose candidates a generator proposes and a classifier labels."""
+    """Describe the access that an attack requires if a generator proposes candidates and a classifier labels them."""
     uses_weights = target.generator_name == "frankenstein"
     access = f"{WEIGHTS}, for candidates" if uses_weights else LABELS
     second = "" if uses_weights or target.generator_name == "exhaustive" else f", {SECOND}"

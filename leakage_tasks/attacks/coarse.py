@@ -32,7 +32,7 @@ def coarsened(finding: Finding) -> Finding:
     """
     if finding.kind != NATURAL or finding.coarse:
         return finding
-    published = _ranked(finding) if finding.rank is not None else _placed(finding)
+    published = _ranked(finding) if finding.rank is not None else _place_fields(finding)
     public = dataclasses.replace(finding, guesses=(), proven=0, correct=None, log_perplexity=None, place=None, extra={})
     public = dataclasses.replace(public, model_calls=None, seconds=None, noise_bits=None, coarse=True)
     return dataclasses.replace(public, **published)
@@ -41,7 +41,7 @@ def coarsened(finding: Finding) -> Finding:
 def _ranked(finding: Finding) -> AttackResult:
     """Return the band of a rank as fields of a finding; for an extrapolated rank also its fit."""
     size = 2.0**finding.log2_size
-    if not _sure(finding):
+    if not _is_within_slack(finding):
         most = min(size, _band(finding.rank_high or finding.rank or size)[1])
         return {"rank": most, "rank_low": 1.0, "rank_high": most, "method": "lower_bound"}
     first, last = _band(finding.rank or size)
@@ -54,8 +54,11 @@ def _ranked(finding: Finding) -> AttackResult:
     return {**banded, "extra": fit | {name: _rounded(fit[name]) for name in ("ks", "p_value")}}
 
 
-def _sure(finding: Finding) -> bool:
-    """Return whether the rank's interval is within a factor of :data:`SLACK`. Extrapolated ranks are not checked."""
+def _is_within_slack(finding: Finding) -> bool:
+    """Return True if both ends of the rank's interval are within a factor of :data:`SLACK` of the rank.
+
+    Extrapolated ranks are not checked.
+    """
     if finding.method in (EXTRAPOLATED, "lower_bound") or finding.rank is None:
         return finding.method == EXTRAPOLATED
     low, high = finding.rank_low or finding.rank, finding.rank_high or finding.rank
@@ -80,7 +83,7 @@ def mean_rank(first: float, last: float) -> float:
 
 
 def band_chances(log2_size: float) -> list[tuple[float, float]]:
-    """Return for each band of a space the share of its ranks, and its exposure in bits."""
+    """Return the share of the ranks and the exposure in bits for each band of a space."""
     size, first = 2.0**log2_size, 1.0
     bands: list[tuple[float, float]] = []
     while first < size or not bands:
@@ -91,8 +94,8 @@ def band_chances(log2_size: float) -> list[tuple[float, float]]:
     return bands
 
 
-def _placed(finding: Finding) -> AttackResult:
-    """Return whether the secret is among the first ten guesses, as fields of a finding, if at least ten were made."""
+def _place_fields(finding: Finding) -> AttackResult:
+    """Return fields of a finding that state if the secret is among the first ten guesses, if at least ten were made."""
     if finding.correct is None:
         return {}
     offered = max(len(finding.guesses), finding.extra.get("ranked", 0))
@@ -102,5 +105,5 @@ def _placed(finding: Finding) -> AttackResult:
 
 
 def _rounded(value: float) -> float:
-    """Round to two significant digits: a statistic of the model and the text before the secret."""
+    """Round a statistic to two significant digits; it depends on the model and on the text before the secret."""
     return float(f"{value:.1e}")

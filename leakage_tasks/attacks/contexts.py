@@ -1,4 +1,4 @@
-"""Check for a context in which planted canaries have a clearly higher exposure than in the one of the run."""
+"""Check if planted canaries have a clearly higher exposure in another context than in the context of the run."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from leakage_tasks.targets.causal.target import CausalInContext, CausalTarget, c
 
 CONTEXTS = (Context("bos"), Context("none"), Context(before="\n"))
 MOST = 16
-"""The most canaries, and the most controls, in the comparison."""
+"""Maximum number of canaries, and of controls, in the comparison."""
 FILLINGS = 3
-"""Random fillings of each template."""
+"""Number of random fillings of each template."""
 LEVEL = 0.01
-"""The chance of a false warning, over all contexts together, on a model that knows no canary."""
-CLEARLY = 1.0
-"""Bits by which the mean exposure must grow as well."""
+"""Probability of a false warning, over all contexts together, on a model that knows no canary."""
+LEAST_GAIN = 1.0
+"""Minimum increase of the mean exposure in bits; the warning requires it in addition to significance."""
 
 
 @dataclass(frozen=True)
-class Clearer:
+class ClearerContext:
     """A context in which planted secrets have a higher exposure; each pair is (usual context, this context).
 
     ``planted`` and ``controls`` are mean rough exposures in bits, ``auc`` is the area under the ROC curve of planted
@@ -68,7 +68,7 @@ class Clearer:
         )
 
 
-def warn_of_clearer(target: Any, canaries: Sequence[Canary], more: Sequence[Context] = ()) -> None:
+def warn_of_clearer_context(target: Any, canaries: Sequence[Canary], more: Sequence[Context] = ()) -> None:
     """Warn once if some context exposes the canaries of a causal model clearly more than the usual one.
 
     ``more`` contexts are checked in addition to the three in :data:`CONTEXTS`.
@@ -81,7 +81,7 @@ def warn_of_clearer(target: Any, canaries: Sequence[Canary], more: Sequence[Cont
 
 def clearer_context(
     target: CausalTarget, canaries: Sequence[Canary], contexts: Sequence[Context] = CONTEXTS
-) -> Clearer | None:
+) -> ClearerContext | None:
     """Return the context in which planted canaries gain most over the usual one, None if no gain is significant.
 
     The rough exposure of a secret compares its cost with the costs of three random fillings of its own template. If the
@@ -104,7 +104,7 @@ def clearer_context(
     clearer = [
         context
         for context in comparisons
-        if context is not None and context.p_value <= level and context.gain >= CLEARLY
+        if context is not None and context.p_value <= level and context.gain >= LEAST_GAIN
     ]
     best = max(clearer, key=lambda context: context.gain, default=None)
     private = any(canary.kind == NATURAL for canary in compared)
@@ -136,12 +136,12 @@ def _exposures(target: CausalTarget, context: Context, canaries: Sequence[Canary
     return np.minimum(bits, [math.log2(canary.attack_space.size) for canary in canaries])
 
 
-def _compared(usual: FloatArray, other: FloatArray | None, planted: int, context: Context) -> Clearer | None:
+def _compared(usual: FloatArray, other: FloatArray | None, planted: int, context: Context) -> ClearerContext | None:
     if other is None or not np.isfinite(usual - other).all():
         return None
     gains = other - usual
     p_value = stats.mannwhitneyu(gains[:planted], gains[planted:], alternative="greater").pvalue
-    return Clearer(
+    return ClearerContext(
         context,
         (float(usual[:planted].mean()), float(other[:planted].mean())),
         (float(usual[planted:].mean()), float(other[planted:].mean())),

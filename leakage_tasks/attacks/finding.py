@@ -13,12 +13,12 @@ from leakage_tasks.core.former_names import accept_former_names, current_attack
 from leakage_tasks.core.inputs import parse_json
 
 GUESSES = 10
-"""The most guesses a finding keeps."""
+"""Maximum number of guesses that a finding keeps."""
 Extra = dict[str, Any]
 """Results that only one attack has: numbers, strings and lists of them, by name."""
 Method = Literal["exact", "estimated", "sampled", "extrapolated", "lower_bound", "banded"]
 BANDED: Literal["banded"] = "banded"
-"""The method of ranks of which only the band is published."""
+"""Method of ranks for which only the band is published."""
 TrainingExposure = Literal["", "context", "absent"]
 """How the model read a planted canary in training, if a check of the training data found it out: ``context`` if the
 canary was not in the loss but preceded text that was, ``absent`` if it was never read. Empty if the canary was in the
@@ -26,7 +26,8 @@ loss or the data was not checked."""
 CONTEXT = 0
 """The tier of canaries that were read as context only; other canaries' tier is their number of copies."""
 EXTRAPOLATED: Literal["extrapolated"] = "extrapolated"
-"""The method of exposures that are read off a fitted distribution, and their name in ``Finding.extra``."""
+"""Method of exposures that are computed from a fitted distribution, and the key of the exposure in
+``Finding.extra``."""
 JSON_NAMES = {"settings_hash": "settings"}
 """Fields of findings that have another name in JSON."""
 FIT = (EXTRAPOLATED, "ks", "p_value", "draws", "rejected")
@@ -112,7 +113,8 @@ class Finding:
 
     @property
     def tier(self) -> int | None:
-        """Its group: number of copies, near copies included, or :data:`CONTEXT`; None if the model never read it."""
+        """The canary's tier: its number of copies with near copies, or :data:`CONTEXT`; None if the model never read
+        it."""
         return {"": self.repetitions + self.near, "context": CONTEXT}.get(self.reading)
 
     @property

@@ -10,10 +10,11 @@ from leakage_tasks.core.errors import CUT, LONGEST, LeakageError, ReadingError, 
 
 
 class _Guard:
-    """A context manager that replaces each error in its block by :meth:`safe` of it, without a link to the original.
+    """A context manager that replaces each error in its block by the result of :meth:`safe`, without a link to the
+    original.
 
-    It is no generator with ``contextlib``: the frames of ``contextlib`` hold the original error, and tools that print
-    local variables would show it.
+    It is not a generator with ``contextlib``, because the frames of ``contextlib`` hold the original error, and tools
+    that print local variables would show it.
     """
 
     def safe(self, error: Exception) -> LeakageError | None:
@@ -33,7 +34,7 @@ class _Guard:
                 safe.__context__ = None
 
 
-class about(_Guard):
+class NamingCanary(_Guard):
     """Context manager that names the canary in a target's errors.
 
     No error of any kind shows the secret of a natural canary.
@@ -51,7 +52,7 @@ class about(_Guard):
         return without_its_words(error, self.canary) if self.canary.kind == NATURAL else None
 
 
-class hiding(_Guard):
+class HidingSecrets(_Guard):
     """Context manager: no error of any kind shows the secret of any natural canary in ``canaries``."""
 
     def __init__(self, canaries: Sequence[Canary]) -> None:
@@ -71,6 +72,10 @@ class hiding(_Guard):
         for canary in natural:
             message = without_secret(message, canary)
         return type(error)(message)
+
+
+about, hiding = NamingCanary, HidingSecrets
+"""Former names of the two classes, which attacks of other packages may use."""
 
 
 def without_secret(message: str, canary: Canary) -> str:

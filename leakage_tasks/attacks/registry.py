@@ -135,7 +135,7 @@ def register(
     determined. Many calls may run at once on views of one model, so the function keeps no state between calls. A
     ``batched`` function takes all of a run's requests for it at once, whose targets are views of one model, and yields
     one result per request, in their order. An error that concerns one canary names it
-    (:func:`~leakage_tasks.attacks.redact.about`).
+    (:func:`~leakage_tasks.attacks.redact.NamingCanary`).
 
     Args:
         name: Name of the attack.
@@ -199,10 +199,8 @@ def _check_options(attack: str, options: Sequence[Option]) -> None:
 def choose(name: str, goal: Goal, request: AttackRequest) -> Attack:
     """Return the attack with this name.
 
-    ``auto`` is the first attack for ``goal`` that the target can serve and the budget affords.
-
-
-    Raises OptionError for an unknown name and TargetError if the target does not meet the attack's needs.
+    ``auto`` is the first attack for ``goal`` that the target can serve and the budget affords. Raises OptionError for
+    an unknown name, and TargetError if the target does not meet the attack's needs.
     """
     target = request.target
     if name == AUTO:

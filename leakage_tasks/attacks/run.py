@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from leakage_tasks.attacks.finding import AttackResult, Finding
-from leakage_tasks.attacks.redact import about, hiding
+from leakage_tasks.attacks.redact import HidingSecrets, NamingCanary
 from leakage_tasks.attacks.registry import (
     ATTACKS,
     AUTO,
@@ -37,7 +37,7 @@ AUTO_CONTEXT = Context()
 
 
 class SharedCanaries(Protocol):
-    """One process's share of a list of canaries that several processes attack; canaries are given by index."""
+    """One process's share of a list of canaries that several processes attack; canaries are identified by index."""
 
     def part(self, places: Sequence[int]) -> Sequence[int]:
         """Return this process's part of the canaries that a batched attack takes."""
@@ -233,7 +233,7 @@ def _with_mean_seconds(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _run_one(attack: Attack, request: AttackRequest) -> AttackResult:
-    with about(request.canary):
+    with NamingCanary(request.canary):
         return next(attack.run([request]))
 
 
@@ -247,7 +247,7 @@ def _run_batched(
         results = attack.run([request for _, request in group])
         for number, _ in group:
             started = time.perf_counter()
-            with hiding([request.canary for _, request in group]):
+            with HidingSecrets([request.canary for _, request in group]):
                 result = next(results)
             yield number, result, time.perf_counter() - started
 
@@ -272,7 +272,7 @@ def _noise(request: AttackRequest) -> float | None:
     """Return the rounding noise in bits of the canary's cost; None if the model's precision has no noise to report."""
     if request.noise == NO_NOISE:
         return None
-    with about(request.canary):
+    with NamingCanary(request.canary):
         return request.noise.of(request.tokens)
 
 
@@ -294,7 +294,7 @@ def _view_of(target: Any, canary: Canary, context: Context) -> Any:
                 f"canary {canary.id!r} has a source sentence, which this model does not read: use a translation model "
                 "(--model hf --model_args pretrained=…,backend=seq2seq), or canaries without --source"
             )
-        with about(canary):
+        with NamingCanary(canary):
             if not context.is_auto:
                 return target.in_context(context, canary.attack_space)
             return target.tagged(canary) if isinstance(target, ReadsTags) else target
@@ -303,7 +303,7 @@ def _view_of(target: Any, canary: Canary, context: Context) -> Any:
             f"canary {canary.id!r} has no source sentence, which this model must read first: make canaries with "
             "'leakage canaries --source …' and plant them with --source-column"
         )
-    with about(canary):
+    with NamingCanary(canary):
         return target.given(canary)
 
 
@@ -314,7 +314,7 @@ def _budget(target: Any, canary: Canary) -> int:
 
 
 def _check(target: Any, canary: Canary, context: Context) -> None:
-    with about(canary):
+    with NamingCanary(canary):
         if isinstance(target, ScoresLabels):
             target.place_of(canary.label)
         length, room = target.length(canary.attack_space.fill(canary.secret)), target.max_length

@@ -1,4 +1,4 @@
-"""Canaries: templates and their randomness spaces, the manifest, planting, and verification of planted data."""
+"""Canaries: templates and their randomness spaces, manifests, planting, and verification of planted data."""
 
 from leakage_tasks.canaries.alphabets import Alphabet, tokenizer_words, word_file, word_list
 from leakage_tasks.canaries.canary import Canary, canary_from_json

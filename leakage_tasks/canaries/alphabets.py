@@ -82,9 +82,8 @@ BUILT_IN: Mapping[str, Alphabet] = {
         ("number_words", _NUMBERS, " "),
     )
 }
-"""Alphabets that every template can use; the last two are the ways to write numbers in words of The Secret Sharer,
-section 7.3.
-"""
+"""Alphabets that every template can use. The last two are the notations of numbers in words in The Secret Sharer,
+section 7.3."""
 
 
 def word_list(name: str, words: Iterable[str]) -> Alphabet:
@@ -106,7 +105,7 @@ def lines_of(path: str | Path, what: str, error: type[LeakageError]) -> list[str
 
 
 TOKENIZER_KINDS: Mapping[str, str] = {"words": "whole-words", "terms": "words-and-numbers", "tokens": "tokens"}
-"""The names of a tokenizer's alphabets in a template, and the vocabulary entries that each alphabet holds."""
+"""Names of a tokenizer's alphabets in a template, and the vocabulary entries that each alphabet contains."""
 
 
 @lru_cache(maxsize=8)
@@ -154,7 +153,7 @@ def alphabet_from_json(name: str, data: Mapping[str, Any]) -> Alphabet:
 
 
 _list_alphabet = lru_cache(maxsize=64)(Alphabet)
-"""Builds one alphabet object for all canaries of a manifest that list equal values."""
+"""Build an alphabet from a list of values; all canaries of a manifest with equal values share one object."""
 
 
 def _tokenizer_alphabet(name: str, kind: str, data: Mapping[str, Any]) -> Alphabet:
@@ -202,7 +201,10 @@ _WORD_MARKS = ("Ġ", "▁")
 
 
 def _starts_word(piece: str | None, marked: bool) -> bool:
-    """Return True if a vocabulary entry begins a word: by its mark for a leading space, or by the absence of ``##``."""
+    """Return True if a vocabulary entry begins a word.
+
+    ``marked`` is True if the vocabulary marks the beginning of a word by a space; otherwise ``##`` marks continuations.
+    """
     if piece is None:
         return False
     return piece.startswith(_WORD_MARKS) if marked else not piece.startswith("##")

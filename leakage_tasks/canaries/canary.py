@@ -16,12 +16,14 @@ from leakage_tasks.core.option import near
 SCHEMA = 1
 Kind = Literal["random", "organic", "supporting", "near", "natural"]
 AUXILIARY_KINDS: tuple[Kind, ...] = ("supporting", "near")
-"""Kinds that are planted to support another canary and are not attacked: in other classes, or with other words."""
+"""Kinds of canaries that are planted to support another canary, in other classes or with other words. They are not
+attacked."""
 Family = Literal["typical", "high-perplexity", "new-token", "bigram", "high-temperature"]
 FAMILIES: tuple[Family, ...] = get_args(Family)
 """The families that canaries can resemble, from the most expected text to the worst case; see docs/families.md."""
 Known = Literal["all", "before", "after", "none"]
-"""The part of the template that the attacker knows, which overrides the manifest (The Secret Sharer, Table 3)."""
+"""The part of the template that the attacker knows; a run can use it instead of the manifest's value (The Secret
+Sharer, Table 3)."""
 MASK = "•"
 
 
@@ -38,9 +40,9 @@ class Canary:
     repetitions: int = 1
     """The number of copies to plant."""
     planted: bool = True
-    """False marks a control twin, which the model never sees."""
+    """False for a control, which is never planted."""
     kind: Kind = "random"
-    """The origin of the secret or the canary's role."""
+    """The origin of the secret, or the role of a canary that supports another canary."""
     alphabets: Mapping[str, Alphabet] = field(default_factory=dict, hash=False)
     """Alphabets that the template uses in addition to the built-in ones, by name."""
     known: str | None = None
@@ -50,18 +52,16 @@ class Canary:
     tags: tuple[str, ...] | None = None
     """A slot tag for each word."""
     source: str | None = None
-    """The source sentence of a translation canary, whose text is the target sentence.
-
-    Either a fixed sentence, or a template with the canary's slots in their order.
-    """
+    """The source sentence of a translation canary, whose text is the target sentence. It is a fixed sentence, or a
+    template with the canary's slots in their order."""
     supports: str | None = None
     """The id of the canary that a supporting or near canary belongs to."""
     seed: int | None = None
-    """The seed of the manifest, if ``leakage canaries`` made it."""
+    """The seed of the manifest, if ``leakage canaries`` created it."""
     profile: str | None = None
-    """The profile of the manifest, if ``leakage canaries`` made it."""
+    """The profile of the manifest, if ``leakage canaries`` created it."""
     salt: str | None = None
-    """Random text that keeps the manifest's hash from confirming a guess at a natural secret."""
+    """Random text in the manifest's hash, so that the hash confirms no guess at a natural secret."""
     family: Family | None = None
     """The family that the canary was made to resemble, if the user requested one; results are grouped by family."""
 
@@ -168,7 +168,7 @@ _REQUIRED: dict[str, type] = {"schema": int, "id": str, "template": str, "secret
 _REQUIRED |= {"repetitions": int, "planted": bool, "kind": str}
 _OPTIONAL: dict[str, type] = {"known": str, "label": str, "tags": list, "source": str, "supports": str}
 _OPTIONAL |= {"seed": int, "profile": str, "salt": str, "family": str}
-"""The fields of a manifest line in order, with their types in JSON."""
+"""The fields of a manifest line in order, with their JSON types."""
 
 
 def canary_from_json(data: Any, where: str = "canary") -> Canary:

@@ -23,9 +23,9 @@ PLACE = "wx7qk2zv"
 """Placeholder for the canary when the text around it is computed."""
 PLAIN = Context()
 SHOWN = 12
-"""Characters shown before and after the difference between two texts."""
+"""Number of characters shown before and after the difference between two texts."""
 PROBES = 3
-"""Random fillings for which the template must put equal text around a canary."""
+"""Number of random fillings for which the template must put equal text around a canary."""
 
 
 def template_of(tokenizer: Any, arguments: Mapping[str, Any] | None = None) -> Render:
@@ -53,14 +53,14 @@ def template_of(tokenizer: Any, arguments: Mapping[str, Any] | None = None) -> R
 
 @dataclass(frozen=True)
 class Chat:
-    """The chat turn that canaries are planted in, and the turns before it."""
+    """The chat turn in which canaries are planted, and the turns before it."""
 
     role: Role = "assistant"
     """The role that speaks the turn."""
     system: str | None = None
-    """``--system_instruction``."""
+    """The system message, as given with ``--system_instruction``."""
     prefill: bool = False
-    """True if an endpoint that accepts only messages receives the beginning of the turn."""
+    """True if the beginning of the turn is sent to an endpoint that accepts only messages."""
     prompt: str = USER_TURN
     """The user's turn before the canary, as it was planted."""
     template: str | None = None
@@ -125,7 +125,7 @@ class Chat:
     ) -> tuple[Context, list[Canary]]:
         """Return the text around every canary, and the canaries as the template writes them.
 
-        Raises as :meth:`context` and :meth:`as_rendered` do.
+        Raises the errors of :meth:`context` and :meth:`as_rendered`.
         """
         around = self.context(render, within)
         return around, [self.as_rendered(render, canary, within, around) for canary in canaries]

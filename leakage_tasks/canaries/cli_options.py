@@ -43,12 +43,12 @@ def requested(request: CanaryOptions) -> list[Canary]:
     made = [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _make(sized)]
     # Presets use the numbers of the papers.
     if sized.preset is None and has_headline(sized.profile) and (remark := small_groups(made)):
-        warnings.warn(f"{remark}: {_larger(sized)}", stacklevel=2)
+        warnings.warn(f"{remark}: {_size_advice(sized)}", stacklevel=2)
     return made
 
 
-def _larger(request: CanaryOptions) -> str:
-    """Return the options that give enough canaries for intervals."""
+def _size_advice(request: CanaryOptions) -> str:
+    """Return advice on the options that make the groups large enough for intervals."""
     repetitions = numbers("--repetitions", request.repetitions or "1")
     families = len(set(items(request.family) or ["of the template"]))
     return f"use --count {least_count(repetitions, families)} or more, or --profile {ROUTINE}"
@@ -62,11 +62,11 @@ def _make(request: CanaryOptions) -> list[Canary]:
         passages = corpus_passages(request.from_text, text_column=columns.text, split=columns.split)
         return natural_canaries(passages, **detect, **_options(request, "context"), **shared)
     if request.family is not None:
-        return _of_families(request)
+        return _make_families(request)
     label, classes = _classes(request)
     shared["label"] = label
     if request.preset is None:
-        return _of_template(request, classes, shared)
+        return _make_from_template(request, classes, shared)
     if request.repetitions is not None:
         shared["repetitions"] = numbers("--repetitions", request.repetitions)
     values = {field.name: getattr(request, field.name) for field in fields(request)}
@@ -77,7 +77,7 @@ def _make(request: CanaryOptions) -> list[Canary]:
 
 
 def _settings(preset: Preset, request: CanaryOptions) -> dict[str, Any]:
-    """Return the values of the preset's own options, given with ``--set``."""
+    """Return the values of the preset's own options, which are given with ``--set``."""
     known, values = by_name(preset.options), {}
     for text in request.settings or ():
         name, sign, value = text.partition("=")
@@ -89,18 +89,18 @@ def _settings(preset: Preset, request: CanaryOptions) -> dict[str, Any]:
 
 
 def _options(request: CanaryOptions, *names: str) -> dict[str, Any]:
-    """Return the options of these names that were given; the called function supplies defaults for the others."""
+    """Return those of the named options that were given; the called function has defaults for the others."""
     values = {name: getattr(request, name) for name in names}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _columns(request: CanaryOptions) -> Columns:
-    """Return the requested text column, split and role, with defaults for the omitted ones."""
+    """Return the requested text column, split and role, with defaults for omitted options."""
     role = role_of(request.role, "--role")
     return Columns(request.text_column or Columns.text, split=request.split or Columns.split, role=role)
 
 
-def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, Any]) -> list[Canary]:
+def _make_from_template(request: CanaryOptions, classes: list[str], shared: dict[str, Any]) -> list[Canary]:
     template = request.template or ""
     others = [name for name in classes if name != shared["label"]]
     wanted = supporting_of(request.supporting or "none")
@@ -124,8 +124,8 @@ def _of_template(request: CanaryOptions, classes: list[str], shared: dict[str, A
     return canaries
 
 
-def _of_families(request: CanaryOptions) -> list[Canary]:
-    """Make equally many canaries for each named family. Raises OptionError for an unknown family."""
+def _make_families(request: CanaryOptions) -> list[Canary]:
+    """Make an equal number of canaries for each requested family. Raises OptionError for an unknown family."""
     families: list[Family] = []
     for name in items(request.family) or []:
         if name not in FAMILIES:
@@ -153,7 +153,7 @@ def _check_tags(tags: Sequence[str], canaries: Sequence[Canary]) -> None:
 
 
 def _classes(request: CanaryOptions) -> tuple[str | None, list[str]]:
-    """Return the canaries' label and the other classes, in ascending order of rows if the rows can be counted."""
+    """Return the canaries' label, and all other classes, in ascending order of rows if the rows can be counted."""
     label, named = request.label, items(request.supporting_labels)
     if request.data is None:
         for option in ("label_column", "text_column", "split"):

@@ -104,7 +104,7 @@ def _text(written: str) -> str:
 
 
 def _as_option(text: str) -> str:
-    """Return ``text`` as a user writes it in the option, with escapes."""
+    """Escape ``text`` for use in ``--metadata context=…``."""
     for mark, character in reversed(_ESCAPED.items()):
         text = text.replace(character, f"\\{mark}")
     return literal(text)

@@ -1,4 +1,4 @@
-"""The rows that hold copies of canaries, filled with values of other rows for the remaining columns."""
+"""Rows that hold copies of canaries; the remaining columns get the values of other rows."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from leakage_tasks.core.errors import OptionError
 
 CUE = 40
-"""Characters before a bare number that are searched for a cue word."""
+"""Number of characters before a number that are searched for a word that names its kind."""
 LONGEST = 400
-"""Upper bound on the characters of a secret plus the characters checked around it."""
+"""Maximum number of characters of a secret and of the text around it that is checked."""
 
 # A neighbouring digit, letter or hyphenated part makes a number part of something longer. Letters of other scripts do
 # not: they are written without spaces.
@@ -31,8 +31,8 @@ _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 class SecretPattern:
     """A written form of a secret; group ``secret`` of the pattern is the part that an attacker must guess.
 
-    If ``cued``, the form is too common to identify a secret: a word of the detector's ``cue`` must precede it closely,
-    with no other number in between.
+    If ``cued`` is true, the form alone is too common to identify a secret: a word that matches the detector's ``cue``
+    must precede it closely, with no other number in between.
     """
 
     pattern: re.Pattern[str]
@@ -41,20 +41,20 @@ class SecretPattern:
 
 @dataclass(frozen=True)
 class Detector:
-    """A kind of secret."""
+    """A kind of secret that can be detected in text."""
 
     forms: tuple[SecretPattern, ...]
     """The written forms."""
     valid: Callable[[str], bool]
-    """Validates a match."""
+    """Function that returns True if a match is a valid secret."""
     normal: Callable[[str], str]
-    """Returns the normal form, equal for all written forms."""
+    """Function that returns the normal form, which is equal for all written forms of a secret."""
     characters: str = string.digits
-    """The secret characters of group ``secret``; the others belong to its format."""
+    """The characters of group ``secret`` that are secret; all others belong to its format."""
     cue: re.Pattern[str] = re.compile("(?!)")
     """A word that must precede a cued form."""
     needs: str = string.digits
-    """Characters of which every form contains at least one."""
+    """Characters of which every form contains at least one, for a fast check."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,10 @@ def find_secrets(text: str, kinds: Iterable[str] | None = None) -> list[Detected
 
 
 def _matches(detector: Detector, form: SecretPattern, text: str, taken: bytearray) -> Iterator[re.Match[str]]:
-    """Yield valid matches in untaken characters; after a rejected match, continue at its second character."""
+    """Yield valid matches that use only free characters.
+
+    After a rejected match, the search continues from its second character.
+    """
     position = 0
     while match := form.pattern.search(text, position):
         start, end = match.span()
@@ -120,7 +123,7 @@ def _digits(text: str) -> str:
 
 
 def _is_card(text: str) -> bool:
-    """Check Luhn's check digit, and that cards of this length can start with the first digit."""
+    """Return True if Luhn's check digit is right and cards of this length can start with the first digit."""
     from stdnum import luhn
 
     number = _digits(text)

@@ -71,14 +71,18 @@ def against_manifest(canaries: Sequence[Canary], counts: dict[str, CopyCount], p
 
 
 def _begins_one_of(texts: Sequence[str], text: str) -> bool:
-    """Return True if a longer one of the sorted ``texts`` begins with ``text``: then only the longer one is counted."""
+    """Return True if ``text`` is the beginning of a longer text in the sorted ``texts``. Then only the longer text is
+    counted."""
     # In sorted order, longer texts with this beginning come directly after it.
     index = bisect_right(texts, text)
     return index < len(texts) and texts[index].startswith(text)
 
 
 def against_sources(wrong: Counter[str], canaries: Sequence[Canary]) -> Iterator[str]:
-    """Yield the canaries with copies that have the source sentence of another text; ``wrong`` counts them by text."""
+    """Yield a line for each canary whose copies have the source sentence of another text.
+
+    ``wrong`` counts such copies by text.
+    """
     for canary in canaries:
         if wrong[canary.text]:
             yield f"{canary.id}: {wrong[canary.text]} copies have another source sentence than in the manifest"

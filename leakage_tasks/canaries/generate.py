@@ -1,4 +1,4 @@
-"""Generation of canaries: planted ones, their supporting canaries and never-planted controls."""
+"""Generation of canaries: planted canaries, their supporting canaries, and controls, which are never planted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from leakage_tasks.core.errors import OptionError
 UNIQUE = "{unique}"
 _UNIQUE = re.compile(r"\{\{|\}\}|\{unique\}")
 PUBLIC = ("The random number of {unique} is {digits:9}.", "The random number of {unique}: {digits:9}.")
-"""The templates that README planted with seed 0 and that the demo plants; their secrets are public."""
+"""Templates of the canaries in the README (seed 0) and in the demo; their secrets are public."""
 PUBLIC_NUMBER = 16
 CONSONANTS = "bdfgklmnprstvz"
 VOWELS = "aeiou"
@@ -101,7 +101,7 @@ def make_canaries(
 
 @dataclass
 class _Maker:
-    """The arguments that all canaries of one call share, with the words and secrets used so far."""
+    """Maker of the canaries of one call, with the words and secrets used so far."""
 
     template: str
     seed: int
@@ -190,7 +190,7 @@ def stream_of(seed: int, name: str) -> random.Random:
 
 
 def public(canaries: Iterable[Canary]) -> bool:
-    """Return True if one of ``canaries`` has the text of a canary that this package's README or demo publishes."""
+    """Return True if this package's README or demo publishes the text of one of ``canaries``."""
     made = (make_canaries(template, PUBLIC_NUMBER, controls=PUBLIC_NUMBER, seed=0) for template in PUBLIC)
     shared = {canary.text for group in made for canary in group}
     return any(canary.text in shared for canary in canaries)
@@ -211,7 +211,7 @@ def unique_word(stream: random.Random, taken: Container[str]) -> str:
 
 
 def nonce_of(seed: int) -> str:
-    """Return the word that ids and unique words of a manifest share: one of 24 million, determined by the seed."""
+    """Return the word that ids and unique words of a manifest share, one of 24 million; the seed determines it."""
     stream = random.Random(hashlib.sha256(f"nonce:{seed}".encode()).digest())
     return "".join(stream.choice(CONSONANTS) + stream.choice(VOWELS) for _ in range(NONCE_SYLLABLES))
 
@@ -236,7 +236,7 @@ def check_number(option: str, number: int) -> None:
 
 
 def check_repetitions(repetitions: Sequence[int], example: str) -> None:
-    """Raise OptionError, whose message shows ``example``, for no repetitions or a number below 1."""
+    """Raise OptionError if there are no repetitions or a number is below 1; the message shows ``example``."""
     if not repetitions or min(repetitions) < 1:
         written = ",".join(map(str, repetitions))
         raise OptionError(f"--repetitions is {written!r}: give whole numbers of 1 or more, such as {example}")

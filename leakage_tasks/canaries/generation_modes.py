@@ -13,7 +13,7 @@ from leakage_tasks.core.errors import OptionError, on_command_line
 from leakage_tasks.core.option import near
 
 SEED_BITS = 48
-"""Bits of a drawn seed: too many to try all seeds, few enough for every JSON reader to keep the number exact."""
+"""Number of bits of a random seed: too many to try all seeds, and few enough for exact numbers in every JSON reader."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Secrets that a corpus already contains, as canaries of kind ``natural`` with their context as template."""
+"""Secrets that a corpus already contains, as canaries of kind ``natural`` with the surrounding text as template."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONTEXT = 40
 """Default limit on the characters before a secret in its template."""
 MOST_CONTEXT = LONGEST - 1
 TRIES = 100
-"""Attempts to draw an unused secret for a control before an error is raised."""
+"""Maximum number of attempts to draw an unused secret for a control."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _UP_TO_A_WORD = re.compile(r"\S*\s+(?=\S)")
@@ -35,7 +35,7 @@ _UP_TO_A_WORD = re.compile(r"\S*\s+(?=\S)")
 
 @dataclass(frozen=True)
 class Passage:
-    """Text in which secrets that begin at ``first``..``stop`` are detected; the text outside is their context."""
+    """A text in which secrets that begin at ``first``..``stop`` are detected; the text outside is only context."""
 
     text: str = field(repr=False)
     first: int = 0
@@ -44,7 +44,7 @@ class Passage:
 
 @dataclass
 class _Secret:
-    """A distinct secret with its number of occurrences, counted also by template and filling."""
+    """A distinct secret, with its number of occurrences in total and by template and filling."""
 
     kind: str
     times: int = 0
@@ -120,7 +120,7 @@ def warn_of_shown_secrets(canaries: Sequence[Canary]) -> None:
 
 
 def _hidden(canary: Canary) -> str:
-    """Return the text from the first to the last slot, which an attacker must find."""
+    """Return the text from the first to the last slot, which the attacker must guess."""
     first, *_, last = canary.space.pieces
     return canary.text[len(first) : len(canary.text) - len(last)]
 
@@ -172,7 +172,7 @@ def summary(canaries: Sequence[Canary], output: Path) -> str:
 
 
 def revealed(canaries: Iterable[Canary]) -> Iterator[str]:
-    """Yield a line for each secret that shows it in its context, with control characters escaped."""
+    """Yield a line with each secret in its context, with control characters escaped."""
     for canary in canaries:
         if canary.planted:
             yield f"{canary.id} ({canary.repetitions} times): {json.dumps(canary.text, ensure_ascii=False)}"
@@ -188,7 +188,7 @@ def _sources(path: Path) -> list[Path]:
 
 
 def _running(blocks: Iterable[str]) -> Iterator[Passage]:
-    """Yield blocks of one text, which can end anywhere, as overlapping passages with enough context."""
+    """Yield the blocks of one text as overlapping passages, so that each passage has enough context."""
     held, first = "", 0
     for block in blocks:
         held += block
@@ -242,7 +242,8 @@ def _before(text: str, start: int, context: int) -> str:
 
 
 def _alphabet(kind: str, hidden: str) -> Alphabet:
-    """Return the digits, or the characters of an address' local part: with capitals only if ``hidden`` has capitals."""
+    """Return the digits, or the characters of an address' local part; with capital letters only if ``hidden`` has
+    any."""
     characters = DETECTORS[kind].characters
     if characters == string.digits:
         return BUILT_IN["digits"]

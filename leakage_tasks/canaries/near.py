@@ -1,4 +1,4 @@
-"""Near copies: a canary's secret among other words, not detectable by a search for exact duplicates."""
+"""Near copies: texts with a canary's secret among other words, which a search for exact duplicates does not find."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leakage_tasks.canaries.spaces import literal, slot_names
 from leakage_tasks.core.errors import OptionError
 
 FEWEST_WORDS = 100
-"""The number of words that the data must have, so that near copies differ from each other."""
+"""Minimum number of words that the data must have, so that near copies differ from each other."""
 _WORD = re.compile(r"[^\W\d_]+")
 _SLOT = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
 

@@ -56,7 +56,7 @@ class Occurrences:
     wrong: Counter[str]
     cut: Counter[str]
     again: bool = False
-    """True if the result was stored by an earlier run."""
+    """True if the counts were stored by an earlier run."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], texts: Sequence[str]) -> Self:
@@ -72,7 +72,7 @@ class Occurrences:
 
     @classmethod
     def joined(cls, files: Sequence[Self]) -> Self:
-        """Return the sums over several files, without a hash."""
+        """Return the sums over several files; the sum has no hash."""
         rows = sum(file.rows for file in files)
         empty: Counter[str] = Counter()
         whole, inside, wrong, cut = (sum((getattr(file, name) for file in files), empty) for name in _COUNTS)
@@ -128,7 +128,7 @@ def _scan(task: FileScan, kind: Format, digest: str) -> Occurrences:
 def _count(
     canaries: Sequence[Canary], spans: Iterable[Span], copies: list[Span] | None
 ) -> tuple[Counter[str], Counter[str]]:
-    """Count each text as a row and inside other rows; append copies to the list ``copies`` unless it is None."""
+    """Count each text as a row and inside other rows. Append copies to ``copies`` if that is a list."""
     natural = {canary.text for canary in canaries if canary.kind == "natural"}
     rows: Counter[str] = Counter()
     inside: Counter[str] = Counter()
@@ -166,9 +166,9 @@ def _sources(canaries: Sequence[Canary]) -> dict[str, set[str | None]]:
 
 
 def _wrong_sources(rows: Iterable[tuple[Turns, Turns]], sources: Mapping[str, set[str | None]]) -> Counter[str]:
-    """Count texts whose source column holds another sentence than their own.
+    """Count the texts whose source column holds the source sentence of another text.
 
-    ``rows`` holds, per row, its texts and the content of its source column.
+    For each row, ``rows`` holds its texts and the content of its source column.
     """
     return Counter(
         text

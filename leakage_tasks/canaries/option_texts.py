@@ -22,7 +22,7 @@ def items(text: str | None) -> list[str] | None:
 
 
 def supporting_of(text: str) -> str | int:
-    """Parse a value of ``SUPPORTING`` or a number of classes. Raises OptionError."""
+    """Parse a value of ``SUPPORTING`` or a number of classes. Raises OptionError for any other text."""
     if text in SUPPORTING:
         return text
     try:

@@ -1,4 +1,4 @@
-"""Positions of the canaries' copies: drawn before planting, and computed again from the record afterwards."""
+"""Positions of the canaries' copies, drawn before planting and computed again from the planting record afterwards."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from itertools import accumulate
 from leakage_tasks.canaries.sidecar import Part
 
 Gap = tuple[int, str]
-"""A gap number (gap g follows the first g rows), and the id of the canary planted in the gap."""
+"""Number of a gap between rows (gap g follows the first g rows), and the id of the canary planted in it."""
 
 
 def stream_of(seed: int, part: Part | None) -> str:
-    """Return the seed of the random streams that draw the positions of a part's copies."""
+    """Return the seed with which the positions of a part's copies are drawn."""
     return f"validation:{seed}" if part == "validation" else str(seed)
 
 
@@ -31,11 +31,11 @@ def gaps_of(copies: Mapping[str, int], rows: int, seed: int | str) -> list[Gap]:
     return [(gap, name) for gap, _, name in sorted(drawn)]
 
 
-def deal(gaps: Sequence[Gap], rows: Sequence[int]) -> list[list[Gap]]:
-    """Split gaps over several consecutive data sets with ``rows`` rows each; numbers restart at 0 in each data set.
+def distribute_gaps(gaps: Sequence[Gap], rows: Sequence[int]) -> list[list[Gap]]:
+    """Distribute gaps of concatenated data sets over these data sets, which have ``rows`` rows each.
 
-    The gap between two data sets is the first gap of the later one, so that every gap of the whole keeps its
-    probability.
+    Numbers restart at 0 in each data set. The gap between two data sets is the first gap of the later one, so that
+    every gap of the whole keeps its probability.
     """
     starts = [0, *accumulate(rows)][: len(rows)]
     # A data set without rows has no gap, unless it is the last one.
@@ -47,7 +47,10 @@ def deal(gaps: Sequence[Gap], rows: Sequence[int]) -> list[list[Gap]]:
 
 
 def planted_rows(gaps: Sequence[Gap], heights: Mapping[str, int]) -> set[int]:
-    """Return the indices of a planted data set's rows that are copies; ``heights`` gives a copy's rows if not 1."""
+    """Return the indices of the rows that are copies in planted data.
+
+    ``heights`` gives the number of rows of a canary's copy, if it is not 1.
+    """
     copy_rows: set[int] = set()
     above = 0
     for gap, name in gaps:

@@ -16,7 +16,7 @@ from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.data import Columns, Format, Layout, check_output, format_of, overlap
 from leakage_tasks.data.chat import Turn
-from leakage_tasks.data.shards import of_earlier_run
+from leakage_tasks.data.shards import earlier_run_note
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,9 @@ class PlantJob:
     wanted: Columns
     """The requested columns and split."""
     part: Part | None = None
-    """The part that the copy is; None if it gets every repetition."""
+    """The part of the data that the copy belongs to; None if it gets all repetitions."""
     turn: Turn = "new"
-    """The position of the copies in chats."""
+    """The position of the canaries' copies in chats."""
 
     @cached_property
     def kind(self) -> Format:
@@ -50,7 +50,7 @@ class PlantJob:
 
     @property
     def stream(self) -> str:
-        """The seed of the random streams that draw the copies' positions."""
+        """The seed with which the copies' positions are drawn."""
         return stream_of(self.seed, self.part)
 
     def record(
@@ -167,21 +167,21 @@ class PlantReport:
     """A report of planted and omitted canaries."""
 
     output: Path
-    """The copy."""
+    """The path of the planted data."""
     sidecar: Path
-    """The path of its record."""
+    """The path of the planting record."""
     record: Sidecar
-    """The record."""
+    """The planting record."""
     controls: int
-    """The number of controls."""
+    """The number of controls, which were not planted."""
     natural: int
-    """The number of natural canaries."""
+    """The number of natural canaries, which were not planted."""
     few: int = 0
-    """The number of canaries with too few repetitions for a copy in a validation part."""
+    """The number of canaries that have too few repetitions to get a copy in the validation part."""
     labels_unused: bool = False
     """True if canaries have labels, but no label column was named."""
     label: str | None = None
-    """The class given to canaries without a class, also in the manifest."""
+    """The class given to canaries without a class, also in the manifest; None if no class was given."""
     labelled: int = 0
     """The number of canaries that got this class."""
     without_turn: int = 0
@@ -189,7 +189,7 @@ class PlantReport:
     validation: PlantReport | None = None
     """The report of the validation part, if there is one."""
     again: tuple[int, int] = (0, 0)
-    """The numbers of shards that an earlier run had counted and planted."""
+    """The numbers of shards that an earlier run had already counted and planted."""
     public: bool = False
     """True if this package's README or demo publishes a canary of the manifest."""
     remark: str | None = None
@@ -211,8 +211,8 @@ class PlantReport:
             + ("; labels not written, as no label column was named" if self.labels_unused else "")
             + self._about_label()
             + f"; record in {self.sidecar.name}"
-            + of_earlier_run(self.again[0], len(record.shards or ()), "counted")
-            + of_earlier_run(self.again[1], len(record.shards or ()))
+            + earlier_run_note(self.again[0], len(record.shards or ()), "counted")
+            + earlier_run_note(self.again[1], len(record.shards or ()))
         )
 
     def _about_turns(self) -> str:

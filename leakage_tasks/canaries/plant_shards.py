@@ -1,4 +1,4 @@
-"""Planting into data of many files; all rows are counted first, so that positions are uniform over all files."""
+"""Planting in data of several files. All rows are counted first, so that positions are uniform over all files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.manifest import manifest_hash
-from leakage_tasks.canaries.places import Gap, deal, gaps_of, stream_of
+from leakage_tasks.canaries.places import Gap, distribute_gaps, gaps_of, stream_of
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport
 from leakage_tasks.canaries.shard_work import (
     ShardFacts,
@@ -28,7 +28,7 @@ from leakage_tasks.core.permissions import open_to_readers
 from leakage_tasks.core.workers import workers
 from leakage_tasks.data import Layout, format_of, overlap
 from leakage_tasks.data.shapes import shape_called
-from leakage_tasks.data.shards import Shards, check_strangers, clear, make_folders, state_of
+from leakage_tasks.data.shards import Shards, check_no_other_files, clear, make_folders, state_of
 
 
 def plant_shards(
@@ -68,7 +68,9 @@ def plant_shards(
         _check_equal_columns(all_paths, facts)
         rows = [shard.rows for shard in facts]
         gaps = gaps_of(copies, sum(rows), stream_of(job.seed, None))
-        done: list[Written] = map_call(plant_shard, _tasks(job, all_paths, facts, deal(gaps, rows), canaries, planted))
+        done: list[Written] = map_call(
+            plant_shard, _tasks(job, all_paths, facts, distribute_gaps(gaps, rows), canaries, planted)
+        )
     record = _record(job, shards, facts, done, planted, canaries)
     heights = {name: height for shard in done for name, height in shard.heights.items()}
     record = replace(record, heights=heights or None)
@@ -150,7 +152,7 @@ def _check(job: PlantJob, shards: Shards) -> None:
         raise PlantingError(
             f"{job.output}: must be a folder, because the input has several shards: give the name of a folder"
         )
-    check_strangers(job.output, shards.names, PlantingError)
+    check_no_other_files(job.output, shards.names, PlantingError)
     check_place(job.output, PlantingError)
     earlier = read_sidecar(sidecar_path(shards.home))
     if earlier is not None and earlier.shards is not None:

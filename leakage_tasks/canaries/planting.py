@@ -1,4 +1,4 @@
-"""Planting of canaries in a dataset: exact numbers of copies at uniformly drawn positions, without controls."""
+"""Planting of canaries in a dataset: exact numbers of copies at uniformly drawn positions. Controls are not planted."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def _layout(kind: Format, job: PlantJob) -> Layout:
 def _plant(
     job: PlantJob, layout: Layout, canaries: Sequence[Canary], planted: Sequence[Canary], files: ExitStack
 ) -> PlantReport:
-    """Write one copy and its record; both files replace older ones when ``files`` closes."""
+    """Write one copy of the data and its record; both files replace older files when ``files`` closes."""
     shares = ((canary, repetitions_in(job.part, canary.repetitions)) for canary in planted)
     here = [replace(canary, repetitions=share) for canary, share in shares if share]
     before, content = sha256_of(job.source), manifest_hash(canaries)
@@ -200,7 +200,7 @@ def _plant(
 
 
 def _write_copies(job: PlantJob, output: Path, layout: Layout, here: Sequence[Canary]) -> int:
-    """Write the data with the copies. Return the number of conversations without a suitable turn."""
+    """Write the data with the canaries' copies. Return the number of conversations without a suitable turn."""
     if job.turn != "new":
         drawn = draw_turns(job, layout, here)
         job.kind.write_into_turns(job.source, output, layout, job.wanted, drawn.additions)
@@ -229,7 +229,8 @@ def _label(
 
 
 def draw_gaps(canaries: Iterable[Canary], rows: int, seed: int | str) -> list[Gap]:
-    """Return a gap (0 … ``rows``) for every copy of every canary: :func:`~leakage_tasks.canaries.places.gaps_of`."""
+    """Return a gap (0 … ``rows``) for every copy of every canary, see
+    :func:`~leakage_tasks.canaries.places.gaps_of`."""
     return gaps_of({canary.id: canary.repetitions for canary in canaries}, rows, seed)
 
 

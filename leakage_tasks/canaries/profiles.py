@@ -22,7 +22,7 @@ class Profile:
 
 TIERS = (1, 4, 16)
 FEWEST_OF_A_TIER = 10
-"""The minimum number of equally often planted canaries for an interval."""
+"""Minimum number of canaries with an equal number of copies for an interval."""
 ROUTINE = "routine"
 PROFILES = {
     "smoke": Profile(6, TIERS, 6, headline=False),
@@ -38,7 +38,7 @@ NAMES = f"{', '.join(list(PROFILES)[:-1])} or {list(PROFILES)[-1]}"
 
 
 def profile_of(name: str) -> Profile:
-    """Return the profile of this name. Raises OptionError if there is no such profile."""
+    """Return the profile with this name. Raises OptionError if there is no such profile."""
     if name not in PROFILES:
         raise OptionError(f"--profile is {name!r}: use {NAMES}")
     return PROFILES[name]

@@ -1,4 +1,4 @@
-"""The evidence that canaries were planted: proven by the data, or claimed by the manifest."""
+"""Evidence that canaries were planted: planted data prove it, or only the manifest claims it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ State = Literal["proven", "claimed", "none"]
 
 @dataclass(frozen=True)
 class PlantingProof:
-    """The evidence for planting: the name of the data that prove it and their hash, or None without proof.
+    """Evidence of planting: the name and hash of the data that prove it; both are None without proof.
 
     ``shares`` maps a number of repetitions to the share of the data's characters that all copies of such canaries take;
     it is empty if no record states it. The proof covers the copies in the data, not that a model was trained on the
@@ -33,7 +33,7 @@ class PlantingProof:
 
 
 def planting_of(manifest: Path, canaries: Sequence[Canary], planted: Path | None = None) -> PlantingProof:
-    """Return the evidence that the planted ones of the manifest's ``canaries`` are in some data.
+    """Return the evidence that the canaries of the manifest that count as planted are in some data.
 
     If ``planted`` is given, it is searched for every copy. Otherwise, data next to the manifest are proof if their hash
     still equals the hash in the record that ``leakage plant`` wrote for this manifest. Natural secrets are not planted,
@@ -71,7 +71,7 @@ def _search(manifest: Path, canaries: Sequence[Canary], planted: Path) -> Planti
 
 
 def _shares(canaries: Sequence[Canary], record: Sidecar) -> dict[int, float]:
-    """Return the share of the text that the copies of canaries take, by repetitions."""
+    """Return the share of the data's text that copies of canaries take, by number of repetitions."""
     lengths: Counter[int] = Counter()
     for canary in canaries:
         if canary.kind not in ("natural", *AUXILIARY_KINDS):

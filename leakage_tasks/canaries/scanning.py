@@ -67,7 +67,8 @@ def _scan_shards(
 
 
 def _state_of(planted: Path, manifest: Path) -> Path | None:
-    """Return the folder for stored results: next to the manifest, as the data's folder may be full or read-only."""
+    """Return the folder for stored results. It is next to the manifest, because the data's folder may be full or
+    read-only."""
     name = hashlib.sha256(str(planted.absolute()).encode()).hexdigest()[:12]
     try:
         return parts_folder(manifest.with_name(f"{manifest.name}.{name}.leakage-verify"))

@@ -54,7 +54,8 @@ class Finder:
 
 
 def _any_of(words: list[str]) -> str:
-    """Return a pattern for any of the sorted words that branches letter by letter: a long flat list is slow."""
+    """Return a pattern for any of the sorted words; it branches letter by letter, because a flat list of words is
+    slow."""
     if not words or not words[0]:
         return ""
     branches = []
@@ -80,7 +81,7 @@ def spans_in_rows(rows: Iterable[tuple[str, ...]], finder: Finder, shared: bool 
 
 
 def spans_in_blocks(blocks: Iterable[tuple[str, ...]], finder: Finder) -> Iterator[Span]:
-    """Yield the occurrences in a running text that is given in blocks; its rows are its lines."""
+    """Yield the occurrences in a running text, which is given in blocks and whose rows are its lines."""
     base, held = 0, "\n"  # a line break before the first character makes it start a line
     keep = max(finder.lengths, default=0) + 2
     for (block,) in blocks:
@@ -135,7 +136,7 @@ def cut_by_tokens(
         for text, offsets in zip(batch, encoded["offset_mapping"], strict=True):
             while waiting and waiting[-1].start < characters + len(text):
                 span = waiting.pop()
-                first, last = _edges(offsets, span.start - characters, span.end - characters)
+                first, last = _token_range(offsets, span.start - characters, span.end - characters)
                 if (tokens + first) // chunk != (tokens + last) // chunk:
                     cut.append(span)
             characters += len(text)
@@ -143,8 +144,8 @@ def cut_by_tokens(
     return cut
 
 
-def _edges(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
-    """Return the first and last token that overlap characters ``start`` to ``end``."""
+def _token_range(offsets: Sequence[tuple[int, int]], start: int, end: int) -> tuple[int, int]:
+    """Return the first and the last token that overlap the characters ``start`` to ``end``."""
     covering = [index for index, (left, right) in enumerate(offsets) if left < end and right > start]
     return (covering[0], covering[-1]) if covering else (0, 0)
 

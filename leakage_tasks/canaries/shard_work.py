@@ -1,4 +1,4 @@
-"""The work on one shard of data in a worker process: counting its rows, planting, and checks of earlier results.
+"""Work on one shard of data in a worker process: counting rows, planting, and reuse of earlier results.
 
 Results for a shard are stored next to the output until all shards are finished, so an interrupted run can continue. The
 hashes of the files that were read and written identify a shard.
@@ -89,7 +89,7 @@ class ShardPlanting:
 
 @dataclass(frozen=True)
 class Written:
-    """A finished shard: its hash, and the rows that a canary's copy takes, by id, if not 1.
+    """A finished shard: its hash, and the number of rows of a canary's copy by id, if it is not 1.
 
     ``again`` is True if an earlier run wrote the shard.
     """
@@ -100,7 +100,7 @@ class Written:
 
 
 def plant_shard(task: ShardPlanting) -> Written:
-    """Write a shard's planted copy unless an earlier run did."""
+    """Write a shard's planted copy, unless an earlier run has written it."""
     paths, facts = task.paths, task.facts
     kind = format_of(paths.source)
     state = paths.state / f"{paths.name}.planted.json"

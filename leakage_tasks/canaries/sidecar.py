@@ -1,4 +1,4 @@
-"""The record next to planted data: the planted canaries, and hashes to verify them."""
+"""The planting record next to planted data: the planted canaries, and hashes to verify them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ MOST, LONGEST_NAME = 1 << 53, 255
 Part = Literal["training", "validation"]
 """The part of the data that a planted file holds, if training and validation data were planted together."""
 VALIDATION_TAKES = 10
-"""One of this number of repetitions goes into validation."""
+"""One in this number of repetitions goes into the validation part."""
 Before = Literal["line break", "start of a row", "chat turn", "text of a chat turn", "prompt", "template of a row"]
-"""The text before a copy in training."""
+"""The kind of text before a copy in training."""
 TRAINED_AFTER: dict[Before, str] = {
     "line break": r"after a line break (context=\n)",
     "start of a row": "at the start of a row: after BOS if the training adds it (context=bos), after a separator "
@@ -37,7 +37,8 @@ TRAINED_AFTER: dict[Before, str] = {
     "template of a row": "in a row that the trainer renders: in a turn of a chat if it uses the model's chat template "
     "(--apply_chat_template), else after the text that the trainer's template puts before the turn (context=…)",
 }
-"""The position of a copy in training, and the ``context=`` that audits it there, by :attr:`Sidecar.before`."""
+"""For each value of :attr:`Sidecar.before`: the position of a copy in training, and the ``context=`` for an audit at
+this position."""
 _TYPES: dict[str, Any] = (
     {"copies": dict, "characters": (int, NoneType), "heights": (dict, NoneType), "shards": (dict, NoneType)}
     | dict.fromkeys(("label_column", "split", "source_column", "part"), (str, NoneType))
@@ -45,23 +46,23 @@ _TYPES: dict[str, Any] = (
     | {"unpacked_sha256": (str, NoneType)}
     | dict.fromkeys(("seed", "input_rows", "output_rows", "schema"), int)
 )
-"""The types of the fields that are not text."""
+"""Types of the fields that are not text."""
 
 
 @dataclass(frozen=True)
 class Sidecar:
-    """A record of planted data, with hashes of a file's bytes or of all files of a folder."""
+    """A planting record, with hashes of a file's bytes or of all files of a folder."""
 
     seed: int
-    """The seed of the copies' positions."""
+    """The seed with which the copies' positions were drawn."""
     format: str
     """The format of the data."""
     input: str
-    """The name of the input."""
+    """The name of the data before planting."""
     input_sha256: str
-    """The hash of the input."""
+    """The hash of the data before planting."""
     input_rows: int
-    """The number of rows of the input."""
+    """The number of rows before planting."""
     manifest: str
     """The name of the manifest."""
     manifest_sha256: str
@@ -77,25 +78,25 @@ class Sidecar:
     label_column: str | None
     """The column with the canaries' classes."""
     split: str | None
-    """The split, for folders of splits only."""
+    """The split with the canaries; None if the data have no splits."""
     copies: dict[str, int]
     """The number of copies of each canary by id."""
     source_column: str | None = None
     """The column with the canaries' source sentences."""
     part: Part | None = None
-    """The part of the repetitions in this file, None for all; see :func:`repetitions_in`."""
+    """The part of the repetitions in this file, None if it has all; see :func:`repetitions_in`."""
     before: Before | None = None
-    """The text before a copy in training; None in older records."""
+    """The kind of text before a copy in training; None in older records."""
     characters: int | None = None
     """The number of characters of all texts including canaries; None in older records."""
     role: Role | None = None
     """The role whose turn a copy is in a chat; None for other data and in older records."""
     unpacked_sha256: str | None = None
-    """The hash of the decompressed input, if the input is compressed."""
+    """The hash of the decompressed input; None if the input is not compressed."""
     heights: dict[str, int] | None = None
-    """The number of rows that a canary's copy takes by id, if it is not 1."""
+    """The number of rows of a canary's copy by id, if it is not 1."""
     shards: dict[str, dict[str, Any]] | None = None
-    """For data in several files, by name: ``rows``, ``input_sha256``, ``output_sha256`` and ``unpacked_sha256``."""
+    """For data in several files: ``rows``, ``input_sha256``, ``output_sha256`` and ``unpacked_sha256`` by file name."""
     turn: Turn | None = None
     """The position of the copies in chats; None for other data and in older records."""
     prompt: str | None = None
@@ -130,7 +131,7 @@ def sidecar_path(planted: Path) -> Path:
 
 
 def named(path: Path) -> Path:
-    """Return ``path`` in a form whose last part is a name, unlike ``.`` and ``..``."""
+    """Return ``path`` in a form whose last part is a name, so that ``.`` and ``..`` are replaced."""
     return path if path.name.strip(".") else path.resolve()
 
 
@@ -220,9 +221,10 @@ def records_of(manifest: Path, manifest_sha256: str) -> list[tuple[str, Sidecar]
 
 
 def planted_role(manifest: Path, manifest_sha256: str, *, remedy: str = "choose with --metadata role=…") -> Role | None:
-    """Return the role in chats that the records next to the manifest state for its canaries; None if no record does.
+    """Return the chat role of the canaries according to the planting records next to the manifest.
 
-    Raises OptionError, whose message ends with ``remedy``, if they were planted as turns of several roles.
+    Return None if no record has a role. Raises OptionError, whose message ends with ``remedy``, if the canaries were
+    planted in turns of several roles.
     """
     roles = {record.role: name for name, record in records_of(manifest, manifest_sha256) if record.role is not None}
     if len(roles) > 1:

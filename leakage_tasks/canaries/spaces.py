@@ -44,7 +44,7 @@ class Space:
 
     @property
     def ends_early(self) -> bool:
-        """True if a filled text may be the beginning of another one; False is always correct, True may not be."""
+        """True if a filled text may be the beginning of another filled text, or if this is unknown."""
         if all(len(slot.lengths) == 1 for slot in self.slots):
             return False
         # If no value contains the first character of the end, all texts contain it equally often, so its last
@@ -58,7 +58,7 @@ class Space:
         return self.begin(filling)
 
     def begin(self, head: Sequence[str]) -> str:
-        """Return the text before the first slot that ``head``, the values of the preceding slots, does not fill."""
+        """Return the text before the first slot that is still open when ``head`` fills the first slots."""
         parts = [self.pieces[0]]
         for value, piece in zip(head, self.pieces[1:], strict=False):
             parts += (value, piece)

@@ -1,4 +1,4 @@
-"""The choice of turns in existing conversations that get a copy of a canary."""
+"""The choice of turns in existing conversations to which copies of canaries are added."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class DrawnTurns:
 def check_turns(
     turn: Turn, label_column: str | None, source_column: str | None, label: str | None, prompt: str | None = None
 ) -> None:
-    """Raise OptionError for options of inserted rows: an existing conversation has these values already."""
+    """Raise OptionError for options that apply only to inserted rows, because an existing conversation has these
+    values."""
     row_options = {
         "--label-column": label_column,
         "--source-column": source_column,

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from leakage_tasks.canaries.places import Gap, deal, gaps_of, planted_rows, stream_of
+from leakage_tasks.canaries.places import Gap, distribute_gaps, gaps_of, planted_rows, stream_of
 from leakage_tasks.canaries.shard_work import Written, written_before
 from leakage_tasks.canaries.sidecar import Sidecar, named, read_sidecar, sha256_of, sidecar_path
 from leakage_tasks.core.atomic import check_place, replacing
@@ -21,7 +21,7 @@ from leakage_tasks.core.workers import map_tasks
 from leakage_tasks.data import Columns, check_output, format_of, overlap
 from leakage_tasks.data.lines import open_source
 from leakage_tasks.data.packed import codec_of
-from leakage_tasks.data.shards import check_strangers, clear, make_folders, of_earlier_run, state_of
+from leakage_tasks.data.shards import check_no_other_files, clear, earlier_run_note, make_folders, state_of
 
 _SHARD_HASHES = ("input_sha256", "output_sha256", "unpacked_sha256")
 """The fields of a shard's record that replace the corresponding fields of the whole data's record."""
@@ -74,13 +74,13 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
 
 
 def _remove_from_shards(planted: Path, output: Path, record: Sidecar, jobs: int, dask: str | None) -> str:
-    """Do the work of :func:`remove` for data of several shards."""
+    """Do the work of :func:`remove` for data in several files."""
     shards = record.shards or {}
     if overlap(output, planted) or output.is_file():
         raise PlantingError(f"{output}: is a file, or holds {planted} or is in it: choose another output")
-    check_strangers(output, shards, PlantingError)
+    check_no_other_files(output, shards, PlantingError)
     check_place(output, PlantingError)
-    dealt = deal(
+    dealt = distribute_gaps(
         gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part)),
         [facts["rows"] for facts in shards.values()],
     )
@@ -94,12 +94,12 @@ def _remove_from_shards(planted: Path, output: Path, record: Sidecar, jobs: int,
         tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), shard_state, shard_record, gaps))
     done: list[Written] = map_tasks(remove_one, tasks, jobs, dask)
     clear(state, output)
-    return _summary(output, record) + of_earlier_run(sum(shard.again for shard in done), len(done))
+    return _summary(output, record) + earlier_run_note(sum(shard.again for shard in done), len(done))
 
 
 @dataclass(frozen=True)
 class Removal:
-    """A planted shard and the file that its copy without canaries is written to."""
+    """A planted shard, and the path of its copy without canaries."""
 
     planted: Path
     output: Path

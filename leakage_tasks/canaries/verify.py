@@ -22,12 +22,12 @@ from leakage_tasks.canaries.sidecar import (
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns
-from leakage_tasks.data.shards import of_earlier_run
+from leakage_tasks.data.shards import earlier_run_note
 
 
 @dataclass
 class VerifyReport:
-    """The result of comparing planted data with their manifest and record."""
+    """The result of a comparison of planted data with their manifest and record."""
 
     planted: Path
     """The planted data."""
@@ -40,17 +40,17 @@ class VerifyReport:
     problems: list[str] = field(default_factory=list)
     """One line per problem; empty without problems."""
     cut: dict[str, int] | None = None
-    """The number of a canary's copies that a chunk would cut, by id; None without a chunk length."""
+    """The number of a canary's copies that a boundary between chunks cuts, by id; None without a chunk length."""
     chunk: int | None = None
     """The length of a chunk."""
     unit: str = "characters"
     """The unit of the chunk length."""
     trained_after: str | None = None
-    """The text before a copy in training, None if no record states it."""
+    """A description of the text before a copy in training; None if no record states it."""
     shards: int = 1
     """The number of files searched."""
     again: int = 0
-    """The number of files with results from an earlier, interrupted run."""
+    """The number of files whose results an earlier, interrupted run had stored."""
 
     @property
     def ok(self) -> bool:
@@ -63,7 +63,7 @@ class VerifyReport:
         copies = sum(count.rows for count in self.counts.values())
         state = "as planted" if self.ok else f"{len(self.problems)} problem(s)"
         basis = "hashes checked" if self.recorded else "no record next to it, so hashes not checked"
-        again = of_earlier_run(self.again, self.shards)
+        again = earlier_run_note(self.again, self.shards)
         yield f"{self.planted}: {state}; {copies} copies in {self.rows:,} rows; {basis}{again}"
         if self.trained_after is not None:
             yield f"training reads each copy {self.trained_after}"
@@ -159,7 +159,7 @@ def _check_planted(
 
 
 def _columns(record: Sidecar | None, text_column: str | None, source_column: str | None, split: str | None) -> Columns:
-    """Return the requested columns; as planted or with defaults if they were not requested."""
+    """Return the requested columns. Columns that were not requested are as planted, or have their defaults."""
     planted = Columns(record.text_column, None, record.split or Columns.split, record.source_column) if record else None
     usual = planted or Columns()
     return Columns(text_column or usual.text, None, split or usual.split, source_column or usual.source)

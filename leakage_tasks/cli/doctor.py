@@ -122,10 +122,10 @@ def adapters() -> Iterator[DoctorLine]:
     """Check that our package ``adapters`` can be imported and that no other package of that name hides it."""
     from importlib import import_module
 
-    from leakage_tasks.harness.places import hidden_by, hiding, our_models
+    from leakage_tasks.harness.places import hiding_message, hiding_package, our_models
 
-    if folder := hidden_by():
-        yield DoctorLine(*hiding(folder))
+    if folder := hiding_package():
+        yield DoctorLine(*hiding_message(folder))
         return
     for entry in our_models():
         import_module(entry.module)
@@ -136,17 +136,17 @@ def plugins() -> Iterator[DoctorLine]:
     """Check that the attacks, targets, formats, presets, boards and commands of other packages can be used."""
     from leakage_tasks.core.registry import DISTRIBUTION, entries_of, package_of
     from leakage_tasks.harness import groups
-    from leakage_tasks.harness.places import folder_of, outside
+    from leakage_tasks.harness.places import folder_of, other_packages
 
     for plugin in (plugin for registry in registries() for plugin in registry.plugins()):
         if plugin.error:
             yield DoctorLine(plugin.error, "it is left out until this is corrected")
         else:
             yield DoctorLine(f"{plugin.kind} {plugin.name} of {plugin.package} can be used")
-    for entry in outside(groups.MODELS):
+    for entry in other_packages(groups.MODELS):
         entry.load()
         yield DoctorLine(f"--model {entry.name} of {package_of(entry)} can be imported")
-    for entry in outside(groups.TASKS):
+    for entry in other_packages(groups.TASKS):
         number = len(list(folder_of(entry).glob("**/*.yaml")))
         yield DoctorLine(f"{number} tasks of {package_of(entry)} in {folder_of(entry)}")
     for entry in entries_of(GROUP):

@@ -44,9 +44,9 @@ def _all() -> Iterator[tuple[str, Sequence[Option]]]:
 def _models() -> Iterator[tuple[str, Sequence[Option]]]:
     """Yield a title and the options for each model whose class declares options, unlike the harness' own models."""
     from leakage_tasks.harness import groups
-    from leakage_tasks.harness.places import our_models, outside
+    from leakage_tasks.harness.places import other_packages, our_models
 
-    for entry in [*our_models(), *outside(groups.MODELS)]:
+    for entry in [*our_models(), *other_packages(groups.MODELS)]:
         options = getattr(entry.load(), "OPTIONS", None)
         if options is not None:
             yield f"model {entry.name}", list(options)

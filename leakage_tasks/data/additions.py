@@ -34,7 +34,7 @@ def with_addition(value: list[Mapping[str, Any]], index: int, text: str) -> list
 
 
 def json_with_addition(line: str, column: str, index: int, text: str) -> str:
-    """Do the work of :func:`with_addition` in the JSON text of a row without changing other characters."""
+    """Do the work of :func:`with_addition` in the JSON text of a row; all other characters stay unchanged."""
     turns, _ = _member(line, _skip(line, 0), column)
     start, end = [(start, end) for _, start, end in _values(line, turns)][index]
     for step in _path_to_text(json.loads(line[start:end])):
@@ -44,7 +44,7 @@ def json_with_addition(line: str, column: str, index: int, text: str) -> str:
 
 
 def _path_to_text(turn: Mapping[str, Any]) -> list[Any]:
-    """Return the names and indices that lead from a turn to the text to extend."""
+    """Return the names and indices that lead from a turn to the text that gets the addition."""
     keys = keys_of(turn)
     assert keys is not None
     content = turn[keys[1]]

@@ -1,4 +1,4 @@
-"""Arrow IPC: streams, the format of caches of ``datasets``, and files, which begin with ``ARROW1``."""
+"""Arrow IPC files: streams, the format of the caches of ``datasets``, and files, which begin with ``ARROW1``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import first_column, small_pieces
-from leakage_tasks.data.dictionaries import with_room
+from leakage_tasks.data.dictionaries import with_wide_indices
 from leakage_tasks.data.layout import Columns, Layout, Places, Points
 from leakage_tasks.data.lines import open_source
 from leakage_tasks.data.parquet import ArrowFormat, splice, without_rows
@@ -23,7 +23,7 @@ MAGIC = b"ARROW1"
 
 @register_format("arrow")
 class ArrowFileFormat(ArrowFormat):
-    """``.arrow``; a copy has the source's kind, stream or file."""
+    """The format of ``.arrow`` files; a copy is a stream or a file, like the source."""
 
     name = "arrow"
 
@@ -33,8 +33,8 @@ class ArrowFileFormat(ArrowFormat):
         return schema, sum(len(batch) for batch in _batches(source))
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy batch by batch; other columns of an inserted row are null, or empty if null is not allowed."""
-        schema = with_room(schema_of(source), layout)
+        """Copy batch by batch. Other columns of an inserted row are null, or empty if null is not allowed."""
+        schema = with_wide_indices(schema_of(source), layout)
         _write(splice(_batches(source), points, schema, source), output, schema, source)
 
     def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:

@@ -16,19 +16,19 @@ from leakage_tasks.data.turns import turns_of
 
 
 class Format(ABC):
-    """A data format. Sources are read as streams, at least twice."""
+    """A data format. Its data are read as streams, at least twice."""
 
     name: ClassVar[str]
     """The name of the format in reports."""
     folder: ClassVar[str] = ""
     """For formats of folders: their description in messages, such as ``a folder saved by 'datasets'``."""
     pointer: ClassVar[bool] = False
-    """True if its files are pointers to data stored elsewhere."""
+    """True if the files of this format are pointers to data stored elsewhere."""
     running: ClassVar[bool] = False
-    """True if the data are one running text whose rows are lines of any length."""
+    """True if the data are one continuous text whose rows are lines of any length."""
 
     labelled: ClassVar[bool] = True
-    """True if its rows can have labels."""
+    """True if rows of this format can have labels."""
     exact: ClassVar[bool] = False
     """True if :meth:`write_back` restores every byte of the decompressed data."""
     packable: ClassVar[bool] = False
@@ -49,7 +49,8 @@ class Format(ABC):
         """Read the data once and return their layout. Raises PlantingError if they are damaged or lack a column."""
 
     def outline(self, source: Path, wanted: Columns) -> Layout:
-        """Return a layout of data from :meth:`write`; facts that :meth:`write_back` does not need may be missing."""
+        """Return a layout of data that :meth:`write` wrote; facts that :meth:`write_back` does not need may be
+        missing."""
         return self.survey(source, wanted)
 
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Record batches that fit in memory after decompression, even if the compressed file is small."""
+"""Record batches that fit into memory after decompression, even if the compressed file is small."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from leakage_tasks.data.pages import Chunk, pages, row_groups
 
 ROWS = 256
 BYTES = 32 << 20
-"""Uncompressed bytes that are read or passed on at a time; a larger row comes alone."""
+"""Number of uncompressed bytes to read at a time; a larger row is read alone."""
 FREE, TIMES = 64 << 20, 100
-"""Limits on a page's uncompressed size: allowed bytes in any case, and allowed multiple of its size in the file."""
+"""Limits on a page's uncompressed size: bytes that are always allowed, and the allowed multiple of its compressed
+size."""
 MOST_TURNS = 1 << 26
 _TURN = 64
 _BUFFER = 1 << 20

@@ -1,4 +1,4 @@
-"""Roles of a conversation, and short conversations that contain a canary's text, as input of chat templates."""
+"""Roles of a conversation, and short conversations that contain a canary's text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ASSISTANT_TURN = "All right."
 
 
 def role_of(name: str | None, option: str) -> Role | None:
-    """Return the role with this name; None for None. Raises OptionError, which names ``option``, for other names."""
+    """Return the role with this name; None for None. Raises OptionError, which names ``option``, for unknown names."""
     roles_by_name: dict[str | None, Role | None] = {None: None, **{role: role for role in get_args(Role)}}
     if name not in roles_by_name:
         roles = get_args(Role)
@@ -30,7 +30,8 @@ def role_of(name: str | None, option: str) -> Role | None:
 
 
 def turn_of(name: str | None, option: str) -> Turn:
-    """Return the position with this name; ``new`` for None. Raises OptionError, which names ``option``, for others."""
+    """Return the position with this name; ``new`` for None. Raises OptionError, which names ``option``, for unknown
+    names."""
     turns_by_name: dict[str | None, Turn] = {None: "new", **{turn: turn for turn in get_args(Turn)}}
     if name not in turns_by_name:
         turns = get_args(Turn)

@@ -57,7 +57,7 @@ class CommaFormat(LineFormat):
         return line.getvalue().removesuffix("\r\n").encode()
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
-        """Return rows and blank lines."""
+        """Return rows and blank lines as pieces."""
         return ((raw.encode(), bool(values)) for raw, values in _rows(source, layout))
 
     def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
@@ -148,7 +148,7 @@ def _records(source: Path, delimiter: str) -> Iterator[tuple[str, list[str]]]:
 
 @contextmanager
 def _long_fields() -> Iterator[None]:
-    """Lift the csv module's limit of 131,072 characters per field, which applies to the whole process."""
+    """Lift the csv module's limit of 131,072 characters per field. The limit applies to the whole process."""
     before = csv.field_size_limit(sys.maxsize)
     try:
         yield

@@ -13,7 +13,7 @@ _NARROW = 32
 """An index width in bits that is always sufficient for the canaries."""
 
 
-def with_room(schema: Any, layout: Layout) -> Any:
+def with_wide_indices(schema: Any, layout: Layout) -> Any:
     """Return the schema with 32-bit indices in dictionary columns that may get new values.
 
     A category of pandas has 8-bit indices up to 128 values; readers reject a file with more values.

@@ -16,7 +16,7 @@ from leakage_tasks.data.shards import Shards, state_of
 
 @dataclass(frozen=True)
 class HubShards(Shards):
-    """Pointers with the names of the parquet files that are made from them, plus a suffix."""
+    """Pointers to the shards of a hub data set; each is named like its future parquet file, plus a suffix."""
 
     pointer: Pointer
 

@@ -31,7 +31,8 @@ from leakage_tasks.data.turns import Dialect, chat_problem, dialect_of, is_chat,
 
 @register_format("jsonl")
 class JsonLinesFormat(LineFormat):
-    """``.jsonl``; the first row determines the text column, and the columns are the keys of all rows."""
+    """The format of ``.jsonl`` files; the first row determines the text column, and the columns are the keys of all
+    rows."""
 
     name = "jsonl"
 

@@ -54,7 +54,8 @@ class NoColumnError(PlantingError):
 
 
 class Plantable(Protocol):
-    """An object that can become a row: a text, with the class, tags and source sentence that some formats need."""
+    """Interface of an object that can become a row: a text, with the class, tags and source sentence that some formats
+    need."""
 
     @property
     def id(self) -> str:
@@ -79,7 +80,7 @@ class Plantable(Protocol):
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns and options requested by the user: text, label, split and source.
+    """The columns and options that the user requested: text, label, split and source.
 
     ``role`` is the role whose turn a canary is in chats or in prompts and answers; None for the default. ``prompt`` is
     the text before a canary in its row; None for the default. ``text_named`` is True if the user gave the name of the
@@ -121,7 +122,7 @@ class Layout:
     parts: tuple[str, ...] = ()
     """The text columns of rows with a shape."""
     dialects: dict[str, Dialect] = field(default_factory=dict)
-    """The dialect of each column that holds conversations."""
+    """How conversations are written in each column that holds them, by column."""
     wanted_prompt: str | None = None
     """The prompt before a canary in its row, if the user gave it."""
     labels: dict[str, Any] = field(default_factory=dict)
@@ -176,12 +177,12 @@ class Layout:
 
     @property
     def drawn(self) -> tuple[str, ...]:
-        """The columns of a copy's row that get the answer of another row."""
+        """The columns of a copy's row that get an answer from another row of the data."""
         return () if self.shape is None else self.shape.drawn(self.text)
 
     @property
     def companions(self) -> tuple[str, ...]:
-        """Further columns that a trainer may read; in a copy's row they get the value of another row."""
+        """Further columns that a trainer may read. In a copy's row they get the values of another row of the data."""
         fitting = [shape for shape in SHAPES if shape.fits(self.columns)]
         read = {TEXT, *CHATS, *(name for shape in fitting for name in (*shape.parts(self.columns), *shape.marks))}
         used = {self.text, self.label, self.source, *self.parts}
@@ -252,7 +253,7 @@ def choose_texts(path: Path, columns: Sequence[str], wanted: Columns) -> tuple[s
 
 
 def check_columns(path: Path, columns: Sequence[str], wanted: Columns, text: str) -> None:
-    """Raise PlantingError unless the text, label and source columns exist, once each, and are different columns."""
+    """Raise PlantingError unless the text, label and source columns exist exactly once and are different columns."""
     check_once(path, columns, text)
     uses = {text: "text"}
     for name, use in ((wanted.label, "label"), (wanted.source, "source")):

@@ -85,7 +85,7 @@ def check_rows(path: Path) -> TextFacts:
 
 
 def outline_of(path: Path) -> Layout:
-    """Return a file's head and line ending, from reading only its first line."""
+    """Return a file's head and line ending; only the first line is read."""
     with open_source(path) as source:
         before, piece = b"", source.readline(BLOCK)
         head = BOM if piece.startswith(BOM) else b""
@@ -106,7 +106,7 @@ def open_source(path: Path) -> BinaryIO:
 
 
 def _decode(decoder: codecs.IncrementalDecoder, block: bytes, path: Path, lines: int, read: int) -> int:
-    """Return the number of characters of a block."""
+    """Decode a block and return its number of characters. Raises PlantingError if it is not UTF-8."""
     pending = len(decoder.getstate()[0])
     try:
         return len(decoder.decode(block, final=not block))
@@ -130,17 +130,19 @@ class LineFormat(Format):
         """Return the bytes of a row without the line ending after it."""
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
-        """Yield the pieces of a file after its head, each with True if it ends a row; blank lines do not."""
+        """Yield the pieces of a file after its head; the flag is True if a piece ends a row, and False for blank
+        lines."""
         with open_source(source) as stream:
             stream.read(len(layout.head))
             yield from ((line, not line.isspace()) for line in stream)
 
     def records(self, source: Path, layout: Layout) -> Pieces:
-        """Yield pieces as :meth:`pieces` does, but each row in one piece."""
+        """Yield pieces as :meth:`pieces` does, with each row in one piece."""
         return self.pieces(source, layout)
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy piece by piece; the copy's last line has a line ending only if the source's last line has one."""
+        """Copy piece by piece. The last line of the copy has a line ending only if the last line of the source has
+        one."""
         lines = {gap: [self.render(row, layout) for _, row in here] for gap, here in groupby(points, itemgetter(0))}
         head, newline, row = layout.head, layout.newline * self.line_ends, 0
         unfinished = bool(head) and head != BOM and not head.endswith((b"\n", b"\r"))
@@ -158,7 +160,7 @@ class LineFormat(Format):
             raise lost_rows(row)
 
     def write_back(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy record by record; if the removed last row had no line ending, the new last row loses its line ending."""
+        """Copy record by record. If the removed last row had no line ending, the new last row loses its line ending."""
         ending, row = layout.newline * self.line_ends, 0
         held = layout.head
         with open_output(output) as out:
@@ -219,7 +221,7 @@ class TextFormat(LineFormat):
         return 1 + str(row[TEXT]).count("\n")
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
-        """Yield the lines in pieces of at most a block, each with True if it ends its line."""
+        """Yield the lines in pieces of at most a block; the flag is True if a piece ends its line."""
         with open_source(source) as stream:
             stream.read(len(layout.head))
             piece = stream.readline(BLOCK)

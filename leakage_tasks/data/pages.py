@@ -26,7 +26,8 @@ _Value = TypeVar("_Value")
 
 @dataclass(frozen=True)
 class Chunk:
-    """A column of a row group: its path, codec, number of values, and the bytes it takes from ``start`` on."""
+    """A column of a row group: its path, codec, number of values, and its bytes in the file, which begin at
+    ``start``."""
 
     path: str
     codec: str
@@ -37,7 +38,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Page:
-    """A page: its compressed and uncompressed bytes, its number of values, and whether it is a dictionary."""
+    """A page: its compressed and uncompressed size in bytes, its number of values, and True if it is a dictionary."""
 
     packed: int
     unpacked: int

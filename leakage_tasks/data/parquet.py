@@ -1,4 +1,4 @@
-"""The base of formats with Arrow's typed columns, and parquet files; copies keep the schema and its metadata."""
+"""The base of formats with Arrow's typed columns, and the format of parquet files; copies keep schema and metadata."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.data.additions import with_addition
 from leakage_tasks.data.base import Format, register_format
 from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
-from leakage_tasks.data.dictionaries import in_dictionaries_of, with_room, without_unused
+from leakage_tasks.data.dictionaries import in_dictionaries_of, with_wide_indices, without_unused
 from leakage_tasks.data.layout import (
     Additions,
     Columns,
@@ -36,7 +36,7 @@ GROUP_BYTES = 32 << 20
 
 
 class ArrowFormat(Format):
-    """A format with typed columns; class names of ``datasets`` are read from the schema's metadata."""
+    """Base of formats with typed columns; class names of ``datasets`` are read from the schema's metadata."""
 
     @abstractmethod
     def schema_and_rows(self, source: Path, wanted: Columns) -> tuple[Any, int]:
@@ -72,7 +72,7 @@ class ParquetFormat(ArrowFormat):
 
     def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
         """Copy batch by batch; other columns of an inserted row are null, or empty if null is not allowed."""
-        schema = with_room(self.schema_and_rows(source, wanted)[0], layout)
+        schema = with_wide_indices(self.schema_and_rows(source, wanted)[0], layout)
         spliced = splice(parquet_batches(source), points, schema, source)
         write_batches(spliced, output, schema, compression_of(source))
 
@@ -274,7 +274,7 @@ def _dialect_of(kind: Any) -> Dialect | None:
 
 
 def _holds_parts(kind: Any) -> bool:
-    """Return True if contents are lists of parts with text fields."""
+    """Return True if the contents of turns are lists of parts with text fields."""
     if not (_is_list(kind) and pa.types.is_struct(kind.value_type)):
         return False
     return any(field.name == "text" and _holds_text(field.type) for field in kind.value_type.fields)

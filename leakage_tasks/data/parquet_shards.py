@@ -1,6 +1,6 @@
-"""Reader of parquet files of a hub data set that loads few rows and only the wanted columns at a time.
+"""Reader of parquet files of a hub data set, which loads few rows and only the wanted columns at a time.
 
-``datasets`` also streams such files, but with a pyarrow scanner that reads up to 1 GiB ahead of a slow consumer.
+``datasets`` also streams such files, but with a pyarrow scanner that reads up to 1 GiB more than the caller has used.
 """
 
 from __future__ import annotations

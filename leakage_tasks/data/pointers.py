@@ -1,4 +1,4 @@
-"""Small files that point to shards of a hub data set, which are not read for this."""
+"""Small files that point to shards of a hub data set. Reading them does not read the shards."""
 
 from __future__ import annotations
 

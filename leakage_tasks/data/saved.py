@@ -127,7 +127,10 @@ def _load(folder: Path) -> Any:
 
 @contextmanager
 def _damage(folder: Path) -> Iterator[None]:
-    """Translate the errors of a damaged folder: the library raises many types, some of them only when it writes."""
+    """Convert any error of a damaged folder in the ``with`` block to PlantingError.
+
+    The library raises many types, some of them only when it writes.
+    """
     try:
         yield
     except (LeakageError, OSError):
@@ -153,7 +156,7 @@ def _choose_split(folder: Path, loaded: Any, split: str) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Disable the progress bars of ``datasets`` within this context."""
+    """Disable the progress bars of ``datasets`` in the ``with`` block."""
     import datasets
 
     shown = not datasets.are_progress_bars_disabled()

@@ -1,4 +1,4 @@
-"""Shapes of rows with a prompt and its answers in separate columns, and the row that holds a copy of a canary."""
+"""Shapes of rows that hold a prompt and its answers in separate columns, and the row of a canary's copy."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from leakage_tasks.data.turns import Dialect, role_in
 class RowShape:
     """A kind of row, recognized by its columns.
 
-    ``prompt_column`` holds the user's prompt; it is None if the answers begin with it. A copy goes into the first of
-    ``answers`` by default. ``extra`` maps optional columns, which rows may leave empty, to their roles. ``marks`` are
-    optional columns that state if the answer is good. ``rendered`` is True if trainers put a template around the
-    columns, False if they join them.
+    ``prompt_column`` holds the user's prompt; it is None if the answers begin with the prompt. A copy goes into the
+    first of ``answers`` by default. ``extra`` maps optional columns, which rows may leave empty, to their roles.
+    ``marks`` are optional columns that state if the answer is good. ``rendered`` is True if trainers put a template
+    around the columns, False if they join them.
     """
 
     name: str
@@ -63,7 +63,7 @@ class RowShape:
         return USER_TURN if is_chat or self.rendered else f"{USER_TURN}\n"
 
     def drawn(self, column: str) -> tuple[str, ...]:
-        """Return the columns that take their answer from another row when a copy goes into ``column``."""
+        """Return the columns whose answer comes from another row when a copy goes into ``column``."""
         return tuple(name for name in self.answers if name != column)
 
 

@@ -38,7 +38,7 @@ class Shards:
 
     @property
     def home(self) -> Path:
-        """The folder that must not be written to."""
+        """The folder that must not be changed."""
         return self.root
 
     def path(self, name: str) -> Path:
@@ -55,7 +55,7 @@ def shards_of(source: Path) -> Shards | None:
     if source.is_dir():
         if any(kind.holds(source) for kind in FORMATS.values()):
             return None
-        _check_bare(source)
+        _check_no_splits(source)
         root, files = source, [path for path in source.rglob("*") if path.is_file()]
     elif glob.has_magic(str(source)) and not source.exists():
         parts = source.parts
@@ -82,13 +82,13 @@ def state_of(output: Path) -> Path:
 
 
 def clear(state: Path, output: Path) -> None:
-    """Delete this folder, and temporary files of a killed run in ``output``."""
+    """Delete the folder for stored results, and temporary files of a killed run in ``output``."""
     for path in (state, *leftovers(output)):
         delete_parts(path)
 
 
-def of_earlier_run(shards: int, of: int, what: str = "done") -> str:
-    """Return the part of a report on shards that an earlier run had finished, or an empty string."""
+def earlier_run_note(shards: int, of: int, what: str = "done") -> str:
+    """Return a report's words on shards that an earlier run had finished, or an empty string."""
     return f"; {shards} of {of} shards were {what} by an earlier run" if shards else ""
 
 
@@ -109,7 +109,7 @@ def make_folders(output: Path, names: Collection[str], like: Path) -> None:
             restrict_to(folder, like / part)
 
 
-def check_strangers(output: Path, names: Collection[str], error: type[LeakageError]) -> None:
+def check_no_other_files(output: Path, names: Collection[str], error: type[LeakageError]) -> None:
     """Raise ``error`` for an output that contains files other than the shards ``names``."""
     files = (path.relative_to(output) for path in output.rglob("*") if path.is_file()) if output.is_dir() else ()
     for path in files:
@@ -118,8 +118,8 @@ def check_strangers(output: Path, names: Collection[str], error: type[LeakageErr
             raise error(f"{output}: holds {path.name}, which is not a shard of this data: choose another output")
 
 
-def _check_bare(source: Path) -> None:
-    """Raise PlantingError for a folder whose README.md assigns its files to splits."""
+def _check_no_splits(source: Path) -> None:
+    """Raise PlantingError if the folder's README.md assigns its files to splits."""
     card = source / "README.md"
     if not card.is_file():
         return

@@ -33,7 +33,7 @@ _REMEDY = "check the name, that the hub can be reached, and that 'datasets' can 
 
 @register_format("data set of the hub")
 class HubFormat(ArrowFormat):
-    """A pointer to a shard of a hub data set; copies are parquet files."""
+    """The format of pointers to shards of a hub data set; copies are parquet files."""
 
     name = "parquet"
     pointer = True
@@ -156,7 +156,8 @@ def _tables(pointer: Pointer, column: str | None) -> Iterator[Any]:
 
 @contextmanager
 def streaming(name: str) -> Iterator[None]:
-    """Convert any error of ``datasets`` to a one-line error, and silence the library's own output."""
+    """Convert any error of ``datasets`` in the ``with`` block to a one-line error, and hide the library's own
+    output."""
     import datasets
 
     level, bars = datasets.logging.get_verbosity(), datasets.are_progress_bars_disabled()

@@ -21,7 +21,8 @@ TAGS = "tags"
 
 @dataclass
 class TaggedLayout(Layout):
-    """The layout of rows of words, tags and intent; a canary's intent and tags may be new to the data."""
+    """The layout of data with words, tags and an intent per row; a canary may have an intent and tags that are new to
+    the data."""
 
     new_labels: ClassVar[bool] = True
 
@@ -35,7 +36,8 @@ class TaggedFormat(Format):
     """The base of NLU formats; columns are ``text`` (words with single spaces), ``label`` (the intent) and ``tags``."""
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
-        """Parse every utterance. Raises PlantingError, which names file and line, or for another column."""
+        """Parse every utterance. Raises PlantingError for an invalid utterance, which names file and line, or another
+        column."""
         _check_columns(source, wanted)
         layout = TaggedLayout(0, (TEXT, LABEL, TAGS), TEXT, LABEL)
         for utterance in utterances(source):
@@ -50,17 +52,19 @@ class TaggedFormat(Format):
 
 @register_format("conll")
 class ConllFormat(TaggedFormat, LineFormat):
-    """Lines with a word and its tag, a blank line after each utterance, and its intent in a preceding comment.
+    """The format of ``.conll`` files: lines with a word and its tag, and a blank line after each utterance.
 
-    A row is an utterance's block of lines, including comments before its words. A copy without the row also lacks this
-    block's comments and blank line, but keeps comments that a blank line separates from the utterance.
+    A comment before the words gives the intent. A row is an utterance's block of lines, including comments before its
+    words. A copy without the row also lacks this block's comments and blank line, but keeps comments that a blank line
+    separates from the utterance.
     """
 
     name = "conll"
     line_ends = 2
 
     def survey(self, source: Path, wanted: Columns) -> Layout:
-        """Parse every utterance. Raises PlantingError, which names file and line, or for another column."""
+        """Parse every utterance. Raises PlantingError for an invalid utterance, which names file and line, or another
+        column."""
         facts, layout = check_rows(source), super().survey(source, wanted)
         layout.head, layout.newline = facts.head, facts.newline
         layout.unpacked_sha256 = facts.unpacked
@@ -73,7 +77,7 @@ class ConllFormat(TaggedFormat, LineFormat):
         return layout.newline.join(line.encode() for line in lines)
 
     def pieces(self, source: Path, layout: Layout) -> Pieces:
-        """Yield the lines, each with True if it ends an utterance.
+        """Yield the lines; the flag is True if a line ends an utterance.
 
         If no blank line follows the last utterance, its last line ending is a separate piece. The two line endings
         before an inserted block can then come between them.
@@ -94,7 +98,7 @@ class ConllFormat(TaggedFormat, LineFormat):
                 line = following
 
     def records(self, source: Path, layout: Layout) -> Pieces:
-        """Yield the utterances with the blank lines after them, and the text between and after them.
+        """Yield the utterances with the blank lines after them, and the other text between and after utterances.
 
         A comment followed by a blank line belongs to no utterance.
         """
@@ -109,7 +113,7 @@ class ConllFormat(TaggedFormat, LineFormat):
 
 @register_format("folder of utterances")
 class NLUFolderFormat(TaggedFormat):
-    """A folder in the layout of Snips and ATIS: line n of each file is utterance n. Other files are not copied."""
+    """The format of folders like Snips and ATIS: line n of each file is utterance n. Other files are not copied."""
 
     name = "nlu"
     folder = f"a folder with {', '.join(FILES[:-1])} and {FILES[-1]}"

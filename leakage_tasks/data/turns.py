@@ -1,4 +1,4 @@
-"""Conversations in data: reading all common dialects of turns, and writing new conversations.
+"""Conversations in data: reading turns in all common notations, and writing new conversations.
 
 Turns have ``role`` and ``content`` (OpenAI) or ``from`` and ``value`` (ShareGPT). The content is a text, a list of
 parts such as ``{"type": "text", "text": …}``, or missing, as in a turn that only calls tools.
@@ -13,7 +13,7 @@ from typing import Any, get_args
 from leakage_tasks.data.chat import Conversation, Role, Turns
 
 KEYS = (("role", "content"), ("from", "value"))
-"""The fields of a turn for its speaker and its content, in each dialect."""
+"""The fields of a turn for its speaker and its content: OpenAI's names, then ShareGPT's."""
 ROLES: dict[str, Role] = {
     **{role: role for role in get_args(Role)},
     **dict.fromkeys(("gpt", "model", "chatgpt", "bot"), "assistant"),
@@ -39,7 +39,7 @@ def is_chat(value: Any) -> bool:
 
 
 def looks_like_chat(value: Any) -> bool:
-    """Return True if a value seems to be a list of turns, which may have faults."""
+    """Return True if a value seems to be a list of turns, even if the turns have faults."""
     return isinstance(value, list) and (not value or any(isinstance(turn, dict) for turn in value))
 
 
@@ -105,7 +105,7 @@ def text_part(parts: list[Any]) -> int | None:
 
 @dataclass(frozen=True)
 class Dialect:
-    """The dialect of a column's conversations, in which new conversations are written.
+    """The notation of a column's conversations, in which new conversations are written.
 
     ``keys`` are the fields of a turn; ``names`` are the names of roles. ``parts`` is True if contents are lists of
     parts, unless ``parts_of`` differs for the speaker's role. ``opened`` is True if the conversations begin with a turn
@@ -129,7 +129,7 @@ class Dialect:
 
 
 def dialect_of(value: Any) -> Dialect | None:
-    """Return the dialect of a conversation; None for other values, and for a conversation without any content."""
+    """Return the dialect of a conversation; None for other values, and for a conversation without content."""
     if not is_chat(value):
         return None
     turns = [turn for turn in value if (keys := keys_of(turn)) and turn.get(keys[1]) is not None]

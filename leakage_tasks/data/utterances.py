@@ -1,4 +1,4 @@
-"""Utterances of NLU data, with an intent and one tag per word, read from a folder of three files or from CoNLL."""
+"""Utterances of NLU data, with an intent and one tag per word, from a folder of three files or a CoNLL file."""
 
 from __future__ import annotations
 

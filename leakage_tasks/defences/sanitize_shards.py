@@ -16,7 +16,7 @@ from leakage_tasks.core.partial_results import load_part, parts_folder, save_par
 from leakage_tasks.core.stable_inputs import changed, unchanged
 from leakage_tasks.core.workers import map_tasks
 from leakage_tasks.data import Columns, format_of, overlap
-from leakage_tasks.data.shards import Shards, check_strangers, clear, make_folders, of_earlier_run, state_of
+from leakage_tasks.data.shards import Shards, check_no_other_files, clear, earlier_run_note, make_folders, state_of
 from leakage_tasks.defences.near_texts import NearIndex
 from leakage_tasks.defences.ranking import (
     CAVEAT,
@@ -66,7 +66,7 @@ class SanitizedShards:
         return (
             f"{self.output}: without {self.dropped:,} of {self.samples:,} samples ({self.rows_dropped:,} of "
             f"{self.rows:,} rows), each ranked by models of its shard"
-            f"{of_earlier_run(self.again[0], self.shards, 'ranked')}{of_earlier_run(self.again[1], self.shards)}"
+            f"{earlier_run_note(self.again[0], self.shards, 'ranked')}{earlier_run_note(self.again[1], self.shards)}"
             f"\n{CAVEAT if self.near is None else NEAR_CAVEAT}"
         )
 
@@ -242,4 +242,4 @@ def _check(shards: Shards, output: Path) -> None:
         )
     if overlap(output, shards.home):
         raise OptionError(f"{output}: would overwrite the data or write into it: choose another path")
-    check_strangers(output, shards.names, OptionError)
+    check_no_other_files(output, shards.names, OptionError)

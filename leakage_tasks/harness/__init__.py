@@ -1,2 +1,2 @@
-"""The interface to the evaluation harness: registration of the plugin, the classes of the harness, and the differences
-between its generations."""
+"""The interface to the evaluation harness: registration of the plugin, the harness' classes, and its version
+differences."""

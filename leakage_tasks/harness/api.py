@@ -1,4 +1,4 @@
-"""The harness' classes of models and requests, which are equal in all its generations."""
+"""The harness' classes of models and requests that are equal in all supported versions."""
 
 from lm_eval.api.instance import Instance
 from lm_eval.api.model import LM, CacheHook, CachingLM, TemplateLM

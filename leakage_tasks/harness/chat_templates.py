@@ -1,4 +1,4 @@
-"""The name in ``--apply_chat_template NAME``, which the harness does not pass on to tasks or to the rendering."""
+"""The name of the chat template in ``--apply_chat_template NAME``, which the harness does not pass on to tasks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def template_name() -> str | None:
 
 
 def keep_template_names(evaluator: ModuleType) -> None:
-    """Make the harness' ``evaluate`` record the name, and ``simple_evaluate`` report errors about it in one line."""
+    """Make the harness record the name of the chat template, and report errors about it in one line."""
     module = vars(evaluator)
     evaluate, simple_evaluate = module["evaluate"], module["simple_evaluate"]
 

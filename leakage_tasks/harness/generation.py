@@ -1,4 +1,4 @@
-"""The functions that differ between generations of the harness, for the installed one."""
+"""The functions that differ between versions of the harness, for the installed version."""
 
 from importlib.util import find_spec
 from typing import TYPE_CHECKING

@@ -20,7 +20,7 @@ _WORDS: ContextVar[Mapping[str, str]] = ContextVar("values of --metadata as they
 
 
 def names_of_model() -> frozenset[str]:
-    """Return the names of a task's metadata that come only from ``--model_args``; empty if that is unknown."""
+    """Return the names in a task's metadata that come only from ``--model_args``; empty if they are unknown."""
     return _NAMES.get()
 
 
@@ -36,7 +36,7 @@ def as_typed(name: str, value: Any) -> Any:
 
 
 def note_typed(text: str) -> str:
-    """Record the words of ``name=word,…`` after ``--metadata``; return the text for the harness."""
+    """Record the words of ``name=word,…`` after ``--metadata``; return the text that the harness parses."""
     _WORDS.set({**_WORDS.get(), **_words(text)})
     return text
 
@@ -48,7 +48,7 @@ def note(model_args: Any, metadata: Any) -> None:
 
 @contextmanager
 def noted(model_args: Any, metadata: Any) -> Iterator[None]:
-    """Record the arguments of the model and of the tasks for the block."""
+    """Record the arguments of the model and of the tasks for the duration of the ``with`` block."""
     before = _NAMES.set(_alone(model_args, metadata))
     typed_before = _WORDS.set(_words(metadata) if isinstance(metadata, str) else _NOTHING)
     try:
@@ -60,7 +60,7 @@ def noted(model_args: Any, metadata: Any) -> Iterator[None]:
 
 @contextmanager
 def forgotten_after() -> Iterator[None]:
-    """Forget the recorded arguments after the block, a run."""
+    """Forget the recorded arguments after the ``with`` block, which is a run."""
     try:
         yield
     finally:
@@ -84,7 +84,7 @@ def _words(text: str) -> dict[str, str]:
 
 
 def _read(word: str) -> Any:
-    """Return a word as the harness reads it."""
+    """Convert a word as the harness does."""
     if word.lower() in ("true", "false"):
         return word.lower() == "true"
     for read in (lambda word: int(word) if word.isnumeric() else float(word), ast.literal_eval):

@@ -1,4 +1,5 @@
-"""A check if the harness reads the entry points of installed packages itself, so that we leave them to it."""
+"""A check if the harness itself reads the entry points of installed packages; the plugin then does not register
+them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 from types import CodeType, ModuleType
 
 MODELS, TASKS = "lm_eval.models", "lm_eval.tasks"
-"""The groups in which our package has entry points."""
+"""The entry-point groups that this package uses."""
 
 _PLACES = ("lm_eval.api.registry", MODELS, TASKS, "lm_eval.tasks.manager", "lm_eval.tasks._index")
 # The standard library's reader, and the function of the harness' registry that calls it.
@@ -31,7 +32,7 @@ def _reads(module: ModuleType, group: str) -> bool:
 
 
 def _words_of(constant: object) -> Iterator[tuple[str, str]]:
-    """Yield the names that compiled code looks up and the texts it holds, inner functions and tuples included."""
+    """Yield the names that compiled code looks up and the texts it contains, including inner functions and tuples."""
     if isinstance(constant, CodeType):
         yield from (("name", name) for name in constant.co_names)
     elif isinstance(constant, str):

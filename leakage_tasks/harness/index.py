@@ -1,4 +1,4 @@
-"""The index by which a ``TaskManager`` finds tasks, and the addition of other tasks to it."""
+"""The index in which a ``TaskManager`` finds tasks, and the addition of tasks to it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from leakage_tasks.harness.places import task_folder
 
 
 def index_of(manager: Any) -> dict[str, Any]:
-    """Return the entries of a ``TaskManager`` by name."""
+    """Return the task entries of a ``TaskManager`` by name."""
     # Imported late, because the module needs an imported harness to know its generation.
     entries: dict[str, Any] = importlib.import_module("leakage_tasks.harness.generation").index_of(manager)
     return entries
 
 
 def ours_in(index: dict[str, Any]) -> list[str]:
-    """Return the names of tasks in an index whose YAML is in our folder; each file has the name of its task."""
+    """Return the names of this package's tasks in an index: their YAML file is in our folder and has the task's
+    name."""
     names = [path.stem for path in task_folder().glob("*.yaml")]
     return [name for name in names if name in index and within(index[name], task_folder())]
 
 
 def within(entry: Any, folder: Path) -> bool:
-    """Return True if the YAML of an entry of an index is in a folder."""
+    """Return True if the YAML file of an index entry is in a folder."""
     return entry.yaml_path is not None and Path(entry.yaml_path).resolve().is_relative_to(folder.resolve())
 
 

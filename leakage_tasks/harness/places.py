@@ -1,4 +1,4 @@
-"""Entry points and folders of our models and tasks and of other packages, and conflicts between them."""
+"""Entry points and folders of the models and tasks of this and other packages, and conflicts between packages."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from leakage_tasks.harness import groups
 
 
 def our_models() -> list[EntryPoint]:
-    """Return our entry points for ``--model``."""
+    """Return this package's entry points for ``--model``."""
     return [entry for entry in entries_of(groups.MODELS) if package_of(entry) == DISTRIBUTION]
 
 
-def outside(group: str) -> list[EntryPoint]:
-    """Return the entry points of other packages in a group of the harness."""
+def other_packages(group: str) -> list[EntryPoint]:
+    """Return the entry points of other packages in an entry-point group of the harness."""
     return [entry for entry in entries_of(group) if package_of(entry) != DISTRIBUTION]
 
 
 def folder_of(entry: EntryPoint) -> Path:
-    """Return the folder of YAML files of an entry point for tasks: the folder of its package or module."""
+    """Return the folder of YAML files that an entry point for tasks names: the folder of its package or module."""
     from importlib.util import find_spec
 
     spec = find_spec(entry.value.partition(":")[0])
@@ -31,12 +31,15 @@ def folder_of(entry: EntryPoint) -> Path:
 
 
 def task_folder() -> Path:
-    """Return the folder of our task YAMLs."""
+    """Return the folder of this package's task YAMLs."""
     return Path(__file__).resolve().parents[2] / "task_configs"
 
 
-def hidden_by() -> str | None:
-    """Return the path of another package called ``adapters`` that hides ours, or None; import neither."""
+def hiding_package() -> str | None:
+    """Return the path of another package called ``adapters`` that is imported instead of ours, or None.
+
+    Neither package is imported.
+    """
     from importlib.util import find_spec
 
     try:
@@ -51,8 +54,8 @@ def hidden_by() -> str | None:
     return str(spec.origin or places[0])
 
 
-def hiding(place: str) -> tuple[str, str]:
-    """Return a sentence on the package at ``place`` that hides our adapters, and the remedy."""
+def hiding_message(place: str) -> tuple[str, str]:
+    """Return a sentence on the package at ``place`` that is imported instead of our adapters, and the remedy."""
     names = ", ".join(entry.name for entry in our_models())
     return (
         f"another package called 'adapters' ({place}) hides ours, so --model {names} cannot load",

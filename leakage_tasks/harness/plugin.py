@@ -1,7 +1,7 @@
-"""Registration of our tasks and models with an installed harness.
+"""Registration of this package's tasks and models with an installed harness.
 
 The startup file waits for ``lm_eval`` to be imported and then calls ``install``, which puts a finder on
-``sys.meta_path`` that runs a small hook after each of some harness modules has been executed. It imports our
+``sys.meta_path`` that runs a small hook after each of some harness modules has been executed. It imports this package's
 modules only when the harness needs them, changes no file of the harness, and never raises: a failure is one warning.
 Tasks and models are left to a harness that reads entry points itself; entry points cannot name architectures.
 """
@@ -28,14 +28,22 @@ from leakage_tasks.harness.chat_templates import keep_template_names
 from leakage_tasks.harness.given import forgotten_after, note, note_typed, noted
 from leakage_tasks.harness.groups import harness_reads
 from leakage_tasks.harness.index import index_of, merge_index, ours_in
-from leakage_tasks.harness.places import folder_of, hidden_by, hiding, our_models, outside, task_folder
+from leakage_tasks.harness.places import (
+    folder_of,
+    hiding_message,
+    hiding_package,
+    other_packages,
+    our_models,
+    task_folder,
+)
 
 NOT_AT_ALL, ENTRY_POINTS = "not at all", "the harness' own entry points"
 
 
 @dataclass(frozen=True)
 class Status:
-    """The method by which the harness got to know our tasks, models and architectures, in words."""
+    """The method by which tasks, models and architectures of this package were registered with the harness, in
+    words."""
 
     tasks: str
     models: str
@@ -43,7 +51,7 @@ class Status:
 
 
 class HarnessHooks:
-    """An import finder that finds no module, but runs a hook after each of some harness modules is loaded.
+    """An import finder that loads no module itself, but runs a hook after some modules of the harness are loaded.
 
     ``way`` names the method by which it was installed.
     """
@@ -62,7 +70,7 @@ class HarnessHooks:
         }
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return the spec that the other finders give for a harness module with a hook, else None."""
+        """Return the spec of a harness module that has a hook, from the other finders; else None."""
         if name not in self.hooks:
             return None
         others = (finder for finder in list(sys.meta_path) if finder is not self and hasattr(finder, "find_spec"))
@@ -100,7 +108,8 @@ class HarnessHooks:
             self.warned = True
 
     def add_models(self, module: ModuleType) -> None:
-        """Register our models under names that the harness does not know yet; each is imported on first use."""
+        """Register this package's models under names that the harness does not know yet; each is imported on first
+        use."""
         registry: Any = importlib.import_module("lm_eval.api.registry").model_registry
         if harness_reads(groups.MODELS):
             return
@@ -109,17 +118,17 @@ class HarnessHooks:
                 # A harness that reads entry points registers this object too; an equal object is no conflict.
                 registry.register(entry.name, target=entry)
                 self.added.add("models")
-        for entry in outside(groups.MODELS):
+        for entry in other_packages(groups.MODELS):
             if entry.name in registry:
                 taken = "lm-eval-leakage: --model %s of %s has a name that is taken: uninstall one of the two to use it"
                 log.warning(taken, entry.name, package_of(entry))
             else:
                 registry.register(entry.name, target=entry)
-        if place := hidden_by():
-            log.warning("lm-eval-leakage: %s: %s", *hiding(place))
+        if place := hiding_package():
+            log.warning("lm-eval-leakage: %s: %s", *hiding_message(place))
 
     def add_tasks(self, module: ModuleType) -> None:
-        """Add our tasks to every ``TaskManager`` that has the harness' own tasks."""
+        """Add this package's tasks to every ``TaskManager`` that has the harness' own tasks."""
         if harness_reads(groups.TASKS):
             return
         manager_class: Any = module.TaskManager
@@ -137,7 +146,7 @@ class HarnessHooks:
             if not ours_in(index_of(manager)):
                 merge_folder(manager, task_folder())
                 self.added.add("tasks")
-            for entry in outside(groups.TASKS):
+            for entry in other_packages(groups.TASKS):
                 self.guarded(lambda entry: merge_folder(manager, folder_of(entry)), entry)
 
         def merge_folder(manager: Any, folder: Path) -> None:
@@ -164,7 +173,7 @@ class HarnessHooks:
         sys.excepthook = excepthook
 
     def introduce_tasks(self, manager_class: Any) -> None:
-        """Pass the names of a run's other tasks to our tasks once all are loaded."""
+        """Give each of this package's tasks the names of the run's other tasks, once all are loaded."""
         original = getattr(manager_class, "load", None)
         if original is None:
             return
@@ -180,14 +189,15 @@ class HarnessHooks:
             ours = [task for task in tasks if hasattr(task, "alone")]
             for task in ours:
                 task.alone = len(ours) == len(tasks)
-                task.company = frozenset(our.task_name for our in ours if our is not task)
+                task.other_tasks = frozenset(our.task_name for our in ours if our is not task)
             if ours and runs_lm_eval():
                 escape_on_stdout()
 
         manager_class.load = load
 
     def teach_words(self, module: ModuleType) -> None:
-        """Let ``--metadata`` take ``name=value`` words if the parser takes only JSON, and record them as typed."""
+        """Make ``--metadata`` accept ``name=value`` words if the parser accepts only JSON, and record the words as
+        typed."""
         original = module.Run._add_args
 
         @functools.wraps(original)
@@ -227,13 +237,13 @@ class HarnessHooks:
         keep_template_names(module)
 
     def add_architectures(self, module: ModuleType) -> None:
-        """Register our architectures with transformers' Auto classes before the harness builds a model."""
+        """Register this package's architectures with transformers' Auto classes before the harness builds a model."""
         importlib.import_module("leakage_tasks.models").register()
         self.added.add("architectures")
 
 
 def metadata_words(text: str) -> dict[str, Any]:
-    """Return the values of ``--metadata``, given as JSON or as ``name=value,…``. Raises ValueError."""
+    """Return the values of ``--metadata``, given as JSON or as ``name=value,…``. Raises ValueError for another form."""
     try:
         values: dict[str, Any] = json.loads(text)
         return values
@@ -242,7 +252,7 @@ def metadata_words(text: str) -> dict[str, Any]:
 
 
 def install(way: str = "by hand") -> None:
-    """Register our tasks and models with the harness in this process, before or after it is imported.
+    """Register this package's tasks and models in this process, before or after the harness is imported.
 
     ``way`` is the name that ``status`` reports. A second call changes nothing. Never raises.
     """
@@ -256,7 +266,10 @@ def install(way: str = "by hand") -> None:
 
 
 def status(manager: Any) -> Status:
-    """Return how our tasks and models were registered; ``manager`` is a ``TaskManager`` with the default tasks."""
+    """Return the methods by which tasks and models were registered.
+
+    ``manager`` is a ``TaskManager`` with the default tasks.
+    """
     from lm_eval import models as _  # noqa: F401
     from lm_eval.api.registry import model_registry
     from lm_eval.models import huggingface as _hf  # noqa: F401
@@ -280,7 +293,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def runs_lm_eval() -> bool:
-    """Return True if the process is the harness' own command and not a program that uses it."""
+    """Return True if the process is the ``lm_eval`` command and not a program that uses the harness."""
     started = Path(sys.argv[0]) if sys.argv else Path()
     return started.stem in ("lm_eval", "lm-eval") or (
         started.name == "__main__.py" and started.parent.name == "lm_eval"
@@ -288,7 +301,8 @@ def runs_lm_eval() -> bool:
 
 
 def escape_on_stdout() -> None:
-    """Let stdout escape characters that its encoding lacks, because the harness prints such a table after the run."""
+    """Make stdout escape characters that its encoding lacks, because the harness prints a table with such
+    characters."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
 

@@ -1,4 +1,4 @@
-"""Calls of the harness from Python, with results and samples saved as its command saves them."""
+"""Calls of the harness from Python; results and samples are saved as its command saves them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.harness import groups
-from leakage_tasks.harness.places import folder_of, outside, task_folder
+from leakage_tasks.harness.places import folder_of, other_packages, task_folder
 
 
 def model_class(name: str) -> Any:
@@ -19,16 +19,17 @@ def model_class(name: str) -> Any:
 
 
 def all_tasks() -> Any:
-    """Return a ``TaskManager`` with the harness' own tasks, and ours if they are registered."""
+    """Return a ``TaskManager`` with the harness' own tasks, and this package's tasks if they are registered."""
     from lm_eval.tasks import TaskManager
 
     return TaskManager()
 
 
 def our_tasks(metadata: Mapping[str, Any]) -> Any:
-    """Return a ``TaskManager`` with our tasks and the tasks of packages that extend us.
+    """Return a ``TaskManager`` with only this package's tasks and the tasks of packages that extend it.
 
-    It leaves out the harness' own tasks, which take seconds to read."""
+    The harness' own tasks are left out, because reading them takes seconds.
+    """
     from lm_eval.tasks import TaskManager
 
     folders = [str(task_folder()), *map(str, _their_folders())]
@@ -36,13 +37,14 @@ def our_tasks(metadata: Mapping[str, Any]) -> Any:
 
 
 def _their_folders() -> Iterator[Path]:
-    for entry in outside(groups.TASKS):
+    for entry in other_packages(groups.TASKS):
         with suppress(ImportError):
             yield folder_of(entry)
 
 
 def evaluate(model: Any, tasks: Sequence[str], metadata: Mapping[str, Any], **options: Any) -> dict[str, Any]:
-    """Evaluate our ``tasks`` with ``metadata``; ``options`` are further arguments of ``simple_evaluate``."""
+    """Evaluate ``tasks`` of this package with ``metadata``; ``options`` are further arguments of
+    ``simple_evaluate``."""
     from lm_eval import simple_evaluate
 
     manager = our_tasks(metadata)

@@ -1,7 +1,8 @@
 """The module that Python runs at each start if lm-eval-leakage is installed, from the root of site-packages.
 
 It waits for the first import of ``lm_eval`` and then calls ``leakage_tasks.harness.plugin``.
-``LM_EVAL_LEAKAGE_AUTOLOAD=0`` switches it off. It slows every start of Python, so it imports only loaded modules.
+``LM_EVAL_LEAKAGE_AUTOLOAD=0`` switches it off. Because it runs at every start of Python, it imports only modules that
+are loaded already.
 """
 
 import os
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class LeakageAutoload:
-    """An import finder that finds no module, but installs the plugin at the first import of the harness."""
+    """An import finder that loads no module itself, but installs the plugin at the first import of the harness."""
 
     waiting = True
 

@@ -1,4 +1,4 @@
-"""The harness' generation 0.4: a task has filters; the evaluator computes and aggregates the values of documents."""
+"""Version 0.4 of the harness: a task has filters; the evaluator computes and aggregates the values of documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lm_eval.config.task import TaskConfig
 
 
 class HarnessTask(Task):
-    """The harness' side of a task with documents of its own, one request each.
+    """The part of a task that the harness calls: a task with documents of its own, one request each.
 
     Subclasses have ``request_of(doc, text, doc_id)``, ``columns`` (functions that read a value from an answer, by name)
     and ``not_taken(option, value)``, called for each option of the run that such tasks ignore.
@@ -38,14 +38,15 @@ class HarnessTask(Task):
         return super().get_config(key)
 
     def set_config(self, key: str, value: Any, update: bool = False) -> None:
-        """Set an option, or report that such tasks ignore it."""
+        """Set an option of the run, or report that such tasks ignore it."""
         if key not in ("num_fewshot", "generation_kwargs"):
             super().set_config(key, value, update)
         elif value:
             self.not_taken(key, value)
 
     def doc_iterator(self, **settings: Any) -> Any:
-        """Yield the documents of this process; a process without a document of its own yields a copy of another's."""
+        """Yield the documents of this process; a process without a document of its own yields a copy of another
+        document."""
         return iter([(0, self._instances[0].doc)]) if self.spare else super().doc_iterator(**settings)
 
     def construct_requests(self, doc: Any, ctx: str, **kwargs: Any) -> Instance:
@@ -54,13 +55,13 @@ class HarnessTask(Task):
         return self.request_of(doc, ctx, doc_id)
 
     def apply_filters(self) -> None:
-        """Read the value of every column from the answers."""
+        """Compute the value of every column from the answers."""
         for instance in self._instances:
             instance.filtered_resps = {name: read(instance.resps[0]) for name, read in self.columns.items()}
 
 
 def leave_out(lm: Any, tasks: Set[str]) -> None:
-    """Make this process contribute no values of ``tasks`` when the harness gathers them."""
+    """Remove this process's values of ``tasks`` when the harness gathers the values of all processes."""
     gather = type(lm).gather_object
 
     def gather_object(values: dict[str, Any], dst: int = 0) -> Any:
@@ -74,7 +75,7 @@ def leave_out(lm: Any, tasks: Set[str]) -> None:
 def request(
     kind: str, doc: Any, arguments: tuple[Any, ...], doc_id: int = 0, task: str | None = None, target: str | None = None
 ) -> Instance:
-    """Return a request for a model; ``target`` is the correct answer, for samples."""
+    """Return a request for a model. ``target`` is the correct answer, for the samples."""
     name: Any = kind
     return Instance(name, doc=doc, arguments=arguments, idx=0 if task else doc_id, metadata=(task, doc_id, 1))
 

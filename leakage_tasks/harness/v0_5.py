@@ -1,4 +1,4 @@
-"""The harness' generation 0.5: a task has scorers; it computes the values of its documents and aggregates them."""
+"""Version 0.5 of the harness: a task has scorers; it computes the values of its documents and aggregates them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lm_eval.scorers import LLScorer, ScoredDoc
 
 
 class HarnessTask(Task):
-    """The harness' side of a task; subclasses have the members listed in ``v0_4.HarnessTask``."""
+    """The part of a task that the harness calls; subclasses have the members listed in ``v0_4.HarnessTask``."""
 
     OUTPUT_TYPE: Any
     spare = False
@@ -27,7 +27,7 @@ class HarnessTask(Task):
 
     @property
     def _qualified_name(self) -> str:
-        """The task's own name, also in groups, so that both generations name results equally."""
+        """The task's own name, also in groups, so that both versions name results equally."""
         return str(self.task_name)
 
     def set_num_fewshot(self, num_fewshot: int) -> None:
@@ -40,35 +40,35 @@ class HarnessTask(Task):
         return "generate_until" if key == "output_type" else super().get_config(key)
 
     def set_config(self, key: str, value: Any, update: bool = False) -> None:
-        """Set an option, or report that such tasks ignore it."""
+        """Set an option of the run, or report that such tasks ignore it."""
         if key != "generation_kwargs":
             super().set_config(key, value, update)
         elif value:
             self.not_taken(key, value)
 
     def set_repeats(self, repeats: int) -> None:
-        """Ignore ``repeats``, as an equal request is answered once."""
+        """Ignore ``repeats``, because equal requests are answered once."""
 
     def override_metric(self, metric_name: str) -> None:
-        """Ignore ``metric_name``, as the metrics of such a task are its output."""
+        """Ignore ``metric_name``, because such tasks have their own metrics."""
 
     def construct_requests(self, doc: Any, ctx: Any, *, doc_id: int, **kwargs: Any) -> Any:
         """Return the request of a document."""
         return self.request_of(doc, ctx, doc_id)
 
     def doc_iterator(self, *, rank: int = 0, limit: int | None = None, world_size: int = 1, samples: Any = None) -> Any:
-        """Yield number and document; with ``--samples``, the number counts the chosen documents."""
+        """Yield each document with its number; with ``--samples``, the number counts only the selected documents."""
         docs = list(self.eval_docs)
         chosen = [doc for index, doc in enumerate(docs) if index in set(samples)] if samples else docs[:limit]
         return ((index, doc) for index, doc in enumerate(chosen) if index % world_size == rank)
 
     def apply_filters(self) -> None:
-        """Read the value of every column from the answers."""
+        """Compute the value of every column from the answers."""
         for instance in self._instances:
             instance.filtered_resps = {name: read(instance.resps[0]) for name, read in self.columns.items()}
 
     def aggregate(self, bootstrap_iters: int | None = None) -> tuple[dict[str, Any], int]:
-        """Return the metrics, without bootstrapped standard errors, as intervals are metrics of their own."""
+        """Return the metrics without bootstrapped standard errors, because intervals are metrics of their own."""
         metrics: tuple[dict[str, Any], int] = super().aggregate(0)
         return metrics
 
@@ -89,13 +89,13 @@ class HarnessTask(Task):
 
 
 def leave_out(lm: Any, tasks: Set[str]) -> None:
-    """Do nothing, as the task itself leaves its values out in this generation."""
+    """Do nothing: in this version, the task itself leaves its values out."""
 
 
 def request(
     kind: str, doc: Any, arguments: tuple[Any, ...], doc_id: int = 0, task: str | None = None, target: str | None = None
 ) -> Instance:
-    """Return a request for a model; ``target`` is the correct answer, for samples."""
+    """Return a request for a model. ``target`` is the correct answer, for the samples."""
     idx = 0 if task else doc_id
     return Instance(kind, doc, arguments, task or "", doc_id=doc_id, idx=idx, target=target)
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from leakage_tasks.canaries.profiles import FEWEST_OF_A_TIER
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.pairs.submission import found_before, surest_first, wrong_allowed
+from leakage_tasks.pairs.submission import confidence_order, found_before, wrong_allowed
 from leakage_tasks.stats import intervals, power
 
 FEWEST = FEWEST_OF_A_TIER
 """Minimum number of secrets for an interval: below it, no interval reaches its stated coverage."""
 One = TypeVar("One")
-"""The value of one document: a number, or a small record for aggregates that need more."""
+"""Type variable for the value of one document: a number, or a small record for aggregates that need more."""
 Aggregate = Callable[[Sequence[One | None]], float | None]
 
 
@@ -47,7 +47,8 @@ class ExposureRange(NamedTuple):
 
 
 class Guessed(NamedTuple):
-    """The suffix guessed for one pair: its correctness, the confidence of the attacker, and the order of equal ones."""
+    """The suffix guessed for one pair: its correctness, the attacker's confidence, and its bits and pair, which break
+    ties."""
 
     right: bool
     confidence: float
@@ -56,7 +57,8 @@ class Guessed(NamedTuple):
 
 
 class ShareEnds(NamedTuple):
-    """Membership of a document in a share, at the lower and at the upper end of its value."""
+    """Membership of a document in a share: 1 if it belongs to the share, at the lower and at the upper end of its
+    value."""
 
     low: float
     high: float
@@ -91,7 +93,7 @@ def of_defined(aggregate: Callable[[list[One]], float | None]) -> Aggregate[One]
 
 
 def _interval(kind: str, ends: Callable[[list[Any]], tuple[float, float] | tuple[None, None]]) -> Interval:
-    """Return an interval from a function that computes both ends at once."""
+    """Return an :class:`Interval` of the method ``kind`` from a function that computes both ends at once."""
     return Interval(kind, of_defined(lambda values: ends(values)[0]), of_defined(lambda values: ends(values)[1]))
 
 
@@ -172,13 +174,14 @@ def bootstrap_between(least: float, most: float) -> Interval:
 CLOPPER_PEARSON = _interval("Clopper-Pearson", _clopper_pearson)
 """Interval of the share of values that are 1."""
 SHARE_ENDS = _interval(CLOPPER_PEARSON.kind, _share_ends)
-"""Clopper-Pearson interval of a share with documents of unknown membership: they count only for the upper end."""
+"""Clopper-Pearson interval of a share if the membership of some documents is unknown; they count only for the upper
+end."""
 BOOTSTRAP = _interval("bootstrap", lambda values: _bootstrap(tuple(values)))
 """Percentile bootstrap interval of the mean."""
 SAMPLED_SHARE = _interval(BOOTSTRAP.kind, _sampled_ends)
-"""Bootstrap interval of the mean of probabilities, some of which are shares of draws."""
+"""Bootstrap interval of the mean of probabilities, some of which are estimated as shares of draws."""
 LOG_T = _interval("log-t", _exposure_ends)
-"""Interval of the mean exposure of a few secrets."""
+"""Interval of the mean exposure of a small number of secrets, from a log-t method."""
 BY_CHANCE = _interval("", _chance_ends)
 """Interval of the share of hits in 95 % of runs, from the probability of each document."""
 
@@ -207,11 +210,11 @@ def exposure_shown_by(bits: list[float]) -> float:
 
 
 def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:
-    """Aggregate correct guesses before the ``wrong``-th wrong guess, by falling confidence, as a share of all pairs.
+    """Aggregate correct guesses before wrong guess number ``wrong``, by falling confidence, as a share of all pairs.
 
     This is the score of the Training Data Extraction Challenge (Zhang et al. 2023, section 4.3: 100 wrong guesses in
-    1,000 pairs). Guesses of equal confidence are ordered by bits, then by pair. None allows :func:`wrong_allowed`.
-    Raises OptionError.
+    1,000 pairs). Guesses of equal confidence are ordered by bits, then by pair. If ``wrong`` is None,
+    :func:`wrong_allowed` gives the number. Raises OptionError for an invalid ``wrong``.
     """
     check_wrong(wrong)
     return of_defined(
@@ -220,7 +223,7 @@ def early_stop(wrong: int | None = None) -> Aggregate[Guessed]:
 
 
 def early_stop_interval(wrong: int | None = None) -> Interval:
-    """Return the percentile bootstrap interval of :func:`early_stop`. Raises OptionError."""
+    """Return the percentile bootstrap interval of :func:`early_stop`. Raises OptionError for an invalid ``wrong``."""
     check_wrong(wrong)
 
     def ends(guesses: list[Guessed]) -> tuple[float, float]:
@@ -232,7 +235,9 @@ def early_stop_interval(wrong: int | None = None) -> Interval:
 
 def _right(guesses: list[Guessed]) -> list[bool]:
     """Return the correctness of each guess, by falling confidence."""
-    return [bool(guess_[0]) for guess_ in sorted(guesses, key=lambda guess: surest_first(guess[1], guess[2], guess[3]))]
+    return [
+        bool(guess_[0]) for guess_ in sorted(guesses, key=lambda guess: confidence_order(guess[1], guess[2], guess[3]))
+    ]
 
 
 def check_wrong(wrong: int | None) -> None:

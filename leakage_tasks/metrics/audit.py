@@ -24,7 +24,7 @@ FEWEST = 5
 
 @dataclass(frozen=True)
 class Matched:
-    """Guesses which canary of each pair was planted: the one with the higher exposure; ties are no guess.
+    """Result of guessing which canary of each pair was planted: the one with the higher exposure; a tie is no guess.
 
     ``copies`` is the maximum number of texts with one canary in the data, including its supporting canaries.
     """
@@ -50,23 +50,25 @@ def match(findings: Iterable[Finding]) -> Matched:
     pairs = [
         (planted, control)
         for both in groups.values()
-        for planted, control in zip(*(sorted(each, key=_lot) for each in both), strict=False)
+        for planted, control in zip(*(sorted(group, key=_random_key) for group in both), strict=False)
     ]
-    leads = [bits_of(planted) - bits_of(control) for planted, control in pairs]
+    differences = [bits_of(planted) - bits_of(control) for planted, control in pairs]
     copies = max((planted.repetitions + planted.near + planted.supporting for planted, _ in pairs), default=1)
-    return Matched(len(pairs), sum(map(bool, leads)), sum(lead > 0 for lead in leads), max(1, copies))
+    return Matched(
+        len(pairs), sum(map(bool, differences)), sum(difference > 0 for difference in differences), max(1, copies)
+    )
 
 
-def _lot(found: Finding) -> str:
-    """Return a random sort key that depends only on the canary's id."""
+def _random_key(finding: Finding) -> str:
+    """Return a sort key that is random but depends only on the canary's id."""
     # Ids in samples of others may hold half a surrogate pair.
-    return hashlib.sha256(f"pair:{found.canary}".encode(errors="surrogatepass")).hexdigest()
+    return hashlib.sha256(f"pair:{finding.canary}".encode(errors="surrogatepass")).hexdigest()
 
 
-def bits_of(found: Finding) -> float:
-    """Return the exposure of a finding that has one."""
-    assert found.exposure is not None
-    return found.exposure
+def bits_of(finding: Finding) -> float:
+    """Return the exposure of a finding, which must have an exposure."""
+    assert finding.exposure is not None
+    return finding.exposure
 
 
 @dataclass(frozen=True)
@@ -101,18 +103,19 @@ def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
         raise ValueError(f"δ is {delta}: give a number from 0 up to, not including, 1")
     ranked = [finding for finding in findings if finding.exposure is not None and finding.kind != "supporting"]
     figures = _figures(ranked, delta)
-    named = {found.family for found in ranked}
+    named = {finding.family for finding in ranked}
     if len(named) < 2:
         return figures
     # A metric of one family does not describe the run.
     figures = [_without(figure) if figure.name in ("auc", "tpr_at_1_fpr") else figure for figure in figures]
-    for family in (each for each in FAMILIES if each in named):
+    for family in (family for family in FAMILIES if family in named):
         of_family, ending = (
-            _figures([found for found in ranked if found.family == family], delta),
+            _figures([finding for finding in ranked if finding.family == family], delta),
             family.replace("-", "_"),
         )
         figures += [
-            replace(each, name=f"{each.name}_{ending}", title=f"{each.title}, {family}", words="") for each in of_family
+            replace(figure, name=f"{figure.name}_{ending}", title=f"{figure.title}, {family}", words="")
+            for figure in of_family
         ]
     return figures
 
@@ -221,15 +224,15 @@ def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
         "its membership"
     )
     random = [finding for finding in findings if finding.kind == "random"]
-    sizes = Counter(each.log2_size for each in random if each.planted)
+    sizes = Counter(finding.log2_size for finding in random if finding.planted)
     # The |R| of most planted canaries; the largest if several tie.
     size = max(sizes, key=lambda size: (sizes[size], size), default=None)
-    drawn = [each for each in random if each.log2_size == size]
-    planted = [each for each in drawn if each.planted]
-    first = sum(each.method == "exact" and each.rank == 1 for each in planted)
+    drawn = [finding for finding in random if finding.log2_size == size]
+    planted = [finding for finding in drawn if finding.planted]
+    first = sum(finding.method == "exact" and finding.rank == 1 for finding in planted)
     basis = f"{first} of {len(planted)} secrets proven to have rank 1"
     figure = AuditFigure("epsilon_secret", "ε, one secret changed", words, 0.0, basis, lower_bound=True)
-    if size is None or not any(each.method == "exact" for each in planted):
+    if size is None or not any(finding.method == "exact" for finding in planted):
         return replace(figure, refused="needs an exact rank of a planted canary of kind 'random': no canary has it")
     log_others = _log_others(size, len(drawn))
     best = secret_bound(len(planted), len(planted), log_others)

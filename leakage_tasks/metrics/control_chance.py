@@ -15,7 +15,7 @@ from leakage_tasks.attacks.coarse import band_chances
 from leakage_tasks.metrics.aggregates import of_defined
 
 SMALL, DRAWN = 6, 20_000
-"""Bits of a space in which ranks are far from continuous, and the number of simulated draws of its distribution."""
+"""Size of a space in bits below which ranks are far from continuous, and the number of simulated draws."""
 
 
 class ControlExposure(NamedTuple):
@@ -27,11 +27,11 @@ class ControlExposure(NamedTuple):
 
 
 @of_defined
-def exposed_by_chance(values: list[ControlExposure]) -> float:
-    """Return the probability that secrets no model saw have this mean exposure (bits) or a higher one.
+def chance_of_exposure_as_high(values: list[ControlExposure]) -> float:
+    """Return the probability that secrets no model saw have at least this mean exposure in bits.
 
     Each exposure is −log2 of a uniform share, or less for small spaces (The Secret Sharer, Definition 4), so the sum in
-    nats is at most a Gamma variable with this number of degrees. If only bands of ranks are known, 20,000 draws of
+    nats is at most a Gamma variable with shape n for n controls. If only bands of ranks are known, 20,000 draws of
     bands are used instead.
     """
     total = sum(value.exposure for value in values)
@@ -54,8 +54,8 @@ def _drawn_totals(values: list[ControlExposure]) -> NDArray[np.float64]:
 
 
 @of_defined
-def sheltered_by_chance(controls: list[ControlExposure]) -> float:
-    """Return the probability that secrets no model saw have this mean exposure or a lower one.
+def chance_of_exposure_as_low(controls: list[ControlExposure]) -> float:
+    """Return the probability that secrets no model saw have at most this mean exposure.
 
     A rank r of R counts as the middle of its share, (r − ½) / R: the negative logarithm is close to an exponential
     variable, and the sum to a Gamma variable. If some R is small, or only bands of ranks are known, 20,000 draws of

@@ -13,7 +13,7 @@ from leakage_tasks.attacks.access import MASKS
 from leakage_tasks.attacks.finding import BANDED, EXTRAPOLATED, Finding
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import ExposureRange, maximum, mean, median
-from leakage_tasks.metrics.control_chance import ControlExposure, exposed_by_chance, sheltered_by_chance
+from leakage_tasks.metrics.control_chance import ControlExposure, chance_of_exposure_as_high, chance_of_exposure_as_low
 from leakage_tasks.metrics.families import family_rows
 from leakage_tasks.metrics.metric import (
     COUNTS,
@@ -57,8 +57,7 @@ def fit_passes(finding: Finding) -> float | None:
 
 
 def extrapolated(finding: Finding) -> bool:
-    """Return True if the exposure is extrapolated from a fitted distribution, as no filling below the secret was
-    counted."""
+    """Return True if the exposure is extrapolated from a fitted distribution, without a count of cheaper fillings."""
     return finding.method == EXTRAPOLATED
 
 
@@ -68,12 +67,15 @@ def pseudo(finding: Finding) -> bool:
 
 
 def at_least(finding: Finding) -> ControlExposure | None:
-    """Return the minimum exposure of a control, or of its band if the band is known."""
+    """Return the minimum exposure of a control, or the exposure of its band if only the band is known."""
     return _control(finding, least(finding))
 
 
 def at_most(finding: Finding) -> ControlExposure | None:
-    """Return the maximum exposure of a control, log2|R| for a lower bound, or of its band if known."""
+    """Return the maximum exposure of a control, which is log2|R| if only a lower bound is known.
+
+    If only the band of the rank is known, return the exposure of the band.
+    """
     bounds = known(finding)
     return _control(finding, None if bounds is None else bounds.most)
 
@@ -87,7 +89,10 @@ def _control(finding: Finding, bound: float | None) -> ControlExposure | None:
 
 
 def known(finding: Finding) -> ExposureRange | None:
-    """Return the range of the exposure; an extrapolated exposure may exceed log2|R|."""
+    """Return the smallest and the largest exposure that the finding allows, and the largest possible value.
+
+    An extrapolated exposure may exceed log2|R|.
+    """
     bits, size = finding.exposure, finding.log2_size
     if bits is None:
         return None
@@ -96,13 +101,13 @@ def known(finding: Finding) -> ExposureRange | None:
 
 
 def least(finding: Finding) -> float | None:
-    """Return the minimum exposure; it differs from the exposure only if a band is reported."""
+    """Return the minimum exposure; it differs from the exposure only if just a band is reported."""
     bounds = known(finding)
     return None if bounds is None else bounds.least
 
 
 def most(finding: Finding) -> float | None:
-    """Return the maximum exposure of a reported band, else the exposure itself."""
+    """Return the maximum exposure of the band if just a band is reported, else the exposure itself."""
     return finding.exposure_ends[1] if finding.exposure_ends is not None else finding.exposure
 
 
@@ -117,7 +122,7 @@ def compared(finding: Finding) -> bool:
 
 
 def added(finding: Finding) -> float | None:
-    """Return the exposure by cost that fine-tuning added; None if it is unknown."""
+    """Return the increase of the exposure by fine-tuning, with both exposures by cost alone; None if it is unknown."""
     return finding.extra["tuned_exposure"] - finding.extra["base_exposure"] if compared(finding) else None
 
 
@@ -126,7 +131,7 @@ def _extra(name: str, finding: Finding) -> Any:
 
 
 def _two_ranks(name: str, words: str) -> list[Metric]:
-    """Return a rank of Mix and Match and the same rank of controls."""
+    """Return a metric for one of the two ranks of Mix and Match, and the metric of this rank for controls."""
 
     def proposed(finding: Finding) -> bool:
         return "candidate_rank" in finding.extra
@@ -150,7 +155,7 @@ BOUNDS_ONLY = ValidityCheck(
     1, "the exposure of some canaries is only a lower bound: raise budget=", "lower-bound", low=True
 )
 ANY_SHARE = 1.01
-"""A share above 1, so that the row raises its check at any value."""
+"""A value above every share, so that a row with this limit always raises its check."""
 EXTRAPOLATIONS = ValidityCheck(
     ANY_SHARE,
     "exposure is extrapolated from a fitted distribution without counting fillings below the secret's cost: "
@@ -251,13 +256,13 @@ METRICS: list[Metric[Finding, Any]] = [
         "probability that chance alone exposes controls this much or more; a small value shows a fault",
         "probability",
         check=NOT_AT_CHANCE,
-    ).row(controls(at_least), exposed_by_chance, in_table=True),
+    ).row(controls(at_least), chance_of_exposure_as_high, in_table=True),
     MetricSpec(
         "control_p_low",
         "probability that chance alone exposes controls this little or less; a small value shows a fault",
         "probability",
         check=BELOW_CHANCE,
-    ).row(controls(at_most), sheltered_by_chance),
+    ).row(controls(at_most), chance_of_exposure_as_low),
     MetricSpec(
         "min_detectable_exposure",
         "smallest mean exposure that this number of canaries detects with 80 % power",

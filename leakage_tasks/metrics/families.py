@@ -21,7 +21,7 @@ def family_rows(
     bounds: Value[Finding, One],
     value: Value[Finding, float],
 ) -> list[Metric[Finding, Any]]:
-    """Return for each family of a run its part of a metric, with count, interval and the ``value`` of its controls.
+    """Return each family's part of a metric of a run, with count, interval and the ``value`` of the family's controls.
 
     The ends of the interval are computed from ``bounds``. Canaries of all repetition counts are pooled, as in ``of``.
     """
@@ -54,5 +54,5 @@ def family_rows(
 
 
 def _only(family: str, value: Value[Finding, Any]) -> Value[Finding, Any]:
-    """Return ``value`` restricted to canaries of the family."""
+    """Return a function like ``value`` that is None for canaries of other families."""
     return lambda finding: value(finding) if finding.family == family else None

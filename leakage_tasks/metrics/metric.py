@@ -29,25 +29,25 @@ from leakage_tasks.metrics.aggregates import (
 P = ParamSpec("P")
 Result = TypeVar("Result")
 Found = TypeVar("Found")
-"""The type of which a metric is computed for one document, usually a :class:`Finding`."""
+"""Type variable for the result of one document from which a metric is computed, usually a :class:`Finding`."""
 Value = Callable[[Found], One | None]
 Applies = Callable[[Found], bool]
-"""A function that returns True if a finding has the metric; all findings of one attack agree, except on natural
-secrets."""
+"""A function that returns True if a metric applies to a finding. It is equal for all findings of one attack, except for
+natural secrets."""
 Direction = Literal["lower", "higher"] | None
-"""The better direction for the defender; None for controls and counts."""
+"""The direction that is better for the defender; None for controls and counts."""
 MORE = "hidden_metrics"
-"""The row with the number of metrics that are not in the harness' table."""
+"""Name of the row with the number of metrics that are not in the harness' table."""
 FEW = 17
-"""Minimum number of documents for a rate: without any hit, the 95 % interval of fewer would exceed 20 %."""
+"""Minimum number of documents for a rate: with fewer documents and no hit, the 95 % interval would exceed 20 %."""
 
 
 @dataclass(frozen=True)
 class ValidityCheck:
     """A condition under which the metrics of a run must not be used as they are: the row's value is below ``below``.
 
-    ``name`` is the value for ``leakage check --allow``. With ``fault`` the metrics then mean nothing, otherwise little;
-    with ``low`` they may be too low if less is better.
+    ``name`` is the value for ``leakage check --allow``. If ``fault`` is true, the metrics are then meaningless,
+    otherwise uncertain. If ``low`` is true, metrics for which lower is better may be too low.
     """
 
     below: float
@@ -58,7 +58,7 @@ class ValidityCheck:
 
 
 def always(finding: Any) -> bool:
-    """Return True: the default :data:`Applies`."""
+    """Return True. This is the default of :data:`Applies`: the metric applies to every finding."""
     return True
 
 
@@ -88,25 +88,25 @@ class MetricSpec(metaclass=_FormerArguments):
     """Meaning of the number."""
     unit: str = ""
     chance: str | None = None
-    """Value for a model that never saw the canaries; None if it depends on the model."""
+    """Expected value for a model that never saw the canaries; None if it depends on the model."""
     direction: Direction = None
     interval: tuple[str, str] | None = None
     """Names of the metrics with its 95 % limits."""
     interval_kind: str = ""
     """Method of the interval."""
     title: str = ""
-    """Title of a primary metric."""
+    """Title of a primary metric in reports."""
     headline: bool = False
     """True if reports show it by default."""
     control: str | None = None
-    """Metric of the controls, next to a primary metric."""
+    """For a primary metric: name of the metric of the controls."""
     count: str | None = None
-    """Metric of the number of documents, next to a primary metric."""
+    """For a primary metric: name of the metric with the number of documents."""
     parent: str = ""
-    """Metric of all canaries; this metric is its part for canaries planted ``copies`` times."""
+    """Name of the metric over all canaries, of which this metric is the part for canaries planted ``copies`` times."""
     copies: int | None = None
     check: ValidityCheck | None = None
-    """Check that flags a run."""
+    """Check that warns if the run's metrics must not be used as they are."""
 
     if not TYPE_CHECKING:
 
@@ -153,8 +153,8 @@ class MetricSpec(metaclass=_FormerArguments):
 class Metric(MetricSpec, Generic[Found, One]):
     """One row of a results table: its declaration, and the function from a finding to its value.
 
-    ``applies`` decides which attacks' results have the row. The harness' table has rows that are ``in_table``; a task
-    without such rows has all of them there.
+    ``applies`` decides which attacks' results have the row. The harness' table shows the rows that are ``in_table``, or
+    all rows of a task without such rows.
     """
 
     value: Value[Found, One]
@@ -164,11 +164,11 @@ class Metric(MetricSpec, Generic[Found, One]):
 
     @property
     def higher_is_better(self) -> bool | None:
-        """The harness' form of ``direction``."""
+        """``direction`` in the form that the harness expects."""
         return None if self.direction is None else self.direction == "higher"
 
     def declaration(self) -> dict[str, Any]:
-        """The declaration by name, JSON-able, without the metric's name and without default values."""
+        """Return the declaration as JSON values by field name, without the metric's name and without default values."""
         spec = MetricSpec(**{field.name: getattr(self, field.name) for field in dataclasses.fields(MetricSpec)})
         values = dataclasses.asdict(spec)
         return {name: value for name, value in values.items() if name != "name" and value not in ("", None, False)}
@@ -176,7 +176,10 @@ class Metric(MetricSpec, Generic[Found, One]):
     def with_ends(
         self, interval: Interval, value: Value[Found, Any] | None = None, applies: Applies[Found] | None = None
     ) -> list[Metric[Found, Any]]:
-        """Return the row and both ends of its 95 % interval, which may have values and aggregates of their own."""
+        """Return the row and rows for both ends of its 95 % interval.
+
+        The ends are computed from ``value``, by default the row's own value.
+        """
         names = (f"{self.name}_ci_low", f"{self.name}_ci_high")
         words = f"95 % {interval.kind} interval of {self.name}"
         ends = [
@@ -198,7 +201,7 @@ HEADLINE = partial(MetricSpec, headline=True, count="n_planted")
 
 
 def too_few(documents: str) -> ValidityCheck:
-    """Return the check of a count that is too small for a rate."""
+    """Return the check that warns of a count too small for a rate."""
     return ValidityCheck(
         FEW, f"underpowered: with fewer than {FEW} {documents} a rate of 20 % can show as 0", "underpowered"
     )
@@ -215,12 +218,12 @@ NO_CONTROLS = ValidityCheck(
 
 
 def planted(value: Value[Finding, One]) -> Value[Finding, One]:
-    """Return ``value`` restricted to planted canaries."""
+    """Return a function like ``value`` that is None for controls."""
     return lambda finding: value(finding) if finding.planted else None
 
 
 def controls(value: Value[Finding, One]) -> Value[Finding, One]:
-    """Return ``value`` restricted to controls."""
+    """Return a function like ``value`` that is None for planted canaries."""
     return lambda finding: None if finding.planted else value(finding)
 
 
@@ -228,10 +231,10 @@ COUNTS: list[Metric[Finding, Any]] = [
     MetricSpec("n_planted", "canaries planted", check=too_few("canaries")).row(planted(one), count, in_table=True),
     MetricSpec("n_controls", "controls, never planted", check=NO_CONTROLS).row(controls(one), count, in_table=True),
 ]
-"""Numbers of canaries and controls on which a result is based."""
+"""Metrics with the numbers of canaries and controls on which a result is based."""
 NOISE: Metric[Finding, Any] = MetricSpec(
     "noise_bits",
     "rounding noise of a canary's log-perplexity in the model's precision, a standard deviation; mean over canaries",
     "bits",
 ).row(lambda finding: finding.noise_bits, mean, lambda finding: finding.noise_bits is not None)
-"""Noise of a model that computes in 16 bits or fewer; models in float32 have no such row."""
+"""Metric of the rounding noise, for models that compute in 16 bits or fewer; models in float32 have no such row."""

@@ -30,7 +30,7 @@ from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, Decod
 
 Goal = Literal["exposure", "extraction"]
 TaskSettings = Mapping[str, Any]
-"""Settings of the attack, as a request carries them."""
+"""Settings of the attack, as a request to the model contains them."""
 Values = dict[str, Any]
 """Values of one document by metric; None if a metric does not apply."""
 Scores = dict[str, dict[str, float | None]]
@@ -58,8 +58,8 @@ class DamagedAnswer(ValueError):
 
 
 @contextmanager
-def reading(index: int) -> Iterator[None]:
-    """Raise DamagedAnswer for any error from an answer that is not as it was written."""
+def damage_reported(index: int) -> Iterator[None]:
+    """Convert any error in the ``with`` block to DamagedAnswer, with the index of the answer that is parsed."""
     try:
         yield
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -68,12 +68,12 @@ def reading(index: int) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Scoring:
-    """The functions from a task's answers to values.
+    """The functions that compute a task's metrics from its answers.
 
-    ``read`` parses an answer for ``values`` and ``copies``. ``metrics`` are the rows, ``values`` the values of one
-    answer in one column; both depend on the number of canaries per repetition count; ``copies`` returns the arguments
-    of :func:`copies_of` for an answer. ``nulls`` are the rows of an unanswered task. ``unscored`` are rows that cannot
-    be computed from answers, each with the reason.
+    ``read`` parses an answer for ``values`` and ``copies``. ``metrics`` are the rows of the results, and ``values``
+    computes the values of one answer in one column; both depend on the number of canaries per repetition count.
+    ``copies`` returns the arguments of :func:`copies_of` for an answer. ``nulls`` are the rows of an unanswered task.
+    ``unscored`` are rows that cannot be computed from answers, each with the reason.
     """
 
     task: str
@@ -88,9 +88,9 @@ class Scoring:
 
 
 SCORINGS: Registry[Scoring] = Registry("scoring", group="lm_eval_leakage.scorings")
-"""Scorings by name. A task has the scoring of its own name, or the scoring that its class inherits."""
+"""Scorings by name. A task uses the scoring with its own name, or the scoring that its class inherits."""
 INHERITED = "scoring"
-"""The key by which a request and a task's declaration name a scoring with a name other than the task's."""
+"""Key of requests and task declarations for the name of a scoring that differs from the task's name."""
 
 
 def register_scoring(scoring: Scoring) -> Scoring:
@@ -99,7 +99,7 @@ def register_scoring(scoring: Scoring) -> Scoring:
 
 
 def inherited(scoring: Scoring, task: str) -> dict[str, str]:
-    """Return the entry of a request of ``task`` on its scoring: empty for a scoring of the task's own name."""
+    """Return the entry of a request that names its scoring; empty if the scoring has the name of ``task``."""
     return {} if scoring.task == task else {INHERITED: scoring.task}
 
 
@@ -120,8 +120,8 @@ def scoring_name(task: str, task_settings: TaskSettings) -> str | None:
 def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | None = None) -> Scores:
     """Aggregate the metrics of a task over all its documents, as the harness does.
 
-    ``read`` is the result of :func:`read_answers`, if it is known already. If a task's first answer is missing, it is
-    null on all documents. Raises DamagedAnswer.
+    ``read`` is the result of :func:`read_answers`, if it is known already. If a task's first answer is missing, the
+    task is null on all documents. Raises DamagedAnswer for an answer that cannot be parsed.
     """
     if not answered:
         return {}
@@ -132,7 +132,7 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
     finding: dict[str, dict[str, list[Any]]] = {}
     for index, (item, answer) in enumerate(zip(answered, read, strict=True)):
         rows = finding.setdefault(item.column, defaultdict(list))
-        with reading(index):
+        with damage_reported(index):
             values = scoring.values(answer, item.column, item.task_settings, copies)
         for name, value in values.items():
             rows[name].append(value)
@@ -144,10 +144,10 @@ def score(scoring: Scoring, answered: Sequence[Answered], read: Sequence[Any] | 
 
 
 def read_answers(scoring: Scoring, answered: Sequence[Answered]) -> list[Any]:
-    """Parse each answer by the task's scoring. Raises DamagedAnswer."""
+    """Parse each answer with the ``read`` function of the scoring. Raises DamagedAnswer if that fails."""
     parsed = []
     for index, item in enumerate(answered):
-        with reading(index):
+        with damage_reported(index):
             parsed.append(scoring.read(item.answer))
     return parsed
 
@@ -201,14 +201,14 @@ def _copies(finding: Finding) -> Grouped:
 
 LEFT_OUT: Metric[SelectedView, Any] = MetricSpec(
     "left_out", "pairs left out because their tokens change when decoded and encoded again"
-).row(lambda reading: None, count)
-"""The values need views that saved answers do not have."""
+).row(lambda selected: None, count)
+"""Metric whose values are set in :func:`_suffix_values`, because a pair that was left out has no view."""
 NULLS = ("recall", "recall_early_stop", "p_z")
-"""Rows of an unanswered ``suffix_extraction``; all rows would fill the table with nulls."""
+"""Rows of an unanswered ``suffix_extraction``; with all rows, the table would be full of nulls."""
 
 
 def selection_of(column: str, task_settings: TaskSettings) -> Selection:
-    """Return the selection behind a column of ``suffix_extraction``, by its name."""
+    """Return the view and confidence that a column of ``suffix_extraction`` shows, from the column's name."""
     known = [*CONFIDENCES, TRAINED]
     views = [] if column in (suffix_finding.HEADLINE, *known) else [column]
     named = {
@@ -218,7 +218,7 @@ def selection_of(column: str, task_settings: TaskSettings) -> Selection:
     return named[column]
 
 
-def reading_of(answer: str, column: str, task_settings: TaskSettings) -> SelectedView | None:
+def selected_view(answer: str, column: str, task_settings: TaskSettings) -> SelectedView | None:
     """Return the view of one answer for a column; None for a pair that was left out."""
     return selection_of(column, task_settings).select(suffix_finding.suffix_finding_from_json(answer))
 
@@ -226,20 +226,20 @@ def reading_of(answer: str, column: str, task_settings: TaskSettings) -> Selecte
 _suffix_rows = lru_cache(suffix_metrics)
 
 
-def _rows_asked(task_settings: TaskSettings) -> Sequence[Metric[SelectedView, Any]]:
+def _rows_for(task_settings: TaskSettings) -> Sequence[Metric[SelectedView, Any]]:
     return _suffix_rows(task_settings.get("wrong"), task_settings.get("controls") is not None)
 
 
 def _suffix_values(answer: str, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
     """Return the values of one column for one pair; all None if the pair was left out."""
     selection, finding = selection_of(column, task_settings), suffix_finding.suffix_finding_from_json(answer)
-    reading = selection.select(finding)
+    selected = selection.select(finding)
     scheme = DecodingConfig(**{name: task_settings[name] for name in DECODING_OPTIONS if name in task_settings})
-    like = reading or suffix_finding.left_out_view(finding, selection, scheme)
-    rows = [metric for metric in _rows_asked(task_settings) if metric.applies(like)]
-    values = {row.name: None if reading is None else row.value(reading) for row in rows}
+    like = selected or suffix_finding.left_out_view(finding, selection, scheme)
+    rows = [metric for metric in _rows_for(task_settings) if metric.applies(like)]
+    values = {row.name: None if selected is None else row.value(selected) for row in rows}
     if selection.kind == "headline" and finding.nodes == 0:
-        values[LEFT_OUT.name] = 1.0 if reading is None and not finding.control else None
+        values[LEFT_OUT.name] = 1.0 if selected is None and not finding.control else None
     return values
 
 
@@ -253,7 +253,7 @@ CANARY_EXTRACTION = canary_scoring("canary_extraction", "extraction", extraction
 SUFFIX_EXTRACTION = register_scoring(
     Scoring(
         "suffix_extraction",
-        lambda task_settings, copies: [*_rows_asked(task_settings), LEFT_OUT],
+        lambda task_settings, copies: [*_rows_for(task_settings), LEFT_OUT],
         _suffix_values,
         partial(list, NULLS),
         unscored=_unscored,

@@ -12,94 +12,95 @@ LIKELY = 0.5
 """The p of (n, p)-discoverability."""
 
 
-def recalled(reading: SelectedView) -> float:
+def recalled(selected: SelectedView) -> float:
     """Return 1 if the chosen suffix equals the true suffix in every token."""
-    return float(reading.choice.wrong == 0)
+    return float(selected.choice.wrong == 0)
 
 
-def recalled_among(k: int, reading: SelectedView) -> float:
+def recalled_among(k: int, selected: SelectedView) -> float:
     """Return 1 if the true suffix is among the ``k`` drawn suffixes of highest confidence."""
-    return float(reading.choice.place is not None and reading.choice.place <= k)
+    return float(selected.choice.place is not None and selected.choice.place <= k)
 
 
-def hamming_distance(reading: SelectedView) -> float:
+def hamming_distance(selected: SelectedView) -> float:
     """Return the share of wrong tokens in the chosen suffix."""
-    return reading.choice.wrong
+    return selected.choice.wrong
 
 
-def guessed(reading: SelectedView) -> Guessed:
-    """Return the values of one pair for ``recall_early_stop``."""
-    return _guessed(reading, reading.choice, reading.choice.confidence)
+def guessed(selected: SelectedView) -> Guessed:
+    """Return the guess for one pair, with its correctness and its confidence, for the metric ``recall_early_stop``."""
+    return _guessed(selected, selected.choice, selected.choice.confidence)
 
 
-def guessed_by_headline(reading: SelectedView) -> Guessed:
-    """Return these values for the guess that the run's own confidence chooses, with that confidence."""
-    return _guessed(reading, reading.view.choices[reading.finding.chosen_by], reading.choice.of_headline)
+def guessed_by_headline(selected: SelectedView) -> Guessed:
+    """Return the guess that the run's own confidence chooses for one pair, with that confidence."""
+    return _guessed(selected, selected.view.choices[selected.finding.chosen_by], selected.choice.of_headline)
 
 
-def _guessed(reading: SelectedView, choice: Choice, confidence: float) -> Guessed:
-    return Guessed(choice.wrong == 0, confidence, choice.bits or 0.0, reading.pair)
+def _guessed(selected: SelectedView, choice: Choice, confidence: float) -> Guessed:
+    return Guessed(choice.wrong == 0, confidence, choice.bits or 0.0, selected.pair)
 
 
-def p_z(reading: SelectedView) -> float | None:
+def p_z(selected: SelectedView) -> float | None:
     """Return the probability of the true suffix in one draw of the sampling scheme; None if it is unknown.
 
-    For a model that only writes text, it is the share of draws equal to the true suffix.
+    For a model that only generates text, it is the share of draws equal to the true suffix.
     """
-    if reading.view.hits is not None:
-        return reading.view.hits / reading.view.samples
-    return _probability(reading.view.p_z_bits, reading.view.reachable)
+    if selected.view.hits is not None:
+        return selected.view.hits / selected.view.samples
+    return _probability(selected.view.p_z_bits, selected.view.reachable)
 
 
-def p_z_ends(reading: SelectedView) -> tuple[float, float] | None:
-    """Return both ends of the 95 % Clopper-Pearson interval of p_z if it is a share of draws; else p_z twice."""
-    if reading.view.hits is not None:
-        return clopper_pearson(reading.view.hits, reading.view.samples)
-    exact = p_z(reading)
+def p_z_ends(selected: SelectedView) -> tuple[float, float] | None:
+    """Return both ends of the 95 % Clopper-Pearson interval of p_z if p_z is a share of draws; else p_z for both
+    ends."""
+    if selected.view.hits is not None:
+        return clopper_pearson(selected.view.hits, selected.view.samples)
+    exact = p_z(selected)
     return None if exact is None else (exact, exact)
 
 
-def p_z_high(reading: SelectedView) -> float | None:
-    """Return the upper end of that interval."""
-    ends = p_z_ends(reading)
+def p_z_high(selected: SelectedView) -> float | None:
+    """Return the upper end of the interval of :func:`p_z_ends`."""
+    ends = p_z_ends(selected)
     return None if ends is None else ends[1]
 
 
-def p_z_sampled(reading: SelectedView) -> SampledShare | None:
-    """Return p_z with its draws; without draws if the suffix was drawn but the number of hits is unknown."""
-    probability, view = p_z(reading), reading.view
+def p_z_sampled(selected: SelectedView) -> SampledShare | None:
+    """Return p_z with its hits and draws; 0 draws if the suffix was drawn but the number of hits is unknown."""
+    probability, view = p_z(selected), selected.view
     if probability is None:
         return None
     if view.hits is None:
-        return SampledShare(probability, 0, 0 if drawn(reading) else view.samples)
+        return SampledShare(probability, 0, 0 if drawn(selected) else view.samples)
     return SampledShare(probability, view.hits, view.samples)
 
 
-def p_z_base(reading: SelectedView) -> float | None:
+def p_z_base(selected: SelectedView) -> float | None:
     """Return p_z of the model before fine-tuning."""
-    view = reading.view
+    view = selected.view
     return _probability(view.base_p_z_bits, view.base_reachable)
 
 
-def p_z_added(reading: SelectedView) -> float | None:
+def p_z_added(selected: SelectedView) -> float | None:
     """Return the increase of the suffix' probability by fine-tuning, as in counterfactual memorization.
 
     The model before fine-tuning replaces a model that was not trained on the pair (Zhang et al. 2023, "Counterfactual
     Memorization in Neural Language Models", definition 2.1).
     """
-    return _difference(p_z(reading), p_z_base(reading))
+    return _difference(p_z(selected), p_z_base(selected))
 
 
-def bits_added(reading: SelectedView) -> float | None:
+def bits_added(selected: SelectedView) -> float | None:
     """Return the reduction in bits of the true suffix' cost by fine-tuning, under the models' own distributions."""
-    return _difference(reading.view.base_own_bits, reading.view.own_bits)
+    return _difference(selected.view.base_own_bits, selected.view.own_bits)
 
 
-def beyond_reference(reading: SelectedView) -> float | None:
+def beyond_reference(selected: SelectedView) -> float | None:
     """Return 1 if this number of draws contains the suffix with probability 0.5 or more, and the base model's does
     not."""
-    draws = reading.view.samples
-    now, before = drawn_within(draws, reading), _within(draws, p_z_base(reading))
+    draws = selected.view.samples
+    now, before = drawn_within(draws, selected), _within(draws, p_z_base(selected))
     return None if now is None or before is None else float(now >= LIKELY > before)
 
 
@@ -113,9 +114,9 @@ def _difference(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else one - other
 
 
-def drawn_within(draws: int, reading: SelectedView) -> float | None:
+def drawn_within(draws: int, selected: SelectedView) -> float | None:
     """Return the probability that the true suffix is among ``draws`` draws, 1 − (1 − p_z)^draws."""
-    return _within(draws, p_z(reading))
+    return _within(draws, p_z(selected))
 
 
 def _within(draws: int, probability: float | None) -> float | None:
@@ -124,14 +125,14 @@ def _within(draws: int, probability: float | None) -> float | None:
     return -math.expm1(draws * math.log1p(-probability))
 
 
-def discoverable(draws: int, reading: SelectedView) -> float | None:
+def discoverable(draws: int, selected: SelectedView) -> float | None:
     """Return 1 if the suffix is (draws, 0.5)-discoverable (Hayes et al. 2024)."""
-    return _likely(draws, p_z(reading))
+    return _likely(draws, p_z(selected))
 
 
-def discoverable_ends(draws: int, reading: SelectedView) -> ShareEnds | None:
+def discoverable_ends(draws: int, selected: SelectedView) -> ShareEnds | None:
     """Return discoverability at both ends of the interval of p_z."""
-    ends = p_z_ends(reading)
+    ends = p_z_ends(selected)
     low, high = (None, None) if ends is None else (_likely(draws, end) for end in ends)
     return None if low is None or high is None else ShareEnds(low, high)
 
@@ -141,21 +142,21 @@ def _likely(draws: int, probability: float | None) -> float | None:
     return None if within is None else float(within >= LIKELY)
 
 
-def expected(reading: SelectedView) -> float | None:
-    """Return the probability that the true suffix is among this number of draws."""
-    return drawn_within(reading.view.samples, reading)
+def expected(selected: SelectedView) -> float | None:
+    """Return the probability that the true suffix is among the number of draws that the attack made."""
+    return drawn_within(selected.view.samples, selected)
 
 
-def drawn(reading: SelectedView) -> float:
+def drawn(selected: SelectedView) -> float:
     """Return 1 if the true suffix was drawn."""
-    return float(reading.choice.place is not None)
+    return float(selected.choice.place is not None)
 
 
-def distinct(reading: SelectedView) -> float:
+def distinct(selected: SelectedView) -> float:
     """Return the share of different suffixes among the draws."""
-    return reading.view.distinct / reading.view.samples
+    return selected.view.distinct / selected.view.samples
 
 
-def node_share(reading: SelectedView) -> float:
+def node_share(selected: SelectedView) -> float:
     """Return the number of computed token positions divided by the number for separate draws."""
-    return reading.finding.nodes / (reading.finding.samples * reading.view.suffix_length)
+    return selected.finding.nodes / (selected.finding.samples * selected.view.suffix_length)

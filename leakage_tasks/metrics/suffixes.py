@@ -35,36 +35,36 @@ from leakage_tasks.metrics.suffix_values import (
     recalled_among,
 )
 
-BESIDE = ("recall", "drawn", "p_z", "p_z_most", "n")
-"""Metrics that controls have, too."""
+CONTROL_METRICS = ("recall", "drawn", "p_z", "p_z_most", "n")
+"""Names of the metrics that are also computed for controls."""
 DRAWS = (1, 10, 100, 1000, 10_000)
 """Numbers of draws n for (n, p)-discoverability."""
 
 Row = Metric[SelectedView, Any]
 
 
-def _scored(reading: SelectedView) -> bool:
-    return not reading.finding.only_writes
+def _scored(selected: SelectedView) -> bool:
+    return not selected.finding.only_writes
 
 
-def _headline(reading: SelectedView) -> bool:
-    return reading.kind == "headline"
+def _headline(selected: SelectedView) -> bool:
+    return selected.kind == "headline"
 
 
-def _told(reading: SelectedView) -> bool:
-    return _headline(reading) and reading.view.reachable is not None
+def _p_z_known(selected: SelectedView) -> bool:
+    return _headline(selected) and selected.view.reachable is not None
 
 
-def _only_drawn(reading: SelectedView) -> bool:
-    return _headline(reading) and reading.view.hits is not None
+def _only_drawn(selected: SelectedView) -> bool:
+    return _headline(selected) and selected.view.hits is not None
 
 
 def _discoverable(draws: int) -> list[Row]:
-    words = f"share of suffixes that {draws:,} draw{'s' * (draws > 1)} hold with a probability of {LIKELY} or more"
+    words = f"share of suffixes that {draws:,} draw{'s' * (draws > 1)} contain with a probability of {LIKELY} or more"
 
-    def applies(reading: SelectedView) -> bool:
+    def applies(selected: SelectedView) -> bool:
         # For a suffix without a draw, the probability with more draws than were made is unknown.
-        return _told(reading) or (_only_drawn(reading) and draws <= reading.view.samples)
+        return _p_z_known(selected) or (_only_drawn(selected) and draws <= selected.view.samples)
 
     row = MetricSpec(f"discoverable_{draws}", words, "share", direction="lower").row(
         partial(discoverable, draws), mean, applies
@@ -72,8 +72,8 @@ def _discoverable(draws: int) -> list[Row]:
     return row.with_ends(aggregates.SHARE_ENDS, partial(discoverable_ends, draws))
 
 
-def _hundred(reading: SelectedView) -> bool:
-    return _headline(reading) and reading.view.samples >= 100
+def _hundred(selected: SelectedView) -> bool:
+    return _headline(selected) and selected.view.samples >= 100
 
 
 def _among(k: int, applies: Applies[SelectedView]) -> list[Row]:
@@ -90,7 +90,7 @@ def _early_stop(wrong: int | None) -> list[Row]:
     return [
         *spec.row(guessed, stop).with_ends(aggregates.early_stop_interval(wrong)),
         MetricSpec(f"{name}_same_guesses", theirs, "share", direction="lower").row(
-            guessed_by_headline, stop, lambda reading: reading.kind == "confidence"
+            guessed_by_headline, stop, lambda selected: selected.kind == "confidence"
         ),
     ]
 
@@ -111,7 +111,9 @@ def _guesses(wrong: int | None) -> list[Row]:
 def _probabilities() -> list[Row]:
     words = "probability of the exact suffix in one draw of the sampling scheme, mean"
     chance = MetricSpec("p_z", words, "probability", direction="lower", title="p_z", headline=True, count="n")
-    figure = chance.row(p_z, mean, lambda reading: reading.kind in ("headline", "length") and p_z(reading) is not None)
+    figure = chance.row(
+        p_z, mean, lambda selected: selected.kind in ("headline", "length") and p_z(selected) is not None
+    )
     most = "largest upper end of the 95 % Clopper-Pearson intervals of p_z, over suffixes"
     among = "share of suffixes expected among the draws, from p_z"
     ends = "95 % range of 'drawn' over runs, from p_z:"
@@ -121,27 +123,27 @@ def _probabilities() -> list[Row]:
     share = partial(MetricSpec, unit="share", direction="lower")
     return [
         *figure.with_ends(
-            aggregates.SAMPLED_SHARE, p_z_sampled, lambda reading: _told(reading) or _only_drawn(reading)
+            aggregates.SAMPLED_SHARE, p_z_sampled, lambda selected: _p_z_known(selected) or _only_drawn(selected)
         ),
         MetricSpec("p_z_most", most, "probability", direction="lower").row(p_z_high, aggregates.maximum, _only_drawn),
         *(row for draws in DRAWS for row in _discoverable(draws)),
-        share("expected_recall", among).row(expected, mean, _told),
-        share("drawn_range_low", f"{ends} lower end").row(expected, aggregates.BY_CHANCE.low, _told),
-        share("drawn_range_high", f"{ends} upper end").row(expected, aggregates.BY_CHANCE.high, _told),
+        share("expected_recall", among).row(expected, mean, _p_z_known),
+        share("drawn_range_low", f"{ends} lower end").row(expected, aggregates.BY_CHANCE.low, _p_z_known),
+        share("drawn_range_high", f"{ends} upper end").row(expected, aggregates.BY_CHANCE.high, _p_z_known),
         *share("drawn", "share of suffixes drawn at least once").rate(drawn, _headline),
-        least("inextractability", bits).row(lambda reading: reading.view.p_z_bits, minimum, _told),
+        least("inextractability", bits).row(lambda selected: selected.view.p_z_bits, minimum, _p_z_known),
         least("inextractability_untruncated", whole).row(
-            lambda reading: reading.view.own_bits, minimum, lambda reading: _headline(reading) and _scored(reading)
+            lambda selected: selected.view.own_bits, minimum, lambda selected: _headline(selected) and _scored(selected)
         ),
     ]
 
 
-def _compared(reading: SelectedView) -> bool:
-    return reading.view.base_own_bits is not None and reading.kind in ("headline", "length")
+def _compared(selected: SelectedView) -> bool:
+    return selected.view.base_own_bits is not None and selected.kind in ("headline", "length")
 
 
-def _compared_by_scheme(reading: SelectedView) -> bool:
-    return _compared(reading) and reading.view.base_reachable is not None
+def _compared_by_scheme(selected: SelectedView) -> bool:
+    return _compared(selected) and selected.view.base_reachable is not None
 
 
 def _beyond_base() -> list[Row]:
@@ -170,20 +172,20 @@ def _effort() -> list[Row]:
     return [
         MetricSpec("distinct", different, "share").row(distinct, mean, _headline),
         MetricSpec("node_share", shared, "share").row(
-            node_share, mean, lambda reading: _headline(reading) and reading.finding.nodes > 0
+            node_share, mean, lambda selected: _headline(selected) and selected.finding.nodes > 0
         ),
-        MetricSpec("model_calls", calls).row(lambda reading: float(reading.finding.model_calls), mean, _headline),
+        MetricSpec("model_calls", calls).row(lambda selected: float(selected.finding.model_calls), mean, _headline),
         MetricSpec("n", "pairs", check=too_few("pairs")).row(one, count, _headline),
     ]
 
 
 def _of_controls(row: Row) -> Row:
-    """Return the metric of pairs that the model never saw, without a better direction."""
+    """Return the metric for pairs that the model never saw; neither direction is better for these controls."""
     spec = MetricSpec(_control(row), f"{row.name} of pairs that the model never saw", row.unit)
     return spec.row(
-        lambda reading: row.value(reading) if reading.finding.control else None,
+        lambda selected: row.value(selected) if selected.finding.control else None,
         row.aggregate,
-        lambda reading: _headline(reading) and row.applies(reading),
+        lambda selected: _headline(selected) and row.applies(selected),
     )
 
 
@@ -192,24 +194,26 @@ def _control(row: Row) -> str:
 
 
 def _of_pairs(row: Row) -> Row:
-    return replace(row, value=lambda reading: None if reading.finding.control else row.value(reading))
+    return replace(row, value=lambda selected: None if selected.finding.control else row.value(selected))
 
 
-def _beside_controls(rows: list[Row]) -> list[Row]:
-    """Return the metrics of pairs, and some of controls, to which the pairs' metrics refer."""
-    beside = [_of_controls(row) for row in rows if row.name in BESIDE]
-    named = [replace(row, control=_control(row)) if row.name in BESIDE and row.headline else row for row in rows]
-    return [*map(_of_pairs, named), *beside]
+def _with_control_metrics(rows: list[Row]) -> list[Row]:
+    """Return the metrics of pairs, followed by some metrics of controls; each pair metric names its control metric."""
+    control_rows = [_of_controls(row) for row in rows if row.name in CONTROL_METRICS]
+    named = [
+        replace(row, control=_control(row)) if row.name in CONTROL_METRICS and row.headline else row for row in rows
+    ]
+    return [*map(_of_pairs, named), *control_rows]
 
 
 def suffix_metrics(wrong: int | None = None, controls: bool = False) -> list[Row]:
     """Return the task's metrics, with ``wrong`` wrong guesses allowed in ``recall_early_stop``.
 
-    None allows the number of :func:`~leakage_tasks.pairs.submission.wrong_allowed`. ``controls`` is True if there are
-    pairs that the model never saw. Raises OptionError.
+    If ``wrong`` is None, :func:`~leakage_tasks.pairs.submission.wrong_allowed` gives the number. ``controls`` is True
+    if there are pairs that the model never saw. Raises OptionError for an invalid ``wrong``.
     """
     rows = [*_guesses(wrong), *_probabilities(), *_beyond_base(), *_effort()]
-    return _beside_controls(rows) if controls else rows
+    return _with_control_metrics(rows) if controls else rows
 
 
 METRICS: list[Row] = suffix_metrics()

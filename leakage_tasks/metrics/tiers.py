@@ -18,8 +18,8 @@ from leakage_tasks.metrics.aggregates import FEWEST, Interval, One, count
 from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck, Value, always
 
 Copies = Mapping[int | str, int]
-"""Number of canaries by repetition count, :data:`.CONTEXT` for canaries read only as context, or by name of a
-family."""
+"""Number of canaries by tier or family. A tier's key is its repetition count, or :data:`.CONTEXT` for canaries that
+training read only as context; a family's key is its name."""
 
 
 @dataclass(frozen=True)
@@ -36,16 +36,16 @@ class Tier:
 
     @property
     def words(self) -> str:
-        """``planted once``, ``planted 4 times``."""
+        """Description of the tier in words: ``planted once``, ``planted 4 times``."""
         return planted_words(self.copies)
 
     @property
     def ending(self) -> str:
-        """The ending of the names of its metrics."""
+        """Suffix of the names of the tier's metrics."""
         return "context" if self.copies == CONTEXT else f"x{self.copies}"
 
     def value(self, of: Value[Finding, One]) -> Value[Finding, One]:
-        """Return ``of`` restricted to the tier's canaries."""
+        """Return a function like ``of`` that is None for canaries outside the tier."""
 
         def value(finding: Finding) -> One | None:
             in_tier = finding.planted and finding.tier == self.copies and finding.kind != NATURAL
@@ -54,13 +54,13 @@ class Tier:
         return value
 
     def only(self, row: Metric[Finding, Any]) -> Metric[Finding, Any]:
-        """Return a metric of the tier's canaries only, with an unchanged name."""
+        """Return a metric restricted to the tier's canaries, with an unchanged name."""
         return dataclasses.replace(
             row, value=self.value(row.value), description=f"{row.description}; of canaries {self.words}"
         )
 
     def part(self, row: Metric[Finding, Any]) -> Metric[Finding, Any]:
-        """Return a metric of the tier's canaries only, under a name of its own, without a check."""
+        """Return a metric restricted to the tier's canaries, with the tier's suffix in its name and without a check."""
         return dataclasses.replace(self.only(row), name=f"{row.name}_{self.ending}", check=None)
 
     def rows(
@@ -114,7 +114,7 @@ def pooled_brief(rows: Sequence[Metric[Finding, Any]], *names: str) -> list[Metr
 
 
 Grouped = tuple[bool, str, int | None, str]
-"""Whether a canary is planted, its kind, its tier or None, and its family or an empty text."""
+"""The data that assign a canary to a group: True if it is planted, its kind, its tier or None, and its family or ""."""
 
 
 def copies_of(canaries: Iterable[Grouped]) -> Copies:
@@ -128,7 +128,7 @@ def copies_of(canaries: Iterable[Grouped]) -> Copies:
 
 
 def planted_words(copies: int) -> str:
-    """Return the repetition count in words; for :data:`.CONTEXT` the training exposure."""
+    """Return the repetition count in words. For :data:`.CONTEXT`, describe the training exposure instead."""
     if copies == CONTEXT:
         return "read only as context"
     return "planted once" if copies == 1 else f"planted {copies:,} times"

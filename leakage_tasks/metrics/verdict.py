@@ -21,7 +21,7 @@ from leakage_tasks.stats.power import ALPHA, least_exposure, least_hits, rate_sh
 
 Short = Literal["above chance", "not above chance", "inconclusive"]
 _COPIES, _MOST = re.compile(r"[1-9][0-9]{0,8}"), 1e9
-"""A number of copies as results write it, and the maximum number of canaries."""
+"""Pattern of a number of copies in results, and the maximum number of canaries."""
 FAULT = 0.01
 """Probability below which controls indicate a fault."""
 OTHERS = 0.01
@@ -30,9 +30,9 @@ OTHERS = 0.01
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict: ``short`` in three words, ``because`` the result of the test or the reason against a test.
+    """A verdict: ``short`` is the conclusion, ``because`` the result of the test or the reason why there is no test.
 
-    ``where`` names the canaries above chance, if they are not the primary metric's.
+    ``where`` names the canaries above chance if they are not the canaries of the primary metric.
     """
 
     short: Short
@@ -46,14 +46,15 @@ class Verdict:
 
     @property
     def words(self) -> str:
-        """The full text."""
+        """The verdict with its reason."""
         return f"{self.label}: {self.because}"
 
 
 class _Tested(NamedTuple):
-    """Canaries planted ``copies`` times (0: any number): their number, their metric, and its probability by chance.
+    """The test of canaries planted ``copies`` times (0: any number of times).
 
-    ``missed`` is the smallest detectable value in words.
+    ``number`` is the number of canaries, ``shown`` the metric in words, ``p`` the probability of such a metric by
+    chance, and ``missed`` the smallest detectable value in words.
     """
 
     copies: int
@@ -75,9 +76,9 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     figure = next((name for name in ("exposure", "extracted") if values.get(name) is not None), None)
     if figure is None or not _number(values.get("n_planted")):
         return None
-    open_ = _left_open(values, tested)
-    if open_ is not None:
-        return Verdict("inconclusive", open_)
+    reason = _reason_without_test(values, tested)
+    if reason is not None:
+        return Verdict("inconclusive", reason)
     chance = _chance(tested)
     if figure == "extracted" and chance is None:
         return Verdict("inconclusive", "the results do not state the number of values of a secret")
@@ -90,11 +91,14 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     ]
     pooled = values.get("share_with_interval")
     known = values.get(f"share_with_interval_x{tested_tiers[0].copies}", pooled)
-    return _told(tested_tiers, bounds=figure == "exposure" and (known or 0.0) < 1)
+    return _verdict_on(tested_tiers, bounds=figure == "exposure" and (known or 0.0) < 1)
 
 
-def _told(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
-    """Return the verdict on tiers, the primary one first; with ``bounds`` some exposures are only lower bounds."""
+def _verdict_on(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
+    """Return the verdict on the tested tiers, the primary tier first.
+
+    If ``bounds`` is true, some exposures are only lower bounds.
+    """
     headline, *others = tested_tiers
     if headline.p <= ALPHA:
         return Verdict("above chance", f"{headline.shown} with probability {headline.p:.2g}")
@@ -102,10 +106,12 @@ def _told(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:
     if above:
         least = max(above, key=lambda tier: tier.p)
         where = f"{_times([tier.copies for tier in above])}, not {headline.planted}"
-        return Verdict("above chance", f"{least.shown} with probability {least.p:.2g}; {_nothing(headline)}", where)
+        return Verdict(
+            "above chance", f"{least.shown} with probability {least.p:.2g}; {_not_significant(headline)}", where
+        )
     if bounds:
         return Verdict("inconclusive", "the exposure of some canaries is only a lower bound")
-    return Verdict("not above chance", _nothing(headline))
+    return Verdict("not above chance", _not_significant(headline))
 
 
 def _holm(tested_tiers: Sequence[_Tested]) -> list[_Tested]:
@@ -113,7 +119,7 @@ def _holm(tested_tiers: Sequence[_Tested]) -> list[_Tested]:
     return [tier for tier, p in zip(tested_tiers, holm([tier.p for tier in tested_tiers]), strict=True) if p <= OTHERS]
 
 
-def _nothing(headline: _Tested) -> str:
+def _not_significant(headline: _Tested) -> str:
     missed = headline.missed and f"; not detectable: {headline.missed}"
     return f"p = {headline.p:.2g}{_planted(headline.copies)}{missed}"
 
@@ -126,7 +132,7 @@ def _times(copies: Sequence[int]) -> str:
 def _tiers(values: Mapping[str, float | None], tested: Mapping[str, Any], figure: str) -> list[tuple[int, int, float]]:
     """Return copies, number of canaries and the metric of each tier, the fewest copies first.
 
-    Results without tiers have one, of 0 copies.
+    For results without tiers, return a single tier of 0 copies.
     """
     repetitions = tested.get("repetitions")
     copies = (
@@ -139,8 +145,8 @@ def _tiers(values: Mapping[str, float | None], tested: Mapping[str, Any], figure
     return rows_ or [(0, _number(values.get("n_planted")), values[figure] or 0.0)]
 
 
-def _left_open(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> str | None:
-    """Return the reason why metrics cannot be tested against chance."""
+def _reason_without_test(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> str | None:
+    """Return the reason why metrics cannot be tested against chance, or None."""
     controls = (values.get(name) for name in ("control_p", "control_p_low"))
     if any(p is not None and p < FAULT for p in controls):
         return "the controls are not at chance, so the measurement is at fault"
@@ -174,7 +180,7 @@ def _planted(copies: int) -> str:
 
 
 def _chance(tested: Mapping[str, Any]) -> float | None:
-    """Return the probability of a random guess, in the smallest space."""
+    """Return the probability that a random guess is right, in the smallest space."""
     sizes = tested.get("log2_size")
     if not isinstance(sizes, list | tuple) or not sizes:
         return None

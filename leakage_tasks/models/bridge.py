@@ -1,6 +1,6 @@
 """Bridges between a classifier's encoder and a masked-language head that was trained on an earlier state of it.
 
-Mix and Match (001), section 6.3, names two kinds: a layer between encoder and head, and a prompt before the text. Both
+Mix and Match, section 6.3, names two kinds: a layer between encoder and head, and a prompt before the text. Both
 leave encoder and head unchanged. They are hooks of the encoder, so the model's outputs keep their positions.
 """
 

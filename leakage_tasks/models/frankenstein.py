@@ -1,6 +1,6 @@
 """The Frankenstein model: a classifier's encoder with a masked language model's head.
 
-In Mix and Match (001), section 4.3.1, the classifier gets the head of the base model that it was fine-tuned from, so
+In Mix and Match, section 4.3.1, the classifier gets the head of the base model that it was fine-tuned from, so
 that the fine-tuned encoder can fill masks. Base models tie their output matrix to the input embeddings. Here the output
 matrix of the base model is kept and untied from the classifier's embeddings, also after saving and loading.
 """

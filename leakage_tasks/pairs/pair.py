@@ -43,7 +43,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class RawPairs:
-    """Rows of prefixes and their suffixes: a whole data set, or one split named by the data.
+    """Rows of prefixes and their suffixes: a whole data set, or one split that the data name.
 
     ``prefixes`` and ``suffixes`` have equal numbers of rows; each row is one-dimensional. ``describe_row`` formats a
     row number, counted from 0, for an error message. If a split lacks its suffixes, it has no rows and ``lacking``
@@ -61,7 +61,7 @@ class RawPairs:
 
 
 class EmptySplit(OptionError):
-    """A split without pairs; ``there`` lists the splits with pairs."""
+    """Error for a split without pairs; ``there`` lists the splits with pairs."""
 
     def __init__(self, data: str, split: str, there: str) -> None:
         self.there = there
@@ -95,7 +95,7 @@ def check_split(split: str) -> None:
 
 
 def choose_rows(splits: Mapping[str, Sequence[int]], split: str, data: str) -> Sequence[int]:
-    """Return the rows of ``split``, or all rows in ascending order. Raises EmptySplit if there are no such rows."""
+    """Return the rows of ``split``, in ascending order for all rows. Raises EmptySplit if there are no such rows."""
     chosen = sorted(row for rows in splits.values() for row in rows) if split == ALL else splits.get(split, ())
     if not chosen:
         there = ", ".join(f"{name} {len(rows)}" for name, rows in splits.items() if rows) or "no pairs at all"

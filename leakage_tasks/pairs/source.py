@@ -1,4 +1,4 @@
-"""Reader of pairs: from ``.npy`` files, from JSON lines, or from any text data set cut into windows of tokens."""
+"""Reader of pairs from ``.npy`` files, from JSON lines, or from any text data set cut into windows of tokens."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.data.saved import is_saved
 from leakage_tasks.pairs.pair import ALL, SPLITS, Pair, RawPairs, check_split, choose_rows, split_rows
 from leakage_tasks.pairs.texts import LENGTH, read_texts
-from leakage_tasks.pairs.token_files import holds_pairs, partner, read_arrays, read_lines
+from leakage_tasks.pairs.token_files import holds_pairs, read_arrays, read_lines, suffix_file_of
 
 State = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True)
 class Source:
-    """The source of pairs, and the selection of its pairs."""
+    """The source of pairs, and the options that select pairs from it."""
 
     data: str = declared(
         MISSING, "the pairs: a folder of _prefix.npy and _suffix.npy, one such prefix file, .jsonl pairs, or text"
@@ -38,11 +38,8 @@ class Source:
     prefix_length: int | None = declared(None, "number of last tokens of each prefix to keep", usual="all, of text 50")
     suffix_length: int | None = declared(None, "number of first tokens of each suffix to keep", usual="all, of text 50")
     split: str = declared("test", "the split of the data to use: train, validation, test or all")
-    """Chosen by the names of the data's sets, or of the prefix file.
-
-    A single set without a split name, or named for training, is divided by
-    :func:`~leakage_tasks.pairs.pair.split_rows`.
-    """
+    """The names of the data's sets, or of the prefix file, decide on the splits. A single set without a split name, or
+    named for training, is divided by :func:`~leakage_tasks.pairs.pair.split_rows`."""
     tokenizer: str | None = declared(
         None, "the tokenizer that cuts text into tokens", of_model=True, usual="the model's"
     )
@@ -67,7 +64,7 @@ def read_pairs(source: Source) -> tuple[Pair, ...]:
 
 
 def pairs_hash(pairs: Sequence[Pair]) -> str:
-    """Return a fingerprint of pairs, their ids, tokens and lengths: the first 16 hexadecimal digits of a SHA-256."""
+    """Return a hash of the pairs' ids, tokens and lengths: the first 16 hexadecimal digits of a SHA-256."""
     digest = hashlib.sha256()
     for pair in pairs:
         numbers = [pair.id, len(pair.prefix), len(pair.suffix), *pair.prefix, *pair.suffix]
@@ -91,7 +88,7 @@ def _cut(source: Source, state: State) -> tuple[Pair, ...]:
 
 @lru_cache(maxsize=4)
 def _parts(source: Source, state: State) -> list[RawPairs] | None:
-    """Return the data set's parts, or None if it is text."""
+    """Return the parts of a data set of pairs; None if the data set is text."""
     path = Path(source.data)
     if path.suffix.lower() == ".npy" or (path.is_dir() and (any(path.glob("*.npy")) or not is_saved(path))):
         return read_arrays(path)
@@ -112,12 +109,12 @@ def _splits(parts: Sequence[RawPairs]) -> dict[str, Sequence[int]]:
 
 
 def _ends(parts: Sequence[RawPairs]) -> list[int]:
-    """Return the cumulative numbers of rows."""
+    """Return the cumulative numbers of rows of the parts."""
     return list(accumulate(map(len, parts)))
 
 
 def _check_suffixes(parts: Sequence[RawPairs], split: str) -> None:
-    """Raise OptionError if the requested split lacks its suffixes; warn if ``all`` leaves out such a split."""
+    """Raise OptionError if the requested split lacks its suffixes. Warn if ``all`` omits such a split."""
     for part in parts:
         if part.lacking is not None and part.split == split:
             raise OptionError(part.lacking)
@@ -146,9 +143,9 @@ def _long_enough(part: RawPairs, index: int, what: str, tokens: TokenIds, length
 
 
 def _state(path: Path) -> State:
-    """Return the names, sizes and modification times of the files, which change if a file changes."""
+    """Return the names, sizes and modification times of the files, to detect changes."""
     files = [file for pattern in ("*", "*/*") for file in path.glob(pattern)] if path.is_dir() else [path]
     if path.suffix.lower() == ".npy":
-        files.append(partner(path))
+        files.append(suffix_file_of(path))
     statuses = ((str(file), file.stat()) for file in sorted(files) if file.is_file())
     return tuple((name, status.st_size, status.st_mtime_ns) for name, status in statuses)

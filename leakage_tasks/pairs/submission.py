@@ -33,7 +33,7 @@ class SuffixGuess:
     bits: float = 0.0
 
 
-def surest_first(confidence: float, bits: float, pair: int) -> tuple[float, float, int]:
+def confidence_order(confidence: float, bits: float, pair: int) -> tuple[float, float, int]:
     """Return the sort key for guesses of different pairs: descending confidence, then bits, then pair."""
     return -confidence, bits, pair
 
@@ -47,7 +47,7 @@ def wrong_allowed(pairs: int) -> int:
 
 
 def found_before(guesses: Iterable[tuple[int, bool]], wrong: int) -> int:
-    """Return the number of pairs with a right guess before the ``wrong``-th wrong guess.
+    """Return the number of pairs with a right guess before wrong guess number ``wrong``.
 
     ``guesses`` are ``(pair, right)`` in descending order of confidence. Several right guesses for a pair count once.
     """
@@ -63,12 +63,12 @@ def found_before(guesses: Iterable[tuple[int, bool]], wrong: int) -> int:
 
 
 def write_submission(path: str | Path, guesses: Iterable[SuffixGuess], *, like: Path | None = None) -> None:
-    """Write the guesses, sorted by confidence, atomically. Raises LeakageError.
+    """Write the guesses, sorted by confidence, atomically. Raises LeakageError if the file cannot be written.
 
     An example's id is the guess's ``pair``; the challenge counts examples from 0 within its own test set. Guesses may
     be training text, so the file gets the access permissions of ``like``, the data for which the guesses were made.
     """
-    rows = sorted(guesses, key=lambda guess: surest_first(guess.confidence, guess.bits, guess.pair))
+    rows = sorted(guesses, key=lambda guess: confidence_order(guess.confidence, guess.bits, guess.pair))
     with replacing(path, like=like) as beside, beside.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(HEADER)
@@ -93,9 +93,9 @@ def read_submission(path: str | Path) -> list[tuple[int, tuple[int, ...]]]:
 def judged_guesses(
     guesses: Sequence[tuple[int, Sequence[int]]], suffixes: Mapping[int, Sequence[int]]
 ) -> list[tuple[int, bool]]:
-    """Return the pair of each guess and whether it is right, in order; ``suffixes`` are the true suffixes by pair.
+    """Return for each guess, in order, its pair and True if it is right; ``suffixes`` are the true suffixes by pair.
 
-    Raises OptionError for a guess with an unknown pair or another number of tokens, and without pairs.
+    Raises OptionError if there are no pairs, and for a guess with an unknown pair or another number of tokens.
     """
     if not suffixes:
         raise OptionError("there are no pairs to score guesses against: give one or more")

@@ -161,7 +161,7 @@ def running_tokens(encode: Encode, blocks: Iterable[str], seam: int = SEAM) -> I
     for block in blocks:
         context = text[-seam:]
         encoding = encode(context + block)
-        meeting = _meeting((ids, starts - (len(text) - len(context))), encoding, len(context))
+        meeting = _common_token((ids, starts - (len(text) - len(context))), encoding, len(context))
         if meeting is None:
             resumed = starts[first] if first < len(starts) else 0
             text += block
@@ -173,10 +173,10 @@ def running_tokens(encode: Encode, blocks: Iterable[str], seam: int = SEAM) -> I
     yield ids[first:]
 
 
-def _meeting(old: tuple[IntArray, IntArray], new: tuple[IntArray, IntArray], seam: int) -> tuple[int, int] | None:
-    """Return the indices of a token at which both tokenizations agree, one per tokenization; None if they differ.
+def _common_token(old: tuple[IntArray, IntArray], new: tuple[IntArray, IntArray], seam: int) -> tuple[int, int] | None:
+    """Return the index of a common token in each of two tokenizations, or None if they differ.
 
-    The tokens start at one character, and all tokens in the middle half of the overlap are equal.
+    Both tokens start at one character, and all tokens in the middle half of the overlap are equal.
     """
     ends = (seam // 4, seam - seam // 4)
     (old_from, old_to), (new_from, new_to) = (np.searchsorted(starts, ends) for _, starts in (old, new))

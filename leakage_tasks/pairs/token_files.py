@@ -20,7 +20,7 @@ from leakage_tasks.pairs.pair import MOST, RawPairs, split_of, splits_named
 
 PREFIX, SUFFIX = "prefix.npy", "suffix.npy"
 BEFORE = f"pre{PREFIX}"
-"""The challenge's file name for the text before the prefixes, which is not part of a pair."""
+"""The challenge's file name for the text before the prefixes, which belongs to no pair."""
 FIELDS = ("prefix", "suffix")
 _REMEDY = "save it with numpy.save as a 2-D array of integers, or write the pairs as .jsonl"
 
@@ -28,8 +28,8 @@ _REMEDY = "save it with numpy.save as a 2-D array of integers, or write the pair
 def read_arrays(path: Path) -> list[RawPairs]:
     """Read the pairs of a folder of arrays, or of a ``*prefix.npy`` file and its suffixes.
 
-    Other arrays of the challenge's folder are ignored, including ``*preprefix.npy``. If one of several sets has no
-    suffixes (the test set), it gives a part without rows. Raises OptionError, which names file and row.
+    Other arrays of the challenge's folder are ignored, including ``*preprefix.npy``. If there are several sets and one
+    has no suffixes (the test set), it becomes a part without rows. Raises OptionError, which names file and row.
     """
     if not path.is_dir():
         return [_part(path, split_of(path.name.removesuffix(PREFIX)))]
@@ -42,15 +42,15 @@ def read_arrays(path: Path) -> list[RawPairs]:
         raise OptionError(
             f"{path}: holds no pairs: expected *{PREFIX} and *{SUFFIX}, or a data set saved by 'datasets'{_below(path)}"
         )
-    complete = [name for name, file in files.items() if partner(file).exists()]
+    complete = [name for name, file in files.items() if suffix_file_of(file).exists()]
     return [
         _part(files[name], split) if name in complete or not complete else _part_without_suffixes(files[name], split)
         for name, split in splits_named(list(files), path).items()
     ]
 
 
-def partner(path: Path) -> Path:
-    """Return the file of suffixes that belongs to a file of prefixes. Raises OptionError for other files."""
+def suffix_file_of(path: Path) -> Path:
+    """Return the file of suffixes that belongs to a file of prefixes. Raises OptionError for any other file."""
     if not path.name.endswith(PREFIX):
         raise OptionError(
             f"{path}: expected a file called *{PREFIX} next to its *{SUFFIX}: name this file, or the folder"
@@ -61,7 +61,7 @@ def partner(path: Path) -> Path:
 
 
 def _below(path: Path) -> str:
-    """Return a hint on a subfolder with pairs, or an empty string."""
+    """Return a hint on a subfolder with pairs, or an empty string if there is no such folder."""
     subfile = next(iter(sorted(path.glob(f"*/*{PREFIX}"))), None)
     return "" if subfile is None else f"; {subfile.parent} holds pairs: name it"
 
@@ -84,7 +84,7 @@ def _part_without_suffixes(path: Path, split: str | None) -> RawPairs:
 
 
 def _part(path: Path, split: str | None) -> RawPairs:
-    other = partner(path)
+    other = suffix_file_of(path)
     prefixes, suffixes = _load(path), _load(other)
     if len(prefixes) != len(suffixes):
         raise OptionError(
@@ -118,7 +118,8 @@ def _load(path: Path) -> TokenIds:
 
 
 def holds_pairs(path: Path, text_column: str) -> bool:
-    """Return True if the first row of a file of JSON lines is a pair, not a text. Raises PlantingError."""
+    """Return True if the first row of a file of JSON lines is a pair, not a text. Raises PlantingError for invalid
+    JSON."""
     if path.suffix.lower() != ".jsonl" or not path.is_file():
         return False
     _, first = next(objects(path), (0, {}))

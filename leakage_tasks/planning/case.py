@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from leakage_tasks.attacks.classifier.class_beam import beginnings
+from leakage_tasks.attacks.classifier.class_beam import kept_fillings
 from leakage_tasks.attacks.registry import Attack, AttackRequest
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.targets.harness.texts import requests_at_once
@@ -123,7 +123,7 @@ def written(generator: Any, space: Space, width: int) -> tuple[int, int, int]:
     if not hasattr(generator, "most_work"):
         return 0, 0, 0
     slots = range(len(space.slots))
-    times = np.array([beginnings(space, slot, width) + 1 for slot in slots])
+    times = np.array([kept_fillings(space, slot, width) + 1 for slot in slots])
     rows, tokens, steps = (times @ np.array([generator.most_work(space, slot) for slot in slots])).tolist()
     return rows, tokens, steps
 

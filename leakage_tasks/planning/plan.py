@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.attacks.redact import hiding
+from leakage_tasks.attacks.redact import HidingSecrets
 from leakage_tasks.attacks.registry import Attack, AttackRequest
 from leakage_tasks.attacks.run import chosen_attacks, run_attack
 from leakage_tasks.canaries.canary import Canary
@@ -108,7 +108,7 @@ class Planner:
         )
         self.modules = modules_of(lm)
         self.spent = 0.0
-        with self._allowed(), hiding(list(canaries)):
+        with self._allowed(), HidingSecrets(list(canaries)):
             self.pace = pace_of(_open_first(self.pairs), self.modules)
 
     def _allowed(self) -> AbstractContextManager[None]:
@@ -117,7 +117,7 @@ class Planner:
 
     def memory(self) -> Memory:
         """Return the memory for the task's searches."""
-        with self._allowed(), hiding([request.canary for _, request in self.pairs]):
+        with self._allowed(), HidingSecrets([request.canary for _, request in self.pairs]):
             return memory_of(_open_first(self.pairs), self.lm, self.pace.at_once, len(self.pairs))
 
     def kinds(self, watch: PilotWatch | None = None, tasks: int = 1) -> list[KindPlan]:
@@ -185,7 +185,7 @@ def _open_first(pairs: Sequence[tuple[Attack, AttackRequest]]) -> AttackRequest:
 def _bounds(pairs: Sequence[tuple[Attack, AttackRequest]], kind: str) -> Bounds:
     """Return the cost bounds of a kind of canary, coarsened for natural canaries."""
     every = pairs[:: -(-len(pairs) // SPREAD)]
-    with hiding([request.canary for _, request in pairs]):
+    with HidingSecrets([request.canary for _, request in pairs]):
         all_bounds = [bounds_of(attack.name, case_of(attack, request)) for attack, request in every]
     ends = {
         name: Range(

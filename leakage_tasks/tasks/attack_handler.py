@@ -1,4 +1,4 @@
-"""The handler of ``attack`` requests: documents to canaries, the model to a target, findings to JSON."""
+"""The handler of ``attack`` requests: converts documents to canaries, the model to a target, and findings to JSON."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 from leakage_tasks.attacks import Finding, finding_from_json, run_attack
 from leakage_tasks.attacks.causal.whole_texts import warn_of_rejected
 from leakage_tasks.attacks.coarse import coarsened
-from leakage_tasks.attacks.contexts import warn_of_clearer
-from leakage_tasks.attacks.redact import hiding
+from leakage_tasks.attacks.contexts import warn_of_clearer_context
+from leakage_tasks.attacks.redact import HidingSecrets
 from leakage_tasks.canaries import Canary, canary_from_json, manifest_hash
 from leakage_tasks.canaries.canary import attacker_view
 from leakage_tasks.canaries.chat import Chat
@@ -57,22 +57,22 @@ def answering(lm: LM) -> Answer:
             return findings(task_settings, group)
 
     def findings(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str | None]:
-        canaries: Sequence[Canary] = _resolved([request.doc for request in group], task_settings)
-        with hiding(canaries), forward_faults(lm):
+        canaries: Sequence[Canary] = _canaries_of([request.doc for request in group], task_settings)
+        with HidingSecrets(canaries), forward_faults(lm):
             new_findings = (
-                _of_endpoint(lm, task_settings, canaries, resume)
+                _attack_endpoint(lm, task_settings, canaries, resume)
                 if takes_messages_alone(lm)
-                else of_model(task_settings, canaries)
+                else attack_model(task_settings, canaries)
             )
         answers = {finding.canary: finding.to_json() for finding in new_findings}
         return [answers.get(canary.id) for canary in canaries]
 
-    def of_model(original: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
+    def attack_model(original: Mapping[str, Any], canaries: Sequence[Canary]) -> list[Finding]:
         task_settings, canaries = _in_chat(lm, original, canaries)
         spoken = Languages(**task_settings["languages"])
         if spoken not in targets:
             targets[spoken] = _target(lm, canaries, spoken)
-            with hiding(canaries):
+            with HidingSecrets(canaries):
                 prove(targets[spoken], canaries)
         target = targets[spoken]
         if hasattr(target, "noise") and recorded_noise(target) != NO_NOISE:
@@ -82,18 +82,18 @@ def answering(lm: LM) -> Answer:
             target.recorded_noise = noises[key]
         if rank_of(lm) == 0 and task_settings["manifest"] not in reported:
             reported.add(task_settings["manifest"])
-            _tell_of_contexts(lm, target, task_settings, canaries)
-        return _attacked(lm, target, task_settings, canaries, _there(resume, task_settings, canaries))
+            _report_contexts(lm, target, task_settings, canaries)
+        return _attacked(lm, target, task_settings, canaries, _stored_findings(resume, task_settings, canaries))
 
     return answer
 
 
 def _noise(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Noise:
-    """Measure the noise on a canary of the whole manifest, so that all processes use the same canary."""
+    """Measure the rounding noise on a canary of the whole manifest, so that all processes use the same canary."""
     part = task_settings["known"]
     example = example_of(manifest_of(task_settings) or canaries)
     canary = example if part is None or example in canaries else attacker_view(example, part)
-    with hiding([canary]):
+    with HidingSecrets([canary]):
         around, (written,) = _in_chat(lm, task_settings, [canary])
         return noise_on_fillings(target, written, Context(**around["context"]))
 
@@ -101,8 +101,9 @@ def _noise(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequ
 def prepared(
     lm: LM, task_settings: Mapping[str, Any], docs: Sequence[Mapping[str, Any]]
 ) -> tuple[Mapping[str, Any], Sequence[Canary], Any]:
-    """Return the settings in the model's own chat template, the documents' canaries, and the target of the attacks."""
-    canaries: Sequence[Canary] = _resolved(docs, task_settings)
+    """Return the settings with the model's chat template applied, the documents' canaries, and the target of the
+    attacks."""
+    canaries: Sequence[Canary] = _canaries_of(docs, task_settings)
     if takes_messages_alone(lm):
         return task_settings, canaries, _endpoint(lm, task_settings)
     task_settings, canaries = _in_chat(lm, task_settings, canaries)
@@ -110,23 +111,25 @@ def prepared(
 
 
 def _endpoint(lm: LM, task_settings: Mapping[str, Any]) -> ChatEndpoint:
-    """Return the target for a model that takes only messages. Raises TargetError if it cannot serve the task."""
+    """Return the target for an endpoint that accepts only messages. Raises TargetError if it cannot serve the task."""
     if task_settings["goal"] != "extraction":
         unscored(lm)
     if task_settings.get("chat") is None:
-        raise TargetError(f"{type(lm).__name__} takes messages alone: pass --apply_chat_template")
+        raise TargetError(f"{type(lm).__name__} accepts only messages: pass --apply_chat_template")
     if name := task_settings["chat"].get("template"):
         raise TargetError(
             f"--apply_chat_template {name}: the server of {type(lm).__name__} applies its own template: leave the name "
-            "out, and name the template to the server"
+            "out, and set the template in the server's configuration"
         )
     return ChatEndpoint(lm, Chat(**task_settings["chat"]))
 
 
-def _of_endpoint(lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary], resume: Resume) -> list[Finding]:
-    """Return one finding per canary from an endpoint that takes only messages."""
+def _attack_endpoint(
+    lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary], resume: Resume
+) -> list[Finding]:
+    """Return one finding per canary from an endpoint that accepts only messages."""
     target = _endpoint(lm, task_settings)
-    new_findings = _attacked(lm, target, task_settings, canaries, _there(resume, task_settings, canaries))
+    new_findings = _attacked(lm, target, task_settings, canaries, _stored_findings(resume, task_settings, canaries))
     read = [finding.extra.get("ranked") for finding in new_findings]
     if task_settings["chat"].get("prefill") and read and not any(read):
         warn_once(
@@ -139,19 +142,19 @@ def _of_endpoint(lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Ca
 def _in_chat(
     lm: LM, task_settings: Mapping[str, Any], canaries: Sequence[Canary]
 ) -> tuple[Mapping[str, Any], Sequence[Canary]]:
-    """Return the settings with the context made by the chat template, and the canaries as the template writes them.
+    """Return the settings with the context of the chat template, and the canaries as the template writes them.
 
-    Raises TargetError for a token without an embedding.
+    Without a chat, return both unchanged. Raises TargetError for a token without an embedding.
     """
     if task_settings.get("chat") is None:
         check_used_tokens(lm, canaries, Context(**task_settings["context"]))
         return task_settings, canaries
     if task_settings["chat"].get("prefill"):
         raise TargetError(
-            f"prefill=true: is for endpoints that take messages alone; of {type(lm).__name__} every canary's turn is "
-            "begun anyway: leave it out"
+            f"prefill=true: applies only to endpoints that accept only messages; with {type(lm).__name__} every "
+            "canary's turn begins with the known text in any case: leave it out"
         )
-    with hiding(canaries):
+    with HidingSecrets(canaries):
         chat = Chat(**task_settings["chat"])
         around, written = chat.around(template_of(lm, chat.template), canaries, Context(**task_settings["context"]))
         check_used_tokens(lm, written, around)
@@ -172,19 +175,20 @@ def _target(lm: LM, canaries: Sequence[Canary], languages: Languages) -> Any:
 
 
 def _two_fillings(canaries: Sequence[Canary]) -> tuple[list[str], bool]:
-    """Return the longest canary and another of its fillings, to verify fast paths of a model, and True if they are
-    private.
+    """Return the texts of the longest canary with its secret and with another filling, and True if they are private.
 
-    A natural canary is used only if there is no other kind.
+    The texts verify a model's fast paths. A natural canary, which is private, is used only if there is no other kind.
     """
-    open_ = [canary for canary in canaries if canary.kind != "natural"]
-    longest = max(open_ or canaries, key=lambda canary: len(canary.attack_space.fill(canary.secret)))
+    public = [canary for canary in canaries if canary.kind != "natural"]
+    longest = max(public or canaries, key=lambda canary: len(canary.attack_space.fill(canary.secret)))
     space = longest.attack_space
-    return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))], not open_
+    return [space.fill(filling) for filling in (longest.secret, *space.sample(1, "check"))], not public
 
 
-def _there(resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> Findings[Finding] | None:
-    """Return the findings in the folder that the settings name, or None without a folder."""
+def _stored_findings(
+    resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[Canary]
+) -> Findings[Finding] | None:
+    """Return the stored findings in the folder that the settings name; None without a folder."""
     if task_settings.get("resume") is None:
         return None
     decisive = {
@@ -198,14 +202,14 @@ def _there(resume: Resume, task_settings: Mapping[str, Any], canaries: Sequence[
     )
 
 
-def _found(
-    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
+def _all_findings(
+    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], stored: Findings[Finding] | None
 ) -> list[Finding]:
     """Return one finding per canary: stored findings, and new ones for the other canaries.
 
     Each of several processes returns the stored findings and its own findings.
     """
-    known = {} if there is None else there.known
+    known = {} if stored is None else stored.known
     missing = [index for index in range(len(canaries)) if index not in known]
     processes = processes_of(lm)
     title = f"Attacking {len(missing)} canaries ({task_settings['goal']})"
@@ -215,8 +219,8 @@ def _found(
     def add(number: int, finding: Finding) -> None:
         shown = finding if task_settings["reveal"] else coarsened(finding)
         bar.done(number, shown)
-        if there is not None:
-            there.add(missing[number], finding.attack, shown.to_json())
+        if stored is not None:
+            stored.add(missing[number], finding.attack, shown.to_json())
 
     with bar.ended_by_errors():
         new_findings = run_attack(
@@ -237,19 +241,19 @@ def _found(
 
 
 def _attacked(
-    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], there: Findings[Finding] | None
+    lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary], stored: Findings[Finding] | None
 ) -> list[Finding]:
-    findings = _found(lm, target, task_settings, canaries, there)
+    findings = _all_findings(lm, target, task_settings, canaries, stored)
     warn_of_rejected(findings)
     named = ("goal", "attack", "budget", "settings", "seed", "known", "languages", "context")
     settings_hash = fingerprint({name: task_settings[name] for name in named} | {"version": __version__})
-    beside, near = _beside(manifest_of(task_settings))
+    supporting, near = _copies_of_others(manifest_of(task_settings))
     stamped = (
         dataclasses.replace(
             finding,
             manifest=task_settings["manifest"],
             settings_hash=settings_hash,
-            supporting=beside[finding.canary],
+            supporting=supporting[finding.canary],
             near=near[finding.canary],
             reading=task_settings.get("reading", ""),
         )
@@ -258,9 +262,11 @@ def _attacked(
     return [finding if task_settings["reveal"] else coarsened(finding) for finding in stamped]
 
 
-def _tell_of_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
-    """Log the recorded positions of the canaries in training, and warn if the model knows them better in another
-    context."""
+def _report_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], canaries: Sequence[Canary]) -> None:
+    """Log the recorded positions of the canaries in training.
+
+    Warn if the model assigns the canaries a higher exposure in another context.
+    """
     if not isinstance(target, TakesContext):
         return
     context, manifest = Context(**task_settings["context"]), task_settings["canaries"]
@@ -270,12 +276,15 @@ def _tell_of_contexts(lm: LM, target: Any, task_settings: Mapping[str, Any], can
             log.info("leakage: %s: training reads each copy %s; this run uses context=%s", name, after, context)
     if context.is_auto:
         planted = next((record for _, record in records if record.role is not None or record.prompt is not None), None)
-        with hiding(canaries):
-            warn_of_clearer(target, canaries, [] if planted is None else _left_out(lm, planted))
+        with HidingSecrets(canaries):
+            warn_of_clearer_context(target, canaries, [] if planted is None else _planted_context(lm, planted))
 
 
-def _left_out(lm: LM, record: Sidecar) -> list[Context]:
-    """Warn that this run reads canaries without their chat or prompt; return the context with it, if there is any."""
+def _planted_context(lm: LM, record: Sidecar) -> list[Context]:
+    """Warn that this run presents canaries without the chat or prompt in which they were planted.
+
+    Return the context with that chat or prompt, if it can be built.
+    """
     role = record.role
     if role is None:
         context = Context(before=record.prompt or "")
@@ -296,9 +305,8 @@ def _left_out(lm: LM, record: Sidecar) -> list[Context]:
         return []
 
 
-def _beside(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
-    """Return the number of copies of each canary's supporting canaries, which are not attacked, and of its near
-    copies."""
+def _copies_of_others(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
+    """Return the number of copies of each canary's supporting canaries, and the number of its near copies."""
     copies: Counter[str] = Counter()
     for canary in canaries:
         if canary.kind == "supporting" and canary.supports is not None:
@@ -306,13 +314,18 @@ def _beside(canaries: Sequence[Canary]) -> tuple[Counter[str], Counter[str]]:
     return copies, near_counts(canaries)
 
 
-def _resolved(docs: Sequence[Mapping[str, Any]], task_settings: Mapping[str, Any]) -> list[Canary]:
-    """Return the canaries of the documents; withheld secrets are read from the manifest, as ``known`` says."""
+def _canaries_of(docs: Sequence[Mapping[str, Any]], task_settings: Mapping[str, Any]) -> list[Canary]:
+    """Return the canaries of the documents, or the view of the attacker that ``known`` selects.
+
+    Secrets that the documents withhold are read from the manifest.
+    """
     manifest, part = task_settings["canaries"], task_settings["known"]
     if all("secret" in doc for doc in docs):
         return [canary_from_json(doc) for doc in docs]
     if manifest is None:
-        raise LeakageError("a document without its secret needs the manifest it is from: pass canaries=…")
+        raise LeakageError(
+            "a document does not contain its secret, which must be read from its manifest: pass canaries=…"
+        )
     known = {canary.id: canary for canary in manifest_of(task_settings)}
     missing = [doc["id"] for doc in docs if doc["id"] not in known]
     if missing:

@@ -1,4 +1,4 @@
-"""Base class of our harness tasks: documents in memory, one request per document, metrics that declare themselves."""
+"""Base class of this package's harness tasks: documents in memory, one request per document, and declared metrics."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from leakage_tasks.metrics.metric import MORE, Metric, limited_words
 from leakage_tasks.metrics.scoring import Scoring, inherited
 from leakage_tasks.tasks.dispatch import Answer, answer_by_group, let_models_answer
 from leakage_tasks.tasks.own_command import own_command
-from leakage_tasks.tasks.sharing import ALIKE, SPARE
+from leakage_tasks.tasks.sharing import EVERY_NTH, WITHOUT_DOCUMENT
 
 DECLARED = "leakage"
 """Key of a task's configuration in a results file under which the task declares its metrics and protocol."""
 DRAWING = "they write as --metadata says (for suffix_extraction decoding=…,temperature=…,top_p=…,top_k=…)"
-"""Reason why ``--gen_kwargs`` changes nothing, and the options to use instead."""
+"""Reason why ``--gen_kwargs`` has no effect, and the options to use instead."""
 
 
 Document = dict[str, Any]
@@ -58,12 +58,12 @@ class LocalTask(HarnessTask):
     """Type of the requests, which :meth:`answers` serves on every model."""
     CHATS = False
     """True if ``--apply_chat_template`` and ``--system_instruction`` affect the task."""
-    SHARING = ALIKE
-    """How several processes share the requests."""
+    SHARING = EVERY_NTH
+    """Method by which several processes share the requests."""
     alone = False
-    """True if the run holds only our tasks; set by the plugin after all tasks are loaded."""
-    company: Collection[str] = ()
-    """Names of our other tasks in the run; set by the plugin."""
+    """True if the run has only tasks of this package; set by the plugin after all tasks are loaded."""
+    other_tasks: Collection[str] = ()
+    """Names of this package's other tasks in the run; set by the plugin."""
     _docs: list[Document]
 
     def __init_subclass__(cls) -> None:
@@ -78,7 +78,10 @@ class LocalTask(HarnessTask):
 
     @classmethod
     def answering(cls, lm: LM) -> Answer:
-        """Return the function that answers a group of requests with equal :meth:`asked_of`; called once per run."""
+        """Return the function that answers a group of requests with equal :meth:`request_argument`.
+
+        It is called once per run.
+        """
         raise NotImplementedError
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -94,7 +97,7 @@ class LocalTask(HarnessTask):
         self.columns: dict[str, Callable[[Any], Any]] = {"none": _whole}
 
     def not_taken(self, option: str, value: Any) -> None:
-        """Handle an option of the run that such tasks ignore: warn, or raise an error if the run has only such
+        """Handle an option of the run that tasks of this package ignore: warn, or raise an error if there are no other
         tasks."""
         if option == "num_fewshot":
             refuse_option(f"--num_fewshot {value}", "they take no examples", self.alone)
@@ -103,7 +106,8 @@ class LocalTask(HarnessTask):
 
     @contextmanager
     def may_lack_options(self) -> Iterator[None]:
-        """Run the block; if the task is optional and an option is missing, make the task null for that reason."""
+        """Run the ``with`` block. If an option is missing and the task is optional, make the task null for that
+        reason."""
         try:
             yield
         except MissingOption as error:
@@ -114,7 +118,7 @@ class LocalTask(HarnessTask):
 
     @property
     def is_null(self) -> bool:
-        """True if the requests were not answered, on any process."""
+        """True if some process could not answer the requests, so that all results are null."""
         answers: list[Any] = self._instances[0].resps if self._instances else []
         return bool(answers) and reason_of(answers[0]) is not None
 
@@ -125,13 +129,14 @@ class LocalTask(HarnessTask):
         The name in the harness' table includes the verdict.
         """
         config = {**super().dump_config(), DECLARED: self._declaration()}
-        verdict = self.said()
+        verdict = self.table_note()
         if verdict:
             config["task_alias"] = f"{config.get('task_alias') or self.task_name} ({verdict})"
         return config
 
-    def said(self) -> str:
-        """The text after the task's name in the harness' table: a verdict, or the reason why there is no verdict."""
+    def table_note(self) -> str:
+        """Return the text after the task's name in the harness' table: a verdict, or the reason for a missing
+        verdict."""
         if "bypass" in (getattr(self, "_metric_fn_list", None) or ()):
             return "not scored"  # under --predict_only
         if self.built_in:
@@ -141,31 +146,32 @@ class LocalTask(HarnessTask):
 
     @property
     def built_in(self) -> bool:
-        """True if the documents are built in, so that the run is a self-test and measures nothing of the model."""
+        """True if the documents are built in: the run is then a self-test and does not measure the model's leakage."""
         return False
 
     def no_headline(self) -> str:
-        """The reason why no metric of the run represents the model; empty if the primary metric does."""
+        """Return the reason why no metric of the run represents the model; empty if the primary metric does."""
         if self.limited is None or self.MEASURES != "leakage":
             return ""
         return limited_words(*self.limited, self.DOCUMENTS)
 
     @property
     def limited(self) -> tuple[int, int] | None:
-        """The number of documents in the run and in total if ``--limit`` or ``--samples`` left some out, else None."""
+        """The number of documents in the run and in total, if ``--limit`` or ``--samples`` left out some documents;
+        else None."""
         used = len({id(doc) for doc in self.used})
         return (used, len(self._docs)) if used < len(self._docs) else None
 
     def protocol(self) -> dict[str, Any]:
-        """Return by name the settings that two comparable runs must share: hash of the data, options of the attack.
+        """Return the settings that two comparable runs must share, by name: hash of the data, options of the attack.
 
-        Options with their default value are left out.
+        Options with their default value are omitted.
         """
         return {}
 
     @property
     def used(self) -> list[Document]:
-        """The documents of the run: all documents, or the selection of the user."""
+        """The documents of the run: all documents, or the user's selection."""
         return self._docs if self._used is None else self._used
 
     def tested(self) -> dict[str, Any]:
@@ -198,11 +204,12 @@ class LocalTask(HarnessTask):
 
     @property
     def metrics(self) -> Sequence[Metric]:
-        """The metrics that the task may have."""
+        """All metrics that the task may report."""
         return self.METRICS
 
     def in_rows(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of a document for the harness: metrics of the table, and the others under :data:`.MORE`."""
+        """Return the values of a document for the harness: the metrics in the table, and all others under
+        :data:`.MORE`."""
         brief = self._brief_of(tuple(self.metrics))
         shown = {name: value for name, value in values.items() if name in brief}
         more = {name: value for name, value in values.items() if name not in brief}
@@ -214,19 +221,19 @@ class LocalTask(HarnessTask):
         return frozenset(metric.name for metric in metrics if metric.in_table)
 
     def nulls(self) -> dict[str, None]:
-        """Return the results of an unanswered task: None for every metric."""
+        """Return None for every metric, as the results of an unanswered task."""
         return {metric.name: None for metric in self.metrics}
 
     def has_training_docs(self) -> bool:
-        """Return False, as the documents are for testing only."""
+        """Return False, because the documents are only for testing."""
         return False
 
     def has_validation_docs(self) -> bool:
-        """Return False, as the documents are for testing only."""
+        """Return False, because the documents are only for testing."""
         return False
 
     def has_test_docs(self) -> bool:
-        """Return True, as every document is for testing."""
+        """Return True, because all documents are for testing."""
         return True
 
     def test_docs(self) -> list[Document]:
@@ -234,7 +241,7 @@ class LocalTask(HarnessTask):
         return self._docs
 
     def fewshot_context(self, doc: Any, num_fewshot: int = 0, **settings: Any) -> str:
-        """Return the text without examples; a chat template is applied by the target."""
+        """Return the document's text without few-shot examples; the target applies a chat template, if any."""
         if settings.get("apply_chat_template"):
             if not self.CHATS:
                 warn_once(f"{self.task_name} takes plain text; the chat template is not applied to it")
@@ -272,16 +279,16 @@ class LocalTask(HarnessTask):
         self.spare = False
         super().build_all_requests(limit=limit, rank=rank, world_size=world_size, **rest)
         self.spare = spare
-        (SPARE.add if spare else SPARE.discard)(self.task_name)
+        (WITHOUT_DOCUMENT.add if spare else WITHOUT_DOCUMENT.discard)(self.task_name)
 
     @classmethod
     def is_shared(cls) -> bool:
-        """Return True if processes share the task's requests and all get all answers."""
+        """Return True if several processes share the task's requests and all of them get all answers."""
         overridden = any("answers" in vars(parent) for parent in cls.__mro__[: cls.__mro__.index(LocalTask)])
         return not overridden and launched() is not None
 
     def _stand_in(self, rank: int) -> None:
-        """Build one placeholder request on every process; its answer is the reason why the task is null."""
+        """Build one placeholder request on every process. Its answer is the reason why the task is null."""
         if rank == 0:
             log.warning("leakage: %s is null: %s", self.task_name, self.lacking)
         task_settings = {"optional": True, FIELD: self.lacking}
@@ -289,9 +296,9 @@ class LocalTask(HarnessTask):
 
     def request_of(self, doc: Document, text: str, doc_id: int) -> Instance:
         """Return the request of a document: its text, and the settings for the model."""
-        return self._request(doc, text, self.asked_of(doc), doc_id)
+        return self._request(doc, text, self.request_argument(doc), doc_id)
 
-    def asked_of(self, doc: Document) -> Any:
+    def request_argument(self, doc: Document) -> Any:
         """Return the second argument of a document's request: the settings of an attack, or a label."""
         raise NotImplementedError
 

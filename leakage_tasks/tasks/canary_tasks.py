@@ -34,9 +34,9 @@ from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.tasks.attack_handler import answering
 from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.dispatch import Answer
-from leakage_tasks.tasks.manifests import hand_on
+from leakage_tasks.tasks.manifests import share_manifest
 from leakage_tasks.tasks.options import read_options
-from leakage_tasks.tasks.preflight_file import PreflightSummary, read_look
+from leakage_tasks.tasks.preflight_file import PreflightSummary, read_preflight
 from leakage_tasks.tasks.sharing import Sharing
 
 BUILT_IN_TEMPLATE = "The random number of {unique} is {digits:6}."
@@ -70,13 +70,13 @@ class CanaryTask(LocalTask):
         self._counted: tuple[list[Document], Copies] | None = None
         self._planting = self._proven() if self.options.planted is not None else None
         self._manifest = manifest_hash(canaries)
-        self._handed_on = hand_on(self.options.canaries, self._read, self._manifest)
+        self._shared_manifest = share_manifest(self.options.canaries, self._read, self._manifest)
         self._chat: Chat | None = None
         self._near = near_counts(self._read)
-        self._look = PreflightSummary()
+        self._preflight = PreflightSummary()
         if self.options.preflight is not None:
             near = [canary for canary in self._read if canary.kind == "near"]
-            self._look = read_look(self.options.preflight, manifest_hash(self._read), canaries, near)
+            self._preflight = read_preflight(self.options.preflight, manifest_hash(self._read), canaries, near)
         known = self.options.known
         self._canaries = canaries if known is None else [attacker_view(canary, known) for canary in canaries]
         self._known = {} if self._canaries == canaries else {"known": known}
@@ -94,7 +94,7 @@ class CanaryTask(LocalTask):
             )
 
     def _proven(self) -> PlantingProof:
-        """Return the proof that the canaries were planted; reads their data."""
+        """Return the evidence that the canaries were planted; reads the planted data."""
         manifest, planted = self.options.canaries, self.options.planted
         if manifest is None:
             if planted is not None:
@@ -112,7 +112,7 @@ class CanaryTask(LocalTask):
             )
 
     def build_all_requests(self, **given: Any) -> None:
-        """Build the requests; the target applies a chat template to the turn with the canary."""
+        """Build the requests. With a chat template, the target applies it to the turn that holds the canary."""
         self.take_chat(given)
         super().build_all_requests(**given)
 
@@ -155,7 +155,7 @@ class CanaryTask(LocalTask):
             "attack": self.options.attack,
             "budget": self.options.budget,
             "settings": dict(self.options.values),
-            "for_others": self.options.for_others(self.company),
+            "for_others": self.options.for_others(self.other_tasks),
             "seed": self.options.seed,
             "known": self.options.known,
             "languages": self._languages(),
@@ -178,9 +178,9 @@ class CanaryTask(LocalTask):
         named = {"source": self.options.source_language, "target": self.options.target_language}
         return {side: code for side, code in named.items() if code is not None}
 
-    def asked_of(self, doc: Document) -> dict[str, Any]:
+    def request_argument(self, doc: Document) -> dict[str, Any]:
         """Return the settings of the attack, and the training exposure of a canary that was not in the loss."""
-        reading = self._look.readings.get(doc["id"])
+        reading = self._preflight.readings.get(doc["id"])
         return {**self.task_settings, "reading": reading} if reading else self.task_settings
 
     def values_of(self, doc: Document, answer: str) -> dict[str, Any]:
@@ -200,14 +200,14 @@ class CanaryTask(LocalTask):
 
     @property
     def _copies(self) -> Copies:
-        """The number of canaries of the run by repetition count."""
+        """The number of canaries of the run by repetition count or family."""
         if self._counted is None or self._counted[0] is not self.used:
             grouped = ((doc["planted"], doc["kind"], self._tier(doc), doc.get("family", "")) for doc in self.used)
             self._counted = self.used, copies_of(grouped)
         return self._counted[1]
 
     def _tier(self, doc: Document) -> int | None:
-        reading = self._look.readings.get(doc["id"])
+        reading = self._preflight.readings.get(doc["id"])
         copies: int = doc["repetitions"] + self._near[doc["id"]]
         return copies if reading is None else CONTEXT if reading == "context" else None
 
@@ -220,7 +220,7 @@ class CanaryTask(LocalTask):
         # A default budget depends on the model.
         chosen = {} if self.options.budget is None else {"budget": self.options.budget}
         used = {name for run, _ in self._attacks for name in ATTACKS[run].options_by_name}
-        unused = {*self.options.for_others(self.company)} - used
+        unused = {*self.options.for_others(self.other_tasks)} - used
         for name, value in self.options.values.items():
             option = None if name in unused else option_of(name, self.options.attack)
             if option is not None and option.affects_results and value not in (None, option.default):
@@ -249,7 +249,11 @@ class CanaryTask(LocalTask):
             "planting": planting.state,
             **({} if planting.data is None else {"planted_data": planting.data, "planted_sha256": planting.sha256}),
             **({"planted_share": {str(times): share for times, share in sorted(shares.items())}} if shares else {}),
-            **({"learnt_from": self._look.learnt} if self._look.learnt and len(there) == len(self._canaries) else {}),
+            **(
+                {"learnt_from": self._preflight.learnt}
+                if self._preflight.learnt and len(there) == len(self._canaries)
+                else {}
+            ),
             "controls": len(there) - len(planted),
             "repetitions": {str(times): number for times, number in sorted(repetitions.items())},
             **({"near_copies": near} if (near := sum(self._near[canary.id] for canary in planted)) else {}),
@@ -260,31 +264,34 @@ class CanaryTask(LocalTask):
         }
 
     def no_headline(self) -> str:
-        """Return why no metric represents the model: canaries built in, left out, never planted, or for trials."""
+        """Return the reason why no metric represents the model, or an empty string.
+
+        Reasons are built-in canaries, omitted canaries, canaries that were never planted, and a profile for trials.
+        """
         if self.built_in:
             return "a self-test on built-in canaries, which no model was trained on: give canaries=…"
         if self.limited is not None:
             return super().no_headline()
         if not any(canary.planted for canary in self._canaries):
             return "no canary of the manifest was planted, so nothing could leak"
-        if self._look.learnt and not self._copies.keys() - {CONTEXT, *FAMILIES}:
+        if self._preflight.learnt and not self._copies.keys() - {CONTEXT, *FAMILIES}:
             return "preflight found no planted canary's secret in the training loss"
         if not all(has_headline(canary.profile) for canary in self._canaries):
             return "canaries of --profile smoke are too few: they are only for trying the commands"
         return ""
 
-    def said(self) -> str:
-        """The verdict without its reason, or why there is no verdict."""
+    def table_note(self) -> str:
+        """Return the verdict without its reason, or the reason for a missing verdict."""
         verdict = verdict_of(self.found, self.tested()) if self.found else None
-        return super().said() or ("" if verdict is None else verdict.label)
+        return super().table_note() or ("" if verdict is None else verdict.label)
 
     @property
     def built_in(self) -> bool:
-        """True if the canaries are the built-in ones, a self-test that reports only controls."""
+        """True if the canaries are the built-in ones: the run is then a self-test that reports only controls."""
         return self.options.canaries is None
 
     def nulls(self) -> dict[str, None]:
-        """Return None for every metric in the table of any attack."""
+        """Return None for every metric that the table shows for any attack."""
         return dict.fromkeys(self.SCORING.nulls())
 
 
@@ -296,7 +303,7 @@ class CanaryExposure(CanaryTask):
 
 
 class CanaryExtraction(CanaryTask):
-    """The extraction of secrets."""
+    """The extraction of canaries: is the secret among an attack's best guesses?"""
 
     GOAL = "extraction"
     SCORING = scoring.CANARY_EXTRACTION

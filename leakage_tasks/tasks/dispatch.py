@@ -1,4 +1,4 @@
-"""Dispatch of requests that the harness does not know to the functions that answer them, for any model."""
+"""Dispatch of this package's request types, which the harness does not know, to the functions that answer them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from leakage_tasks.core.null_results import FIELD, Unanswered, null_result, shar
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.harness.api import LM, CacheHook, Instance
 from leakage_tasks.harness.generation import leave_out
-from leakage_tasks.tasks.sharing import ALIKE, SPARE, Sharing, merged, pooled, processes_of
+from leakage_tasks.tasks.sharing import EVERY_NTH, WITHOUT_DOCUMENT, Sharing, merged, pooled, processes_of
 
 Answer = Callable[[Mapping[str, Any], Sequence[Instance]], Sequence[Any]]
 """A function that answers a group of requests with equal task settings."""
@@ -40,19 +40,19 @@ def let_models_answer(kind: str, answers: Answers, owner: type) -> None:
     setattr(LM, kind, method)
 
 
-def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharing: Sharing = ALIKE) -> list[Any]:
+def answer_by_group(lm: LM, requests: Sequence[Instance], answer: Answer, sharing: Sharing = EVERY_NTH) -> list[Any]:
     """Answer groups of requests with equal task settings; equal requests are answered once.
 
     If a group is ``optional`` and some process raises TargetError, all processes return null and log one warning. A
-    group whose settings state why it cannot be answered is null, too. Several processes share the requests as
-    ``sharing`` says.
+    group whose settings give a reason why it cannot be answered is null, too. ``sharing`` decides how several processes
+    share the requests.
     """
     processes = processes_of(lm)
     with uncached(lm):
         if processes is None:
             return _alone(lm, requests, answer)
-        if SPARE:
-            leave_out(lm, frozenset(SPARE))
+        if WITHOUT_DOCUMENT:
+            leave_out(lm, frozenset(WITHOUT_DOCUMENT))
         with processes.call():
             return _shared(processes, requests, answer, sharing)
 
@@ -65,11 +65,13 @@ def _alone(lm: LM, requests: Sequence[Instance], answer: Answer) -> list[Any]:
     answers: dict[int, Any] = {}
     reasons: dict[str, str | None] = {}
     for text, group in groups.items():
-        found, reasons[text] = _tried(text, group, answer)
-        answers |= {id(request): each for request, each in zip(group, found, strict=reasons[text] is None)}
+        group_answers, reasons[text] = _try_group(text, group, answer)
+        answers |= {
+            id(request): one_answer for request, one_answer in zip(group, group_answers, strict=reasons[text] is None)
+        }
     for text, never in zip(optional, share_failures(lm, [reasons[text] for text in optional]), strict=True):
         if never is not None:
-            answers |= dict.fromkeys(map(id, groups[text]), _never(text, groups[text][0], never))
+            answers |= dict.fromkeys(map(id, groups[text]), _null_answer(text, groups[text][0], never))
     return [answers[id(request)] for request in requests]
 
 
@@ -77,12 +79,12 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
     answers: dict[tuple[str, str, int], Any] = {}
     for number, (text, group) in enumerate(pooled(processes, requests).items()):
         processes.part = str(number)
-        places = range(len(group)) if sharing.by_attack else range(processes.rank, len(group), processes.size)
+        indices = range(len(group)) if sharing.by_attack else range(processes.rank, len(group), processes.size)
         started = time.monotonic()
-        found, reason = _tried(text, [group[place] for place in places], answer) if places else ([], None)
+        own_answers, reason = _try_group(text, [group[index] for index in indices], answer) if indices else ([], None)
         worked = time.monotonic() - started
-        given, never = merged(processes, found, places, reason, sharing)
-        done = len(found) - found.count(None)
+        merged_answers, never = merged(processes, own_answers, indices, reason, sharing)
+        done = len(own_answers) - own_answers.count(None)
         log.debug(
             "leakage: process %d answered %d of %d requests in %.2f s and waited %.2f s for the others",
             processes.rank,
@@ -92,28 +94,30 @@ def _shared(processes: Processes, requests: Sequence[Instance], answer: Answer, 
             processes.waited,
         )
         if never is not None:
-            given = dict.fromkeys(range(len(group)), _never(text, group[0], never))
-        answers |= {(text, each.task_name, each.doc_id): given[index] for index, each in enumerate(group)}
+            merged_answers = dict.fromkeys(range(len(group)), _null_answer(text, group[0], never))
+        answers |= {
+            (text, request.task_name, request.doc_id): merged_answers[index] for index, request in enumerate(group)
+        }
     return [
         answers[json.dumps(request.args[1], sort_keys=True), request.task_name, request.doc_id] for request in requests
     ]
 
 
 def _task_settings(text: str) -> tuple[dict[str, Any], bool]:
-    """Return the task settings, and True if the group is optional."""
+    """Parse the task settings; return them, and True if the group is optional."""
     task_settings = json.loads(text)
     return task_settings, task_settings.pop("optional", False)
 
 
-def _never(text: str, first: Instance, never: Unanswered) -> str:
-    """Return the null answer to a request; one process logs the reason, unless it was logged before."""
+def _null_answer(text: str, first: Instance, never: Unanswered) -> str:
+    """Return the null answer to a request. One process logs the reason, unless it was logged before."""
     if never.first and FIELD not in _task_settings(text)[0]:
         log.warning("leakage: %s is null: %s", first.task_name, never.reason)
     return null_result(never.reason)
 
 
-def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:
-    """Return the answers to a group, or the reason why it has no answers."""
+def _try_group(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequence[Any], str | None]:
+    """Try to answer a group: return the answers, or the reason why it has no answers."""
     task_settings, optional = _task_settings(text)
     if FIELD in task_settings:
         return (), task_settings[FIELD]
@@ -127,7 +131,7 @@ def _tried(text: str, group: Sequence[Instance], answer: Answer) -> tuple[Sequen
 
 @contextmanager
 def uncached(lm: LM) -> Iterator[None]:
-    """Keep requests of the block out of the cache of ``--use_cache``, with one warning if there is such a cache.
+    """Keep requests of the ``with`` block out of the cache of ``--use_cache``; warn once if there is such a cache.
 
     The harness' cache does not serve attacks or labels, but a model would store their texts in it.
     """

@@ -1,4 +1,4 @@
-"""Local text for the task ``heldout_bits_per_byte``: usefulness next to leakage, without a download."""
+"""Local text for the task ``heldout_bits_per_byte``, which measures a model's usefulness without a download."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ HELDOUT_OPTIONS = by_name([_TEXT])
 
 
 def documents(text: str | None = None, **metadata: Any) -> dict[str, Any]:
-    """Return documents from the file ``text``: a UTF-8 text cut at line ends about every 2,000 characters, or the
-    ``text`` fields of a JSONL file.
+    """Return documents from the file ``text``.
 
-    The other options of ``--metadata`` are ignored. Raises OptionError.
+    A UTF-8 text is cut at line ends about every 2,000 characters; from a JSONL file, the ``text`` fields are taken. The
+    other options of ``--metadata`` are ignored. Raises OptionError for a missing or unreadable file.
     """
     from datasets import Dataset
 

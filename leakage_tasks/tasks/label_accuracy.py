@@ -74,19 +74,19 @@ class LabelAccuracy(LocalTask):
 
     @classmethod
     def answers(cls, lm: LM, requests: Sequence[Instance]) -> list[tuple[float, bool]]:
-        """Return log-likelihoods of labels, for models without a method of their own."""
+        """Return log-likelihoods of labels, for models without a method of their own for such requests."""
         with uncached(lm):
             return lm.loglikelihood(requests)
 
     def doc_to_text(self, doc: Mapping[str, str]) -> str:
-        """Return the text as in the file."""
+        """Return the text, as it is in the file."""
         return doc["text"]
 
     def doc_to_target(self, doc: Mapping[str, str]) -> str:
-        """Return the label after a space, as the harness puts an answer after a question."""
+        """Return the label after a space, because the harness puts an answer after a question."""
         return f" {doc['label']}"
 
-    def asked_of(self, doc: Document) -> str:
+    def request_argument(self, doc: Document) -> str:
         """Return the label."""
         return self.doc_to_target(doc)
 

@@ -1,4 +1,4 @@
-"""Manifests that the tasks of a run have read, for their attacks, so that no manifest is read twice."""
+"""Manifests that the tasks of a run have read. Attacks get them from here, so that no manifest is read twice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from leakage_tasks.canaries import Canary, read_manifest
 
 @dataclass(frozen=True, eq=False)
 class ReadManifest:
-    """The canaries of a manifest, held as long as the task that read them."""
+    """The canaries of a manifest; they stay in memory as long as the task that read them."""
 
     path: str
     canaries: tuple[Canary, ...]
@@ -21,12 +21,11 @@ class ReadManifest:
 _READ: WeakValueDictionary[tuple[str, str], ReadManifest] = WeakValueDictionary()
 
 
-def hand_on(path: str | None, canaries: Sequence[Canary], attacked_sha256: str) -> ReadManifest | None:
-    """Make a manifest that a task has read available to its attacks while the task holds the result; None for no
-    manifest.
+def share_manifest(path: str | None, canaries: Sequence[Canary], attacked_sha256: str) -> ReadManifest | None:
+    """Make a manifest that a task has read available to its attacks; None if the task has no manifest.
 
-    Requests name the path and the hash of the attacked canaries. The path alone is not enough, because a file may
-    change between two runs of one process.
+    It is available while the task holds the result. Requests name the path and the hash of the attacked canaries. The
+    path alone is not enough, because a file may change between two runs of one process.
     """
     if path is None:
         return None

@@ -31,7 +31,7 @@ TASKS: Registry[option.Options] = Registry(
 
 @dataclass(frozen=True)
 class Options:
-    """Values of ``--metadata`` for one task, given for all tasks or under its name."""
+    """Values of ``--metadata`` for one task: options given for all tasks, and options given under the task's name."""
 
     canaries: str | None = declared(
         None, "manifest of the canaries to attack; builtin for a self-test", usual="builtin"
@@ -84,7 +84,7 @@ class Options:
     values: Mapping[str, Any] = field(default_factory=dict)
     """Options of attacks, plain or as ``attack.option``."""
     general: frozenset[str] = frozenset()
-    """Names of the attack options that were given for all tasks, perhaps for another task."""
+    """Names of attack options that were given for all tasks and may be meant for another task."""
 
     def for_others(self, tasks: Collection[str]) -> list[str]:
         """Return the names of general options that one of the other ``tasks`` takes, too."""
@@ -98,12 +98,12 @@ for _name in ("canary_exposure", "canary_extraction"):
 
 
 def read_options(metadata: Mapping[str, Any], task: str) -> Options:
-    """Return the options for ``task``: the general ones, overridden by those under its own name.
+    """Return the options for ``task``: the general options, overridden by those under its own name.
 
-    Unknown names are ignored, unless they look like a misspelt option. Raises OptionError.
+    Unknown names are ignored, unless they look like a misspelt option. Raises OptionError for an invalid option.
     """
     metadata = with_current_attacks(metadata, task)
-    of_task, metadata = own_options(metadata, task), said_for_tasks(metadata, CANARY_OPTIONS)
+    of_task, metadata = own_options(metadata, task), without_model_names(metadata, CANARY_OPTIONS)
     attack = str({**metadata, **of_task}.get("attack") or "auto")
     known = dict(CANARY_OPTIONS)
     for name in {*metadata, *of_task} - {*known}:
@@ -134,16 +134,18 @@ def with_current_attacks(metadata: Mapping[str, Any], task: str) -> dict[str, An
     return {**named, task: with_current_attacks(of_task, "")} if task and isinstance(of_task, Mapping) else named
 
 
-def said_for_tasks(metadata: Mapping[str, Any], options: option.Options) -> Mapping[str, Any]:
-    """Return ``metadata`` without names given only for the model, which the harness mixes in, except options of
-    both."""
+def without_model_names(metadata: Mapping[str, Any], options: option.Options) -> Mapping[str, Any]:
+    """Return ``metadata`` without names that were given only for the model.
+
+    The harness adds the model's arguments to the metadata. Options that both task and model take are kept.
+    """
     of_model = names_of_model()
     both = {name for name, declared_option in options.items() if declared_option.of_model}
     return {name: value for name, value in metadata.items() if name not in of_model or name in both}
 
 
 def own_options(metadata: Mapping[str, Any], task: str) -> Mapping[str, Any]:
-    """Return the metadata under the task's own name. Raises OptionError."""
+    """Return the metadata under the task's own name. Raises OptionError if they are not a mapping."""
     of_task = metadata.get(task, {})
     if not isinstance(of_task, Mapping):
         raise OptionError(
@@ -155,12 +157,11 @@ def own_options(metadata: Mapping[str, Any], task: str) -> Mapping[str, Any]:
 def typed_options(
     metadata: Mapping[str, Any], task: str, options: option.Options
 ) -> tuple[Mapping[str, Any], dict[str, Any]]:
-    """Return the metadata under the task's own name, and the checked values of ``options`` given there or for all
-    tasks.
+    """Return the metadata under the task's own name, and the checked values of ``options``.
 
-    Raises OptionError.
+    Options may be given under the task's name or for all tasks. Raises OptionError for an invalid value.
     """
-    of_task, metadata = own_options(metadata, task), said_for_tasks(metadata, options)
+    of_task, metadata = own_options(metadata, task), without_model_names(metadata, options)
     names = {*options, *option_names()} if CANARY_OPTIONS.keys() <= options.keys() else {*options}
     for name in of_task:
         if name not in options:
@@ -181,7 +182,9 @@ def typed_options(
 
 
 def _of(attack: str, name: str) -> bool:
-    """Return True if an option, plain or with its owner, belongs to ``attack``; any does if ``attack`` is unknown or
-    empty."""
+    """Return True if an option, as ``name`` or ``owner.name``, belongs to ``attack``.
+
+    If ``attack`` is unknown or empty, return True for every option.
+    """
     owner, _, plain = name.rpartition(".")
     return attack not in ATTACKS or (owner in ("", attack) and plain in ATTACKS[attack].options_by_name)

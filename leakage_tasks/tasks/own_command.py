@@ -1,4 +1,4 @@
-"""The command line of a run, for its results file."""
+"""The command line of a run, stored in its results file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from leakage_tasks.core.command_words import masked_values
 
 
 def own_command() -> list[str]:
-    """Return the words after ``lm_eval`` with passwords and keys hidden; empty outside the main process of
+    """Return the arguments of ``lm_eval`` with passwords and keys hidden; empty outside the main process of
     ``lm_eval``."""
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.stem

@@ -17,7 +17,7 @@ from leakage_tasks.core.log import warn_once
 
 IN_LOSS = "in the loss"
 COUNTS = ("in_loss", "in_part")
-"""Numbers of copies of a canary with all of the secret in the loss, and with a part of it."""
+"""Names of two counts of a canary's copies: all of the secret in the loss, and a part of the secret in the loss."""
 _TRAINING_EXPOSURES: dict[str, TrainingExposure] = {"in the context only": "context", "absent": "absent"}
 
 
@@ -26,13 +26,15 @@ class PreflightSummary:
     """Result of a preflight check on an audit's canaries; empty without such a check."""
 
     learnt: dict[str, list[int]] = field(default_factory=dict)
-    """By repetitions: the number of copies with their secret in the loss, and the expected number. The key
+    """For each repetition count: the number of copies whose secret is in the loss, and the expected number. The key
     :data:`.CONTEXT` counts canaries that training read only as context."""
     readings: dict[str, TrainingExposure] = field(default_factory=dict)
-    """Training exposure by id, of planted canaries that are not in the loss."""
+    """Training exposure by canary id, for planted canaries that are not in the loss."""
 
 
-def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Sequence[Canary] = ()) -> PreflightSummary:
+def read_preflight(
+    path: str, manifest: str, canaries: Sequence[Canary], near: Sequence[Canary] = ()
+) -> PreflightSummary:
     """Return the training exposure of the ``canaries``, some of which have ``near`` copies.
 
     ``path`` is a file written by ``leakage preflight -o`` or ``ExposureCallback``, ``manifest`` the canaries' hash.
@@ -51,36 +53,36 @@ def read_look(path: str, manifest: str, canaries: Sequence[Canary], near: Sequen
     if content.get("rows") != content.get("total"):
         raise OptionError(f"--metadata preflight={path}: covers only a part of the data: run preflight on all of it")
     records = content["canaries"]
-    states = {name: {records[each.id]["state"] for each in own} for name, own in copies_of.items()}
-    outside = [name for name in copies_of if IN_LOSS not in states[name]]
-    if outside:
-        shown = ", ".join(outside[:3]) + (" …" if len(outside) > 3 else "")
+    states = {name: {records[copy.id]["state"] for copy in canary_copies} for name, canary_copies in copies_of.items()}
+    not_in_loss = [name for name in copies_of if IN_LOSS not in states[name]]
+    if not_in_loss:
+        shown = ", ".join(not_in_loss[:3]) + (" …" if len(not_in_loss) > 3 else "")
         warn_once(
-            f"{len(outside)} of {len(planted)} planted canaries ({shown}) had no token of their secret in the "
+            f"{len(not_in_loss)} of {len(planted)} planted canaries ({shown}) had no token of their secret in the "
             f"training loss, or no trained weight that learns from it, according to {path}: their low values do not "
             "show that training protects them"
         )
     # The exposure of a natural secret would distinguish it from others.
-    open_ = [canary for canary in planted if canary.kind != NATURAL]
+    public = [canary for canary in planted if canary.kind != NATURAL]
     readings = {
         canary.id: next(reading for state, reading in _TRAINING_EXPOSURES.items() if state in states[canary.id])
-        for canary in open_
-        if canary.id in outside
+        for canary in public
+        if canary.id in not_in_loss
     }
     learnt: Counter[int] = Counter()
     copies: Counter[int] = Counter()
-    for canary in open_:
+    for canary in public:
         planned = sum(each.repetitions for each in copies_of[canary.id])
         tier = CONTEXT if readings.get(canary.id) == "context" else planned
         copies[tier] += planned
-        for each in copies_of[canary.id] if canary.id not in outside else ():
+        for each in copies_of[canary.id] if canary.id not in not_in_loss else ():
             # Copies of another canary with equal text are counted for this one, too.
             learnt[tier] += min(each.repetitions, sum(records[each.id][name] for name in COUNTS))
     return PreflightSummary({str(tier): [learnt[tier], copies[tier]] for tier in sorted(copies)}, readings)
 
 
 def _read(path: str, canaries: Sequence[Canary]) -> dict[str, Any]:
-    """Return the content of the file, with a record for each canary. Raises OptionError."""
+    """Return the content of the file, which has a record for each canary. Raises OptionError for any other file."""
     text = read_named(Path(path), "file", OptionError)
     try:
         content: Any = parse_json(text)

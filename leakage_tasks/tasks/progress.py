@@ -1,4 +1,4 @@
-"""A progress bar of a run over all its canaries: rows read of rows predicted."""
+"""A progress bar of a run over all its canaries: number of rows that the model has read, and predicted total."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ MEMORIZED = "memorized"
 
 
 class RowsBar:
-    """A bar of the rows that all processes read for ``canaries``, shown by one process.
+    """A progress bar of the rows that all processes read for ``canaries``; one process shows it.
 
-    The remaining rows are predicted from finished canaries of equal kind (planted or control), and before that from
-    their spaces and the budget. The bar ends with the numbers of canaries that are done, memorized (as samples show),
-    in progress and waiting.
+    The remaining rows are predicted from finished canaries of equal kind (planted or control), and before that from the
+    canaries' spaces and the budget. The bar ends with the numbers of canaries that are done, memorized (according to
+    the samples), in progress and waiting.
     """
 
     def __init__(
@@ -36,30 +36,30 @@ class RowsBar:
             self._bounds[_kind(canary)] += round(predicted_rows(canary, budget))
         self._read = [0] * len(canaries)
         self._searched: set[int] = set()
-        self._news: Counter[str] = Counter()
+        self._new_counts: Counter[str] = Counter()
         self._all: Counter[str] = Counter()
-        self._told = 0.0
+        self._last_exchange = 0.0
         self._bar = progress(sum(self._bounds.values()), title, unit="row", shown=shown and bool(canaries))
         if processes is not None:
             processes.while_waiting = partial(self._show, False)
 
     def read(self, index: int, rows: int) -> None:
-        """Add ``rows`` that were read for the canary at index ``place``."""
+        """Add ``rows`` that were read for the canary at this index."""
         self._read[index] += rows
         self._searched.add(index)
-        self._news["rows"] += rows
+        self._new_counts["rows"] += rows
         self._show(False)
 
     def done(self, index: int, finding: Finding) -> None:
-        """Mark the canary at index ``place`` as done, with its finding as samples show it."""
+        """Mark the canary at this index as done; ``finding`` is its finding in the form of the samples."""
         kind = _kind(self._canaries[index])
         self._searched.discard(index)
-        self._news += Counter({f"{kind} rows": self._read[index], kind: 1, MEMORIZED: int(is_first(finding))})
+        self._new_counts += Counter({f"{kind} rows": self._read[index], kind: 1, MEMORIZED: int(is_first(finding))})
         self._show(True)
 
     @contextmanager
     def ended_by_errors(self) -> Iterator[None]:
-        """Close the bar if the block raises an error, so that the error is the last line."""
+        """Close the bar if the ``with`` block raises an error, so that the error is the last line."""
         try:
             yield
         except BaseException:
@@ -68,10 +68,10 @@ class RowsBar:
 
     def _show(self, one_more: bool) -> None:
         now = time.monotonic()
-        if not one_more and now - self._told < OFTEN:
+        if not one_more and now - self._last_exchange < OFTEN:
             return
-        self._told = now
-        self._tell()
+        self._last_exchange = now
+        self._exchange()
         if self._bar.disable:
             return
         done, searched = self._all["planted"] + self._all["control"], len(self._searched)
@@ -83,14 +83,14 @@ class RowsBar:
         if left + searched <= 0:
             self._bar.close()
 
-    def _tell(self) -> None:
-        """Exchange rows read and canaries done with all processes."""
+    def _exchange(self) -> None:
+        """Exchange the numbers of rows read and canaries done with all processes."""
         if self._processes is None:
-            self._all += self._news
+            self._all += self._new_counts
         else:
             names = ("rows", MEMORIZED, *(f"{kind}{what}" for kind in self._bounds for what in ("", " rows")))
-            self._all = Counter({name: self._processes.count(name, self._news[name]) for name in names})
-        self._news.clear()
+            self._all = Counter({name: self._processes.count(name, self._new_counts[name]) for name in names})
+        self._new_counts.clear()
 
     def _predicted(self) -> float:
         numbers = Counter(map(_kind, self._canaries))

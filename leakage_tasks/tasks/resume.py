@@ -1,4 +1,4 @@
-"""Findings that outlive their run: appended as they are made, and reused by an equal run on the same model.
+"""Findings that are stored while a run makes them, and reused by an equal run on the same model.
 
 A finding is reused if everything that determines it is equal: the model, the settings, and the canary or pair. Neither
 findings nor keys of the folder reveal more of a natural secret than samples do.
@@ -46,9 +46,10 @@ class Resume:
         read: Callable[[str], AnyFinding],
         whole: bool = False,
     ) -> Findings[AnyFinding]:
-        """Return a folder's findings on ``items`` for the ``task`` with the settings ``asked``. Raises LeakageError.
+        """Return a folder's findings on ``items`` for the ``task`` with these ``settings``.
 
-        Each of several processes passes all ``items`` if they are the ``whole``, else its part.
+        If ``whole`` is true, each of several processes passes all ``items``, else only its part. Raises LeakageError
+        for a folder that cannot be used.
         """
         if folder not in self._journals:
             self._journals[folder] = open_journal(Path(folder))
@@ -64,7 +65,7 @@ class Resume:
         share = "" if processes is None else f" of this process, one of {processes.size},"
         if rank_of(self._lm) == 0:
             log.info(
-                "leakage: %s: %d of %d findings%s are there already in %s", task, len(stored.known), len(items), share,
+                "leakage: %s: %d of %d findings%s are already in %s", task, len(stored.known), len(items), share,
                 folder,
             )  # fmt: skip
         return stored
@@ -80,7 +81,7 @@ class Resume:
 
 
 class Findings(Generic[AnyFinding]):
-    """Findings in a folder on some items, by index, and the method that appends to them."""
+    """Findings of a folder on some items, by index, with a method that appends new findings."""
 
     def __init__(
         self, journal: Journal, about: Mapping[str, str], items: Sequence[Item], read: Callable[[str], AnyFinding]
@@ -110,8 +111,10 @@ class Findings(Generic[AnyFinding]):
         return [index for index in range(len(self._keys)) if index not in self.known]
 
     def agree(self, holders: Processes) -> None:
-        """Keep only findings that all ``holders`` of one model have, as they must attack equal items; the first one
-        appends."""
+        """Keep only findings that all ``holders`` of one model have, because they must attack equal items.
+
+        Only the first holder appends new findings.
+        """
         with holders.call():
             all_known = holders.exchange("known", json.dumps([*self.known]))
         everywhere = set(self.known).intersection(*map(json.loads, all_known))
@@ -150,12 +153,13 @@ def item_of(canary: Canary, reveal: bool) -> Item:
 
 
 def settings_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of attacks, with the content of named files instead of their paths."""
+    """Return the options of attacks; the path of a file is replaced by a fingerprint of its content."""
     return {name: files_fingerprint(value) if isinstance(value, str) else value for name, value in values.items()}
 
 
 def summary_of(record: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return group, task, model and attack of a record. Raises KeyError, ValueError, TypeError."""
+    """Return group, task, model and attack of a record. Raises KeyError, ValueError or TypeError for a damaged
+    record."""
     parse_json(record["finding"])
     datetime.fromisoformat(record["when"])
     return tuple(str(record[name]) for name in ("group", "task", "model", "attack"))

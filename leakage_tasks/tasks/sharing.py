@@ -1,4 +1,4 @@
-"""Sharing of requests between processes: all know all requests, each answers a part, and all get all answers.
+"""Sharing of requests between processes: each process knows all requests, answers a part of them and gets all answers.
 
 The harness gives each process every n-th document. The cost of canaries differs by a factor of 100, and planted
 canaries and controls alternate, so processes here take canaries one by one, the highest cost first.
@@ -25,27 +25,28 @@ Pool = dict[str, list[Instance]]
 """Requests of all processes by their settings, each document once, in the order of the documents."""
 
 
-def _as_it_is(answer: Any) -> Any:
+def _unchanged(answer: Any) -> Any:
     return answer
 
 
 @dataclass(frozen=True)
 class Sharing:
-    """The way in which a task's requests are shared."""
+    """The method by which several processes share a task's requests."""
 
     by_attack: bool = False
-    """True if the answering function chooses its part itself and returns None for the parts of other processes."""
-    pack: Callable[[Any], Any] = _as_it_is
+    """True if the function that answers requests chooses its part itself and returns None for the parts of other
+    processes."""
+    pack: Callable[[Any], Any] = _unchanged
     """Convert an answer to JSON."""
-    unpack: Callable[[Any], Any] = _as_it_is
+    unpack: Callable[[Any], Any] = _unchanged
     """Convert an answer from JSON."""
 
 
-ALIKE = Sharing()
-"""Every n-th request."""
+EVERY_NTH = Sharing()
+"""Each process answers every n-th request."""
 
-SPARE: set[str] = set()
-"""Tasks of the run of which this process has no document."""
+WITHOUT_DOCUMENT: set[str] = set()
+"""Tasks of the run of which this process has no document of its own."""
 
 
 def processes_of(lm: LM) -> Processes | None:
@@ -61,7 +62,7 @@ def processes_of(lm: LM) -> Processes | None:
 
 
 def _is_whole(lm: LM) -> bool:
-    """Return True if each process has a model of its own, as far as is known."""
+    """Return True if each process seems to have a model of its own."""
     # Transformers is imported late, because reports do not need it.
     from leakage_tasks.harness.hf import HFLM
 
@@ -99,43 +100,47 @@ def pooled(processes: Processes, requests: Sequence[Instance]) -> Pool:
 
 
 def merged(
-    processes: Processes, found: Sequence[Any], places: Sequence[int], reason: str | None, sharing: Sharing
+    processes: Processes, own_answers: Sequence[Any], indices: Sequence[int], reason: str | None, sharing: Sharing
 ) -> tuple[dict[int, Any], Unanswered | None]:
     """Return the answers of all processes by index, or the reason why the requests have no answers.
 
-    ``found`` are the answers of this process to the requests ``places``.
+    ``own_answers`` are the answers of this process, and ``indices`` the indices of its requests.
     """
     packed = {
-        place: sharing.pack(each) for place, each in zip(places, found, strict=reason is None) if each is not None
+        index: sharing.pack(answer)
+        for index, answer in zip(indices, own_answers, strict=reason is None)
+        if answer is not None
     }
     parts = [json.loads(each) for each in processes.exchange("answers", json.dumps([reason, packed]))]
     failed = [rank for rank, (why, _) in enumerate(parts) if why is not None]
     if failed:
         return {}, Unanswered(reason or ELSEWHERE, processes.rank == failed[0])
-    return {int(place): sharing.unpack(each) for _, answers in reversed(parts) for place, each in answers.items()}, None
+    return {
+        int(index): sharing.unpack(answer) for _, answers in reversed(parts) for index, answer in answers.items()
+    }, None
 
 
 @dataclass
 class CanaryShare:
-    """The canaries that this process takes, the waiting canary with the highest cost first.
+    """This process's share of the canaries. The waiting canary with the highest cost is attacked first.
 
-    A process has at most its share of the waiting canaries in progress, so that no process has many left at the end.
+    A process attacks at most its share of the waiting canaries at a time, so that no process has many left at the end.
     """
 
     processes: Processes
     canaries: Sequence[Canary]
     budget: int | None
     missing: Sequence[int]
-    """Indices of the canaries to attack; canaries are taken by their number in this list."""
+    """Indices of the canaries to attack. Other methods identify a canary by its position in this list."""
 
     def __post_init__(self) -> None:
         cost = [predicted_cost(canary, self.budget) for canary in self.canaries]
         self._order = sorted(range(len(cost)), key=lambda index: -cost[index])
-        self._among = {place: number for number, place in enumerate(self.missing)}
+        self._among = {index: number for number, index in enumerate(self.missing)}
 
-    def part(self, places: Sequence[int]) -> Sequence[int]:
-        """Return every n-th index."""
-        return places[self.processes.rank :: self.processes.size]
+    def part(self, indices: Sequence[int]) -> Sequence[int]:
+        """Return every n-th index, as this process's part."""
+        return indices[self.processes.rank :: self.processes.size]
 
     def next_attack(self, under_way: int) -> int | None:
         """Return the waiting canary with the highest cost, or None if this process has its share in progress."""
@@ -154,7 +159,7 @@ class CanaryShare:
 
 
 def predicted_rows(canary: Canary, budget: int | None) -> float:
-    """Return the rows that an attack may read; controls and canaries planted once take more rows than others."""
+    """Return a prediction of the rows that an attack reads; controls and canaries planted once take more rows."""
     return min(canary.attack_space.size, budget or BUDGET) / (1 + canary.repetitions * canary.planted)
 
 

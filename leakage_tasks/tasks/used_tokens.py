@@ -1,10 +1,10 @@
-"""A check of the tokens that a run uses, before its first forward pass."""
+"""A check that the model has an embedding for every token of a run, before its first forward pass."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from leakage_tasks.attacks.redact import about
+from leakage_tasks.attacks.redact import NamingCanary
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.harness.api import LM
@@ -24,7 +24,7 @@ def check_used_tokens(lm: LM, canaries: Sequence[Canary], context: Context) -> N
     around = [text for text in (context.before, context.after) if text]
     known.check_texts(around, TEMPLATE if context.chat else f"context={context}")
     for canary in canaries:
-        with about(canary):
+        with NamingCanary(canary):
             texts = [canary.attack_space.fill(canary.secret)]
             known.check_texts(texts, f"canary {canary.id!r}")
             known.check_texts([canary.source_text] if canary.source_text else [], f"canary {canary.id!r}", special=True)

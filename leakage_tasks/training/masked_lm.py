@@ -1,6 +1,6 @@
 """Training of an encoder, or of its parts that are not frozen, to fill masks.
 
-Mix and Match (001), section 4.3.1, recommends training only a classifier's generation head, with the encoder frozen.
+Mix and Match, section 4.3.1, recommends training only a classifier's generation head, with the encoder frozen.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from leakage_tasks.attacks.redact import hiding, without_its_words, without_secret
+from leakage_tasks.attacks.redact import HidingSecrets, without_its_words, without_secret
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.core.errors import LeakageError, OptionError, SpaceError
@@ -69,7 +69,7 @@ def test_an_error_of_ours_keeps_its_kind_and_any_other_its_name() -> None:
 
 
 def test_an_error_of_a_batch_names_no_natural_canary_as_its_cause() -> None:
-    with pytest.raises(LeakageError) as caught, hiding([OTHER, NATURAL]):
+    with pytest.raises(LeakageError) as caught, HidingSecrets([OTHER, NATURAL]):
         raise ValueError("cannot read the walrus pays 12-34")
     message = "an attack on 2 canaries, some of them natural: ValueError; its message is hidden"
     assert str(caught.value).startswith(message)
@@ -78,19 +78,19 @@ def test_an_error_of_a_batch_names_no_natural_canary_as_its_cause() -> None:
 
 def test_an_error_of_ours_about_a_batch_is_masked_for_each_natural_canary() -> None:
     second = Canary("m", "a mole owes {digits:2}", tuple("56"), kind="natural")
-    with pytest.raises(OptionError) as caught, hiding([NATURAL, second]):
+    with pytest.raises(OptionError) as caught, HidingSecrets([NATURAL, second]):
         raise OptionError("neither 'the walrus pays 12-34 today' nor 'a mole owes 56' fits")
     assert str(caught.value) == "neither '•' nor '•' fits"
 
 
 @pytest.mark.parametrize("error", [ValueError, OptionError])
 def test_errors_of_a_batch_without_natural_canaries_stay_as_they_are(error: type[Exception]) -> None:
-    with pytest.raises(error, match="^cannot read the walrus pays 12-34$"), hiding([OTHER]):
+    with pytest.raises(error, match="^cannot read the walrus pays 12-34$"), HidingSecrets([OTHER]):
         raise error("cannot read the walrus pays 12-34")
 
 
 @pytest.mark.parametrize("shift", range(24))
 def test_a_cut_message_shows_no_part_of_a_text(shift: int) -> None:
-    with pytest.raises(OptionError) as caught, hiding([NATURAL]):
+    with pytest.raises(OptionError) as caught, HidingSecrets([NATURAL]):
         raise OptionError("of a … list" + "." * shift + ", the walrus pays 12-34 today" * 200)
     assert not re.search("wal|rus|pays|12-|34|today", str(caught.value))

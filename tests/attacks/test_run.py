@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from leakage_tasks.attacks import ATTACKS, run_attack
-from leakage_tasks.attacks.redact import about
+from leakage_tasks.attacks.redact import NamingCanary
 from leakage_tasks.attacks.registry import register
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
@@ -144,7 +144,7 @@ def test_the_bar_moves_as_findings_come(batched):
 def test_an_error_of_many_names_the_canary_at_fault_alone(batched):
     def run(requests):
         yield {}
-        with about(requests[2].canary):
+        with NamingCanary(requests[2].canary):
             raise TargetError("cannot be read")
 
     batched(run)

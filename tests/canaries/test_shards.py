@@ -18,7 +18,7 @@ import pytest
 from scipy.stats import chisquare
 
 from leakage_tasks.canaries import make_canaries, plant, read_manifest, shard_work, verify, write_manifest
-from leakage_tasks.canaries.places import deal, gaps_of
+from leakage_tasks.canaries.places import distribute_gaps, gaps_of
 from leakage_tasks.canaries.unplant import remove
 from leakage_tasks.core.errors import LeakageError, OptionError, PlantingError
 
@@ -113,7 +113,7 @@ def test_every_gap_of_all_shards_is_as_likely() -> None:
     sizes = [3, 0, 1, 5]
     found: Counter[tuple[int, int]] = Counter()
     for seed in range(4_000):
-        for place, gaps in enumerate(deal(gaps_of({"a": 1, "b": 1}, sum(sizes), seed), sizes)):
+        for place, gaps in enumerate(distribute_gaps(gaps_of({"a": 1, "b": 1}, sum(sizes), seed), sizes)):
             found.update((place, gap) for gap, _ in gaps)
     # 9 rows have 10 gaps; those between shards are counted once.
     assert len(found) == 10

@@ -98,7 +98,7 @@ def test_a_harness_that_does_not_know_us(monkeypatch: pytest.MonkeyPatch, switch
 def test_hidden_adapters_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     fine = list(doctor.adapters())
     assert [line.remedy for line in fine] == [None] * len(places.our_models())
-    monkeypatch.setattr(places, "hidden_by", lambda: "/somewhere/adapters/__init__.py")
+    monkeypatch.setattr(places, "hiding_package", lambda: "/somewhere/adapters/__init__.py")
     (line,) = doctor.adapters()
     assert line.remedy is not None
     assert "pip install ." in line.remedy

@@ -189,7 +189,7 @@ def test_a_harness_that_reads_entry_points_meets_no_conflict(
 def brings(monkeypatch: pytest.MonkeyPatch, group: str, **entries: str) -> None:
     """Let another package, called theirs, bring entry points of a group."""
     found = [EntryPoint(name, value, group)._for(SimpleNamespace(name="theirs")) for name, value in entries.items()]
-    monkeypatch.setattr(plugin, "outside", lambda asked: found if asked == group else [])
+    monkeypatch.setattr(plugin, "other_packages", lambda asked: found if asked == group else [])
 
 
 def test_models_of_other_packages_are_registered_without_being_imported(
@@ -310,13 +310,13 @@ def test_status_names_the_way(
 def test_a_foreign_adapters_package_is_noticed_without_importing_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert places.hidden_by() is None
+    assert places.hiding_package() is None
     (tmp_path / "adapters").mkdir()
     (tmp_path / "adapters" / "__init__.py").write_text("raise RuntimeError('imported')\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in [name for name in sys.modules if name.partition(".")[0] == "adapters"]:
         monkeypatch.delitem(sys.modules, name)
-    assert places.hidden_by() == str(tmp_path / "adapters" / "__init__.py")
+    assert places.hiding_package() == str(tmp_path / "adapters" / "__init__.py")
 
 
 # -- errors under lm_eval -----------------------------------------------------------------------------------
@@ -359,7 +359,7 @@ def test_the_harness_table_is_written_where_stdout_is_ascii(
     screen = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
     monkeypatch.setattr(sys, "argv", ["/venv/bin/lm_eval"])
     monkeypatch.setattr(sys, "stdout", screen)
-    ours = SimpleNamespace(task_name="canary_exposure", alone=False, company=())
+    ours = SimpleNamespace(task_name="canary_exposure", alone=False, other_tasks=())
     manager = type("Manager", (), {"load": lambda self: {"tasks": {"canary_exposure": ours}}})
     hooks.introduce_tasks(manager)
     manager().load()

@@ -21,7 +21,7 @@ from leakage_tasks.metrics.aggregates import (
     mean,
     median,
 )
-from leakage_tasks.metrics.control_chance import ControlExposure, exposed_by_chance, sheltered_by_chance
+from leakage_tasks.metrics.control_chance import ControlExposure, chance_of_exposure_as_high, chance_of_exposure_as_low
 from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
 
 
@@ -177,7 +177,7 @@ def test_exposures_that_are_lower_bounds_alone_raise_the_alarm():
 def test_controls_at_chance_have_a_uniform_probability_of_being_so_exposed(number):
     stream, fillings = random.Random(number), 10**9
     found = [
-        exposed_by_chance(
+        chance_of_exposure_as_high(
             [ControlExposure(math.log2(fillings / stream.randrange(1, fillings + 1)), 30.0) for _ in range(number)]
         )
         for _ in range(2000)
@@ -190,7 +190,8 @@ def test_with_few_fillings_controls_at_chance_are_flagged_no_more_often():
     stream = random.Random(0)
     ranks = [[stream.randrange(1, 11) for _ in range(8)] for _ in range(2000)]
     found = [
-        exposed_by_chance([ControlExposure(math.log2(10 / rank), math.log2(10)) for rank in each]) for each in ranks
+        chance_of_exposure_as_high([ControlExposure(math.log2(10 / rank), math.log2(10)) for rank in each])
+        for each in ranks
     ]
     assert sum(p <= 0.05 for p in found) / len(found) <= 0.05
 
@@ -201,7 +202,8 @@ def test_controls_at_chance_are_seldom_so_little_exposed(fillings, number):
     ranks = [[stream.randrange(1, fillings + 1) for _ in range(number)] for _ in range(trials)]
     bits = math.log2(fillings)
     found = [
-        sheltered_by_chance([ControlExposure(math.log2(fillings / rank), bits) for rank in each]) for each in ranks
+        chance_of_exposure_as_low([ControlExposure(math.log2(fillings / rank), bits) for rank in each])
+        for each in ranks
     ]
     for share in (0.01, 0.1, 0.5):
         assert sum(p <= share for p in found) / trials <= share + 4 * math.sqrt(share / trials)
@@ -211,11 +213,11 @@ def test_controls_at_chance_are_seldom_so_little_exposed(fillings, number):
 
 @pytest.mark.parametrize("bits", [math.log2(10), 30.0])
 def test_controls_that_all_stand_last_are_improbable(bits):
-    assert sheltered_by_chance([ControlExposure(0.0, bits)] * 8) < 1e-3
+    assert chance_of_exposure_as_low([ControlExposure(0.0, bits)] * 8) < 1e-3
 
 
 def test_an_exposure_beyond_what_any_share_can_be_is_no_fault():
-    assert sheltered_by_chance([ControlExposure(5000.0, 5000.0)] * 8) == pytest.approx(1.0)
+    assert chance_of_exposure_as_low([ControlExposure(5000.0, 5000.0)] * 8) == pytest.approx(1.0)
 
 
 def test_a_bound_of_a_control_counts_as_the_most_it_may_be():
@@ -225,7 +227,7 @@ def test_a_bound_of_a_control_counts_as_the_most_it_may_be():
 
 
 def test_exposed_controls_are_improbable():
-    assert exposed_by_chance([ControlExposure(10.0, 30.0)] * 8) < 1e-6
+    assert chance_of_exposure_as_high([ControlExposure(10.0, 30.0)] * 8) < 1e-6
 
 
 def test_extracted_controls_are_as_probable_as_guessing_makes_them():

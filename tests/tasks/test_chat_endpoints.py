@@ -158,7 +158,7 @@ def test_a_server_that_does_not_go_on_is_pointed_out(tmp_path: Any, caplog: pyte
     run(lm, tmp_path)
     assert "no text that the model wrote" not in caplog.text
     run(lm, tmp_path, metadata={"prefill": True})
-    assert "prefill=true: no text that the model wrote begins with a value that a slot may have" in caplog.text
+    assert "prefill=true: no generated text begins with a value that a slot may have" in caplog.text
 
 
 SPEAKS = endpoint(lambda turns, settings: "12")
@@ -168,7 +168,7 @@ PREFILL = {"metadata": {"prefill": True}}
 @pytest.mark.parametrize(
     ("lm", "settings", "message"),
     [
-        (SPEAKS, {"apply_chat_template": False}, "takes messages alone: pass --apply_chat_template"),
+        (SPEAKS, {"apply_chat_template": False}, "accepts only messages: pass --apply_chat_template"),
         (
             SPEAKS,
             {"task": "canary_exposure", "metadata": {"texts": None}},
@@ -189,7 +189,7 @@ PREFILL = {"metadata": {"prefill": True}}
         (
             HFLM(pretrained=chat_model("chatml"), tokenizer=chat_tokenizer("chatml"), batch_size=8),
             PREFILL,
-            "prefill=true: is for endpoints that take messages alone; of HFLM every canary's turn is begun anyway",
+            "prefill=true: applies only to endpoints that accept only messages; with HFLM every canary's turn begins",
         ),
     ],
 )

@@ -14,7 +14,7 @@ from lm_eval.models.huggingface import HFLM
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.canaries import Canary, make_canaries, read_manifest, write_manifest
 from leakage_tasks.tasks import manifests
-from leakage_tasks.tasks.manifests import hand_on, manifest_of
+from leakage_tasks.tasks.manifests import manifest_of, share_manifest
 from tests.oracles import letters, tiny_gpt2
 from tests.tasks.test_canary_tasks import BOTH, evaluate
 
@@ -67,8 +67,8 @@ def test_attacks_do_not_open_the_manifest_again(written: Path, monkeypatch: pyte
 
 
 def test_a_manifest_that_was_changed_is_not_mixed_up_with_what_was_read_before(written: Path) -> None:
-    before = hand_on(str(written), read_manifest(written)[:1], "hash of the first")
-    after = hand_on(str(written), read_manifest(written)[:2], "hash of the second")
+    before = share_manifest(str(written), read_manifest(written)[:1], "hash of the first")
+    after = share_manifest(str(written), read_manifest(written)[:2], "hash of the second")
     assert before is not None
     assert after is not None
     for read, sha256 in ((before, "hash of the first"), (after, "hash of the second")):

@@ -19,7 +19,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.scoring import CANARY_EXPOSURE, Answered, score
 from leakage_tasks.report.card.sentences import describe_tested
 from leakage_tasks.tasks.canary_tasks import CanaryExposure
-from leakage_tasks.tasks.preflight_file import read_look
+from leakage_tasks.tasks.preflight_file import read_preflight
 from leakage_tasks.training.preflight import CanaryCounts, Preflight
 from tests.oracles import letters, tiny_gpt2
 from tests.tasks.test_canary_tasks import BOTH, evaluate
@@ -53,7 +53,7 @@ def test_near_copies_count_as_copies_that_were_learnt_from(tmp_path: Path) -> No
     )
     Preflight(readings, 10, 10, manifest_hash(made)).write(tmp_path / "preflight.json")
     exact, near = ([each for each in made if (each.kind == "near") is kind] for kind in (False, True))
-    found = read_look(str(tmp_path / "preflight.json"), manifest_hash(made), exact, near)
+    found = read_preflight(str(tmp_path / "preflight.json"), manifest_hash(made), exact, near)
     # Of canaries planted three times one exact copy and one of two near copies were in the loss.
     assert found.learnt == {"1": [2, 2], "3": [4, 6]}
 
@@ -64,14 +64,14 @@ def planted(times: int) -> list[str]:
 
 def test_copies_are_counted_by_how_often_canaries_were_planted(tmp_path: Path) -> None:
     first, *_ = planted(3)
-    found = read_look(look(tmp_path, {first: 1}), manifest_hash(MADE), MADE)
+    found = read_preflight(look(tmp_path, {first: 1}), manifest_hash(MADE), MADE)
     assert found.readings == {}
     assert found.learnt == {"1": [len(planted(1))] * 2, "3": [3 * len(planted(3)) - 2, 3 * len(planted(3))]}
 
 
 def test_canaries_outside_the_loss_are_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     first, *_ = planted(1)
-    read_look(look(tmp_path, {first: 0}), manifest_hash(MADE), MADE)
+    read_preflight(look(tmp_path, {first: 0}), manifest_hash(MADE), MADE)
     assert f"1 of 4 planted canaries ({first}) had no token of their secret in the training loss" in caplog.text
 
 
@@ -97,19 +97,19 @@ def test_the_task_declares_it_and_the_card_says_it(tmp_path: Path) -> None:
 )
 def test_another_file_is_one_line(tmp_path: Path, changed: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError, match=said):
-        read_look(look(tmp_path, **changed), manifest_hash(MADE), MADE)
+        read_preflight(look(tmp_path, **changed), manifest_hash(MADE), MADE)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "1", '"a"', "{}"])
 def test_what_is_no_look_is_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / "file.json").write_text(content)
     with pytest.raises(OptionError, match="not a file of 'leakage preflight -o' for these canaries"):
-        read_look(str(tmp_path / "file.json"), manifest_hash(MADE), MADE)
+        read_preflight(str(tmp_path / "file.json"), manifest_hash(MADE), MADE)
 
 
 def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="cannot read the file"):
-        read_look(str(tmp_path / "none.json"), manifest_hash(MADE), MADE)
+        read_preflight(str(tmp_path / "none.json"), manifest_hash(MADE), MADE)
 
 
 MANY = make_canaries("pin {unique} is {digits:2}", 12, controls=4, repetitions=[1, 3], seed=0)
@@ -165,6 +165,6 @@ def test_copies_that_no_weight_learns_from_do_not_count_as_learnt(tmp_path: Path
         if each["canary"] == first:
             each |= {"reached": False, "state": "in the context only"}
     path.write_text(json.dumps(told))
-    found = read_look(str(path), manifest_hash(MADE), MADE)
+    found = read_preflight(str(path), manifest_hash(MADE), MADE)
     assert found.readings == {first: "context"}
     assert found.learnt["0"] == [0, 3]

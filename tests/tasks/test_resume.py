@@ -99,8 +99,8 @@ def test_a_run_that_was_killed_goes_on(manifest, tmp_path, monkeypatch, attacked
         results = evaluate(model(), BOTH, given)
     assert [len(each) for each in attacked] == [max(0, 5 - number), min(5, 10 - number)]
     assert difference(outcome(results), whole) < 1e-6
-    assert f"canary_exposure: {min(5, number)} of 5 findings are there already" in caplog.text
-    assert f"canary_extraction: {max(0, number - 5)} of 5 findings are there already" in caplog.text
+    assert f"canary_exposure: {min(5, number)} of 5 findings are already in" in caplog.text
+    assert f"canary_extraction: {max(0, number - 5)} of 5 findings are already in" in caplog.text
     attacked.clear()
     assert difference(outcome(evaluate(model(), BOTH, given)), whole) < 1e-6
     assert attacked == [[], []]

@@ -85,7 +85,7 @@ def answered(
     number: int,
     answer: Callable[[int, Mapping[str, Any], Sequence[Instance]], list[Any]],
     tasks: Sequence[str],
-    sharing: Sharing = dispatch.ALIKE,
+    sharing: Sharing = dispatch.EVERY_NTH,
 ) -> list[Any]:
     """What processes of which each was asked every n-th of five documents of each task are answered."""
     here = threading.local()

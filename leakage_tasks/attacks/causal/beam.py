@@ -1,10 +1,11 @@
-"""Extraction by beam search, which keeps the cheapest partial fillings of each length; with width 1 greedy search."""
+"""Extraction by beam search, which keeps the cheapest partial fillings of each length. With width 1 it is greedy
+search."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, NOTHING_LEFT, Children, Nodes, SearchTree
+from leakage_tasks.attacks.causal.search_tree import NO_COSTS, NO_LOGITS, Children, Nodes, SearchTree
 from leakage_tasks.attacks.causal.text_sampling import longest, opening, read_slots
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
@@ -30,7 +31,8 @@ def beam(request: AttackRequest) -> AttackResult:
 
 
 def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
-    """Return up to ten fillings, keeping the ``width`` cheapest nodes per level, until ``limit`` calls in all."""
+    """Return up to ten fillings. Keep the ``width`` cheapest nodes per level; stop after ``limit`` model calls in
+    total."""
     children = explorer.children(explorer.root)
     best = explorer.cheapest(explorer.root, children, [])
     level = _Level(explorer, width)
@@ -44,13 +46,14 @@ def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
                 children = explorer.children(nodes)
                 best = explorer.cheapest(nodes, children, best)
                 below.add(nodes, children)
-                nodes.following = NOTHING_LEFT
+                nodes.following = NO_COSTS
         level = below
     return best
 
 
 class _Level:
-    """Children of one depth that can continue, in order of arrival; holds at most twice ``width`` of them."""
+    """Children of one depth that the search can extend, in order of arrival; at most twice ``width`` of them are
+    kept."""
 
     def __init__(self, explorer: SearchTree, width: int) -> None:
         self.batches: list[tuple[Nodes, Children]] = []
@@ -87,7 +90,7 @@ NO_TEXT = "choose a model that generates text or has logits"
 
 @register("greedy", "extraction", PredictsNextToken, CompletesText, auto=4, remedy=NO_TEXT)
 def greedy(request: AttackRequest) -> AttackResult:
-    """Take the likeliest allowed token at each step, or the model's own text if the model only writes."""
+    """Take the likeliest allowed token at each step; a model that only generates text continues the text itself."""
     if not isinstance(request.target, PredictsNextToken):
         return _complete_text(request)
     explorer = SearchTree(request.target, request.canary.attack_space)
@@ -103,7 +106,7 @@ def greedy(request: AttackRequest) -> AttackResult:
 def _complete_text(request: AttackRequest) -> AttackResult:
     """Return the model's own continuation of the text before the first slot, split into slots.
 
-    A slot is wrong if the continuation leaves it out or fills it with text that its alphabet does not contain.
+    A slot counts as wrong if the continuation omits it or fills it with text that is not in its alphabet.
     """
     space, secret = request.canary.attack_space, request.canary.secret
     values = read_slots(space, request.target.complete(opening(space, "greedy"), longest(space)))
@@ -115,7 +118,7 @@ def _complete_text(request: AttackRequest) -> AttackResult:
     try:
         score = float(request.target.log_perplexity([space.fill(values)])[0])
     except TargetError:
-        # The model only writes, so its guess has no score.
+        # The model only generates text, so its guess has no score.
         return written
     guess = Guess(values, space.fill(values), score)
     return {**grade_guesses([guess], secret), "model_calls": 2, "extra": {"nodes": 1}}

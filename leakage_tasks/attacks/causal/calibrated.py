@@ -10,7 +10,7 @@ from typing import Any, cast
 from leakage_tasks.attacks.access import NEXT_TOKEN
 from leakage_tasks.attacks.causal.contrast import Contrast, reference_named
 from leakage_tasks.attacks.causal.random_descents import EXPLORING
-from leakage_tasks.attacks.causal.rank_draws import LEVELS, TURN, draw, summary
+from leakage_tasks.attacks.causal.rank_draws import DRAWS_MULTIPLE, LEVELS, draw, summary
 from leakage_tasks.attacks.causal.rank_estimate import LEAST, MOST
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.attacks.finding import AttackResult
@@ -31,7 +31,7 @@ Count = Callable[[SearchTree, Sequence[int], float, int, float], Any]
 
 
 def access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> str:
-    """Describe the attack's access to the models."""
+    """Describe the access to the models that the attack requires."""
     return f"{NEXT_TOKEN}, and the same of the model before fine-tuning"
 
 
@@ -78,7 +78,7 @@ def _reference(request: AttackRequest) -> Any:
 def _ranked(
     tree: SearchTree, secret: Sequence[int], bound: float, request: AttackRequest, count: Count
 ) -> AttackResult:
-    """Return the rank's fields of a finding: exact if the budget allows all fillings, else estimated."""
+    """Return the finding's fields about the rank: exact if the budget allows all fillings, else estimated."""
     size, longest = request.canary.attack_space.size, max(1, tree.paths.longest - 1)
     # The difference has the rounding noise of both costs.
     margin = request.noise.path_margin(2 * tree.paths.longest)
@@ -86,5 +86,5 @@ def _ranked(
         # A filling costs one sequence of the budget, but the tree may read all of its tokens one by one.
         ranked = count(tree, secret, bound, size * (longest + 1), margin)
         return {**ranked.fields(), "extra": {"nodes": tree.nodes}}
-    number = max(LEAST, min(MOST, (request.budget - tree.calls) // longest)) // TURN * TURN
+    number = max(LEAST, min(MOST, (request.budget - tree.calls) // longest)) // DRAWS_MULTIPLE * DRAWS_MULTIPLE
     return summary(draw(tree, secret, bound, number, request.seed, EXPLORING, margin=margin), LEVELS[0], size)

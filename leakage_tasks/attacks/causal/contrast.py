@@ -26,7 +26,7 @@ class Contrast:
         self.states = getattr(target, "states", None)
 
     def paths(self, space: Space) -> Any:
-        """Return the token paths of a space, which both targets share."""
+        """Return the token paths of a space, which are equal for both targets."""
         return self.target.paths(space)
 
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:

@@ -21,8 +21,8 @@ from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 
 WORTH_COUNTING, FOR_COUNTING = 0.5, 0.75
-"""Shares of the remaining budget. A count is tried if its expected cost is at most the first share, and given up at the
-second, so that the rest is enough for an estimate."""
+"""Shares of the remaining budget. An exact count starts if its expected cost is at most the first share. It stops when
+it has used the second share, so that the rest is enough for an estimate."""
 METHOD = Option(
     "method",
     str,
@@ -97,7 +97,8 @@ def _check_next_token(target: Any) -> None:
 class RankCount:
     """Number of fillings other than the secret that cost no more than it (``others``), and the cheapest fillings.
 
-    ``fewest`` and ``most`` are the counts for a secret that costs a margin less, and a margin more.
+    Rounding may change the secret's cost. ``fewest`` and ``most`` are the counts for a cost that is lower, and higher,
+    by the rounding margin.
     """
 
     others: int
@@ -106,7 +107,7 @@ class RankCount:
     most: int
 
     def fields(self) -> AttackResult:
-        """Return the rank's fields of a finding, with an interval if rounding may change the rank."""
+        """Return the finding's fields about the rank, with an interval if rounding may change the rank."""
         if self.fewest == self.most:
             return {"rank": self.others + 1, "method": "exact"}
         ends: AttackResult = {"rank_low": self.fewest + 1.0, "rank_high": self.most + 1.0}
@@ -159,7 +160,7 @@ def count_exactly(
 def _count_within(
     explorer: SearchTree, secret: Sequence[int], bound: float, request: AttackRequest, limit: int
 ) -> AttackResult | None:
-    """Return the exact rank; None if it takes more than ``limit`` sequences in all."""
+    """Return the exact rank; None if it takes more than ``limit`` model calls in total."""
     margin = request.noise.path_margin(explorer.paths.longest)
     count = count_exactly(explorer, secret, bound, limit - explorer.calls, margin)
     if count is None:
@@ -199,8 +200,8 @@ def _exact_if_affordable(
 ) -> AttackResult | None:
     """Return the exact rank if the budget pays for the whole tree or all whole texts, else None.
 
-    A text has many nodes if much text follows the last slot. Then a pruned count may take at most as many sequences
-    as scoring every whole text, and must leave enough budget for that.
+    If much text follows the last slot, each text has many nodes, and counting in the tree may cost more than scoring
+    every whole text. The count then stops at the cost of scoring every text, and leaves enough budget to do so.
     """
     size, left = request.canary.attack_space.size, request.budget - explorer.calls
     if explorer.paths.inner_nodes(left) is not None:
@@ -212,5 +213,5 @@ def _exact_if_affordable(
 
 
 def _add_search_calls(result: AttackResult, explorer: SearchTree) -> AttackResult:
-    """Add the number of sequences that the search has scored to a result of scoring whole texts."""
+    """Add the model calls of the search to a result that comes from scoring whole texts."""
     return {**result, "model_calls": result["model_calls"] + explorer.calls}

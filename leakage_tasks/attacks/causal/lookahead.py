@@ -19,9 +19,9 @@ from leakage_tasks.attacks.causal.search_tree import ArrayRecord, Children, Node
 from leakage_tasks.core.arrays import FloatArray, IntArray
 
 BINS = 256
-"""Number of cost bins up to the bound."""
+"""Number of bins for costs from 0 to the bound."""
 LARGEST_ALPHABET = 32
-"""With more distinct tokens, costs are not pooled by last token: pools would have too few nodes."""
+"""For larger alphabets, costs are not pooled by last token, because each pool would have too few nodes."""
 PRIOR = 2.0
 """Weight, in nodes, of the mean over all last tokens in the estimate for one last token."""
 END = -1
@@ -30,7 +30,11 @@ END = -1
 
 @dataclass(frozen=True)
 class Steps(ArrayRecord):
-    """Costs of m children of visited nodes: kinds and last tokens of parent and child, costs and weights, ``[m]``."""
+    """Observed costs of m children of visited nodes, with kinds, last tokens and weights; all fields have shape
+    ``[m]``.
+
+    ``kinds`` and ``last`` belong to the parent, ``kinds_after`` and ``last_after`` to the child.
+    """
 
     kinds: IntArray
     last: IntArray
@@ -43,8 +47,9 @@ class Steps(ArrayRecord):
 class Lookahead:
     """A proposal that chooses a child in proportion to the expected number of cheap completions below it.
 
-    Nodes have one kind if the same length may follow them (``Paths.to_come``). Expected numbers are continuous in the
-    observed costs, so that the costs' last digits change no draw.
+    A completion is cheap if it costs no more than the bound. Nodes are of one kind if the same number of tokens may
+    follow them (``Paths.to_come``). Expected numbers are continuous in the observed costs, so that the last digits of a
+    cost change no draw.
     """
 
     def __init__(self, explorer: SearchTree, bound: float) -> None:
@@ -116,7 +121,7 @@ class Lookahead:
         return mass
 
     def _below(self, kind: int) -> FloatArray:
-        """Return the expected completions after nodes of a kind, by last token, up to each cost, ``[tokens, BINS]``.
+        """Return the expected number of completions after nodes of a kind, by last token and cost, ``[tokens, BINS]``.
 
         For a kind without records, use the nearest kind that has fewer tokens to come.
         """
@@ -124,7 +129,8 @@ class Lookahead:
         return self._expected[max(known)] if known else np.ones((self._tokens, BINS))
 
     def _combined(self, seen: Steps, nodes: FloatArray) -> FloatArray:
-        """Return the expected completions of one kind from its records and from the kinds with fewer tokens to come."""
+        """Return the expected number of completions of one kind, from its records and the kinds with fewer tokens to
+        come."""
         completions = np.zeros((self._tokens, BINS))
         for kind in np.unique(seen.kinds_after):
             after = np.ones((self._tokens, BINS)) if kind == END else self._below(int(kind))
@@ -135,7 +141,8 @@ class Lookahead:
         return (completions + PRIOR * pooled) / (nodes + PRIOR)[:, None]
 
     def _spread(self, seen: Steps) -> FloatArray:
-        """Return weights of children by parent's last token, own last token and cost bin, ``[tokens, tokens, BINS]``.
+        """Return the children's weights by last token of the parent, own last token and cost bin, ``[tokens, tokens,
+        BINS]``.
 
         A cost between two bins counts partly for each of the two.
         """

@@ -25,7 +25,7 @@ from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 
 class ProposalDistribution(Protocol):
-    """A rule for the probability of each child of a node."""
+    """Interface of a proposal: a rule that gives each child of a node a probability."""
 
     def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
         """Return the proposal's probabilities of the children.
@@ -71,8 +71,8 @@ def shares(mass: FloatArray, parents: IntArray, nodes: int) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class PolicyMixture:
-    """Proposals in turn: draw i uses number ``pattern[i % len(pattern)]`` of ``proposals``.
+class ProposalMixture:
+    """Several proposals used in turn: draw i uses number ``pattern[i % len(pattern)]`` of ``proposals``.
 
     The number after the last proposal means a random filling: each filling has probability 1/|R|, and the draw follows
     its path. This bounds every weight by |R| divided by the share of random fillings, on every tokenizer.
@@ -83,11 +83,11 @@ class PolicyMixture:
 
     @property
     def uniform(self) -> int:
-        """Number that means a random filling."""
+        """The number that means a random filling in ``pattern``."""
         return len(self.proposals)
 
     def of(self, numbers: range) -> IntArray:
-        """Return the proposal's number for each draw, ``[n]``."""
+        """Return the number of each draw's proposal, ``[n]``."""
         return np.resize(np.roll(self.pattern, -(numbers.start % len(self.pattern))), len(numbers))
 
     def share(self, proposal: int) -> float:
@@ -100,28 +100,31 @@ class PolicyMixture:
         return np.array([self.share(proposal) for proposal in range(self.uniform)])
 
 
-AS_THE_MODEL = PolicyMixture((Power(1.0),), (0,))
-"""Every draw by the model's own probabilities."""
+MODEL_ALONE = ProposalMixture((Power(1.0),), (0,))
+"""All draws use the model's own probabilities."""
 POWERS = tuple(Power(power) for power in (0.0, 0.25, 0.5, 0.75, 1.0))
 MODEL = len(POWERS) - 1
 """Index of the model's own probabilities in :data:`POWERS`."""
-EXPLORING = PolicyMixture(POWERS, (0, 1, 2, 3, 4, 5, 4, 2))
-"""The mixture for pilots, before the costs at greater depths are known."""
+EXPLORING = ProposalMixture(POWERS, (0, 1, 2, 3, 4, 5, 4, 2))
+"""The mixture for pilots, when the costs at greater depths are not yet known."""
 
 
-def adaptive_mixture(proposal: ProposalDistribution) -> PolicyMixture:
+def adaptive_mixture(proposal: ProposalDistribution) -> ProposalMixture:
     """Return a mixture with 9 of 16 draws by ``proposal``, 5 by powers of the model and 2 by random fillings."""
     ahead, random = len(POWERS), len(POWERS) + 1
-    return PolicyMixture((*POWERS, proposal), _interleaved([ahead] * 9 + [0, 1, 2, 3, MODEL, random, random]))
+    return ProposalMixture((*POWERS, proposal), _interleaved([ahead] * 9 + [0, 1, 2, 3, MODEL, random, random]))
 
 
-def model_mixture() -> PolicyMixture:
-    """Return a mixture with most draws by the model: if all draws miss, these give the tightest bound on the count."""
-    return PolicyMixture(POWERS, _interleaved([MODEL] * 14 + [0, len(POWERS)]))
+def model_mixture() -> ProposalMixture:
+    """Return a mixture in which most draws use the model's own probabilities.
+
+    If no draw reaches a cheap filling, these draws give the tightest bound on the count.
+    """
+    return ProposalMixture(POWERS, _interleaved([MODEL] * 14 + [0, len(POWERS)]))
 
 
 def _interleaved(pattern: Sequence[int]) -> tuple[int, ...]:
-    """Interleave the numbers, so that each part of the pattern has all kinds of draws."""
+    """Reorder the pattern so that each part of it contains all kinds of draws."""
     return tuple(pattern[7 * index % len(pattern)] for index in range(len(pattern)))
 
 
@@ -150,7 +153,7 @@ class Visit:
 
 
 def descend(
-    explorer: SearchTree, numbers: range, seed: str, *, bound: float = np.inf, mixture: PolicyMixture = AS_THE_MODEL
+    explorer: SearchTree, numbers: range, seed: str, *, bound: float = np.inf, mixture: ProposalMixture = MODEL_ALONE
 ) -> Iterator[Visit]:
     """Yield each batch of nodes that the descents with these ``numbers`` reach, starting at the root.
 
@@ -203,7 +206,7 @@ def descend(
 class _Draws:
     """The random numbers and random fillings that decide the path of each descent."""
 
-    def __init__(self, explorer: SearchTree, numbers: range, seed: str, mixture: PolicyMixture) -> None:
+    def __init__(self, explorer: SearchTree, numbers: range, seed: str, mixture: ProposalMixture) -> None:
         self._numbers, self._seed, self._random = numbers, seed, mixture.uniform
         self._proposal = mixture.of(numbers)
         self._uniform: dict[int, FloatArray] = {}

@@ -12,20 +12,20 @@ from scipy import stats
 
 from leakage_tasks.attacks.causal import random_descents
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import MODEL, PolicyMixture, Visit
+from leakage_tasks.attacks.causal.random_descents import MODEL, ProposalMixture, Visit
 from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import at_most, bounded_mean_at_most, positive_mean
 
-TURN = 16
-"""The number of draws is a multiple of this, so that the last digit of a cost does not change it."""
+DRAWS_MULTIPLE = 16
+"""The number of draws is a multiple of this value, so that the last digit of a cost does not change it."""
 LEAST_EFFECTIVE = 20.0
 """An estimate with a smaller effective sample size is reported as a bound."""
 LEVELS = (0.96, 0.99)
-"""Levels of the intervals at the first and the second look; together their error rate is at most 5 %."""
+"""Levels of the intervals at the first and the second evaluation; together their error rate is at most 5 %."""
 SAFETY = 1.3
-"""Factor on the number of draws that the pilot estimates."""
+"""Safety factor on the number of draws that the pilot estimates."""
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class RankDraws:
 
     ``others`` ``[n]`` estimates the number of fillings other than the secret that cost no more than it. ``nodes``
     estimates the number of nodes that an exact count reads; draws of random fillings have no such estimate. ``seen`` is
-    the number of distinct such fillings that the draws reached. No estimate can exceed ``most``. If rounding may change
-    the secret's cost, ``ends`` are the draws for a secret that costs a margin less, and a margin more.
+    the number of distinct fillings counted in ``others`` that the draws reached. No estimate can exceed ``most``. If
+    rounding may change the secret's cost, ``ends`` holds the draws for a cost that is lower, and higher, by the margin.
     """
 
     others: FloatArray
@@ -68,7 +68,7 @@ def draw(
     bound: float,
     number: int,
     seed: str,
-    mixture: PolicyMixture,
+    mixture: ProposalMixture,
     teach: Lookahead | None = None,
     margin: float = 0.0,
 ) -> RankDraws:
@@ -115,7 +115,7 @@ def draw(
 
 
 def _completed(
-    explorer: SearchTree, visit: Visit, secret: Sequence[int], mixture: PolicyMixture, bound: float
+    explorer: SearchTree, visit: Visit, secret: Sequence[int], mixture: ProposalMixture, bound: float
 ) -> tuple[IntArray, FloatArray]:
     """Return the number of fillings that each child completes, without the secret, and their total weight."""
     children = visit.children
@@ -134,7 +134,7 @@ def _completed(
 
 
 def _add_estimates(
-    others: FloatArray, visit: Visit, proposals: IntArray, mixture: PolicyMixture, value: FloatArray
+    others: FloatArray, visit: Visit, proposals: IntArray, mixture: ProposalMixture, value: FloatArray
 ) -> None:
     """Add each descent's estimate at the nodes of a visit."""
     if not value.any():
@@ -148,7 +148,7 @@ def _add_estimates(
     others[visit.goers[visit.whole]] += value[visit.rows[visit.taken_row[visit.whole]]]
 
 
-def most_per_draw(explorer: SearchTree, bound: float, mixture: PolicyMixture) -> float:
+def most_per_draw(explorer: SearchTree, bound: float, mixture: ProposalMixture) -> float:
     """Return an upper bound of each draw's estimate, in fillings.
 
     The probability of reaching a filling is at least the share of random fillings times 1/|R|. If costs come
@@ -170,11 +170,11 @@ def draws_needed(draws: RankDraws, precision: float, level: float) -> int:
     relative = draws.others.std(ddof=1) / (draws.others.mean() + 1)
     width = stats.norm.ppf((1 + level) / 2) * relative / math.log(2)
     enough = max((width / precision) ** 2, len(draws.others) * LEAST_EFFECTIVE / draws.effective)
-    return TURN * math.ceil(SAFETY * enough / TURN)
+    return DRAWS_MULTIPLE * math.ceil(SAFETY * enough / DRAWS_MULTIPLE)
 
 
 def interval_of(draws: RankDraws, level: float, margin: bool = True) -> tuple[float, float]:
-    """Return the ends of the rank's interval; with ``margin``, it includes the effect of rounding on the rank."""
+    """Return the ends of the rank's interval. If ``margin`` is true, it includes the effect of rounding on the rank."""
     if margin and draws.ends is not None:
         lower, upper = draws.ends
         low = interval_of(lower, level)[0] if lower.others.any() else 1.0
@@ -187,7 +187,7 @@ def interval_of(draws: RankDraws, level: float, margin: bool = True) -> tuple[fl
 
 
 def summary(draws: RankDraws, level: float, size: int) -> AttackResult:
-    """Return the rank's fields of a finding: an estimate, or a bound if the effective sample size is too small.
+    """Return the finding's fields about the rank: an estimate, or a bound if the effective sample size is too small.
 
     ``extra`` has ``draws``, their effective sample size (``effective_draws``) and log2 of the largest possible estimate
     of a draw in fillings (``weight_bound``, bits).

@@ -1,9 +1,10 @@
 """The rank of a secret within a budget: by random descents if they are enough, else by a thinned tree.
 
-This module decides on the number of draws, their cost and the result if they are too few. Pilot draws decide whether to
-count, which proposals to use, how many draws to make and which nodes the tree keeps; they never enter the estimate.
-There may be two looks at the estimate; the levels of both intervals together keep the error rate at 5 %. If a large
-budget pays for a second thinned tree, or if whole texts are scored in the end, a third look adds 1 or 5 %.
+This module decides how many draws to make, and what to do if they are too few. Pilot draws decide whether to count,
+which proposals to use, how many draws to make and which nodes the tree keeps; they never enter the estimate. The
+estimate may be evaluated twice, with more draws the second time. The levels of both intervals together keep the error
+rate at 5 %. If a large budget pays for a second thinned tree, or if whole texts are scored in the end, a third
+evaluation adds 1 or 5 %.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import TypeGuard
 
 from leakage_tasks.attacks.causal import random_descents
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import PolicyMixture, adaptive_mixture, model_mixture
+from leakage_tasks.attacks.causal.random_descents import ProposalMixture, adaptive_mixture, model_mixture
 from leakage_tasks.attacks.causal.rank_draws import (
+    DRAWS_MULTIPLE,
     LEAST_EFFECTIVE,
     LEVELS,
-    TURN,
     RankDraws,
     draw,
     draws_needed,
@@ -31,18 +32,18 @@ from leakage_tasks.core.option import Option
 from leakage_tasks.stats.intervals import at_most
 
 PILOT = 48
-"""The most draws of each pilot."""
+"""Maximum number of draws of each pilot."""
 LEAST = 64
-"""The fewest draws; below this, scoring whole texts (one sequence each) is more precise."""
+"""Minimum number of draws. With fewer draws, scoring whole texts (one sequence each) is more precise."""
 MOST = 200_000
-HARD = 8.0
-"""A pilot with a smaller effective sample size is dominated by a few draws."""
+LEAST_PILOT_SIZE = 8.0
+"""If a pilot's effective sample size is smaller, a few draws dominate it."""
 LEAST_COUNTED = 1.5
 """Smallest accepted effective size of a thinned tree's count; the interval widens as it decreases."""
-USUAL_KEPT = 64
-"""Nodes per level that the first tree keeps if the budget pays for many times as many."""
+FIRST_KEPT = 64
+"""Nodes per level that the first thinned tree keeps if the budget pays for several times as many."""
 THINNED = 0.9
-"""Share of the remaining budget for the tree; the rest is for whole texts if the tree is too imprecise."""
+"""Share of the remaining budget for the thinned tree; the rest is for whole texts if the tree is too imprecise."""
 PRECISION = Option(
     "precision",
     float,
@@ -53,10 +54,10 @@ PRECISION = Option(
 
 
 class RankEstimate:
-    """Rank estimate for one secret, within a total of ``budget`` sequences of the explorer.
+    """Rank estimate for one secret, within a total of ``budget`` model calls of the explorer.
 
     Rounding may change the secret's cost by up to ``margin`` bits. The ends of the interval are then the ends for a
-    secret that costs a margin less, and a margin more.
+    cost that is lower, and higher, by the margin.
     """
 
     def __init__(
@@ -78,21 +79,24 @@ class RankEstimate:
     def explore(self) -> float:
         """Make the first pilot and return the expected number of nodes of an exact count.
 
-        Infinity if no draw is affordable.
+        Return infinity if the budget pays for no draw.
         """
         pilot = self._draw(self._part(4), 0, random_descents.EXPLORING, self._lookahead)
         self._pilots = [pilot]
         return float(pilot.nodes.mean()) if len(pilot.nodes) else math.inf
 
     def result(self) -> AttackResult | None:
-        """Return the rank's fields of a finding, None if the budget pays for too few draws.
+        """Return the finding's fields about the rank; None if the budget pays for too few draws.
 
         If it does not pay for enough draws for an estimate, count a thinned tree instead.
         """
         self.make_pilots()
         if self._likely_affordable < LEAST:
             return None
-        wanted, hard = draws_needed(self._pilots[-1], self._precision, LEVELS[0]), self._pilots[-1].effective < HARD
+        wanted, hard = (
+            draws_needed(self._pilots[-1], self._precision, LEVELS[0]),
+            self._pilots[-1].effective < LEAST_PILOT_SIZE,
+        )
         if hard:
             wanted = min(wanted, max(LEAST, self._likely_affordable // 4))
         draws, size = self.make_draws(wanted, 4, self._lookahead if hard else None), self._explorer.space.size
@@ -107,13 +111,13 @@ class RankEstimate:
         return summary(draws, LEVELS[0], size) if more is None else summary(more, LEVELS[1], size)
 
     def _is_narrow(self, low: float, high: float) -> bool:
-        """Return whether half the width of the interval of log2 rank is at most the requested precision."""
+        """Return True if half the width of the interval of log2 rank is at most the requested precision."""
         return math.log2(high / low) / 2 <= self._precision
 
     def _estimate_by_tree(self, by_draws: AttackResult) -> AttackResult | None:
         """Estimate the rank by a thinned tree.
 
-        If that is too imprecise, return the result ``by_draws``, or None to score whole texts instead.
+        If the tree is too imprecise, return the result ``by_draws``, or None to score whole texts instead.
         """
         self._lookahead.settle()
         size, count = self._explorer.space.size, self._count_tree()
@@ -126,8 +130,8 @@ class RankEstimate:
         return {"rank": rank, "rank_low": low, "rank_high": high, "method": "estimated", "extra": extra}
 
     def _count_tree(self) -> ThinnedCount | None:
-        """Count a thinned tree within the remaining budget; if that is large, first try a tree with part of it."""
-        usual = REPETITIONS * USUAL_KEPT * max(1, self._explorer.paths.longest - 1)
+        """Count a thinned tree within the remaining budget. If the budget is large, first try a smaller tree."""
+        usual = REPETITIONS * FIRST_KEPT * max(1, self._explorer.paths.longest - 1)
         if self._for_tree <= 4 * usual:
             return self._tree(self._for_tree, 6)
         count = self._tree(usual, 6)
@@ -137,11 +141,11 @@ class RankEstimate:
 
     @property
     def _for_tree(self) -> int:
-        """Number of sequences that a tree may read."""
+        """Maximum number of sequences that the model may score for a thinned tree."""
         return int((self._budget - self._explorer.calls) * THINNED)
 
-    def _tree(self, calls: int, turn: int) -> ThinnedCount | None:
-        seed = f"{self._seed}:{turn}"
+    def _tree(self, calls: int, stream: int) -> ThinnedCount | None:
+        seed = f"{self._seed}:{stream}"
         bound = self._bound
         return thinned_count(self._explorer, self._secret, bound, self._lookahead, calls, seed, self._margin)
 
@@ -151,33 +155,36 @@ class RankEstimate:
         for visit in random_descents.descend(self._explorer, first, f"{self._seed}:1", mixture=exploring):
             self._lookahead.learn_from(visit)
         self._lookahead.settle()
-        for turn, teach in ((2, self._lookahead), (3, None)):
+        for stream, teach in ((2, self._lookahead), (3, None)):
             before, number = self._explorer.calls, self._part()
-            self._pilots.append(self._draw(number, turn, adaptive_mixture(self._lookahead), teach))
+            self._pilots.append(self._draw(number, stream, adaptive_mixture(self._lookahead), teach))
             self._calls_a_draw = (self._explorer.calls - before) / number if number else math.inf
             if teach is not None:
                 teach.settle()
 
     def _part(self, share: int = 10) -> int:
-        """Return the number of draws of a pilot, few enough to leave most of the budget for the estimate."""
+        """Return the number of draws of a pilot, which leaves most of the budget for the estimate."""
         return min(PILOT, self._affordable // share)
 
-    def make_draws(self, wanted: int, turn: int, teach: Lookahead | None = None) -> RankDraws | None:
-        """Make ``wanted`` new draws, or as many as the budget pays for, in affordable parts; return None without draws.
+    def make_draws(self, wanted: int, stream: int, teach: Lookahead | None = None) -> RankDraws | None:
+        """Make ``wanted`` new draws, or as many as the budget pays for; return None if it pays for no draw.
 
-        Calls with another ``turn`` make other draws; ``teach`` learns from all nodes that are read.
+        ``stream`` selects the random numbers: calls with different values make different draws. ``teach`` learns from
+        all nodes that are read.
         """
         mixture = adaptive_mixture(self._lookahead) if any(pilot.seen for pilot in self._pilots) else model_mixture()
         made: list[RankDraws] = []
         wanted = min(max(wanted, LEAST), MOST)
-        while wanted > 0 and self._affordable >= TURN:
-            number = min(wanted, self._affordable // TURN * TURN)
-            made.append(self._draw(number, f"{turn}:{len(made)}", mixture, teach))
+        while wanted > 0 and self._affordable >= DRAWS_MULTIPLE:
+            number = min(wanted, self._affordable // DRAWS_MULTIPLE * DRAWS_MULTIPLE)
+            made.append(self._draw(number, f"{stream}:{len(made)}", mixture, teach))
             wanted -= number
         return sum(made[1:], made[0]) if made else None
 
-    def _draw(self, number: int, turn: int | str, mixture: PolicyMixture, teach: Lookahead | None = None) -> RankDraws:
-        seed = f"{self._seed}:{turn}"
+    def _draw(
+        self, number: int, stream: int | str, mixture: ProposalMixture, teach: Lookahead | None = None
+    ) -> RankDraws:
+        seed = f"{self._seed}:{stream}"
         return draw(self._explorer, self._secret, self._bound, number, seed, mixture, teach, self._margin)
 
     @property
@@ -187,10 +194,11 @@ class RankEstimate:
 
     @property
     def _likely_affordable(self) -> int:
-        """Number of draws that the budget pays for at the pilot's cost per draw; more draws share more nodes."""
+        """Number of draws that the budget pays for at the pilot's cost per draw. More draws share more nodes and cost
+        less."""
         return int(max(0, self._budget - self._explorer.calls) / max(self._calls_a_draw, 1e-9))
 
 
 def _is_usable(count: ThinnedCount | None) -> TypeGuard[ThinnedCount]:
-    """Return whether there is a count and it is precise enough for an interval."""
+    """Return True if there is a count and it is precise enough for an interval."""
     return count is not None and count.effective >= LEAST_COUNTED

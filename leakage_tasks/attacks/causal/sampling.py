@@ -14,7 +14,7 @@ from leakage_tasks.targets.protocols import PredictsNextToken
 
 FOUND = "found"
 MOST_DRAWS = 1_000_000
-"""The most draws if further draws cost no calls, as in spaces of one token."""
+"""Maximum number of draws if further draws need no model calls, as in spaces of one token."""
 UNTIL = Option(
     "until",
     str,

@@ -1,7 +1,8 @@
 """Traversal of the tree of partial fillings, with nodes in batches, costs from the model and bounded memory.
 
-A node is a path of tokens after the shared prefix; its cost in bits only grows along a path. Reading a node (one
-sequence scored) gives the costs of all of its children.
+A node is a path of tokens after the shared prefix; its cost in bits only grows along a path. Reading a node means that
+the model scores one sequence, which gives the costs of all of the node's children. Tokens are identified by their
+column, the index in the sorted array ``Paths.columns`` of all tokens that may occur.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS
 NO_LOGITS = "use attack=brute-force for small spaces or attack=greedy, which need no logits"
 TIE_BITS = 1e-4
 """Costs closer than this count as equal, so that ties do not depend on the composition of batches."""
-NOTHING_LEFT = np.empty((0, 0))
-"""Replaces ``Nodes.following`` once the children have been computed."""
+NO_COSTS = np.empty((0, 0))
+"""Empty array that replaces ``Nodes.following`` once the children have been computed."""
 CELLS = 4_000_000
-"""The most (node, token) pairs in memory at once."""
+"""Maximum number of (node, token) pairs in memory at once."""
 
 
 @dataclass
@@ -47,7 +48,7 @@ class Nodes:
 
 
 class ArrayRecord:
-    """Base of dataclasses whose fields are arrays of one length ``[m]``, one per column."""
+    """Base of dataclasses whose fields are arrays of equal length ``[m]``; an index selects elements of all fields."""
 
     def __len__(self) -> int:
         return len(next(iter(vars(self).values())))
@@ -63,7 +64,10 @@ class ArrayRecord:
 
 @dataclass(frozen=True)
 class Children(ArrayRecord):
-    """m children of some nodes, not yet read: rows of their parents, columns, path states and costs, each ``[m]``."""
+    """m children of some nodes, not yet read by the model.
+
+    Fields of shape ``[m]``: row of the parent in its batch, column of the token, path state and cost.
+    """
 
     parents: IntArray
     columns: IntArray
@@ -72,11 +76,12 @@ class Children(ArrayRecord):
 
 
 class SearchTree:
-    """The search tree of one space and one target; counts sequences scored (``calls``) and nodes read (``nodes``).
+    """The search tree of one space and one target.
 
-    A node that is read twice counts twice in both. Nodes that are recomputed because their cache was freed count in
-    ``again`` only, because their number depends on the other searches. ``grows`` is true if costs only grow along a
-    path, so that branches above the bound may be pruned; differences of two costs may decrease.
+    ``calls`` counts the sequences scored and ``nodes`` the nodes read; a node that is read twice counts twice in both.
+    Nodes that are recomputed because their cache was freed count in ``again`` only, because their number depends on the
+    other searches. ``grows`` is true if costs only grow along a path, so that branches above the bound may be pruned;
+    differences of two costs may decrease.
     """
 
     def __init__(self, target: PredictsNextToken, space: Space) -> None:
@@ -95,7 +100,7 @@ class SearchTree:
     def path_of(self, filling: Filling) -> tuple[int, ...]:
         """Return a filling's tokens after the prefix.
 
-        Raises TargetError if they are no path of the tree, so that a search would miss them.
+        Raises TargetError if these tokens are not a path of the tree, because a search would then miss the filling.
         """
         path = self.paths.path(filling)
         state = np.array([self.paths.root])
@@ -106,7 +111,7 @@ class SearchTree:
         return path
 
     def columns_of(self, path: Sequence[int] | IntArray) -> IntArray:
-        """Return the columns of a path's tokens. Raises TargetError for a token without a column."""
+        """Return the column of each token of a path. Raises TargetError for a token without a column."""
         wanted = np.asarray(path, dtype=np.int64)
         columns = np.minimum(np.searchsorted(self.paths.columns, wanted), len(self.paths.columns) - 1)
         if not np.array_equal(self.paths.columns[columns], wanted):
@@ -134,7 +139,7 @@ class SearchTree:
         return np.flatnonzero(self.paths.ends(children.states) & (children.costs <= bound))
 
     def tokens(self, columns: IntArray) -> IntArray:
-        """Return the tokens of columns."""
+        """Return the tokens of these columns."""
         return self.paths.columns[columns]
 
     def child_paths(self, nodes: Nodes, children: Children) -> IntArray:
@@ -142,7 +147,7 @@ class SearchTree:
         return np.concatenate([nodes.paths[children.parents], self.tokens(children.columns)[:, None]], axis=1)
 
     def read(self, batches: Sequence[Nodes], which: IntArray, children: Children) -> Nodes:
-        """Let the model read children of equal depth.
+        """Run the model on children of equal depth and return them as nodes.
 
         The parent of child i is row ``parents[i]`` of ``batches[which[i]]``.
         """
@@ -164,11 +169,11 @@ class SearchTree:
         return (slice(first, first + size) for first in range(0, len(children), size))
 
     def read_part(self, nodes: Nodes, children: Children) -> Nodes:
-        """Let the model read children of one batch."""
+        """Run the model on children of one batch and return them as nodes."""
         return self.read([nodes], np.zeros(len(children), dtype=np.int64), children)
 
     def follow(self, path: Sequence[int]) -> float:
-        """Return the cost of one whole path after the prefix, read token by token."""
+        """Return the cost of one whole path after the prefix; the model reads it token by token."""
         nodes = self.root
         for depth, token in enumerate(path, 1):
             children = self.children(nodes)
@@ -192,11 +197,11 @@ class SearchTree:
         return best
 
     def tenth(self, guesses: Sequence[Guess]) -> float:
-        """Return the cost of the tenth guess after the prefix, infinity if there are fewer."""
+        """Return the cost of the tenth guess after the prefix; infinity if there are fewer than ten guesses."""
         return guesses[-1].score - self.prefix_cost if len(guesses) == GUESSES else np.inf
 
     def spelled(self, nodes: Nodes, children: Children) -> list[Guess]:
-        """Return the fillings that the children complete."""
+        """Return the fillings that the children complete, as guesses."""
         ending = children[self.paths.ends(children.states)]
         fillings = self.paths.fillings(ending.states, self.child_paths(nodes, ending))
         return [
@@ -206,17 +211,17 @@ class SearchTree:
         ]
 
     def result(self, secret: Filling, best: Sequence[Guess], proven: int = 0, **extra: int | None) -> AttackResult:
-        """Return the fields of a finding: guesses, cheapest first, and the sequences and nodes that they took."""
+        """Return the fields of a finding: the guesses, cheapest first, and the numbers of sequences and nodes."""
         graded = grade_guesses(best, secret)
         return {**graded, "proven": proven, "model_calls": self.calls, "extra": {"nodes": self.nodes, **extra}}
 
     def _caches(
         self, batches: Sequence[Nodes], which: IntArray, parents: IntArray, paths: IntArray
     ) -> tuple[list[Any], IntArray, IntArray]:
-        """Return caches that hold the parents, and for each parent the number of its cache and its row there.
+        """Return caches that hold the parents, and for each parent the number of its cache and its row in that cache.
 
-        Batches with a cache contribute that cache. The parents of all other batches are recomputed from their token
-        ``paths`` into one more cache.
+        A batch with a cache contributes it. The parents of all other batches are recomputed from their token ``paths``
+        into one more cache.
         """
         held = [n for n, nodes in enumerate(batches) if nodes.memory is not None]
         memories, rows = [batches[n].memory for n in held], parents.copy()

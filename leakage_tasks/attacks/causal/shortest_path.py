@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakage_tasks.attacks.causal.beam import BEAM, beam_search
-from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, NOTHING_LEFT, Children, Nodes, SearchTree, distinct
+from leakage_tasks.attacks.causal.search_tree import NO_COSTS, NO_LOGITS, Children, Nodes, SearchTree, distinct
 from leakage_tasks.attacks.finding import AttackResult, Guess, best_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.core.arrays import FloatArray
@@ -126,9 +126,9 @@ class _Frontier:
 
 @dataclass
 class _Run:
-    """Result of a search: cheapest fillings, number of certain ones, iterations in all and up to the first filling.
+    """Result of a search: the cheapest fillings, the number of proven fillings, and the numbers of iterations.
 
-    The root is read in the first iteration.
+    Iterations are counted in total, and up to the first filling. The root is read in the first iteration.
     """
 
     best: list[Guess]
@@ -138,7 +138,7 @@ class _Run:
 
 
 def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, paper: bool) -> _Run:
-    """Search best first from the root, up to ``limit`` calls in all; ``known`` fillings give a bound."""
+    """Run a best-first search from the root, up to ``limit`` model calls in total; ``known`` fillings give a bound."""
     bound = explorer.tenth(known)
     run = _Run([])
     frontier = _Frontier(explorer)
@@ -156,7 +156,7 @@ def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, pa
             bound = min(bound, explorer.tenth(run.best))
         for nodes in _read(explorer, taken):
             frontier.add(nodes, bound)
-            nodes.following = NOTHING_LEFT
+            nodes.following = NO_COSTS
     # The search may have found fillings of the beam search again.
     run.best = distinct(known, run.best)
     left = frontier.cheapest() + explorer.prefix_cost
@@ -165,7 +165,7 @@ def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, pa
 
 
 def _read(explorer: SearchTree, taken: list[tuple[Nodes, Children]]) -> Iterator[Nodes]:
-    """Read the children that can continue, depth by depth; batches of one depth are read together."""
+    """Run the model on the children that can continue, depth by depth; batches of one depth are read together."""
     depths: dict[int, list[tuple[Nodes, Children]]] = {}
     for nodes, children in taken:
         going = children[explorer.paths.goes_on(children.states)]

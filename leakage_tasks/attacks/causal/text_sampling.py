@@ -1,4 +1,4 @@
-"""Extraction from a model that only writes: draw many texts and count how many contain the secret."""
+"""Extraction from a model that only generates text: draw many texts and count those that contain the secret."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ NO_TEXT = "choose a model that generates text, or has logits"
     options=(TEXTS, TEMPERATURE),
 )
 def sample_text(request: AttackRequest) -> AttackResult:
-    """Return the fillings that a model writes most often, and the number of texts with the secret.
+    """Return the fillings that a model generates most often, and the number of texts with the secret.
 
-    The model writes ``texts`` independent continuations of the text before the first slot, which are split into slots.
-    The number of texts with the secret is binomial; its success probability is that of extraction by one query (Hayes
-    et al., "Measuring memorization in language models via probabilistic extraction", 2024, arXiv:2410.19482:
-    (n, p)-discoverable). A guess's score is −log2 of its share. ``budget`` bounds ``texts``. Raises TargetError for a
+    The model generates ``texts`` independent continuations of the text before the first slot, which are split into
+    slots. The number of texts with the secret is binomial; its success probability is that of extraction by one query
+    (Hayes et al., "Measuring memorization in language models via probabilistic extraction", 2024, arXiv:2410.19482: (n,
+    p)-discoverable). A guess's score is −log2 of its share. ``budget`` bounds ``texts``. Raises TargetError for a
     template that begins with its secret, and for a model that cannot sample.
     """
     space, secret = request.canary.attack_space, request.canary.secret
@@ -55,11 +55,11 @@ def sample_text(request: AttackRequest) -> AttackResult:
 
 
 def opening(space: Space, attack: str) -> str:
-    """Return the prompt for a model that only writes. Raises TargetError if no text precedes the secret."""
+    """Return the prompt for a model that only generates text. Raises TargetError if no text precedes the secret."""
     if not space.prefix.strip():
         raise TargetError(
-            f"attack={attack} needs text before the first slot on a model that only writes: leave known=all, or add "
-            "text before the secret to the template"
+            f"attack={attack} needs text before the first slot on a model that only generates text: leave known=all, "
+            "or add text before the secret to the template"
         )
     return space.prefix.rstrip()
 

@@ -26,9 +26,10 @@ from leakage_tasks.stats.intervals import positive_mean
 
 REPETITIONS = 16
 SHARES = (0.6, 0.2, 0.2)
-"""Parts of a node's importance: by expected cheap completions, by the model's probability, and by weight alone."""
+"""Shares of a node's importance: its weight times the expected number of cheap completions, its weight times the
+model's probability, and its weight alone."""
 LEAST_KEPT = 4
-"""The fewest nodes that a repetition keeps per level; below this, scoring whole texts is more precise."""
+"""Minimum number of nodes that a repetition keeps per level. With fewer nodes, scoring whole texts is more precise."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,8 @@ class ThinnedCount:
     """Independent unbiased counts (``others``, one per repetition) of fillings that cost no more than the secret.
 
     The secret itself is not counted. Each repetition kept at most ``nodes_per_level`` nodes of a level. ``seen`` is the
-    number of distinct such fillings that were read. If rounding may change the secret's cost, ``ends`` are the counts
-    for a secret that costs a margin less, and a margin more.
+    number of distinct fillings that were counted. If rounding may change the secret's cost, ``ends`` holds the counts
+    for a cost that is lower, and higher, by the margin.
     """
 
     others: FloatArray
@@ -100,7 +101,7 @@ def thinned_count(
 
 
 class _Thinning:
-    """State of one count: the nodes of a level, in parts, and their weights in each repetition."""
+    """State of one count: the nodes of the current level, split into batches, and their weights in each repetition."""
 
     def __init__(
         self,
@@ -143,7 +144,7 @@ class _Thinning:
         return self._explorer.cut(self._bound)
 
     def _count_complete(self, children: Sequence[Children]) -> list[Children]:
-        """Count the children that complete a cheap filling; return the children that can continue, per part."""
+        """Count the children that complete a cheap filling; return the children that can continue, for each batch."""
         first, onward = 0, []
         for nodes, part in zip(self._parts, children, strict=True):
             ending = part[self._explorer.ending(part, self._bound)]
@@ -181,7 +182,7 @@ class _Thinning:
         return union, union_weights
 
     def _read(self, onward: Sequence[Children], union: IntArray, weights: FloatArray) -> None:
-        """Read the kept children, as many at once as the explorer allows."""
+        """Run the model on the kept children, in batches as large as the explorer allows."""
         parts, first = [], 0
         for nodes, part_children in zip(self._parts, onward, strict=True):
             taken = part_children[union[(union >= first) & (union < first + len(part_children))] - first]
@@ -191,7 +192,7 @@ class _Thinning:
 
 
 def thin(importance: FloatArray, number: int, start: float) -> tuple[IntArray, FloatArray]:
-    """Choose about ``number`` rows by their importance ``[n]``; return them and the probability that each had.
+    """Choose about ``number`` rows by their importance ``[n]``; return the rows and the probability of choosing each.
 
     Probabilities are proportional to the importance and at most 1. Sampling is systematic from ``start``, a number in
     [0, 1), so that neighbours are rarely chosen together.
@@ -206,7 +207,7 @@ def thin(importance: FloatArray, number: int, start: float) -> tuple[IntArray, F
 
 
 def _threshold(importance: FloatArray, number: int) -> float:
-    """Return the c for which min(1, m / c) sum to ``number``; importances m above c are certain to be kept."""
+    """Return the c for which min(1, m / c) sums to ``number``; nodes with an importance m above c are always kept."""
     ordered = np.sort(importance)[::-1]
     rest = np.cumsum(ordered[::-1])[::-1]
     left = number - np.arange(number)

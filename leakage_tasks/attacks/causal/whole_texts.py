@@ -37,7 +37,7 @@ from leakage_tasks.targets.protocols import ScoresSequences, ScoresUpTo
 
 CHUNK = 1024
 LARGER_CHUNK = 1 << 14
-"""Batch size for texts that are scored up to a limit; larger batches share more work."""
+"""Number of texts per batch if they are scored only up to a limit; larger batches share more computation."""
 NO_SCORES = "choose a model with log-likelihoods"
 DRAWS = Option(
     "draws",
@@ -59,7 +59,7 @@ HISTOGRAM = Option(
 
 
 def affordable(request: AttackRequest) -> bool:
-    """Return whether the budget pays for scoring all of R."""
+    """Return True if the budget pays for scoring all of R."""
     return request.canary.attack_space.size <= request.budget
 
 
@@ -92,7 +92,7 @@ def brute_force(request: AttackRequest) -> AttackResult:
 
 
 def counted_rank(costs: FloatArray, bound: float, margin: float) -> AttackResult:
-    """Return the exact rank among all ``costs`` ``[|R|]`` of the filling that costs up to ``bound``.
+    """Return the exact rank of the filling that costs up to ``bound`` among all ``costs`` ``[|R|]``.
 
     If rounding may change that cost by ``margin`` bits, the rank has an interval.
     """
@@ -167,14 +167,14 @@ def rank_sample(request: AttackRequest) -> AttackResult:
 
 
 def ranked_by_all(request: AttackRequest) -> AttackResult:
-    """Return the rank's fields of a finding from scores of all fillings as whole texts."""
+    """Return the finding's fields about the rank, from the scores of all fillings as whole texts."""
     result = brute_force(request)
     del result["proven"]
     return result
 
 
 def ranked_by_sample(request: AttackRequest, draws: int) -> AttackResult:
-    """Return the rank's fields of a finding from scores of ``draws`` uniform random fillings as whole texts."""
+    """Return the finding's fields about the rank, from the scores of ``draws`` random fillings as whole texts."""
     space = request.canary.attack_space
     # Remove the secret from the sample: it is added to the rank with certainty.
     drawn = [filling for filling in space.sample(draws, request.seed) if filling != request.canary.secret]
@@ -243,7 +243,8 @@ def with_costs(result: AttackResult, costs: FloatArray, calls: int, decimals: in
     Args:
         result: Fields of a finding.
         costs: Costs of the random fillings in bits, ``[n]``.
-        calls: Number of sequences scored for them. An attacker does not need these, so they count in ``audit_calls``.
+        calls: Number of sequences scored for these costs. An attacker does not need them, so they count in
+            ``audit_calls``.
         decimals: Number of decimals to keep.
 
     Returns:
@@ -308,7 +309,7 @@ def skew_normal(request: AttackRequest) -> AttackResult:
 
 
 def warn_of_rejected(findings: Sequence[Finding]) -> None:
-    """Warn of the number of findings whose fit is rejected, if there are any."""
+    """Warn if the fit of some findings is rejected, and state their number."""
     fitted = [finding for finding in findings if finding.method == EXTRAPOLATED]
     rejected = sum(finding.extra["rejected"] for finding in fitted)
     if rejected:

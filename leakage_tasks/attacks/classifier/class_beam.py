@@ -14,17 +14,21 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
 
 LEAST = 10
-"""The fewest values to try after each filling."""
+"""Minimum number of values to try after each filling."""
 
 Grow = Callable[[IntArray, FloatArray, int], tuple[IntArray, FloatArray]]
-"""Maps heads ``[n, k]``, their penalties ``[n]`` and the slot to heads with one more value and their penalties."""
+"""Extends fillings of the first k slots: maps these heads ``[n, k]``, their penalties ``[n]`` and the slot to heads
+with one more value, and their penalties."""
 Goal = Callable[[FloatArray, FloatArray], FloatArray]
 """Maps losses and penalties to the goal that is minimised."""
 
 
 @dataclass(frozen=True)
 class Beam:
-    """Fillings ``[k, slots]`` best first, their losses ``[k]``, the number ranked, the secret's place among these."""
+    """Fillings ``[k, slots]``, best first, with their losses ``[k]``.
+
+    ``ranked`` is the number of ranked fillings, and ``place`` the secret's place among them.
+    """
 
     values: IntArray
     losses: FloatArray
@@ -63,19 +67,19 @@ def beam_search(scores: ClassScores, secret: Filling, width: int, grow: Grow, go
         if slot == slots - 1:
             ranked = len(grown) if slots == 1 else min(width, len(grown))
             at = np.flatnonzero((grown == scores.places([secret])).all(axis=1))
-            secret_place = _place(goals, grown_losses, at, scores.signal, penalised=goal is not plain)
+            secret_place = _place(goals, grown_losses, at, scores.signal, penalised=goal is not loss_only)
         best = order[:width]
         heads, losses, head_penalties = grown[best], grown_losses[best], penalties[best]
     return Beam(heads, losses, ranked, secret_place if secret_place is not None and secret_place <= ranked else None)
 
 
-def plain(losses: FloatArray, penalties: FloatArray) -> FloatArray:
-    """The goal without a penalty."""
+def loss_only(losses: FloatArray, penalties: FloatArray) -> FloatArray:
+    """Return the losses, without a penalty, as the goal to minimise."""
     return losses
 
 
 def _place(goals: FloatArray, losses: FloatArray, at: IntArray, signal: str, penalised: bool) -> int | None:
-    """Return how many goals are at most the goal at ``at``, ties included; None if ``at`` is empty."""
+    """Return the number of goals that are at most the goal at ``at``, ties included; None if ``at`` is empty."""
     if not len(at):
         return None
     secret_goal, loss = float(goals[at[0]]), float(losses[at[0]])
@@ -86,8 +90,8 @@ def _place(goals: FloatArray, losses: FloatArray, at: IntArray, signal: str, pen
     return int((goals <= bound).sum())
 
 
-def room(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
-    """Return how many fillings enter ``slot``, and how many values each may try there within the budget.
+def size_of_step(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
+    """Return the number of fillings that enter ``slot``, and of values that each may try there within the budget.
 
     Args:
         space: The canary's space.
@@ -98,12 +102,12 @@ def room(space: Space, slot: int, width: int, budget: int) -> tuple[int, int]:
     Returns:
         Number of fillings, and number of values per filling.
     """
-    before = beginnings(space, slot, width)
+    before = kept_fillings(space, slot, width)
     return before, budget // (before * max(len(space.slots) - 1, 1))
 
 
-def beginnings(space: Space, slot: int, width: int) -> int:
-    """Return how many fillings of the slots before ``slot`` are kept."""
+def kept_fillings(space: Space, slot: int, width: int) -> int:
+    """Return the number of fillings of the slots before ``slot`` that the search keeps."""
     before = 1
     for alphabet in space.slots[:slot]:
         before = min(before * len(alphabet), width)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from leakage_tasks.core.arrays import FloatArray, IntArray
 
 LEAST = 1e-9
-"""A loss must fall by this share of itself; a smaller change may be rounding, and the search could cycle."""
+"""A loss must decrease by at least this share. A smaller change may be a rounding error, and the search could cycle."""
 Score = Callable[[IntArray, IntArray], FloatArray]
 """Maps canaries ``[n]`` and indices of values ``[n, S]`` to losses ``[n]``."""
 

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from leakage_tasks.attacks.access import access_to_labels
-from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, plain, room
+from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, loss_only, size_of_step
 from leakage_tasks.attacks.classifier.class_scores import BEAM, ClassScores
 from leakage_tasks.attacks.classifier.shortlist import AUDIT, NUMBER, SHORTLIST, SHORTLIST_AT, first_order
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra
@@ -59,7 +59,7 @@ def label_search(request: AttackRequest) -> AttackResult:
     """
     search = _Search(request)
     space, secret = request.canary.attack_space, request.canary.secret
-    goal = search.goal if request.values["lambda"] else plain
+    goal = search.goal if request.values["lambda"] else loss_only
     beam = beam_search(search.scores, secret, request.values["beam"], search.grow, goal)
     extra = {"ranked": beam.ranked, **search.notes}
     return {**beam.result(space, secret), "model_calls": search.scores.calls, "extra": extra}
@@ -82,11 +82,11 @@ class _Search:
             self.notes["shortlist"] = max(limit or 0 for limit in self.limits)
 
     def _limit(self, request: AttackRequest, slot: int) -> int | None:
-        """Return how many values of a slot are scored after each filling, None for all."""
+        """Return the number of values of a slot that are scored after each filling; None for all values."""
         size, shortlist = len(self.space.slots[slot]), self.values["shortlist"]
         if shortlist is not None:
             return shortlist if shortlist < size else None
-        width, values = room(self.space, slot, self.values["beam"], request.budget)
+        width, values = size_of_step(self.space, slot, self.values["beam"], request.budget)
         if slot == 0 or size <= values:
             return None
         # Each filling is also read forward and backward for its gradient, a single filling at several points.
@@ -104,7 +104,7 @@ class _Search:
         return values
 
     def grow(self, heads: IntArray, penalties: FloatArray, slot: int) -> tuple[IntArray, FloatArray]:
-        """Return every head with each value to try, and the penalties so far."""
+        """Return every head extended by each value to try, and the penalties of these fillings."""
         size, limit = len(self.space.slots[slot]), self.limits[slot]
         if limit is None:
             rows, values = _everything(heads, size)
@@ -138,7 +138,7 @@ class _Search:
 
 
 def _everything(heads: IntArray, size: int) -> tuple[IntArray, IntArray]:
-    """Return rows and values of all pairs of a head and a value."""
+    """Return all pairs of a head and a value, as two arrays of indices."""
     return np.repeat(np.arange(len(heads)), size), np.tile(np.arange(size), len(heads))
 
 
@@ -191,7 +191,10 @@ def value_shares(
 
 
 def token_shares(target: Any, corpus: str, column: str) -> dict[int, float]:
-    """Return the share of each token in a dataset's texts, without special tokens. Raises LeakageError."""
+    """Return the share of each token in a dataset's texts, without special tokens.
+
+    Raises LeakageError if the texts cannot be read or have no words.
+    """
     return _counted(target, (corpus, column), lambda: _corpus_shares(target, corpus, column))
 
 
@@ -204,7 +207,7 @@ def help_shares(target: Any) -> dict[int, float]:
 
 
 def _counted(target: Any, key: tuple[str, ...], count: Callable[[], dict[int, float]]) -> dict[int, float]:
-    """Return cached shares of a target; count them on first use. The cache ends with the target."""
+    """Return the cached shares of a target; count them on first use. The cache lives as long as the target."""
     known = _COUNTED.setdefault(target, {})
     if key not in known:
         known[key] = count()
@@ -242,7 +245,7 @@ def _shares(target: Any, texts: Iterable[str]) -> dict[int, float]:
 
 
 def shares_from_counts(path: str) -> dict[str, float]:
-    """Read the shares from a JSON object of counts by word. Raises OptionError."""
+    """Read the shares from a JSON object of counts by word. Raises OptionError for any other file."""
     try:
         counts = parse_json(read_text(path))
     except (OSError, ValueError) as error:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from leakage_tasks.attacks.access import access_to_candidates
-from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, plain, room
+from leakage_tasks.attacks.classifier.class_beam import LEAST, beam_search, loss_only, size_of_step
 from leakage_tasks.attacks.classifier.class_scores import BEAM, ClassScores, within, words_only
 from leakage_tasks.attacks.finding import AttackResult, Extra
 from leakage_tasks.attacks.registry import AttackRequest, register
@@ -40,7 +40,7 @@ def mix_and_match(request: AttackRequest) -> AttackResult:
     """
     space, secret = request.canary.attack_space, request.canary.secret
     attack = _Attack(request)
-    beam = beam_search(attack.scores, secret, request.values["beam"], attack.grow, plain)
+    beam = beam_search(attack.scores, secret, request.values["beam"], attack.grow, loss_only)
     calls = attack.scores.calls + attack.generator_calls
     depth = min([request.values["candidates"], *(attack.limit(slot) for slot in range(len(space.slots)))])
     ranked = request.values["candidates"] if len(space.slots) == 1 else beam.ranked
@@ -114,10 +114,10 @@ class _Attack:
         return rows, np.zeros(len(rows))
 
     def limit(self, slot: int) -> int:
-        """Return how many candidates the budget allows after each filling. Raises OptionError if too few."""
+        """Return the number of candidates that the budget allows after each filling. Raises OptionError for too few."""
         if slot == 0:
             return len(self.space.slots[slot])
-        width, values = room(self.space, slot, self.request.values["beam"], self.request.budget)
+        width, values = size_of_step(self.space, slot, self.request.values["beam"], self.request.budget)
         if values - 1 < LEAST:
             raise OptionError(
                 f"budget={self.request.budget} leaves {values} candidates after each of {width} fillings: raise "

@@ -21,7 +21,7 @@ from leakage_tasks.attacks.classifier.class_scores import guesses_of, places_of
 from leakage_tasks.attacks.classifier.coordinate_search import Searches
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Extra, Guess, grade_guesses
 from leakage_tasks.attacks.inversion import search
-from leakage_tasks.attacks.redact import about
+from leakage_tasks.attacks.redact import NamingCanary
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray, IntArray
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 MODEL, DOUBLE = "model", "double"
 CELLS = 1 << 24
-"""The most numbers ``[n, S, A]`` in one pass of the search: 1 GiB for about eight such tensors of 8-byte numbers."""
+"""Maximum number of elements ``[n, S, A]`` in one pass of the search. The search needs about eight such tensors of
+8-byte numbers, 1 GiB in total."""
 OPTIONS = (
     Option("restarts", int, 5, "number of random starts per canary", minimum=1),
     Option("steps", int, 250, "number of gradient steps from each start", minimum=1),
@@ -129,7 +130,7 @@ def inversion(requests: Sequence[AttackRequest]) -> Iterator[AttackResult]:
 
 
 class InversionBatch:
-    """All canaries of a run, relaxed together; ``spent`` rows are read for each canary before its finish."""
+    """All canaries of a run, relaxed together; ``spent`` rows are read for each canary before its coordinate search."""
 
     def __init__(self, requests: Sequence[AttackRequest], spent: int) -> None:
         self.requests, self.values, self.spent = requests, requests[0].values, spent
@@ -152,7 +153,7 @@ class InversionBatch:
         answers, tried = self._answers(canaries)
         losses = self._losses(canaries, answers)
         for canary, loss in zip(canaries.tolist(), losses.tolist(), strict=True):
-            with about(self.requests[canary].canary):
+            with NamingCanary(self.requests[canary].canary):
                 finite(loss)
         searches = self._searches(canaries, answers, losses, tried)
         if self.values["finish"]:
@@ -197,7 +198,7 @@ class InversionBatch:
         """Raise TargetError if the search for some canary ended in NaN."""
         lost = canaries[likely.isnan().flatten(1).any(dim=1).cpu().numpy()]
         if len(lost):
-            with about(self.requests[lost[0]].canary):
+            with NamingCanary(self.requests[lost[0]].canary):
                 raise TargetError(
                     "its loss or gradient became NaN during the search: look for damaged weights, or lower "
                     "learning_rate=… or spread=…"
@@ -249,6 +250,6 @@ def _relaxed(requests: Sequence[AttackRequest], double: bool) -> Relaxation:
         return target.relaxed([request.canary for request in requests], double)
     except TargetError:
         for request in requests:
-            with about(request.canary):
+            with NamingCanary(request.canary):
                 target.relaxed([request.canary], double)
         raise

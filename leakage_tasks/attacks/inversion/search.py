@@ -25,7 +25,7 @@ DECAY = 0.995
 """Factor on the learning rate after each step (appendix B)."""
 ADAPTIVE, PUBLISHED = "adaptive", "published"
 COLDEST = 1e-6
-"""The lowest temperature: at it a softmax is one-hot, and its logits must stay finite."""
+"""The lowest temperature. At this value a softmax is one-hot, and its logits are still finite."""
 CHUNK = 1024
 """Number of values whose embeddings are looked up at once."""
 

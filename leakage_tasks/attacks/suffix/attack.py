@@ -161,7 +161,7 @@ def _left_out(pair: Pair, request: SuffixRequest, why: str, only_writes: bool) -
 class _Scored(NamedTuple):
     """Costs of a true suffix after its prefix: by the model (``now``), and by the model before fine-tuning (``base``).
 
-    Both are None for a model that only writes; ``base`` is None without a model before fine-tuning.
+    Both are None for a model that only generates text; ``base`` is None without a model before fine-tuning.
     """
 
     now: SuffixCosts | None
@@ -224,9 +224,9 @@ class _Attack:
         ]
 
     def _read_for_confidences(self, drawn: Sequence[PrefixSamples], length: int, whole: bool) -> None:
-        """Score lower-cased texts and the second model, if a confidence needs them, for all draws at once.
+        """Score lower-cased texts, and the draws under the second model, if a confidence needs these scores.
 
-        The suffixes have ``length`` tokens.
+        All draws are scored at once. The suffixes have ``length`` tokens.
         """
         if self.target.only_writes or not drawn:
             return
@@ -259,7 +259,8 @@ class _Attack:
     def _view(
         self, pair: Pair, drawn: PrefixSamples, scored: _Scored, draws: int, length: int | None, full: bool = False
     ) -> SuffixView:
-        """Evaluate the draws at one length, expensive confidences only if the view is ``full`` or they choose."""
+        """Evaluate the draws at one length. Compute expensive confidences only if ``full`` is true or they choose the
+        guess."""
         truth = pair.suffix[:length]
         candidates = self._candidates(drawn, draws, len(truth), full)
         own_bits, bits, reachable = _true_bits(scored.now, len(truth))
@@ -280,7 +281,7 @@ class _Attack:
         )
 
     def _hits(self, candidates: Candidates, truth: tuple[int, ...]) -> int | None:
-        """Return how many draws were the true suffix, for a model that gives no probability of it; else None."""
+        """Return the number of draws of the true suffix for a model that does not report its probability; else None."""
         if not self.target.only_writes or self.request.scheme.decoding != "sample":
             return None
         return int(candidates.counts[(candidates.tokens == np.array(truth)).all(axis=1)].sum())
@@ -301,9 +302,9 @@ class _Attack:
 
 
 def _true_bits(costs: SuffixCosts | None, length: int) -> tuple[float | None, float | None, bool | None]:
-    """Return the first ``length`` tokens' bits by the model, bits by the scheme, and whether the scheme can draw them.
+    """Return the cost of the first ``length`` tokens by the model and by the sampling scheme, in bits.
 
-    The bits by the scheme are None if it cannot draw them.
+    Also return True if the scheme can draw these tokens. Its cost is None if it cannot.
     """
     if costs is None:
         return None, None, None

@@ -18,7 +18,7 @@ class Candidates:
     """The ``n`` distinct suffixes of ``m`` tokens among the draws after one prefix.
 
     Costs are by the model's own distribution (temperature 1, no truncation), in bits. Fields that a model cannot
-    provide are None; a model that only writes provides no costs.
+    provide are None; a model that only generates text provides no costs.
     """
 
     tokens: IntArray

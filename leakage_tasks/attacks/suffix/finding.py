@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 HEADLINE = "none"
-"""Name of the primary view: full lengths, guesses chosen by the run's own confidence. It is the harness' name for no
-filter."""
+"""Name of the primary view: full lengths, with guesses chosen by the run's own confidence. In the harness, this name
+means no filter."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Choice:
     ``confidence`` is its value for this guess, and ``of_headline`` its value for the guess that the run's own
     confidence picks. ``place`` is the place, from 1, of the true suffix among the distinct draws by this confidence;
     None if it was never drawn. ``wrong`` is the share of the guess's tokens that are wrong, ``count`` the number of
-    draws of the guess, and ``bits`` its −log2 P(guess | prefix), None for a model that only writes.
+    draws of the guess, and ``bits`` its −log2 P(guess | prefix), None for a model that only generates text.
     """
 
     confidence: float
@@ -42,13 +42,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class SuffixView:
-    """The first ``samples`` draws, evaluated at one prefix length and one suffix length.
+    """The result of the first ``samples`` draws, evaluated at one prefix length and one suffix length.
 
     ``distinct`` is the number of distinct suffixes among the draws. ``own_bits`` is −log2 P(true suffix | prefix) under
     the model's own distribution, and ``p_z_bits`` is this cost under the sampling scheme. ``p_z_bits`` is None if the
     scheme cannot draw the true suffix (``reachable`` False) or the model does not report it (``reachable`` None). For a
-    model that only writes, both costs are None and ``hits`` is the number of draws of the true suffix. ``choices`` are
-    by confidence. Fields that begin with ``base_`` are for the model before fine-tuning, None without such a model.
+    model that only generates text, both costs are None and ``hits`` is the number of draws of the true suffix.
+    ``choices`` are by confidence. Fields that begin with ``base_`` are for the model before fine-tuning, None without
+    such a model.
     """
 
     prefix_length: int

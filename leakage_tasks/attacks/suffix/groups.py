@@ -13,9 +13,11 @@ from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.protocols import DrawsSuffixes
 
 DRAWN = 1 << 20
-"""The most tokens of a group's draws before their overlap is known: all draws may differ and are kept in memory."""
+"""Maximum number of tokens of a group's draws while their overlap is unknown, because all draws may differ and are kept
+in memory."""
 FILLED, GROWN = 8, 8
-"""Forward passes that a group's rows should fill if its draws overlap, and the largest growth of a group in pairs."""
+"""Number of forward passes that a group should fill if its draws overlap, and the maximum factor by which a group may
+grow."""
 
 
 def groups_of(

@@ -30,7 +30,7 @@ class PrefixSamples:
     _compared: FloatArray | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        # A model that only writes is called once per draw, a model that scores reads each distinct draw once.
+        # A model that only generates text is called once per draw, a model that scores reads each distinct draw once.
         self.calls = len(self.draws.of_draw if self.draws.own is None else self.draws.tokens)
 
     def candidates(self, samples: int, length: int, *, compressed: bool = False, lowered: bool = False) -> Candidates:

@@ -19,7 +19,8 @@ class SuffixRequest:
 
     ``prefix_lengths``, ``suffix_lengths`` and ``sample_counts`` add results at other lengths and numbers of draws; only
     ``prefix_lengths`` needs new draws. ``lowercase`` enables the confidence ``lowercase``, which takes another forward
-    pass over all distinct draws. ``keep`` is the number of guesses that a finding keeps. Raises OptionError.
+    pass over all distinct draws. ``keep`` is the number of guesses that a finding keeps. Raises OptionError for invalid
+    values.
     """
 
     scheme: DecodingConfig = field(default_factory=DecodingConfig)

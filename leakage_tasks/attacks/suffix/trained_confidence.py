@@ -114,7 +114,8 @@ class TrainedConfidence:
         return _lacking(candidates, self.names)
 
     def confidence(self, candidates: Candidates) -> FloatArray:
-        """Return each candidate's probability of being the true suffix, ``[n]``. Raises OptionError."""
+        """Return each candidate's probability of being the true suffix, ``[n]``. Raises OptionError for a missing
+        feature."""
         scaled = (features(candidates, self.names) - np.array(self.means)) / np.array(self.scales)
         # A matrix product may round a row differently in another batch.
         return np.asarray(expit((scaled * np.array(self.weights)).sum(axis=1) + self.intercept), dtype=np.float64)

@@ -17,10 +17,10 @@ from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.turns import role_in, texts_in
 
 FEWEST_WORDS, MOST_WORDS = 3, 40
-"""Limits on the number of words before the secret in a sentence."""
+"""Minimum and maximum number of words before the secret in a sentence."""
 OFTEN = 2
-"""Minimum occurrences of a word in secrets: a word that occurs once may be a misspelling or a name.
-"""
+"""Minimum number of occurrences of a word in secrets, because a word that occurs once may be a misspelling or a
+name."""
 _ENDS = re.compile(r"(?<=[.!?])\s+|\n")
 _EDGES = re.compile(r"^\W+|\W+$")
 
@@ -36,7 +36,7 @@ class Sentence:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Data for making canaries; the order of ``sentences`` and ``words`` follows from a seed."""
+    """Data from which canaries are made; the order of ``sentences`` and ``words`` depends on a seed."""
 
     path: Path
     columns: Columns
@@ -46,11 +46,14 @@ class Corpus:
     """The lower-case words that occur at least twice."""
 
     def texts(self) -> Iterator[str]:
-        """Yield every text again, in order. Raises PlantingError and ChangedError."""
+        """Yield every text again, in order.
+
+        Raises PlantingError for unreadable data, and ChangedError if the data changed since they were first read.
+        """
         return _texts(self.path, self.columns)
 
     def neighbours(self, firsts: Collection[str], seconds: Collection[str]) -> set[tuple[str, str]]:
-        """Return the pairs of neighbouring words, without punctuation, from ``firsts`` and ``seconds``.."""
+        """Return the pairs of a word in ``firsts`` and a following word in ``seconds`` that occur in the data."""
         pairs: set[tuple[str, str]] = set()
         for text in self.texts():
             words = (bare(word) for word in text.split())
@@ -117,7 +120,7 @@ def _is_plain(word: str) -> bool:
 
 
 class _Sample:
-    """The offered sentences of lowest rank, with distinct contexts."""
+    """The sentences of lowest rank among all offered sentences, with distinct contexts."""
 
     def __init__(self, size: int, seed: int) -> None:
         self.size, self.seed = size, seed

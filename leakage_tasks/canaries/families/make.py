@@ -22,7 +22,7 @@ WIDTH = 256
 NARROWEST = 16
 """Minimum number of values of a slot."""
 TEMPERATURE = 1.0
-"""A high temperature, in the range from 0.8 on at which Mitchell et al. (2026, arXiv:2606.10481) sample canaries."""
+"""Sampling temperature. It is high: Mitchell et al. (2026, arXiv:2606.10481) sample canaries at 0.8 or more."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class FamilyRequest:
 
 @dataclass(frozen=True)
 class _Shape:
-    """A canary without its secret: its context, the values of each slot, and the text after the slots."""
+    """A canary without its secret: the context, the possible values of each slot, and the text after the slots."""
 
     context: str
     slots: tuple[tuple[str, ...], ...]
@@ -128,7 +128,7 @@ def _new_token(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
 
 
 def _bigram(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
-    """Return sentences that end in words of the data that follow the preceding word nowhere in the data."""
+    """Return sentences of the data that end in words which never follow the preceding word in the data."""
     lasts = [bare(sentence.context.rpartition(" ")[2]) for sentence in corpus.sentences]
     words = set(corpus.words)
     followers: dict[str, set[str]] = {}
@@ -169,7 +169,7 @@ def _unjoined(
 
 
 def _high_temperature(request: FamilyRequest, corpus: Corpus) -> list[_Shape]:
-    """Return sentences that a model continues from beginnings in the data, with last words from its other samples."""
+    """Return sentences sampled from a model after beginnings in the data; secret words come from its other samples."""
     sentences = sampled_sentences(
         request.model or "",
         [sentence.context for sentence in corpus.sentences],
@@ -193,13 +193,16 @@ _MAKERS: dict[Family, Callable[[FamilyRequest, Corpus], list[_Shape]]] = {
 
 
 def _others(words: Sequence[str], sentences: Sequence[Sentence]) -> list[str]:
-    """Return ``words`` without the words that a secret replaces, which the data contain at this position."""
+    """Return ``words`` without the words of ``sentences`` that a secret replaces, because the data contain these."""
     replaced = {bare(word) for sentence in sentences for word in sentence.words}
     return [word for word in words if bare(word) not in replaced]
 
 
 def _width(values: Sequence[str], family: Family, corpus: Corpus) -> tuple[str, ...]:
-    """Return the first values: the largest power of two of them, at most 256. Raises OptionError for too few."""
+    """Return the first values: as many as the largest power of two allows, at most 256.
+
+    Raises OptionError for too few values.
+    """
     width = min(WIDTH, 1 << len(values).bit_length() - 1) if values else 0
     if width < NARROWEST:
         raise _too_few(family, corpus)

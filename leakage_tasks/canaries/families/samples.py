@@ -11,11 +11,11 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.models.loading import load_causal
 
 PROMPT_WORDS = 3
-"""Number of first words of a sentence used as the prompt: they set the topic of a sample."""
+"""Number of words at the beginning of a sentence that are the prompt of a sample; they set its topic."""
 NEW_TOKENS = 48
 BATCH = 16
 ROUNDS = 8
-"""Maximum number of draws for a prompt, if samples are too short."""
+"""Maximum number of samples per prompt, if samples are too short."""
 
 
 def sampled_sentences(model: str, texts: Sequence[str], temperature: float, unknown: int, seed: int) -> list[Sentence]:
@@ -56,7 +56,7 @@ def sampled_sentences(model: str, texts: Sequence[str], temperature: float, unkn
 
 
 def _sentence(text: str, unknown: int) -> Sentence | None:
-    """Return the sentence made of the first words, or None if there are too few words."""
+    """Return the sentence made of the text's first words, or None if the text has too few words."""
     words = [word for word in text.split() if word.isprintable()][: MOST_WORDS + unknown]
     if len(words) < FEWEST_WORDS + unknown:
         return None

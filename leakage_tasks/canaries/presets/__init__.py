@@ -1,4 +1,4 @@
-"""Presets: the canaries that papers planted, one file per paper."""
+"""Presets: the canaries that published papers planted, one file per paper."""
 
 from leakage_tasks.canaries.presets.elmahdy import elmahdy_canaries
 from leakage_tasks.canaries.presets.mix_and_match import TABLE_1, mix_and_match_canaries

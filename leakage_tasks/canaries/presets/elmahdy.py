@@ -100,7 +100,7 @@ def _requested(request: PresetRequest) -> list[Canary]:
 
 @dataclass(frozen=True)
 class _Maker:
-    """The arguments that all canaries of one call share."""
+    """Maker of canaries, with the arguments that all canaries of one call share."""
 
     words: Alphabet
     unknown: int

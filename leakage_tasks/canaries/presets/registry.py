@@ -14,9 +14,9 @@ from leakage_tasks.core.option import Option
 from leakage_tasks.core.registry import Registry, check_callable
 
 CLASSED = ("repetitions", "tokenizer", "label", "supporting_labels", "data", "label_column")
-"""Options of ``leakage canaries`` for presets whose canaries have a class."""
+"""Options of ``leakage canaries`` that apply to presets whose canaries have a class."""
 COUNTED = (*CLASSED, "profile", "count", "supporting")
-"""Options for presets with classes and a variable number of canaries."""
+"""Options that apply to presets with classes and a variable number of canaries."""
 
 
 @accept_former_names(settings="values")
@@ -27,16 +27,16 @@ class PresetRequest:
     preset: str
     """The name of the preset."""
     given: Mapping[str, Any]
-    """The options of ``leakage canaries`` that were given, by their Python names."""
+    """The given options of ``leakage canaries``, by their Python names."""
     shared: Mapping[str, Any]
-    """``controls``, ``seed``, ``id_prefix``, ``label``, and ``repetitions`` (whole numbers) if that was given."""
+    """``controls``, ``seed``, ``id_prefix``, ``label``, and ``repetitions`` (whole numbers) if the user gave them."""
     classes: Sequence[str] = ()
     """The classes other than the label, in ascending order of rows."""
     values: Mapping[str, Any] = field(default_factory=dict)
     """The values of the preset's own options, by name."""
 
     def pick(self, *names: str) -> dict[str, Any]:
-        """Return the given options with these names."""
+        """Return the options with these names that were given."""
         return {name: self.given[name] for name in names if name in self.given}
 
     def alphabet(self, name: str) -> Alphabet:
@@ -53,7 +53,7 @@ Make = Callable[[PresetRequest], Sequence[Canary]]
 
 @dataclass(frozen=True)
 class Preset:
-    """A registered preset: its function, the command's options that it accepts, and its own ``options``."""
+    """A registered preset: its function, the options of the command that it accepts, and its own ``options``."""
 
     make: Make
     takes: frozenset[str]

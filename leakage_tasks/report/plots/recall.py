@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.aggregates import Guessed, early_stop, early_stop_interval
-from leakage_tasks.pairs.submission import surest_first, wrong_allowed
+from leakage_tasks.pairs.submission import confidence_order, wrong_allowed
 from leakage_tasks.report.plots import style
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def recall_curve(guesses: Sequence[Guessed]) -> list[float]:
     Element w − 1 is :func:`~leakage_tasks.metrics.aggregates.early_stop` of w: the share of all pairs guessed right
     before the w-th wrong guess.
     """
-    ordered = sorted(guesses, key=lambda guess: surest_first(guess.confidence, guess.bits, guess.pair))
+    ordered = sorted(guesses, key=lambda guess: confidence_order(guess.confidence, guess.bits, guess.pair))
     curve, right = [], 0
     for guess in ordered:
         if guess.right:

@@ -26,7 +26,7 @@ class CausalGenerator:
 
     A value's cost is the sum over all its tokens, which may be several, after the tokens that hold only text before the
     slot and are common to all values. Ranks are among the alphabet's values; tied values share the better rank. Mix and
-    Match (001) suggests such a generator in section 6.
+    Match suggests such a generator in section 6.
     """
 
     def __init__(self, target: CausalTarget, name: str = "causal") -> None:

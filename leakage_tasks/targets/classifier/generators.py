@@ -1,6 +1,6 @@
 """Generators of candidates for a slot: a masked model, a causal model that scores or writes, or the whole alphabet.
 
-The generation phase of Mix and Match (001), section 4.3.1: a generator ranks the values of a slot by the text around
+The generation phase of Mix and Match, section 4.3.1: a generator ranks the values of a slot by the text around
 it; the classifier prunes them afterwards.
 """
 

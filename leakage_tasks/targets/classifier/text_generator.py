@@ -1,6 +1,6 @@
 """A causal language model as a generator of candidates: the values at the slot in the texts that it writes.
 
-Mix and Match (001), section 6.3: such models let an attacker "generate a substantial amount of text and subsequently
+Mix and Match, section 6.3: such models let an attacker "generate a substantial amount of text and subsequently
 prune it, rather than focus on individual target tokens".
 """
 

@@ -32,9 +32,10 @@ IGNORED = {"sample": ("beams",), "greedy": (*_DRAWING, "beams"), "beam": _DRAWIN
 
 @dataclass(frozen=True)
 class SuffixOptions:
-    """The settings of one run; ``given`` are the values as the user gave them, for requests to carry.
+    """The settings of one run.
 
-    ``wrong`` None sets the number of wrong guesses allowed to the number of pairs.
+    ``given`` holds the values as the user gave them, for the requests. If ``wrong`` is None, the number of allowed
+    wrong guesses depends on the number of pairs.
     """
 
     given: Mapping[str, Any]
@@ -65,28 +66,32 @@ class SuffixOptions:
 
     @property
     def selections(self) -> list[Selection]:
-        """The selections from which the columns of results are read."""
+        """The views and confidences from which the columns of results are read."""
         confidences = self.request.confidences(self.comparing_lm is not None, self.validation > 0)
         return selections(self.request.confidence, confidences, self.request.views)
 
     def tested(self) -> tuple[Pair, ...]:
-        """The pairs to attack. Raises OptionError."""
+        """Return the pairs to attack. Raises OptionError if they cannot be read."""
         return read_pairs(self.source)
 
     def unseen(self) -> tuple[Pair, ...]:
-        """The controls; empty if no controls are given. Raises OptionError."""
+        """Return the controls; empty if no controls are given. Raises OptionError if they cannot be read."""
         if self.controls is None:
             return ()
         pairs = read_pairs(replace(self.source, data=self.controls, split="all"))
         return tuple(replace(pair, id=-1 - pair.id) for pair in pairs)
 
     def attacked(self) -> tuple[Pair, ...]:
-        """Pairs and controls alternately, so that a subset has both. Raises OptionError."""
+        """Return pairs and controls alternately, so that a subset has both. Raises OptionError if they cannot be
+        read."""
         both = zip_longest(self.tested(), self.unseen())
         return tuple(pair for pair in chain.from_iterable(both) if pair is not None)
 
     def fitted_on(self) -> tuple[Pair, ...]:
-        """The pairs on which a confidence is fitted; empty if it needs no fit. Raises OptionError."""
+        """Return the pairs on which a confidence is fitted; empty if it needs no fit.
+
+        Raises OptionError if there are no such pairs.
+        """
         if not self.validation:
             return ()
         try:
@@ -121,7 +126,7 @@ def read_suffix_options(metadata: Mapping[str, Any]) -> SuffixOptions:
 
 
 def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
-    """Return the options from typed values by name. Raises OptionError."""
+    """Return the options from typed values by name. Raises OptionError for an invalid value."""
     reveal = values.get("reveal", False)
     lengths: dict[str, Any] = {
         name: tuple(values.get(name, ())) for name in ("prefix_lengths", "suffix_lengths", "sample_counts")

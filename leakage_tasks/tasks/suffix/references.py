@@ -1,4 +1,4 @@
-"""The other models of suffix extraction: one for comparison of draws, and the model before fine-tuning."""
+"""The other models of suffix extraction: a second model for comparison, and the model before fine-tuning."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ CHECK_PAIRS = 8
 
 
 def comparing_model(lm: LM, name: str, target: DrawsSuffixes, pairs: Sequence[Pair]) -> CausalSuffixes:
-    """Return the model of the confidence ``comparing_lm``. Raises OptionError for a model with another tokenizer."""
+    """Return the second model of the confidence ``comparing_lm``. Raises OptionError for a model with another
+    tokenizer."""
     second = _loaded(lm, "comparing_lm", name)
     if (second.vocabulary or 0) < (target.vocabulary or 0):
         raise OptionError(
@@ -51,7 +52,7 @@ def untuned_model(lm: LM, name: str | None, target: DrawsSuffixes, pairs: Sequen
 
 
 def has_soft_prompt(model: Any) -> bool:
-    """Return True if tuned vectors precede the tokens that the model reads."""
+    """Return True if the model puts tuned vectors before the tokens that it reads."""
     prompt = getattr(model, "active_peft_config", None)
     return prompt is not None and bool(prompt.is_prompt_learning)
 

@@ -1,4 +1,4 @@
-"""The handler of ``attack_pairs`` requests: ids to pairs, a model to its target, findings to JSON."""
+"""The handler of ``attack_pairs`` requests: converts ids to pairs, a model to its target, and findings to JSON."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def answering(lm: LM) -> Answering:
         before = None if chat is None else Chat(**chat).context(template_of(lm, chat.get("template"))).before
         embedded_tokens(lm).check_texts([] if before is None else [before], TEMPLATE)
         with private_forward_faults(lm, read.reveal):
-            return attacked(_suited(lm, read), before, group)
+            return attacked(_adapted_options(lm, read), before, group)
 
     def attacked(options: SuffixOptions, before: str | None, group: Sequence[Instance]) -> list[Answer]:
         known = {pair.id: pair for pair in options.attacked()}
@@ -67,16 +67,17 @@ def answering(lm: LM) -> Answering:
             )
         pairs = [known[request.doc["pair"]] for request in group]
         with memory_within(options.memory):
-            findings = _found(lm, pairs, options, before, _there(lm, resume, pairs, options, before))
+            findings = _found(lm, pairs, options, before, _stored_findings(lm, resume, pairs, options, before))
         return [_answer(each, options.reveal) for each in findings]
 
     return answer
 
 
-def _suited(lm: LM, options: SuffixOptions) -> SuffixOptions:
-    """Return the options for a model that only writes text: guesses are chosen by their frequency.
+def _adapted_options(lm: LM, options: SuffixOptions) -> SuffixOptions:
+    """Return the options; for a model that only generates text, guesses are chosen by their frequency.
 
-    Raises OptionError for options that need log-likelihoods, TargetError for a model that takes only messages.
+    Raises OptionError for options that need log-likelihoods, and TargetError for an endpoint that accepts only
+    messages.
     """
     if isinstance(lm, HFLM):
         return options
@@ -86,7 +87,7 @@ def _suited(lm: LM, options: SuffixOptions) -> SuffixOptions:
     for name in ("comparing_lm", "validation"):
         if options.given.get(name):
             raise OptionError(
-                f"{name} needs log-likelihoods, and this {type(lm).__name__} only writes text: leave it out"
+                f"{name} needs log-likelihoods, and this {type(lm).__name__} only generates text: leave it out"
             )
     chosen_by = options.given.get("confidence", FREQUENCY)
     return dataclasses.replace(options, request=dataclasses.replace(options.request, confidence=chosen_by))
@@ -97,10 +98,10 @@ def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
     return Answer(shown.to_json(), finding.guesses[0] if finding.guesses else None)
 
 
-def _there(
+def _stored_findings(
     lm: LM, resume: Resume, pairs: Sequence[Pair], options: SuffixOptions, before: str | None
 ) -> Findings[SuffixFinding] | None:
-    """Return the findings on the pairs in the folder that the options name, or None without a folder."""
+    """Return the stored findings on the pairs in the folder that the options name; None without a folder."""
     if options.resume is None:
         return None
     compared = None if options.comparing_lm is None else files_fingerprint(options.comparing_lm)
@@ -164,7 +165,7 @@ def _found(
 
 
 def _access(lm: LM, target: DrawsSuffixes, options: SuffixOptions) -> str:
-    """Return the access that drawing and choosing need; a tuned prompt needs the weights."""
+    """Describe the access to the model that drawing and choosing need; a tuned prompt needs the weights."""
     prompted = isinstance(lm, HFLM) and has_soft_prompt(lm.model)
     likelihoods = "" if target.only_writes else ", and likelihoods"
     black = f"{TEXT}{likelihoods}" if isinstance(target, HarnessSuffixes) else NEXT_TOKEN

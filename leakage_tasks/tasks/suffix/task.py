@@ -22,7 +22,7 @@ from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
-from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, inherited, reading_of
+from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, inherited, selected_view
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import PAIR_OPTIONS, pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
@@ -38,7 +38,7 @@ FEW = 100
 GUESSES_WRITTEN: Metric[Any, Any] = MetricSpec(
     "guesses_written", "guesses written to the file that guesses= names"
 ).row(lambda reading: None, count)
-"""Its values are computed by the task itself."""
+"""Metric whose values the task computes itself."""
 
 
 class SuffixExtraction(LocalTask):
@@ -49,7 +49,7 @@ class SuffixExtraction(LocalTask):
     CHATS = True
     DOCUMENTS, SOURCE = "pairs", "pairs"
     SCORING = SUFFIX_EXTRACTION
-    SHARING = Sharing(pack=lambda answer: [answer, answer.guess], unpack=lambda told: _answer(*told))
+    SHARING = Sharing(pack=lambda answer: [answer, answer.guess], unpack=lambda packed: _answer(*packed))
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(config)
@@ -68,7 +68,7 @@ class SuffixExtraction(LocalTask):
         self.METRICS = [*self.SCORING.metrics(options.given, {}), GUESSES_WRITTEN]
         places = {pair.id: index for index, pair in enumerate(pairs)}
         self._docs = [_document(places.get(pair.id), pair, options.reveal) for pair in attacked]
-        self.columns = {selection.name: partial(_read_off, selection) for selection in options.selections}
+        self.columns = {selection.name: partial(_column_answer, selection) for selection in options.selections}
 
     def build_all_requests(self, **given: Any) -> None:
         """Build the requests; with a chat template, a prefix begins the assistant's turn."""
@@ -89,13 +89,13 @@ class SuffixExtraction(LocalTask):
         """Return the tokens of the suffix, or a mask."""
         return " ".join(map(str, doc["suffix"])) if "suffix" in doc else MASK
 
-    def asked_of(self, doc: Document) -> dict[str, Any]:
+    def request_argument(self, doc: Document) -> dict[str, Any]:
         """Return the settings of the attack; the document is the pair."""
         chat = {} if self._chat is None else {"chat": self._chat.to_json()}
         return {**self.options.given, "optional": self.optional, **chat, **inherited(self.SCORING, self.task_name)}
 
     def apply_filters(self) -> None:
-        """Read the columns; a model that only writes has no columns of confidences based on likelihoods."""
+        """Read the columns. A model that only generates text has no columns of confidences based on likelihoods."""
         first = self._instances[0].resps[0] if self._instances else None
         if first is not None and reason_of(first) is None and suffix_finding_from_json(first).only_writes:
             gone = {*CONFIDENCES, TRAINED} - {FREQUENCY}
@@ -109,14 +109,14 @@ class SuffixExtraction(LocalTask):
             self.note_attack(finding)
         values = self.SCORING.values(finding, name, self.options.given, {})
         if name == HEADLINE and self.options.guesses is not None:
-            reading = reading_of(finding, name, self.options.given)
+            reading = selected_view(finding, name, self.options.given)
             guess = finding.guess if isinstance(finding, Answer) else None
             values[GUESSES_WRITTEN.name] = _guess(doc["place"], reading, guess)
         return values
 
     def protocol(self) -> dict[str, Any]:
         """Return the hash of the pairs, and the options that two comparable runs must share."""
-        given, usual = self.options.given, _usual()
+        given, usual = self.options.given, _default_values()
         chosen = {name: given[name] for name in given if name not in _NO_PROTOCOL and given[name] != usual.get(name)}
         unseen = {} if self.options.controls is None else {"controls": pairs_hash(self.options.unseen())}
         return {"data": pairs_hash(self._pairs), **unseen, **chosen, **protocol_of(self._chat)}
@@ -145,8 +145,8 @@ class SuffixExtraction(LocalTask):
         return aggregations
 
 
-def _read_off(selection: Selection, answer: str) -> tuple[str, str]:
-    """Return the name of a column, and the part of the finding that the column needs."""
+def _column_answer(selection: Selection, answer: str) -> tuple[str, str]:
+    """Return a column's name and the part of the finding that the column needs."""
     if reason_of(answer):
         return selection.name, answer
     text = selection.of(suffix_finding_from_json(answer)).to_json()
@@ -157,8 +157,8 @@ def _answer(text: str, guess: Sequence[int] | None) -> Answer:
     return Answer(text, None if guess is None else tuple(guess))
 
 
-def _usual() -> dict[str, Any]:
-    """Return the default values of options that have one."""
+def _default_values() -> dict[str, Any]:
+    """Return the default values of the options that have a default."""
     values = suffix_options({"data": ""})
     return {**vars(values), **vars(values.source), **vars(values.request), **vars(values.request.scheme)}
 
@@ -169,9 +169,9 @@ def _document(number: int | None, pair: Pair, reveal: bool) -> Document:
 
 
 def _guess(number: int | None, reading: SelectedView | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:
-    """Return the challenge's record of one pair, counted from 0 among the tested pairs.
+    """Return a pair's guess in the challenge's format; pairs are counted from 0 among the tested pairs.
 
-    None for a control, for a pair that was left out, and for a guess that ended early.
+    Return None for a control, for a pair that was left out, and for a guess that ended early.
     """
     if number is None or reading is None or tokens is None or min(tokens) < 0:
         return None
@@ -179,10 +179,10 @@ def _guess(number: int | None, reading: SelectedView | None, tokens: tuple[int, 
 
 
 def _submit(path: str | None, data: Path, guesses: Sequence[SuffixGuess | None]) -> int:
-    kept = [guess for guess in guesses if guess is not None]
+    written = [guess for guess in guesses if guess is not None]
     assert path is not None
-    write_submission(path, kept, like=data)
-    return len(kept)
+    write_submission(path, written, like=data)
+    return len(written)
 
 
 def _advise(options: SuffixOptions, tested: int) -> None:

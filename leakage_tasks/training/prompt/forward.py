@@ -1,6 +1,6 @@
 """Costs of suffix tokens after a soft prompt, computed by a frozen model, and the losses of the tuning.
 
-The loss of a prompt is the suffix' mean cost plus the weighted mean cost of its hardest tokens: Ethicist (003), Section
+The loss of a prompt is the suffix' mean cost plus the weighted mean cost of its hardest tokens: Ethicist, Section
 3.2, Equations 1 to 3.
 """
 

@@ -1,4 +1,4 @@
-"""Settings of the tuning of a soft prompt. The defaults are Ethicist's (003), Appendix A."""
+"""Settings of the tuning of a soft prompt. The defaults are of Ethicist (Zhang et al. 2023), Appendix A."""
 
 from __future__ import annotations
 

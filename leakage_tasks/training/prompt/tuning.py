@@ -1,6 +1,6 @@
 """Tuning of soft prompts that extract a model's training data. The model itself does not change.
 
-This is prompt tuning (Lester et al. 2021) with Ethicist's (003) smoothing loss (Section 3.2 and Appendix A).
+This is prompt tuning (Lester et al. 2021) with Ethicist's smoothing loss (Section 3.2 and Appendix A).
 """
 
 from __future__ import annotations

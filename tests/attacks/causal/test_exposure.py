@@ -17,7 +17,7 @@ from leakage_tasks.attacks.causal.random_descents import (
     EXPLORING,
     MODEL,
     POWERS,
-    PolicyMixture,
+    ProposalMixture,
     adaptive_mixture,
     model_mixture,
 )
@@ -153,9 +153,9 @@ def learnt(tokenizer):
 
 
 MIXTURES = {
-    "the model's own": lambda tokenizer: PolicyMixture(POWERS, (MODEL,)),
-    "all alike": lambda tokenizer: PolicyMixture(POWERS, (0,)),
-    "random fillings": lambda tokenizer: PolicyMixture(POWERS, (len(POWERS),)),
+    "the model's own": lambda tokenizer: ProposalMixture(POWERS, (MODEL,)),
+    "all alike": lambda tokenizer: ProposalMixture(POWERS, (0,)),
+    "random fillings": lambda tokenizer: ProposalMixture(POWERS, (len(POWERS),)),
     "exploring": lambda tokenizer: EXPLORING,
     "as the model": lambda tokenizer: model_mixture(),
     "adaptive": learnt,

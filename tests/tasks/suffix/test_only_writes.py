@@ -206,8 +206,8 @@ def test_greedy_writing_has_no_probability(data: Any) -> None:
     [
         ({"confidence": "zlib"}, "confidence='zlib' .*: use frequency"),
         ({"confidence": "calibrated"}, "confidence='calibrated' needs log-likelihoods, which .*: use frequency"),
-        ({"validation": 1, "split": "test"}, "validation needs log-likelihoods, and this Writer only writes text"),
-        ({"comparing_lm": "x"}, "comparing_lm needs log-likelihoods, and this Writer only writes text: leave it out"),
+        ({"validation": 1, "split": "test"}, "validation needs log-likelihoods, and this Writer only generates text"),
+        ({"comparing_lm": "x"}, "comparing_lm needs log-likelihoods, and .* only generates text: leave it out"),
     ],
 )
 def test_what_takes_likelihoods_is_one_line(data: Any, metadata: dict, message: str) -> None:

@@ -1,4 +1,4 @@
-"""A confidence from the number of draws alone, for models that only write."""
+"""A confidence from the number of draws alone, for models that only generate text."""
 
 import numpy as np
 
