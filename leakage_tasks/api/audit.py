@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.api.canaries import as_manifest
 from leakage_tasks.api.reports import findings_by_task, findings_frame
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.former_names import current_metric, headline_among
 from leakage_tasks.core.option import near
 from leakage_tasks.report.board.board import Board, Entry, make_board
 from leakage_tasks.report.board.formats import as_text
@@ -36,6 +37,19 @@ _ADAPTERS = {
     "NLUTagger": ("adapters.nlu_tagger", "NLUTaggerLM"),
 }
 """Adapters for models that the harness' own ``hf`` does not support, by a part of the model's class name."""
+
+
+class _Figures(dict[str, Figure]):
+    """Figures by ``task/metric``, which are also found by the former names of metrics."""
+
+    def __missing__(self, key: str) -> Figure:
+        task, _, name = key.rpartition("/")
+        metric, comma, column = name.partition(",")
+        of_task = {other.removeprefix(f"{task}/"): figure for other, figure in self.items()}
+        current = f"{task}/{current_metric(metric, headline_among(of_task))}{comma}{column}"
+        if current not in self:
+            raise KeyError(key)
+        return self[current]
 
 
 @dataclass(frozen=True)
@@ -60,7 +74,7 @@ class Audit:
     @property
     def figures(self) -> dict[str, Figure]:
         """All figures by ``task/metric``, with their intervals, their counts and the values of the controls."""
-        return {key.removesuffix(",none"): figure for key, figure in self._entry.figures.items()}
+        return _Figures({key.removesuffix(",none"): figure for key, figure in self._entry.figures.items()})
 
     @property
     def verdicts(self) -> list[str]:
