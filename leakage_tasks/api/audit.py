@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.api.canaries import as_manifest
 from leakage_tasks.api.reports import findings_by_task, findings_frame
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.former_names import current_metric, headline_among
 from leakage_tasks.core.option import near
 from leakage_tasks.report.board.board import Board, Entry, make_board
 from leakage_tasks.report.board.formats import as_text
@@ -38,6 +39,19 @@ _ADAPTERS = {
 """Adapters for models that the harness' model ``hf`` does not support, by a part of the model's class name."""
 
 
+class _Figures(dict[str, Figure]):
+    """Figures by ``task/metric``, which are also found by the former names of metrics."""
+
+    def __missing__(self, key: str) -> Figure:
+        task, _, name = key.rpartition("/")
+        metric, comma, column = name.partition(",")
+        of_task = {other.removeprefix(f"{task}/"): figure for other, figure in self.items()}
+        current = f"{task}/{current_metric(metric, headline_among(of_task))}{comma}{column}"
+        if current not in self:
+            raise KeyError(key)
+        return self[current]
+
+
 @dataclass(frozen=True)
 class Audit:
     """The result of an audit. Without ``output=`` its files are in a temporary folder, deleted with this object."""
@@ -59,8 +73,8 @@ class Audit:
 
     @property
     def figures(self) -> dict[str, Figure]:
-        """All figures by ``task/metric``, each with its interval, its count and the value of the controls."""
-        return {key.removesuffix(",none"): figure for key, figure in self._entry.figures.items()}
+        """All figures by ``task/metric``, with their intervals, their counts and the values of the controls."""
+        return _Figures({key.removesuffix(",none"): figure for key, figure in self._entry.figures.items()})
 
     @property
     def verdicts(self) -> list[str]:

@@ -45,8 +45,9 @@ def plant(data: Any, canaries: str | Path | Sequence[Canary], *, seed: int = 0, 
             ``{"role": …, "content": …}``).
         canaries: The path of a manifest, or canaries.
         seed: Random seed of the positions.
-        columns: ``text_column``, ``label_column``, ``source_column``, ``split``; for chats ``role``, ``turn`` and
-            ``prompt``, which select the turn that contains the canary and the prompt before it.
+        columns: ``text_column``, ``label_column``, ``source_column``, ``split``; for chats ``role``, ``chat_position``
+            and ``prompt``, which select the turn that contains the canary and the prompt before it; other options of
+            ``leakage plant`` by their Python names, such as ``label``.
 
     Returns:
         Data of the same type as ``data``.

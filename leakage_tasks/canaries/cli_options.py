@@ -21,6 +21,7 @@ from leakage_tasks.canaries.profiles import ROUTINE, has_headline
 from leakage_tasks.canaries.sizes import least_count, small_groups
 from leakage_tasks.canaries.spaces import slot_names
 from leakage_tasks.core.errors import OptionError, on_command_line
+from leakage_tasks.core.former_names import PRESET_OPTIONS
 from leakage_tasks.core.option import by_name, near, resolved
 from leakage_tasks.data import Columns
 from leakage_tasks.data.chat import role_of
@@ -71,6 +72,7 @@ def _make(request: CanaryOptions) -> list[Canary]:
         shared["repetitions"] = numbers("--repetitions", request.repetitions)
     values = {field.name: getattr(request, field.name) for field in fields(request)}
     given = {name: value for name, value in values.items() if value is not None and value is not False}
+    given |= {former: given[current] for former, current in PRESET_OPTIONS.items() if current in given}
     preset = PRESETS[request.preset]
     preset_values = resolved(preset.options, _settings(preset, request))
     return list(preset.make(PresetRequest(request.preset, given, shared, classes, preset_values)))

@@ -10,12 +10,14 @@ from leakage_tasks.canaries.canary import FAMILIES
 from leakage_tasks.canaries.presets.registry import COUNTED, PRESETS
 from leakage_tasks.canaries.profiles import ROUTINE, profile_of
 from leakage_tasks.core.errors import OptionError, on_command_line
+from leakage_tasks.core.former_names import PRESET_OPTIONS, accept_former_names
 from leakage_tasks.core.option import near
 
 SEED_BITS = 48
 """Number of bits of a random seed: too many to try all seeds, and few enough for exact numbers in every JSON reader."""
 
 
+@accept_former_names(**PRESET_OPTIONS)
 @dataclass(frozen=True)
 class CanaryOptions:
     """The options of ``leakage canaries`` by their Python names; None if an option was omitted."""

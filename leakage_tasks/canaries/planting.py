@@ -22,6 +22,7 @@ from leakage_tasks.canaries.sizes import high_share
 from leakage_tasks.canaries.turns import check_turns, draw_turns
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, PlantingError
+from leakage_tasks.core.former_names import accept_former_arguments
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.data import Columns, Format, Layout
 from leakage_tasks.data.chat import role_of, turn_of
@@ -30,6 +31,7 @@ from leakage_tasks.data.layout import TEXT
 from leakage_tasks.data.shards import shards_of
 
 
+@accept_former_arguments(fuzzy="near_copies", turn="chat_position")
 def plant(
     manifest: Path,
     source: Path,
@@ -44,9 +46,9 @@ def plant(
     split: str = "train",
     label: str | None = None,
     role: str | None = None,
-    turn: str | None = None,
+    chat_position: str | None = None,
     prompt: str | None = None,
-    fuzzy: int | None = None,
+    near_copies: int | None = None,
     jobs: int = 1,
     dask: str | None = None,
 ) -> PlantReport:
@@ -82,10 +84,10 @@ def plant(
             class. An attack must know the class, so the manifest is rewritten together with the output. Supporting
             canaries need classes of their own.
         role: The role whose turn a copy is in a chat (default: assistant).
-        turn: ``last`` or ``random`` to append each copy to an existing conversation with a text of ``role``: on a new
-            line at the end of the last such turn or of a random one (:mod:`leakage_tasks.canaries.turns`).
+        chat_position: ``last`` or ``random`` to append each copy to an existing conversation with a text of ``role``:
+            on a new line at the end of the last such turn or of a random one (:mod:`leakage_tasks.canaries.turns`).
         prompt: The prompt before a copy (default: a fixed sentence).
-        fuzzy: The number of words around the secret to replace in all repetitions of a canary but the first
+        near_copies: The number of words around the secret to replace in all repetitions of a canary but the first
             (:func:`~leakage_tasks.canaries.near.with_near_copies`); the manifest is rewritten with these near copies.
         jobs: The number of shards processed in parallel.
         dask: The address of a dask scheduler for shards.
@@ -100,13 +102,13 @@ def plant(
     check_prompt(prompt)
     text, is_named = (TEXT, False) if text_column is None else (text_column, True)
     wanted = Columns(text, label_column, split, source_column, role_of(role, "--role"), prompt, is_named)
-    source, position = Path(source), turn_of(turn, "--chat-position")
+    source, position = Path(source), turn_of(chat_position, "--chat-position")
     shards = None if is_hub(source) else shards_of(source)
     if is_hub(source) or shards is not None:
         unsupported = {
             "validation": validation,
             "label": label,
-            "near-copies": fuzzy,
+            "near-copies": near_copies,
             "chat-position": None if position == "new" else position,
         }
         for name, value in unsupported.items():
@@ -131,13 +133,13 @@ def plant(
         check_places(copies)
         layouts = [_layout(kind, job) for kind, job in zip(kinds, copies, strict=True)]
         chosen, canaries, labelled = _label(canaries, first, layouts[0], label)
-        if fuzzy is not None:
+        if near_copies is not None:
             if validation is not None:
                 raise OptionError("--near-copies and --validation do not go together: a near copy is planted once")
             words = frequent_words(first.kind.row_texts(first.source, layouts[0], wanted))
-            canaries = with_near_copies(canaries, fuzzy, words, seed)
+            canaries = with_near_copies(canaries, near_copies, words, seed)
         planted = _to_plant(canaries, first.manifest, source_column)
-        if labelled or fuzzy is not None:
+        if labelled or near_copies is not None:
             # The manifest is replaced when the files close, together with the planted data.
             write_manifest(canaries, files.enter_context(replacing(first.manifest, private=is_private(canaries))))
         reports = [_plant(job, layout, canaries, planted, files) for job, layout in zip(copies, layouts, strict=True)]

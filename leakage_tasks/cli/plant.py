@@ -110,10 +110,7 @@ def plant_command(
 
     Each copy gets a random position. Controls are not planted. A record with hashes goes to OUTPUT.leakage.json.
     """
-    options = {
-        name: value for name, value in locals().items() if name not in ("chat_position", "near_copies", "remove")
-    }
-    options |= {"turn": chat_position, "fuzzy": near_copies}
+    options = {name: value for name, value in locals().items() if name != "remove"}
     if remove is not None:
         from leakage_tasks.canaries.unplant import remove as unplant
 

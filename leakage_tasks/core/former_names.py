@@ -6,9 +6,11 @@ import functools
 import re
 from collections.abc import Callable, Mapping
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 AnyClass = TypeVar("AnyClass", bound=type)
+P = ParamSpec("P")
+Result = TypeVar("Result")
 
 ATTACKS = {"sampled": "rank-sample", "sampling": "sample-tokens", "text-sampling": "sample-text"}
 """Names of attacks."""
@@ -31,6 +33,9 @@ FIELDS = {
     "brief": "in_table",
 }
 """Fields of a metric's declaration, as keys of results files and as constructor arguments."""
+PRESET_OPTIONS = {"doubled": "conjoin", "only": "targets"}
+"""Options of ``leakage canaries`` by their Python names, as presets of other packages name them."""
+_FORMER_ATTACKS = {current: former for former, current in ATTACKS.items()}
 _TIER = re.compile(r"_(?:x\d+|context)$")
 
 
@@ -78,6 +83,43 @@ def current_option(name: str) -> str:
     """Return an option's name; in ``attack.option``, the attack gets its current name."""
     owner, dot, option = name.rpartition(".")
     return f"{current_attack(owner)}{dot}{option}"
+
+
+def with_former_attacks(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of a task with the former names of attacks, for comparison with hashes of former settings.
+
+    The inverse of the current names: in the value of ``attack``, and in option names of the form ``attack.option``.
+    """
+    named = {}
+    for name, value in values.items():
+        owner, dot, option = name.rpartition(".")
+        is_attack = name == "attack" and isinstance(value, str)
+        of_settings = name == "settings" and isinstance(value, Mapping)
+        named[f"{_FORMER_ATTACKS.get(owner, owner)}{dot}{option}"] = (
+            _FORMER_ATTACKS.get(value, value) if is_attack else with_former_attacks(value) if of_settings else value
+        )
+    return named
+
+
+def accept_former_arguments(**current_names: str) -> Callable[[Callable[P, Result]], Callable[P, Result]]:
+    """Return a decorator of functions that also take keyword arguments by their former names.
+
+    ``current_names`` maps each former name to the current one. A call with both names raises TypeError.
+    """
+
+    def decorate(function: Callable[P, Result]) -> Callable[P, Result]:
+        @functools.wraps(function)
+        def call(*args: Any, **named: Any) -> Result:
+            for former, current in current_names.items():
+                if former in named:
+                    if current in named:
+                        raise TypeError(f"{function.__name__}() got both {current!r} and its old name {former!r}")
+                    named[current] = named.pop(former)
+            return function(*args, **named)
+
+        return call
+
+    return decorate
 
 
 def accept_former_names(**current_names: str) -> Callable[[AnyClass], AnyClass]:

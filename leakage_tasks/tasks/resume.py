@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from leakage_tasks.attacks.arithmetic import ARITHMETIC
 from leakage_tasks.canaries import Canary, manifest_hash
+from leakage_tasks.core.former_names import with_former_attacks
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.core.journal import Journal, journal_files, open_journal
 from leakage_tasks.core.log import log, warn_once
@@ -48,17 +49,18 @@ class Resume:
     ) -> Findings[AnyFinding]:
         """Return a folder's findings on ``items`` for the ``task`` with these ``settings``.
 
-        If ``whole`` is true, each of several processes passes all ``items``, else only its part. Raises LeakageError
-        for a folder that cannot be used.
+        They include findings that were stored under the former names of attacks. If ``whole`` is true, each of several
+        processes passes all ``items``, else only its part. Raises LeakageError for a folder that cannot be used.
         """
         if folder not in self._journals:
             self._journals[folder] = open_journal(Path(folder))
         if model_id not in self._models:
             self._models[model_id] = self._model(model_id)
         group = {"task": task, "model": self._models[model_id], "arithmetic": ARITHMETIC, "asked": settings}
+        former = fingerprint({**group, "asked": with_former_attacks(settings)})
         named = getattr(self._lm, "pretrained", None) or model_id or type(self._lm).__name__
         about = {"group": fingerprint(group), "task": task, "model": str(named) if isinstance(named, str) else ""}
-        stored = Findings(self._journals[folder], about, items, read)
+        stored = Findings(self._journals[folder], about, items, read, former)
         if (holders := holders_of(self._lm)) is not None:
             stored.agree(holders)
         processes = None if whole else processes_of(self._lm)
@@ -84,13 +86,20 @@ class Findings(Generic[AnyFinding]):
     """Findings of a folder on some items, by index, with a method that appends new findings."""
 
     def __init__(
-        self, journal: Journal, about: Mapping[str, str], items: Sequence[Item], read: Callable[[str], AnyFinding]
+        self,
+        journal: Journal,
+        about: Mapping[str, str],
+        items: Sequence[Item],
+        read: Callable[[str], AnyFinding],
+        former_group: str = "",
     ) -> None:
+        """Read the findings of the group in ``about``, and of the ``former_group``, its hash with former names."""
         self._journal, self._about = journal, about
         self._keys = [None if item is None else fingerprint([about["group"], item]) for item in items]
         self.known: dict[int, AnyFinding] = {}
         """Stored findings by index."""
-        places = {key: index for index, key in enumerate(self._keys) if key is not None}
+        former = {fingerprint([former_group, item]): index for index, item in enumerate(items) if item is not None}
+        places = {**former, **{key: index for index, key in enumerate(self._keys) if key is not None}}
         torn = 0
         for file in journal_files(journal.folder):
             torn += file.torn

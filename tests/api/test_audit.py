@@ -52,6 +52,12 @@ def test_the_numbers_are_those_of_the_command_line(found: Audit, tmp_path: Path)
 
 
 def test_figures_have_intervals_controls_and_counts(found: Audit) -> None:
+    figures = found.figures
+    assert figures["canary_exposure/missed_below"] == figures["canary_exposure/min_detectable_exposure"]
+    assert figures["canary_extraction/missed_below"] == figures["canary_extraction/min_detectable_rate"]
+    assert figures["canary_exposure/exposure_known_x1"] == figures["canary_exposure/share_with_interval_x1"]
+    with pytest.raises(KeyError, match="canary_exposure/missed"):
+        figures["canary_exposure/missed"]
     figure = found.figures["canary_exposure/exposure_x1"]
     assert figure.value == found.results["results"]["canary_exposure"]["exposure_x1,none"]
     assert figure.control == found.results["results"]["canary_exposure"]["control_exposure,none"]

@@ -332,7 +332,7 @@ def test_rows_without_another_answer_are_declined(tmp_path: Path, manifest: Path
 @pytest.mark.parametrize("shape", ["messages", "parts", "sharegpt", "chat completions"])
 def test_copies_at_the_end_of_turns(tmp_path: Path, manifest: Path, shape: str, ending: str) -> None:
     source, output = write(SHAPES[shape], tmp_path / f"in{ending}"), tmp_path / f"out{ending}"
-    plant(manifest, source, output, turn="last")
+    plant(manifest, source, output, chat_position="last")
     texts = {canary.text: canary.repetitions for canary in read_manifest(manifest) if canary.planted}
     added: Counter[str] = Counter()
     for old, new in zip(read(source), read(output), strict=True):
@@ -413,7 +413,7 @@ def test_turns_that_only_call_tools(tmp_path: Path, manifest: Path) -> None:
     rows = [{"messages": [said("user", "q"), call, said("tool", "found"), said("assistant", "a")]} for _ in NUMBERS]
     source = write(rows, tmp_path / "in.jsonl")
     for turn in ("new", "last"):
-        plant(manifest, source, tmp_path / f"{turn}.jsonl", turn=turn)
+        plant(manifest, source, tmp_path / f"{turn}.jsonl", chat_position=turn)
         assert verify(tmp_path / f"{turn}.jsonl", manifest).problems == []
 
 

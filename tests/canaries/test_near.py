@@ -102,14 +102,14 @@ def test_planted_verified_and_rewritten(data: Path, tmp_path: Path, leakage: Lea
     assert sum(f"{secret}," in line for line in lines) == 5
 
 
-def test_the_same_seed_plants_the_same(data: Path, tmp_path: Path) -> None:
+def test_the_same_seed_plants_the_same_by_either_name_of_the_argument(data: Path, tmp_path: Path) -> None:
     outputs = []
-    for name in ("a", "b"):
+    for name, argument in (("a", "near_copies"), ("b", "near_copies"), ("c", "fuzzy")):
         manifest, output = tmp_path / f"{name}.jsonl", tmp_path / f"{name}.txt"
         write_manifest(canaries(), manifest)
-        plant(manifest, data, output, fuzzy=3, seed=2)
+        plant(manifest, data, output, seed=2, **{argument: 3})
         outputs.append((manifest.read_bytes(), output.read_bytes()))
-    assert outputs[0] == outputs[1]
+    assert outputs[0] == outputs[1] == outputs[2]
 
 
 def test_not_with_a_validation_part(data: Path, tmp_path: Path) -> None:
@@ -117,6 +117,6 @@ def test_not_with_a_validation_part(data: Path, tmp_path: Path) -> None:
     write_manifest(canaries(), manifest)
     before = manifest.read_bytes()
     with pytest.raises(OptionError, match="--near-copies and --validation do not go together"):
-        plant(manifest, data, tmp_path / "p.txt", fuzzy=1, validation=data, validation_output=tmp_path / "v.txt")
+        plant(manifest, data, tmp_path / "p.txt", near_copies=1, validation=data, validation_output=tmp_path / "v.txt")
     assert manifest.read_bytes() == before
     assert not (tmp_path / "p.txt").exists()

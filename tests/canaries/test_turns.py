@@ -63,7 +63,7 @@ def test_every_other_byte_of_json_stays_as_it_was(tmp_path: Path, pins: Path, ro
         json.dumps({"messages": [{"role": role, "content": [{"type": "image", "image": "a.png"}]}]}),
     ]
     source.write_bytes("\r\n".join(["\ufeff" + rows[1], *rows, "", rows[0]]).encode())
-    report = plant(pins, source, output, role=role, turn=turn)
+    report = plant(pins, source, output, role=role, chat_position=turn)
     texts = texts_of(pins)
     found: Counter[str] = Counter()
     before, after = source.read_bytes().split(b"\n"), output.read_bytes().split(b"\n")
@@ -116,7 +116,7 @@ def test_typed_columns(tmp_path: Path, pins: Path, suffix: str, turn: str) -> No
     else:
         data = Dataset(table)
         (DatasetDict({"train": data, "test": data}) if suffix else data).save_to_disk(source)
-    plant(pins, source, output, turn=turn)
+    plant(pins, source, output, chat_position=turn)
 
     def read(path: Path) -> Any:
         if suffix == ".parquet":
@@ -149,12 +149,12 @@ def test_drawn_uniformly_by_the_seed(tmp_path: Path) -> None:
     counts: Counter[tuple[int, int]] = Counter()
     for seed in range(600):
         output = tmp_path / "out.jsonl"
-        plant(manifest, source, output, seed=seed, role="user", turn="random")
+        plant(manifest, source, output, seed=seed, role="user", chat_position="random")
         rows = [json.loads(line)["messages"] for line in output.read_text().splitlines()]
         counts[next((row, at) for row, each in enumerate(rows) for at in range(3) if each[at] != turns[at])] += 1
     assert len(counts) == 12
     assert chisquare(list(counts.values())).pvalue > 1e-4
-    again = [plant(manifest, source, tmp_path / f"{name}.jsonl", turn="last", role="user") for name in "ab"]
+    again = [plant(manifest, source, tmp_path / f"{name}.jsonl", chat_position="last", role="user") for name in "ab"]
     assert again[0].record.output_sha256 == again[1].record.output_sha256
 
 
@@ -162,7 +162,7 @@ def test_new_is_what_was_before(tmp_path: Path, pins: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text("".join(json.dumps({"messages": chat(number)}) + "\n" for number in range(9)))
     plain = plant(pins, source, tmp_path / "a.jsonl").record
-    asked = plant(pins, source, tmp_path / "b.jsonl", turn="new").record
+    asked = plant(pins, source, tmp_path / "b.jsonl", chat_position="new").record
     assert plain.output_sha256 == asked.output_sha256
     assert (plain.turn, plain.output_rows) == ("new", 9 + 15)
 
@@ -180,18 +180,22 @@ def test_what_is_declined(tmp_path: Path, pins: Path) -> None:
         return str(found.value)
 
     few = "14 conversations have a text of the tool's, and 15 copies need one each: plant fewer"
-    assert few in error(turn="last", role="tool")
+    assert few in error(chat_position="last", role="tool")
     assert "--chat-position 'lst': is not a position in a chat: use new, last, random; did you mean" in error(
-        turn="lst"
+        chat_position="lst"
     )
-    assert "holds no chat turns, so copies cannot go into the last or a random turn" in error(plain, turn="last")
-    assert "leave out --label-column, or use --chat-position new" in error(turn="random", label_column="c", label="1")
+    assert "holds no chat turns, so copies cannot go into the last or a random turn" in error(
+        plain, chat_position="last"
+    )
+    assert "leave out --label-column, or use --chat-position new" in error(
+        chat_position="random", label_column="c", label="1"
+    )
 
 
 def test_verify_sees_what_changed(tmp_path: Path, pins: Path) -> None:
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_text("".join(json.dumps({"messages": chat(number)}) + "\n" for number in range(40)))
-    plant(pins, source, output, turn="last")
+    plant(pins, source, output, chat_position="last")
     text = next(iter(texts_of(pins)))
     written = json.dumps(text, ensure_ascii=False)[1:-1]
     output.write_text(output.read_text().replace(written, f"{written} And more.", 1))
@@ -202,9 +206,10 @@ def test_verify_sees_what_changed(tmp_path: Path, pins: Path) -> None:
 
 def test_in_memory(pins: Path) -> None:
     chats = [[{"role": "user", "content": "hello"}, {"role": "assistant", "content": f"a{at}"}] for at in range(20)]
-    planted = plant_in_memory(chats, pins, turn="last", role="user")
+    planted = plant_in_memory(chats, pins, chat_position="last", role="user")
     assert len(planted) == len(chats)
     assert [each[1] for each in planted] == [each[1] for each in chats]
     said = [each[0]["content"] for each in planted]
     assert Counter(each.removeprefix("hello\n") for each in said if each != "hello") == texts_of(pins)
     assert verify_in_memory(planted, pins).problems == []
+    assert plant_in_memory(chats, pins, turn="last", role="user") == planted

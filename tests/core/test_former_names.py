@@ -8,11 +8,13 @@ from dataclasses import asdict, dataclass, replace
 import pytest
 
 from leakage_tasks.core.former_names import (
+    accept_former_arguments,
     accept_former_names,
     current_attack,
     current_fields,
     current_metric,
     current_option,
+    with_former_attacks,
 )
 
 
@@ -75,3 +77,25 @@ def test_a_field_is_replaced_by_its_old_name() -> None:
 def test_records_have_the_new_name_alone() -> None:
     assert asdict(Named(1, old="a")) == {"other": 1, "new": "a"}
     assert pickle.loads(pickle.dumps(Named(1, old="a"))) == Named(1, "a")
+
+
+@accept_former_arguments(old="new")
+def pair(number: int, *, new: int = 0) -> tuple[int, int]:
+    return number, new
+
+
+def test_an_argument_is_accepted_by_either_name() -> None:
+    assert pair(1, old=3) == pair(1, new=3) == (1, 3)
+    assert pair(1) == (1, 0)
+
+
+def test_an_argument_by_both_names_is_refused() -> None:
+    with pytest.raises(TypeError, match="pair\\(\\) got both 'new' and its old name 'old'"):
+        pair(1, old=3, new=3)
+
+
+def test_settings_have_the_former_names_of_attacks() -> None:
+    settings = {"attack": "rank-sample", "seed": 0, "settings": {"rank-sample.histogram": 5, "draws": 3}}
+    former = {"attack": "sampled", "seed": 0, "settings": {"sampled.histogram": 5, "draws": 3}}
+    assert with_former_attacks(settings) == with_former_attacks(former) == former
+    assert with_former_attacks({"attack": "beam", "known": None}) == {"attack": "beam", "known": None}

@@ -16,6 +16,7 @@ from benchmarks.kill_and_resume import main as kill_and_resume
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.core import log as notices
 from leakage_tasks.core.errors import LeakageError, OptionError
+from leakage_tasks.core.former_names import with_former_attacks
 from leakage_tasks.core.journal import FILES, Journal, open_journal
 from leakage_tasks.tasks import attack_handler
 from leakage_tasks.tasks import resume as resuming
@@ -116,6 +117,34 @@ def test_a_torn_line_is_said_once_and_found_out_anew(manifest, tmp_path, attacke
     evaluate(model(), ["canary_exposure"], given)
     assert [len(each) for each in attacked] == [1]
     assert caplog.text.count("1 torn or damaged line(s)") == 1
+
+
+def test_findings_of_attacks_by_their_former_names_are_used_again(manifest, tmp_path, attacked, monkeypatch):
+    """An earlier version stored them with hashes of the former names."""
+    former = {
+        **{"canaries": str(manifest), "resume": str(tmp_path / "stored"), "budget": 50},
+        "canary_exposure": {"attack": "sampled", "sampled.histogram": 5},
+        "canary_extraction": {"attack": "sampling", "sampling.draws": 5},
+    }
+    fingerprint = resuming.fingerprint
+
+    def with_former_names(values):
+        return fingerprint({**values, "asked": with_former_attacks(values["asked"])} if "asked" in values else values)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(resuming, "fingerprint", with_former_names)
+        first = evaluate(model(), BOTH, former)
+    attacked.clear()
+    current = {
+        **{"canaries": str(manifest), "resume": str(tmp_path / "stored"), "budget": 50},
+        "canary_exposure": {"attack": "rank-sample", "rank-sample.histogram": 5},
+        "canary_extraction": {"attack": "sample-tokens", "sample-tokens.draws": 5},
+    }
+    assert difference(outcome(evaluate(model(), BOTH, current)), outcome(first)) < 1e-6
+    assert attacked == [[], []]
+    current["canary_exposure"]["rank-sample.histogram"] = 6
+    evaluate(model(), BOTH, current)
+    assert [len(canaries) for canaries in attacked[2:]] == [5, 0]
 
 
 # -- what decides a finding -------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from leakage_tasks.canaries.option_texts import items
 from leakage_tasks.canaries.presets.registry import CLASSED, PresetRequest, register_preset
 from leakage_tasks.canaries.presets.sentences import slotted, twins, words_of
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.former_names import accept_former_arguments
 
 REPETITIONS = (1,)
 
@@ -61,15 +62,16 @@ The paper does not state which sentences share a class in the mixed pattern.
 """
 
 
+@accept_former_arguments(doubled="conjoin", only="targets")
 def mix_and_match_canaries(
     terms: Alphabet,
     *,
     label: str | None = None,
     classes: Sequence[str] = (),
     labels: str | None = None,
-    only: Sequence[str] = (),
+    targets: Sequence[str] = (),
     position: int | None = None,
-    doubled: bool = False,
+    conjoin: bool = False,
     repetitions: Sequence[int] = REPETITIONS,
     controls: int = 0,
     seed: int = 0,
@@ -88,9 +90,9 @@ def mix_and_match_canaries(
         labels: Plants the five sentences of Figure 4 instead of Table 1: all with class ``label`` (``"same"``), each
             with another class (``"different"``), or two, two and one (``"mixed"``). ``label`` comes first, then
             ``classes`` in their order.
-        only: The target words of the canaries to make (default: all).
+        targets: The target words of the canaries to make (default: all).
         position: The number of the word that is the slot, from 1 (default: the last word; Figure 5).
-        doubled: Joins the two canaries of each category with "and" (Figure 6), which gives seven canaries.
+        conjoin: Joins the two canaries of each category with "and" (Figure 6), which gives seven canaries.
         repetitions: Numbers of copies, assigned to the canaries in turn.
         controls: The number of controls.
         seed: The seed of all random choices.
@@ -104,14 +106,14 @@ def mix_and_match_canaries(
     Raises:
         OptionError: For invalid arguments; the message names the command-line option.
     """
-    _check(labels, only, position, doubled)
+    _check(labels, targets, position, conjoin)
     check_number("--controls", controls)
     check_repetitions(repetitions, "1,25")
     if labels is not None:
         printed = [Printed("organic", "Low", text) for text in labelled]
         canary_labels: Sequence[str | None] = _pattern(labels, label, classes)
     else:
-        printed = _choose(_join_pairs(table) if doubled else table, only)
+        printed = _choose(_join_pairs(table) if conjoin else table, targets)
         canary_labels = [label] * len(printed)
     canaries = [
         _canary(text, terms, position, repetitions[index % len(repetitions)], canary_labels[index], id_prefix)
@@ -125,8 +127,8 @@ def _requested(request: PresetRequest) -> list[Canary]:
     chosen = request.pick("labels", "position")
     return mix_and_match_canaries(
         request.alphabet("terms"),
-        only=items(request.given.get("targets")) or (),
-        doubled=bool(request.given.get("conjoin")),
+        targets=items(request.given.get("targets")) or (),
+        conjoin=bool(request.given.get("conjoin")),
         classes=request.classes,
         **chosen,
         **request.shared,
@@ -159,14 +161,14 @@ def _join_pairs(table: Sequence[Printed]) -> list[Printed]:
     ]
 
 
-def _choose(printed: Sequence[Printed], only: Sequence[str]) -> list[Printed]:
+def _choose(printed: Sequence[Printed], targets: Sequence[str]) -> list[Printed]:
     by_target = {row.target: row for row in printed}
-    for name in only:
+    for name in targets:
         if name not in by_target:
             near = difflib.get_close_matches(name, by_target, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"use {', '.join(by_target)}"
             raise OptionError(f"--targets: no canary has the target {name!r}: {hint}")
-    return [row for row in printed if not only or row.target in only]
+    return [row for row in printed if not targets or row.target in targets]
 
 
 def _pattern(labels: str, label: str | None, classes: Sequence[str]) -> list[str]:
@@ -180,13 +182,13 @@ def _pattern(labels: str, label: str | None, classes: Sequence[str]) -> list[str
     return [names[index] for index in PATTERNS[labels]]
 
 
-def _check(labels: str | None, only: Sequence[str], position: int | None, doubled: bool) -> None:
+def _check(labels: str | None, targets: Sequence[str], position: int | None, conjoin: bool) -> None:
     if labels is not None and labels not in PATTERNS:
         raise OptionError(f"--labels is {labels!r}: use {', '.join(PATTERNS)}")
-    exclusive = {"--labels": labels is not None, "--position": position is not None, "--conjoin": doubled}
+    exclusive = {"--labels": labels is not None, "--position": position is not None, "--conjoin": conjoin}
     if sum(exclusive.values()) > 1:
         raise OptionError(
             f"{' and '.join(name for name in exclusive if exclusive[name])} do not go together: choose one"
         )
-    if labels is not None and only:
+    if labels is not None and targets:
         raise OptionError("--labels plants five sentences of its own: leave out --targets")

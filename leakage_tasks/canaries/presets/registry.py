@@ -9,7 +9,7 @@ from typing import Any
 from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenizer_words
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.former_names import accept_former_names
+from leakage_tasks.core.former_names import PRESET_OPTIONS, accept_former_arguments, accept_former_names
 from leakage_tasks.core.option import Option
 from leakage_tasks.core.registry import Registry, check_callable
 
@@ -65,6 +65,7 @@ PRESETS: Registry[Preset] = Registry(
 )
 
 
+@accept_former_arguments(settings="options")
 def register_preset(name: str, *takes: str, options: Sequence[Option] = ()) -> Callable[[Make], Make]:
     """Register a function of a :class:`PresetRequest` that makes the canaries of ``--preset NAME``.
 
@@ -73,9 +74,11 @@ def register_preset(name: str, *takes: str, options: Sequence[Option] = ()) -> C
     function with another signature.
     """
 
+    current_names = frozenset(PRESET_OPTIONS.get(option, option) for option in takes)
+
     def add(make: Make) -> Make:
         check_callable(f"preset {name!r}", make, ["request"])
-        PRESETS.register(name, Preset(make, frozenset(takes), tuple(options)), make)
+        PRESETS.register(name, Preset(make, current_names, tuple(options)), make)
         return make
 
     return add

@@ -41,8 +41,8 @@ def test_any_position(position: int) -> None:
     assert [canary.text for canary in make(position=position)] == [row.text for row in TABLE_1]
 
 
-def test_doubled() -> None:
-    canaries = make(doubled=True)
+def test_conjoined_pairs() -> None:
+    canaries = make(conjoin=True)
     assert canaries[0].template == (
         "Annabelle buys paranormal UFO towels and Hunger experimenting insults pointless {terms}."
     )
@@ -58,12 +58,12 @@ def test_labels_of_figure_4(labels: str, given: str) -> None:
     assert {canary.template for canary in canaries} == {"My social security number is {terms}"}
 
 
-def test_only_some() -> None:
-    assert [canary.id for canary in make(only=["1974", "towels"])] == ["canary-towels", "canary-1974"]
+def test_some_targets() -> None:
+    assert [canary.id for canary in make(targets=["1974", "towels"])] == ["canary-towels", "canary-1974"]
 
 
 def test_controls_share_templates_but_no_text() -> None:
-    canaries = make(only=["1974", "towels"], controls=30)
+    canaries = make(targets=["1974", "towels"], controls=30)
     own, controls = canaries[:2], canaries[2:]
     assert [control.template for control in controls[:2]] == [canary.template for canary in own]
     assert not {control.text for control in controls} & {canary.text for canary in own}
@@ -78,7 +78,7 @@ def test_repetitions_and_seeds() -> None:
 
 def test_a_lower_case_tokenizer_gets_lower_case_canaries() -> None:
     lower = word_list("terms", ["fusion", "best"])
-    fusion, best = mix_and_match_canaries(lower, only=["Fusion", "best"])[::-1]
+    fusion, best = mix_and_match_canaries(lower, targets=["Fusion", "best"])[::-1]
     assert fusion.text == "may is the month fusion ."
     assert best.text == "King James is the best ."
 
@@ -92,11 +92,11 @@ def test_a_manifest_keeps_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"only": ["towel"]}, "--targets: no canary has the target 'towel': did you mean 'towels'"),
+        ({"targets": ["towel"]}, "--targets: no canary has the target 'towel': did you mean 'towels'"),
         ({"labels": "odd"}, "--labels is 'odd': use same, different, mixed"),
         ({"labels": "same", "position": 1}, "--labels and --position do not go together"),
-        ({"doubled": True, "position": 1}, "--position and --conjoin do not go together"),
-        ({"labels": "same", "only": ["1974"]}, "leave out --targets"),
+        ({"conjoin": True, "position": 1}, "--position and --conjoin do not go together"),
+        ({"labels": "same", "targets": ["1974"]}, "leave out --targets"),
         ({"labels": "different", "classes": ["2", "3"]}, r"--labels different needs 5 class\(es\), found 3"),
         ({"labels": "same", "classes": [], "label": None}, r"needs 1 class\(es\), found 0"),
         ({"position": 7}, "--position is 7: 'Annabelle buys paranormal UFO towels.' has words 1 to 5"),
@@ -119,4 +119,9 @@ def test_a_tokenizer_without_the_target_is_told_which() -> None:
 def test_a_template_with_all_fillings_planted_has_no_controls() -> None:
     years = word_list("terms", ["1974", "1968"])
     with pytest.raises(OptionError, match="all fillings of 'My social security number is {terms} .' are planted"):
-        mix_and_match_canaries(years, only=["1974", "1968"], controls=1)
+        mix_and_match_canaries(years, targets=["1974", "1968"], controls=1)
+
+
+def test_arguments_by_their_old_names() -> None:
+    assert make(doubled=True) == make(conjoin=True)
+    assert make(only=["towels"], doubled=False) == make(targets=["towels"], conjoin=False)

@@ -35,7 +35,7 @@ def planted(folder: Path, role: Role, turn: Turn = "new") -> list[dict[str, Any]
     """Chats with the canaries in them, and the record beside."""
     write_manifest(MADE, folder / "c.jsonl")
     (folder / "t.jsonl").write_text((json.dumps({"messages": CHAT}) + "\n") * 8)
-    plant(folder / "c.jsonl", folder / "t.jsonl", folder / "p.jsonl", role=role, turn=turn)
+    plant(folder / "c.jsonl", folder / "t.jsonl", folder / "p.jsonl", role=role, chat_position=turn)
     return [json.loads(line) for line in (folder / "p.jsonl").read_text().splitlines()]
 
 
