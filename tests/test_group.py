@@ -138,7 +138,7 @@ def test_pairs_the_model_has_no_tokens_for_leave_the_canaries(
     assert set(row(results, SUFFIXES).values()) == {None}
     assert row(results, CANARIES[0])["exposure"] is not None
     assert [line.split(": pair")[0] for line in said] == ["leakage: suffix_extraction is null"]
-    with pytest.raises(TargetError, match="pair 0 holds token 60000"):
+    with pytest.raises(TargetError, match="pair 0 has token 60000"):
         evaluate(lm, [SUFFIXES], metadata=options)
 
 

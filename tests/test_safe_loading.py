@@ -16,6 +16,7 @@ FOLDERS = ("leakage_tasks", "adapters", "task_configs", "tests", "benchmarks")
 ALLOWED = {
     ("leakage_tasks/research/ethicist/victims.py", "PeftModel.from_pretrained"): "a prompt that the trial has written",
     ("tests/core/test_errors.py", "pickle.loads"): "an error of ours, there and back",
+    ("tests/core/test_former_names.py", "pickle.loads"): "a record of ours, there and back",
     ("tests/tasks/suffix/test_task.py", "pickle.loads"): "answers of ours, there and back",
     ("tests/test_safe_loading.py", "compile"): "compiled, never run",
 }

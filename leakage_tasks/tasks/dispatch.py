@@ -139,7 +139,9 @@ def uncached(lm: LM) -> Iterator[None]:
     if getattr(hook, "dbdict", None) is None:
         yield
         return
-    warn_once("--use_cache changes nothing for leakage tasks: each run queries the model again, and nothing is cached")
+    warn_once(
+        "--use_cache changes nothing for leakage tasks: they query the model again in each run, and nothing is cached"
+    )
     lm.set_cache_hook(CacheHook(None))
     try:
         yield

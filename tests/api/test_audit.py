@@ -138,7 +138,7 @@ def test_tasks_of_packages_that_extend_this_one_are_known(tmp_path: Path, monkey
     )
     entry = EntryPoint("theirs", "their_tasks", "lm_eval.tasks")
     missing = EntryPoint("gone", "nowhere_to_be_found", "lm_eval.tasks")
-    monkeypatch.setattr("leakage_tasks.harness.run.outside", lambda group: [entry, missing])
+    monkeypatch.setattr("leakage_tasks.harness.run.other_packages", lambda group: [entry, missing])
     found = {"their_tasks": tmp_path}
 
     def folder_of(entry: EntryPoint) -> Path:

@@ -91,7 +91,7 @@ def ended(tmp_path: Path, manifest: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     plant(manifest, make(tmp_path / "in", "txt"), tmp_path / "planted")
     with monkeypatch.context() as patch:
         patch.setattr("leakage_tasks.canaries.unplant.clear", lambda *_: None)
-        patch.setattr("leakage_tasks.canaries.scanning.forget", lambda *_: None)
+        patch.setattr("leakage_tasks.canaries.scanning.delete_parts", lambda *_: None)
         remove(tmp_path / "planted", tmp_path / "back")
         verify(tmp_path / "planted", manifest, 30)
     return tmp_path / "planted"

@@ -102,7 +102,7 @@ def test_text_is_cut_by_the_model_s_own_tokenizer_and_may_start_the_prompt(
         (("--dtype", "int3"), "dtype='int3': expected auto, float32, bfloat16"),
         (("--model", "no/such/model"), "no/such/model: no causal model can be loaded"),
         (("--data", "no-such-data"), "no-such-data"),
-        (("--suffix-length", 8), "suffix_length=8 asks for more"),
+        (("--suffix-length", 8), "suffix_length=8 needs more"),
         (("--prompt-length", 40), "53 positions, the model's context has 48"),
         (("--warmup", 21), "warmup=21 is not less than the total of 21 steps"),
         (("--resume",), "there is no checkpoint to resume from"),

@@ -126,7 +126,7 @@ def test_a_function_of_another_shape_is_refused() -> None:
 
     with pytest.raises(PluginError, match=r"attack 'x': .*two\(.*has the wrong signature: expected \(request\)"):
         check_callable("attack 'x'", two, ["request"])
-    with pytest.raises(PluginError, match="^attack 'x': 3 is no function"):
+    with pytest.raises(PluginError, match="^attack 'x': 3 is not a function"):
         check_callable("attack 'x'", 3, ["request"])  # type: ignore[arg-type]
 
 

@@ -72,7 +72,7 @@ def test_bands_stand_over_their_columns(show: Any, every: bool):
 def test_a_column_is_explained_where_its_head_has_the_focus(show: Any):
     head(show, "Exposure, pooled").locator("button").focus()
     show.keyboard.press("Tab")
-    assert "bits of the secret the model gives away" in show.locator("#tip").inner_text()
+    assert "bits of the secret that the model reveals" in show.locator("#tip").inner_text()
     show.keyboard.press("Escape")
     assert show.locator("#tip").is_hidden()
     show.keyboard.press("Enter")

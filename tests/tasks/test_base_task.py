@@ -115,5 +115,7 @@ def test_an_option_that_another_task_takes_does_not_stop_a_canary_task(caplog, m
 
 
 def test_an_option_that_no_task_of_the_run_takes_is_an_error(caplog, metadata):
-    with pytest.raises(OptionError, match=r"chose shortest-path, which has no option 'temperature': name attack=text-"):
+    with pytest.raises(
+        OptionError, match=r"chose shortest-path, which has no option 'temperature': name attack=sample-text"
+    ):
         run(caplog, [*OURS, OTHER], {**metadata, "temperature": 0.9})

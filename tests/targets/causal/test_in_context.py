@@ -227,7 +227,7 @@ def test_nothing_before_a_secret_that_begins_the_text_is_refused():
 
 
 def test_a_context_that_makes_a_canary_too_long_is_refused():
-    refused("canary 'c-1' is 74 tokens long with its context, the model reads 64", Context(before="a" * 60))
+    refused("canary 'c-1' is 74 tokens long with its context, but the model reads at most 64", Context(before="a" * 60))
 
 
 def test_bos_on_a_tokenizer_without_one_is_refused():
