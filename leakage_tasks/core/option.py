@@ -74,7 +74,7 @@ class Option:
         elif self.maximum is not None and value > self.maximum:
             needed = f"{self.maximum} or less"
         if needed:
-            raise OptionError(f"{self.name}={value} must be {needed}: it is {self.help}")
+            raise OptionError(f"{self.name}={value} must be {needed}: {self.help}")
         return value
 
     def parsed(self, text: str, source: str = "") -> Any:
@@ -145,7 +145,7 @@ def resolved(options: Iterable[Option], user_values: Mapping[str, Any]) -> dict[
     }
     for option in options:
         if option.required and values[option.name] is None:
-            raise MissingOption(f"{option.name}=… is missing: it is {option.help}")
+            raise MissingOption(f"{option.name}=… is missing: {option.help}")
     return values
 
 

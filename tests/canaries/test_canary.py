@@ -124,7 +124,7 @@ def test_bad_canaries(change: dict[str, Any], message: str) -> None:
         ({"secret": ["1"]}, "field 'secret': a filling of 1 slots"),
         ({"template": "no slot"}, "field 'template': template 'no slot' has no slot"),
         ({"template": "{nope}"}, "field 'template': .* unknown space 'nope'"),
-        ({"template": "\ud800 {digits:2}"}, "field 'template' holds half a surrogate"),
+        ({"template": "\ud800 {digits:2}"}, "field 'template' contains a lone surrogate"),
         ({"space": {"digits": {"kind": "odd"}}}, "field 'space': space 'digits': unknown kind 'odd'"),
         ({"space": {"digits": 3}}, "field 'space': 'digits' must be"),
         ({"repetitions": 1.5}, "field 'repetitions' must be int, found float"),

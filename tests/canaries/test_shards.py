@@ -243,7 +243,7 @@ def test_what_was_changed_is_not_taken_apart(tmp_path: Path, manifest: Path, lea
     with (tmp_path / "planted" / "part-2.txt").open("a") as file:
         file.write("more\n")
     code, _, err = leakage("plant", "--remove", tmp_path / "planted", "-o", tmp_path / "back")
-    assert (code, "part-2.txt: changed since it was planted" in err, err.count("\n")) == (2, True, 1)
+    assert (code, "part-2.txt: changed after planting" in err, err.count("\n")) == (2, True, 1)
     (tmp_path / "planted" / "part-0.txt").unlink()
     (tmp_path / "planted" / "part-9.txt").write_text("new\n")
     report = verify(tmp_path / "planted", manifest)

@@ -33,14 +33,14 @@ def test_values_are_read_as_the_type_and_checked() -> None:
     given = {"width": 9.0, "ratio": 1, "sizes": "1:2"}
     assert resolved([WIDTH, ratio, names], given) == {"width": 9, "ratio": 1.0, "sizes": [1, 2]}
     assert resolved([WIDTH, ratio, names], {}) == {"width": 8, "ratio": 0.5, "sizes": None}
-    with pytest.raises(OptionError, match="^width=100 must be 99 or less: it is how wide it is$"):
+    with pytest.raises(OptionError, match="^width=100 must be 99 or less: how wide it is$"):
         resolved([WIDTH], {"width": 100})
     with pytest.raises(OptionError, match="^width='many': expected int$"):
         resolved([WIDTH], {"width": "many"})
 
 
 def test_what_is_required_is_asked_for() -> None:
-    with pytest.raises(MissingOption, match="^model=… is missing: it is another model$"):
+    with pytest.raises(MissingOption, match="^model=… is missing: another model$"):
         resolved([Option("model", str, None, "another model", required=True)], {})
 
 

@@ -158,7 +158,7 @@ def test_a_server_that_does_not_go_on_is_pointed_out(tmp_path: Any, caplog: pyte
     run(lm, tmp_path)
     assert "no text that the model wrote" not in caplog.text
     run(lm, tmp_path, metadata={"prefill": True})
-    assert "prefill=true: no generated text begins with a value that a slot may have" in caplog.text
+    assert "prefill=true: no text that the model wrote begins with a value that a slot may have" in caplog.text
 
 
 SPEAKS = endpoint(lambda turns, settings: "12")

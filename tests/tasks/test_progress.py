@@ -52,7 +52,7 @@ def test_then_it_is_foretold_from_the_canaries_of_the_kind() -> None:
     bar.read(planted[0], 6)
     bar.done(planted[0], finding(planted[0], rank=1.0))
     assert bar._bar.total == 3 * 6 + 2 * 20
-    assert bar._bar.postfix == "canaries: 1 done (1 memorized), 0 searched, 4 to come"
+    assert bar._bar.postfix == "canaries: 1 done (1 memorized), 0 searched, 4 left"
 
 
 def test_it_ends_at_what_was_read() -> None:
@@ -61,7 +61,7 @@ def test_it_ends_at_what_was_read() -> None:
         bar.read(place, place + 1)
         bar.done(place, finding(place, place=2))
     assert (bar._bar.n, bar._bar.total) == (15, 15)
-    assert bar._bar.disable or bar._bar.postfix == "canaries: 5 done (0 memorized), 0 searched, 0 to come"
+    assert bar._bar.disable or bar._bar.postfix == "canaries: 5 done (0 memorized), 0 searched, 0 left"
 
 
 def test_it_is_of_all_processes() -> None:
@@ -73,7 +73,7 @@ def test_it_is_of_all_processes() -> None:
         hidden.done(3, finding(3, place=1))
         shown.read(0, 2)
         assert shown._bar.n == 9
-        assert shown._bar.postfix == "canaries: 1 done (1 memorized), 1 searched, 3 to come"
+        assert shown._bar.postfix == "canaries: 1 done (1 memorized), 1 searched, 3 left"
 
 
 @pytest.mark.parametrize("told", [{"rank": 1.0}, {"place": 1, "correct": (True, True)}])

@@ -101,5 +101,5 @@ def test_where_all_cost_the_same_a_beam_is_no_wider_than_asked():
 
 
 def test_a_width_below_one_is_refused():
-    with pytest.raises(OptionError, match="width=0 must be 1 or more: it is how many partial fillings"):
+    with pytest.raises(OptionError, match="width=0 must be 1 or more: number of partial fillings"):
         search(at_random(1), width=0)

@@ -59,7 +59,7 @@ def test_a_context_stands_before_both(base: str) -> None:
 
 def test_it_needs_the_other_model_and_one_tokenizer(base: str, tmp_path: Path) -> None:
     target = CausalTarget(tiny_gpt2(merging()), merging())
-    with pytest.raises(MissingOption, match="^contrast=… is missing: it is a causal model with the target's tokenizer"):
+    with pytest.raises(MissingOption, match="^contrast=… is missing: a causal model with the target's tokenizer"):
         run_attack("contrastive-beam", target, [PIN], goal="extraction")
     with pytest.raises(TargetError, match="tokenizes the canary differently"):
         run_attack("contrastive-beam", target, [PIN], goal="extraction", values={"contrast": base})
