@@ -12,7 +12,7 @@ from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core import former_names
 from leakage_tasks.core.errors import OptionError, TargetError
-from leakage_tasks.core.former_names import accept_former_names
+from leakage_tasks.core.former_names import accept_former_arguments, accept_former_names
 from leakage_tasks.core.option import Option, by_name, near, resolved
 from leakage_tasks.core.registry import WORD, PluginError, Registry, check_callable
 from leakage_tasks.targets.noise import NO_NOISE, Noise
@@ -116,6 +116,7 @@ ATTACKS: Registry[Attack] = Registry(
 )
 
 
+@accept_former_arguments(settings="options", together="batched")
 def register(
     name: str,
     goal: Goal,
@@ -126,8 +127,6 @@ def register(
     options: Sequence[Option] = (),
     batched: bool = False,
     access: Access = access_by_protocol,
-    settings: Sequence[Option] = (),
-    together: bool = False,
 ) -> Callable[[AnyRun], AnyRun]:
     """Register a function as an attack.
 
@@ -148,8 +147,6 @@ def register(
         options: Declarations of options, whose values are in ``AttackRequest.values``.
         batched: Whether the function takes all requests at once.
         access: Returns the description of the access to the model.
-        settings: Old name of ``options``.
-        together: Old name of ``batched``.
 
     Returns:
         A decorator that returns the function unchanged.
@@ -159,15 +156,13 @@ def register(
             of a task's option, or the function does not take one argument.
     """
 
-    declared, at_once = (*options, *settings), batched or together
-
     def add(run: AnyRun) -> AnyRun:
         _check_name(name)
         _check_goal(name, goal)
-        _check_options(name, declared)
+        _check_options(name, options)
         check_callable(f"attack {name!r}", run, ["request"])
-        run_all: RunTogether = run if at_once else partial(map, run)
-        attack = Attack(name, goal, needs, run_all, remedy, auto, affordable, declared, at_once, access)
+        run_all: RunTogether = run if batched else partial(map, run)
+        attack = Attack(name, goal, needs, run_all, remedy, auto, affordable, tuple(options), batched, access)
         ATTACKS.register(name, attack, run)
         return run
 

@@ -26,7 +26,7 @@ from leakage_tasks.attacks.registry import (
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
-from leakage_tasks.core.former_names import current_attack, current_option
+from leakage_tasks.core.former_names import accept_former_arguments, current_attack, current_option
 from leakage_tasks.core.option import near
 from leakage_tasks.targets.noise import NO_NOISE, recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
@@ -46,6 +46,7 @@ class SharedCanaries(Protocol):
         """Return the canary to start next: see :data:`~leakage_tasks.targets.scheduler.NextAttack`."""
 
 
+@accept_former_arguments(settings="values")
 def run_attack(
     name: str,
     target: Any,
@@ -61,7 +62,6 @@ def run_attack(
     on_rows: OnRows | None = None,
     share: SharedCanaries | None = None,
     for_others: Collection[str] = (),
-    settings: Mapping[str, Any] | None = None,
 ) -> list[Finding]:
     """Attack each canary and return the findings, in the order of ``canaries``.
 
@@ -87,7 +87,6 @@ def run_attack(
         on_rows: Called with a canary's index and the rows that were read for it.
         share: If several processes share the canaries, decides which of them this process attacks.
         for_others: Options that other attacks or tasks of the run use; the attack need not have them.
-        settings: Old name of ``values``.
 
     Returns:
         One finding per canary that this process attacked.
@@ -96,7 +95,6 @@ def run_attack(
         OptionError: An option or value is not valid for the attack.
         TargetError: The target cannot serve the attack or a canary.
     """
-    values = values if settings is None else settings
     chosen = chosen_attacks(name, target, canaries, budget, seed, goal, values, context, for_others)
     return _findings(chosen, progress, done, on_rows, share)
 

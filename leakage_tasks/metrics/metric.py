@@ -7,14 +7,13 @@ an aggregate without values is None.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.core.former_names import FIELDS, current_fields
+from leakage_tasks.core.former_names import FIELDS, accept_former_arguments, accept_former_names
 from leakage_tasks.metrics.aggregates import (
     BOOTSTRAP,
     CLOPPER_PEARSON,
@@ -26,8 +25,6 @@ from leakage_tasks.metrics.aggregates import (
     mean,
 )
 
-P = ParamSpec("P")
-Result = TypeVar("Result")
 Found = TypeVar("Found")
 """Type variable for the result of one document from which a metric is computed, usually a :class:`Finding`."""
 Value = Callable[[Found], One | None]
@@ -62,25 +59,9 @@ def always(finding: Any) -> bool:
     return True
 
 
-class _FormerArguments(type):
-    """Metaclass of classes that also take keyword arguments by their former names."""
-
-    def __call__(cls, *arguments: Any, **named: Any) -> Any:
-        return super().__call__(*arguments, **current_fields(named))
-
-
-def _former_arguments(method: Callable[P, Result]) -> Callable[P, Result]:
-    """Return ``method`` so that it also takes keyword arguments by their former names."""
-
-    @functools.wraps(method)
-    def taking_both(*arguments: Any, **named: Any) -> Result:
-        return method(*arguments, **current_fields(named))
-
-    return taking_both
-
-
+@accept_former_names(**FIELDS)
 @dataclass(frozen=True)
-class MetricSpec(metaclass=_FormerArguments):
+class MetricSpec:
     """The declaration of a metric, which results files hold and reports read."""
 
     name: str
@@ -108,15 +89,7 @@ class MetricSpec(metaclass=_FormerArguments):
     check: ValidityCheck | None = None
     """Check that warns if the run's metrics must not be used as they are."""
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name):
-            """Return the value of a field by its former name."""
-            if name in FIELDS:
-                return getattr(self, FIELDS[name])
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-
-    @_former_arguments
+    @accept_former_arguments(brief="in_table")
     def row(
         self,
         value: Value[Found, One],
@@ -149,6 +122,7 @@ class MetricSpec(metaclass=_FormerArguments):
         return self.row(value, mean, applies).with_ends(interval)
 
 
+@accept_former_names(**FIELDS)
 @dataclass(frozen=True, kw_only=True)
 class Metric(MetricSpec, Generic[Found, One]):
     """One row of a results table: its declaration, and the function from a finding to its value.

@@ -94,3 +94,9 @@ def test_a_cut_message_shows_no_part_of_a_text(shift: int) -> None:
     with pytest.raises(OptionError) as caught, HidingSecrets([NATURAL]):
         raise OptionError("of a … list" + "." * shift + ", the walrus pays 12-34 today" * 200)
     assert not re.search("wal|rus|pays|12-|34|today", str(caught.value))
+
+
+def test_former_names_of_the_two_guards_are_accepted():
+    from leakage_tasks.attacks import redact
+
+    assert (redact.about, redact.hiding) == (redact.NamingCanary, redact.HidingSecrets)

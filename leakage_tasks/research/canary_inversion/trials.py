@@ -191,7 +191,7 @@ def _attacked(target: Any, canaries: Sequence[Any], config: Config) -> dict[str,
     }
     for name in config["attacks"]:
         settings = {**ATTACKS[name], "steps": config["steps"]}
-        answers = run_attack("inversion", target, canaries, seed=config["seed"], goal="extraction", settings=settings)
+        answers = run_attack("inversion", target, canaries, seed=config["seed"], goal="extraction", values=settings)
         for pattern, answer in zip(config["unknown"], answers, strict=True):
             by_pattern[pattern]["attacks"][name] = {
                 "relaxed": [not right for right in answer.extra["unfinished"]],

@@ -60,7 +60,7 @@ def run(config: Config, shared: Path) -> Result:
 
         def search(searched: Sequence[Canary], **more: Any) -> list[Finding]:
             settings = {"beam": config["beam"], **more}
-            return run_attack("label-search", trained.target, searched, goal="extraction", settings=settings)
+            return run_attack("label-search", trained.target, searched, goal="extraction", values=settings)
 
         single = [canary for canary in canaries if len(canary.space.slots) == 1]
         exact = {finding.canary: finding for finding in search(single)}

@@ -136,7 +136,7 @@ def _measured(target: CausalTarget, canaries: Sequence[Canary], ground: MailExpe
     bits = {finding.canary: finding for finding in run_attack("exposure", target, canaries, **options)}
     planted = [canary for canary in canaries if canary.planted]
     draws = {"draws": min(ground.draws, ground.budget - 1)}
-    tails = run_attack("skew-normal", target, planted, settings=draws, **options)
+    tails = run_attack("skew-normal", target, planted, values=draws, **options)
     searches = run_attack("shortest-path", target, planted, goal="extraction", **options)
     return [
         {

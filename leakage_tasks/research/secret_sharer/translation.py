@@ -186,7 +186,7 @@ def _attacked(target: Any, canaries: Sequence[Canary], ground: TranslationExperi
     options: dict[str, Any] = {"budget": ground.budget, "seed": seed}
     exposed = run_attack("exposure", target, fixed, **options)
     searched = run_attack("shortest-path", target, fixed, goal="extraction", **options)
-    fitted = run_attack("skew-normal", target, filled, settings={"draws": ground.draws}, **options)
+    fitted = run_attack("skew-normal", target, filled, values={"draws": ground.draws}, **options)
     first = [search.place == 1 for search in searched]
     findings = [_entry(FIXED, finding, extracted) for finding, extracted in zip(exposed, first, strict=True)]
     return [*findings, *(_entry(FILLED, finding, None) for finding in fitted)]

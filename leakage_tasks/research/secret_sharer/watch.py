@@ -58,7 +58,7 @@ def _attack(
         attacked = [canary for canary in canaries if canary.planted or goal == "exposure"]
         spent = budget * (WIDE_BUDGET if wide else 1)
         values = {key: min(value, budget - 1) if key == "draws" else value for key, value in settings.items()}
-        findings = run_attack(name, target, attacked, budget=spent, seed=seed, goal=goal, settings=values)
+        findings = run_attack(name, target, attacked, budget=spent, seed=seed, goal=goal, values=values)
         described = {canary.id: describe(canary, finding) for canary, finding in zip(attacked, findings, strict=True)}
         return [described.get(canary.id) for canary in canaries]
 
@@ -102,7 +102,7 @@ def _text_costs(target: CausalTarget, canaries: Sequence[Canary], budget: int, s
 
     planted = [canary for canary in canaries if canary.planted]
     settings = {"histogram": min(DRAWS, budget - 1)}
-    findings = run_attack("sampled", target, planted, budget=1, seed=seed, settings=settings)
+    findings = run_attack("rank-sample", target, planted, budget=1, seed=seed, values=settings)
     costs = {finding.canary: finding.extra["costs"] for finding in findings}
     return [costs.get(canary.id) for canary in canaries]
 
@@ -119,14 +119,14 @@ MEASURES: Mapping[str, Measure] = {
     "log_perplexity": _log_perplexity,
     "exposure": _exposures("exposure"),
     "exact": _exposures("exposure", wide=True, method="exact"),
-    "every text": _exposures("sampled", wide=True),
+    "every text": _exposures("rank-sample", wide=True),
     "estimated": _exposures("exposure", method="estimated"),
-    "sampled": _exposures("sampled"),
+    "sampled": _exposures("rank-sample"),
     "extrapolated": _exposures("skew-normal", draws=DRAWS),
     "shortest-path": _extraction("shortest-path"),
     "batched": _extraction("shortest-path", stopping="paper"),
     **{f"beam {width}": _extraction("beam", width=width) for width in WIDTHS},
-    "sampling": _extraction("sampling", until="found"),
+    "sampling": _extraction("sample-tokens", until="found"),
     "cheapest": _extraction("shortest-path", describe=_guesses),
     "costs": _text_costs,
 }
