@@ -248,9 +248,9 @@ def test_what_was_changed_is_not_taken_apart(tmp_path: Path, manifest: Path, lea
     (tmp_path / "planted" / "part-9.txt").write_text("new\n")
     report = verify(tmp_path / "planted", manifest)
     told = " ".join(report.problems)
-    assert "part-0.txt: is not there, but" in told
+    assert "part-0.txt: is missing, but" in told
     assert "part-2.txt: changed since it was planted" in told
-    assert "part-9.txt: was not there when" in told
+    assert "part-9.txt: did not exist when" in told
 
 
 @pytest.fixture
