@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.planning.meter import modules_of
 from leakage_tasks.targets.memory import LOGIT_BYTES
@@ -48,9 +46,10 @@ def memory_of(request: AttackRequest, lm: Any, at_once: int, canaries: int = 1) 
     row = _largest_row(target, state, paths)
     allowed = getattr(target, "states", None) or MemoryBudget(getattr(target, "device", None))
     rows, row_bytes = request.budget * canaries, row + LOGIT_BYTES * width
-    # A forward pass copies the shared cache (and a translation's encoder states) in addition to each row's own cache.
+    # A forward pass copies the states before each row, and a translation's encoder states.
     source = getattr(getattr(target, "source", None), "nbytes", 0)
-    batch = at_once * (row_bytes + target.state_bytes(state) + source)
+    copied = (len(paths.prefix) + paths.longest) * getattr(getattr(target, "engine", None), "copied_bytes", 0.0)
+    batch = int(at_once * (row_bytes + copied + source))
     if getattr(target, "batch_size", None) is None:
         # The number of rows per pass is doubled as long as this makes a row faster.
         batch = max(batch, min(allowed.rows, rows * row_bytes))
@@ -60,8 +59,8 @@ def memory_of(request: AttackRequest, lm: Any, at_once: int, canaries: int = 1) 
 def _largest_row(target: Any, state: Any, paths: Any) -> int:
     """Return the bytes that a row stores itself at the end of the longest path, extrapolated from its first two
     tokens."""
-    one, taken = np.zeros(1, dtype=np.int64), []
+    taken = []
     for _ in range(2):
-        state, _ = target.extend([state], one, one, paths.columns[:1].copy(), paths.columns)
+        state, _ = target.extend(state, paths.columns[:1].copy(), paths.columns)
         taken.append(target.state_bytes(state))
     return int(taken[0] + max(paths.longest - 2, 0) * (taken[1] - taken[0]))

@@ -84,8 +84,7 @@ def _steps(request: AttackRequest) -> Any:
     state, _, _ = target.start(paths.prefix, paths.columns)
 
     def read_rows(rows: int) -> None:
-        zeros = np.zeros(rows, dtype=np.int64)
-        target.extend([state], zeros, zeros, np.resize(paths.columns, rows), paths.columns)
+        target.extend(state[np.zeros(rows, dtype=np.int64)], np.resize(paths.columns, rows), paths.columns)
 
     return read_rows
 

@@ -152,25 +152,23 @@ class PredictsNextToken(ScoresSequences, Protocol):
         """Return the token paths of a space. Raises TargetError if the tokenizer does not round-trip it."""
 
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
-        """Read ``prefix``; return a state of one row, the cost of the prefix, and the costs of ``columns`` after it.
+        """Read ``prefix``; return it as one text, the cost of the prefix, and the costs of ``columns`` after it.
 
         The costs have shape ``[1, A]``.
         """
 
-    def extend(
-        self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
-    ) -> tuple[Any, FloatArray]:
-        """Append one token to each of n texts of equal length.
+    def extend(self, texts: Any, tokens: IntArray, columns: IntArray) -> tuple[Any, FloatArray]:
+        """Append one token ``[n]`` to each of n texts.
 
-        Text i is row ``rows[i]`` of ``states[which[i]]``. Returns a state of n rows and the costs of the
-        tokens ``columns`` after each text, shape ``[n, A]``.
+        Returns the new texts and the costs of the tokens ``columns`` after each, ``[n, A]``. Texts can be selected by
+        an index and joined by their class (:class:`~leakage_tasks.targets.causal.text_rows.TextRows`).
         """
 
     def rows(self, length: int) -> int:
         """Return the number of texts of ``length`` tokens in one batch."""
 
-    def state_bytes(self, state: Any) -> int:
-        """Return the bytes of a state."""
+    def state_bytes(self, texts: Any) -> int:
+        """Return the bytes of the states of texts, without the texts that they continue."""
 
 
 @runtime_checkable

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -14,6 +15,26 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.causal.target import CausalInContext, CausalTarget
 from leakage_tasks.targets.protocols import PredictsNextToken
 from leakage_tasks.targets.suffix.target import load_causal_target
+
+
+@dataclass(frozen=True)
+class TextPairs:
+    """Texts that two models have read."""
+
+    target: Any
+    reference: Any
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def __getitem__(self, chosen: Any) -> TextPairs:
+        return TextPairs(self.target[chosen], self.reference[chosen])
+
+    @classmethod
+    def joined(cls, parts: Sequence[TextPairs]) -> TextPairs:
+        """Concatenate texts."""
+        mine, other = ([getattr(part, name) for part in parts] for name in ("target", "reference"))
+        return cls(type(mine[0]).joined(mine), type(other[0]).joined(other))
 
 
 class Contrast:
@@ -30,37 +51,33 @@ class Contrast:
         return self.target.paths(space)
 
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
-        """Read the prefix with both models; return their states and the differences of their costs in bits."""
+        """Read the prefix with both models; return their texts and the differences of their costs in bits."""
         mine, cost, following = self.target.start(prefix, columns)
         other, less, fewer = self.reference.start(prefix, columns)
-        return (mine, other), cost - less, following - fewer
+        return TextPairs(mine, other), cost - less, following - fewer
 
-    def extend(
-        self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
-    ) -> tuple[Any, FloatArray]:
-        """Read one more token per row with both models.
+    def extend(self, texts: TextPairs, tokens: IntArray, columns: IntArray) -> tuple[TextPairs, FloatArray]:
+        """Read one more token per text with both models.
 
         Args:
-            states: Pairs of states, of target and reference.
-            which: Index of the state of each row, ``[n]``.
-            rows: Row in that state, ``[n]``.
-            tokens: Token of each row, ``[n]``.
+            texts: The texts of target and reference.
+            tokens: Token of each text, ``[n]``.
             columns: The tokens whose costs are returned, ``[A]``.
 
         Returns:
-            The pair of new states, and the cost differences in bits ``[n, A]``.
+            The new texts, and the cost differences in bits ``[n, A]``.
         """
-        mine, following = self.target.extend([state[0] for state in states], which, rows, tokens, columns)
-        other, fewer = self.reference.extend([state[1] for state in states], which, rows, tokens, columns)
-        return (mine, other), following - fewer
+        mine, following = self.target.extend(texts.target, tokens, columns)
+        other, fewer = self.reference.extend(texts.reference, tokens, columns)
+        return TextPairs(mine, other), following - fewer
 
     def rows(self, length: int) -> int:
         """Return the number of texts of ``length`` tokens that fit into one batch."""
         return min(self.target.rows(length), self.reference.rows(length))
 
-    def state_bytes(self, state: Any) -> int:
-        """Return the memory of a state of both models in bytes."""
-        return self.target.state_bytes(state[0]) + self.reference.state_bytes(state[1])
+    def state_bytes(self, texts: TextPairs) -> int:
+        """Return the memory of texts of both models in bytes."""
+        return self.target.state_bytes(texts.target) + self.reference.state_bytes(texts.reference)
 
 
 def reference_named(name: str, target: Any, space: Space, option: str) -> PredictsNextToken:

@@ -155,8 +155,8 @@ class SearchTree:
         for n, nodes in enumerate(batches):
             before[which == n] = nodes.paths[children.parents[which == n]]
         tokens = self.tokens(children.columns)
-        memories, which_memory, rows = self._caches(batches, which, children.parents, before)
-        memory, following = self.target.extend(memories, which_memory, rows, tokens, self.paths.columns)
+        parents = self._texts(batches, which, children.parents, before)
+        memory, following = self.target.extend(parents, tokens, self.paths.columns)
         self.calls += len(children)
         self.nodes += len(children)
         nodes = Nodes(children.states, children.costs, np.column_stack([before, tokens]), memory, following)
@@ -215,34 +215,28 @@ class SearchTree:
         graded = grade_guesses(best, secret)
         return {**graded, "proven": proven, "model_calls": self.calls, "extra": {"nodes": self.nodes, **extra}}
 
-    def _caches(
-        self, batches: Sequence[Nodes], which: IntArray, parents: IntArray, paths: IntArray
-    ) -> tuple[list[Any], IntArray, IntArray]:
-        """Return caches that hold the parents, and for each parent the number of its cache and its row in that cache.
-
-        A batch with a cache contributes it. The parents of all other batches are recomputed from their token ``paths``
-        into one more cache.
-        """
+    def _texts(self, batches: Sequence[Nodes], which: IntArray, parents: IntArray, paths: IntArray) -> Any:
+        """Return the texts of parents; those whose batch has none any more are read again from their ``paths``."""
+        if len(batches) == 1 and batches[0].memory is not None:
+            return batches[0].memory[parents]
         held = [n for n, nodes in enumerate(batches) if nodes.memory is not None]
-        memories, rows = [batches[n].memory for n in held], parents.copy()
-        which_memory = np.searchsorted(held, which)
+        texts, rows = [batches[n].memory for n in held], parents.copy()
         freed = ~np.isin(which, held)
         if freed.any():
             memory, rows[freed] = self._recomputed(paths[freed])
-            which_memory[freed] = len(memories)
-            memories.append(memory)
-        return memories, which_memory, rows
+            texts.append(memory)
+        first = np.cumsum([0, *map(len, texts)])
+        return type(texts[0]).joined(texts)[first[np.where(freed, len(held), np.searchsorted(held, which))] + rows]
 
     def _recomputed(self, paths: IntArray) -> tuple[Any, IntArray]:
-        """Recompute the cache of nodes at ``paths`` ``[n, d]``; return it and the nodes' rows.
+        """Read the nodes at ``paths`` ``[n, d]`` again; return the texts and the nodes' rows.
 
         Shared beginnings are read once.
         """
         memory, row_of = self.root.memory, np.zeros(len(paths), dtype=np.int64)
         for depth in range(1, paths.shape[1] + 1):
             heads, first, unique_row = np.unique(paths[:, :depth], axis=0, return_index=True, return_inverse=True)
-            rows, tokens = row_of[first], heads[:, -1].copy()
-            memory, _ = self.target.extend([memory], np.zeros_like(rows), rows, tokens, self.paths.columns)
+            memory, _ = self.target.extend(memory[row_of[first]], heads[:, -1].copy(), self.paths.columns)
             self.again += len(heads)
             row_of = unique_row.reshape(-1)
         return memory, row_of

@@ -1,31 +1,32 @@
 """Texts with a common prefix: the prefix is read once, then the rest of each text.
 
-A context, or the text before a secret, is often most of a text. If the model's attention can use one KV cache of the
-prefix for all rows, the rest of each text is read in one forward pass. Other models with a cache read the rest token by
-token. On first use, both strategies are verified against full passes over some of the texts.
+A context, or the text before a secret, is often most of a text. The rest of each text is read in one forward pass, or
+token by token by a model that reads one token at a time after a cached state.
 """
 
 from __future__ import annotations
 
+import math
 import os.path
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from torch import Tensor
+import torch
 
-from leakage_tasks.core.arrays import FloatArray
-from leakage_tasks.core.log import log
-from leakage_tasks.targets.causal.cache import Beginning, First, SharedLead
-from leakage_tasks.targets.causal.passes import Tried, few_places
-from leakage_tasks.targets.causal.read_on import costs_at_once, read_after
-from leakage_tasks.targets.causal.token_by_token import costs_by_steps, fewest_worth
-from leakage_tasks.targets.memory import out_of_memory
-from leakage_tasks.targets.noise import agree, warn_of_slower
+from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.batches import padded, row_bits
+from leakage_tasks.targets.causal.engine import Begun, CannotReadMany
+from leakage_tasks.targets.causal.text_rows import TextRows
 
 SAVED, SHARE = 512, 0.5
 """Minimum number of tokens that sharing must save, and minimum share of all tokens; sharing takes an extra pass."""
+CONTEXT = 64
+"""Minimum number of tokens of a prefix that is stored once for all rows; a shorter one is copied for each row of a
+pass, which takes less time than a second product in each layer."""
+PASS_ON_CPU, PASS_ELSEWHERE = 256, 4096
+"""Minimum number of tokens that one more pass of single tokens must save, on a CPU and on other devices."""
 
 
 def shared_tokens(rows: Sequence[Sequence[int]]) -> int:
@@ -33,7 +34,7 @@ def shared_tokens(rows: Sequence[Sequence[int]]) -> int:
     little."""
     if len(rows) < 2:
         return 0
-    shared = min(len(os.path.commonprefix(list(map(tuple, rows)))), min(map(len, rows)) - 1)
+    shared = min(len(os.path.commonprefix([min(map(tuple, rows)), max(map(tuple, rows))])), min(map(len, rows)) - 1)
     return shared if worth_sharing(shared, len(rows), sum(map(len, rows))) else 0
 
 
@@ -43,144 +44,135 @@ def worth_sharing(shared: int, texts: int, tokens: int) -> bool:
     return shared * (texts - 1) >= max(SAVED, SHARE * tokens)
 
 
-def lead_length(engine: Any, rows: Sequence[Sequence[int]]) -> int:
-    """Return the number of tokens that ``rows`` share and that are best read once.
+def continues(reader: Any) -> bool:
+    """Return True unless the model is known to fail at reading several tokens after a prefix."""
+    return bool(reader.engine.cached and reader.engine.reads_many)
 
-    This is the shared context in memory if it makes up most of the rows, else their common prefix; 0 if sharing saves
-    little or the model cannot continue from a cached prefix.
+
+def goes_on(reader: Any) -> bool:
+    """Return True if the model continues texts that it has read before."""
+    return bool(reader.engine.cached)
+
+
+def fewest_worth(reader: Any, shared: int, longest: int) -> int:
+    """Return the minimum number of texts for which reading ``shared`` tokens once pays for ``longest`` passes.
+
+    Each pass reads one token of each text; ``longest`` is the largest number of tokens after the shared prefix.
     """
-    if not continues(engine):
-        return 0
-    known = engine.passes.lead
-    if known is not None:
-        length = len(known.tokens)
-        begins = all(len(row) > length and tuple(row[:length]) == known.tokens for row in rows)
-        if begins and length * len(rows) >= SHARE * sum(map(len, rows)):
-            return length
-    return shared_tokens(rows)
+    return 1 + math.ceil(longest * worth_of_a_pass(reader) / shared)
 
 
-def texts_after(engine: Any, rows: Sequence[list[int]], unscored: Sequence[int], shared: int) -> FloatArray | None:
+def worth_of_a_pass(reader: Any) -> int:
+    """Return the minimum number of tokens that one more pass must save."""
+    return PASS_ON_CPU if reader.device.type == "cpu" else PASS_ELSEWHERE
+
+
+def begin(reader: Any, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -> Begun:
+    """Read texts from their first token; a long prefix that they share is read and stored once."""
+    engine = reader.engine
+    if continues(reader) and engine.shares and all(source is None for source in sources):
+        known = engine.context_of(texts)
+        if known is None and (shared := shared_tokens(texts)) >= CONTEXT:
+            known = engine.share(texts[0][:shared])
+        elif known is None and len(texts) == 1 and len(texts[0]) >= CONTEXT:
+            return engine.share(texts[0])  # type: ignore[no-any-return]
+        if known is not None and continues(reader):
+            try:
+                return _begin_after(reader, known, texts)
+            except CannotReadMany:
+                pass
+    return engine.begin(texts, sources)  # type: ignore[no-any-return]
+
+
+def _begin_after(reader: Any, known: Begun, texts: Sequence[Sequence[int]]) -> Begun:
+    """Return :meth:`Engine.begin` for texts that begin with a known text of some more tokens."""
+    skipped = len(known.costs[0]) + 1
+    rests = [list(text[skipped:]) for text in texts]
+    ids, mask = padded(rests, 0)
+    lengths = mask.sum(1).numpy()
+    logits, rows = reader.engine.go_on(np.repeat(known.rows.numbers, len(texts)), ids.numpy(), lengths)
+    with reader.inference():
+        after = torch.cat([known.logits[None].expand(len(texts), -1, -1), logits[:, :-1]], dim=1)
+        costs = after.log_softmax(-1).gather(-1, ids.to(after.device)[..., None])[..., 0].cpu().double() / -LN2
+        last = logits[torch.arange(len(texts)), torch.from_numpy(lengths - 1)]
+    own = zip(costs, lengths.tolist(), strict=True)
+    return Begun(rows, [torch.cat([known.costs[0], row[:length]]) for row, length in own], last)
+
+
+def costs_after(reader: Any, rows: Sequence[list[int]], unscored: Sequence[int], shared: int) -> FloatArray | None:
     """Compute costs in bits ``[n]`` of ``rows``, which have their first ``shared`` tokens in common.
 
     Each row's first ``unscored`` ``[n]`` tokens (at most ``shared``) have no cost. Return None if the model cannot
     continue from the shared prefix, or if sharing does not pay off.
     """
-    longest, own_tokens = max(map(len, rows)), [row[shared:] for row in rows]
-
-    def whole(costs: Tensor, rest: FloatArray) -> FloatArray:
-        return np.array([float(costs[skipped - 1 :].sum()) for skipped in unscored]) + rest
-
-    def at_once() -> FloatArray:
-        with engine.whole_texts.halving(1):
-            begun = _begun(engine, rows[0][:shared])
-        return whole(begun.costs, costs_at_once(engine, begun, own_tokens))
-
-    def by_steps() -> FloatArray:
-        with engine.whole_texts.halving(1):
-            states, (costs,), logits = engine.read_first([rows[0][:shared]])
-        return whole(costs, costs_by_steps(engine, states[0], logits, own_tokens))
-
-    def right(costs: FloatArray) -> bool:
-        sample = _some(list(map(len, rows)))
-        arguments = [rows[n] for n in sample], [unscored[n] for n in sample], [None] * len(sample)
-        plain = engine.whole_texts.by_length([len(rows[n]) for n in sample], engine.text_rows, engine.score, *arguments)
-        return agree(engine, costs[sample], plain, [len(rows[n]) for n in sample])
-
-    # Texts with a single token after the shared prefix read nothing from its cache, so they cannot verify a strategy.
-    proof = right if longest - shared > 1 else None
-    factor = longest / max(longest - shared, 1)
-    result = _tried(engine, engine.passes.continues, at_once, proof, longest, factor) if continues(engine) else None
-    if result is None and engine.cached and len(rows) >= fewest_worth(engine, shared, longest - shared):
-        result = _tried(engine, engine.passes.steps_on, by_steps, proof, longest, factor)
-    return result
-
-
-def states_after(engine: Any, rows: Sequence[Sequence[int]], shared: int) -> First | None:
-    """Return :meth:`CausalReader.read_first` for ``rows``, or None if the model cannot continue from their prefix."""
-    longest = max(map(len, rows))
-
-    def right(first: First) -> bool:
-        by_length = sorted(range(len(rows)), key=lambda index: len(rows[index]))
-        checked = {by_length[0], by_length[-1]} if engine.passes.beyond(longest) else {by_length[0]}
-        alone = [engine.read_first([rows[number]])[2] for number in checked]
-        return bool(engine.passes.agree([first[2][number : number + 1] for number in checked], alone))
-
-    def found() -> First:
-        return read_after(engine, _lead(engine, rows[0][:shared]), rows)
-
-    factor = longest / max(longest - shared, 1)
-    return _tried(engine, engine.passes.continues, found, right, longest, factor) if continues(engine) else None
-
-
-def continues(engine: Any) -> bool:
-    """Return True unless the model is known to fail at reading several tokens after a shared prefix."""
-    return engine.cached and engine.passes.shares and engine.passes.continues.works is not False
-
-
-def goes_on(engine: Any) -> bool:
-    """Return True unless reading after a shared prefix is known to fail both at once and token by token."""
-    return continues(engine) or (engine.cached and engine.passes.steps_on.works is not False)
-
-
-def _tried(
-    engine: Any, way: Tried, find: Callable[[], Any], right: Callable[[Any], bool] | None, longest: int, factor: float
-) -> Any:
-    """Return the result of ``find``, or None if it fails or ``right`` rejects it.
-
-    The result is verified on first use, and again when ``longest``, the length of the longest text, first exceeds a
-    layer's attention window; it is not verified without ``right``. ``factor`` is the ratio of tokens read without
-    sharing, for the warning.
-    """
-    if way.works is False:
+    own, longest = [row[shared:] for row in rows], max(map(len, rows)) - shared
+    by_steps = len(rows) >= fewest_worth(reader, shared, longest)
+    if not (continues(reader) or by_steps):
         return None
-    beyond = engine.passes.beyond(longest)
-    known = way.works and way.beyond >= beyond
-    try:
-        result = find()
-        if not known and right is not None:
-            way.works, way.beyond = right(result), beyond
-    except Exception as error:
-        if known or out_of_memory(error):
-            raise
-        log.debug("texts cannot be read after their common prefix: %s", type(error).__name__)
-        way.works = False
-    if way.works is not False:
-        return result
-    warn_of_slower(engine.model, "a common prefix of texts cannot be read once", factor)
-    return None
+    with reader.whole_texts.halving(1):
+        begun = begin(reader, [rows[0][:shared]], [None])
+    first = np.array([float(begun.costs[0][skipped - 1 :].sum()) for skipped in unscored])
+    if continues(reader):
+        try:
+            return first + _at_once(reader, begun, own, shared)
+        except CannotReadMany:
+            pass
+    return first + _by_steps(reader, begun, own) if by_steps else None
 
 
-def _begun(engine: Any, tokens: Sequence[int]) -> Beginning:
-    """Read the common prefix of texts; continue from the shared context in memory if the prefix begins with it."""
-    known: Beginning | None = engine.passes.lead
-    if known is not None and known.tokens == tuple(tokens):
-        return known
-    lead = lead_length(engine, [tokens])
-    first = states_after(engine, [tokens], lead) if lead else None
-    return _beginning(tokens, first or engine.read_first([tokens]))
+def _at_once(reader: Any, begun: Begun, own: Sequence[list[int]], shared: int) -> FloatArray:
+    """Compute costs in bits ``[n]`` of the tokens ``own`` of each text after the common prefix, in few passes."""
+
+    def read(batch: Sequence[list[int]]) -> FloatArray:
+        tokens, mask = padded(batch, 0)
+        if tokens.shape[1] == 1:
+            return np.zeros(len(batch))
+        lengths = mask.sum(1).numpy() - 1
+        before = np.repeat(begun.rows.numbers, len(batch))
+        # Texts of one token are read too, since they have no cost after it.
+        logits, _ = reader.engine.go_on(before, tokens[:, :-1].numpy(), np.maximum(lengths, 1), keep=False)
+        with reader.inference():
+            return row_bits(logits, tokens[:, 1:].to(logits.device), mask[:, 1:].to(logits.device))
+
+    def fit(length: int) -> int:
+        return int(reader.text_rows(shared + length, length))
+
+    lengths = list(map(len, own))
+    rest = reader.whole_texts.by_length(lengths, fit, read, own, most_padding=reader.most_padding)
+    return _first_costs(reader, begun, own) + rest  # type: ignore[no-any-return]
 
 
-def _beginning(tokens: Sequence[int], first: First) -> Beginning:
-    """Raise ValueError if the state is more than an attention cache, since rows cannot continue from it this way."""
-    (state,), (costs,), logits = first
-    if state.prefix is None:
-        raise ValueError("a state of more than attention")
-    return Beginning(tuple(tokens), state, costs, logits)
+def _by_steps(reader: Any, begun: Begun, own: Sequence[list[int]]) -> FloatArray:
+    """Compute costs as :func:`_at_once` does, token by token; texts are one row as long as their tokens are equal."""
+    costs, order = _first_costs(reader, begun, own), sorted(range(len(own)), key=own.__getitem__)
+
+    def part(rows: slice) -> None:
+        costs[order[rows]] += _stepped(reader, begun.rows, [own[index] for index in order[rows]])
+
+    reader.limit.parts(len(order), part, reader.step_rows(begun.rows))
+    return costs
 
 
-def _lead(engine: Any, tokens: Sequence[int]) -> Beginning:
-    """Return the shared context of many prefixes, and keep it in memory."""
-    known: Beginning | None = engine.passes.lead
-    if known is None or known.tokens != tuple(tokens):
-        read = _beginning(tokens, engine.read_first([tokens]))
-        lead = SharedLead(read.state.prefix or [], read.state.length)
-        known = replace(read, state=replace(read.state, prefix=[*read.state.tensors], lead=lead))
-        engine.passes.lead = known
-    return known
+def _first_costs(reader: Any, begun: Begun, own: Sequence[list[int]]) -> FloatArray:
+    first, inverse = np.unique([row[0] for row in own], return_inverse=True)
+    costs: FloatArray = reader.costs(begun.logits, first)[0, inverse]
+    return costs
 
 
-def _some(lengths: Sequence[int]) -> list[int]:
-    """Return the indices of a few texts, including the shortest and the longest."""
-    order = sorted(range(len(lengths)), key=lambda index: lengths[index])
-    return [order[at] for at in few_places(len(order)).tolist()]
+def _stepped(reader: Any, texts: TextRows, own: Sequence[list[int]]) -> FloatArray:
+    """Compute costs ``[n]`` of all own tokens except the first."""
+    costs, lengths = np.zeros(len(own)), np.array(list(map(len, own)))
+    rows = np.zeros(len(own), dtype=np.int64)
+    for depth in range(int(lengths.max()) - 1):
+        going = np.flatnonzero(lengths > depth + 1)
+        tokens, following = (_column(own, going, index) for index in (depth, depth + 1))
+        pairs, which = np.unique(np.stack([rows[going], tokens]), axis=1, return_inverse=True)
+        columns, index = np.unique(following, return_inverse=True)
+        logits, texts = reader.engine.go_on(texts.numbers[pairs[0]], pairs[1][:, None])
+        rows[going] = which.reshape(-1)
+        costs[going] += reader.costs(logits[:, 0], columns)[which.reshape(-1), index]
+    return costs
+
+
+def _column(own: Sequence[list[int]], going: IntArray, index: int) -> IntArray:
+    return np.array([own[row][index] for row in going])

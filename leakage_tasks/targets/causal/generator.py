@@ -89,8 +89,7 @@ def _walk(target: CausalTarget, trie: TriePaths, space: Space, texts: _Texts, co
     size = max(1, min(target.rows(length), CELLS // len(trie.columns)))
     for first in range(0, len(onward), size):
         part = onward[first : first + size]
-        tokens, state = trie.columns[columns[part]], np.zeros(len(part), dtype=np.int64)
-        memory, following = target.extend([texts.memory], state, parents[part], tokens, trie.columns)
+        memory, following = target.extend(texts.memory[parents[part]], trie.columns[columns[part]], trie.columns)
         _walk(target, trie, space, _Texts(nodes[part], node_costs[part], length, memory, following), costs)
 
 

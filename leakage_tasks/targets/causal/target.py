@@ -13,14 +13,11 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import TOKENS_ELSEWHERE, TOKENS_ON_CPU, check_fits, padded, row_bits
-from leakage_tasks.targets.causal.asked import Start, Step, Texts
-from leakage_tasks.targets.causal.beginnings import continues, goes_on, worth_sharing
-from leakage_tasks.targets.causal.cache import RowState, looked_at
-from leakage_tasks.targets.causal.foretold import first_tokens
+from leakage_tasks.targets.causal.beginnings import continues, fewest_worth, goes_on, worth_sharing
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
-from leakage_tasks.targets.causal.questions import STEP_SPLITTER, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.reader import CausalReader
-from leakage_tasks.targets.causal.token_by_token import fewest_worth
+from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Start, Step, Texts, extend_all, score_all, start_all
+from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, activation_bytes
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.protocols import Paths
@@ -44,10 +41,7 @@ class CausalTarget(CausalReader):
 
     def __init__(self, model: Any, tokenizer: Any, *, prefix_token: int | None = None, **settings: Any) -> None:
         super().__init__(model, tokenizer, **settings)
-        self._row_bytes = self._token_bytes = 1.0
-        self._shared_tokens = 0
         self._tries = Tries()
-        self._laid_out: Paths | None = None
         self.unscored = 1
         self._prefix_token = _prefix_token(tokenizer) if prefix_token is None else prefix_token
 
@@ -76,33 +70,33 @@ class CausalTarget(CausalReader):
         return len(self._with_prefix_token(self.encode([text])[0])) - 1
 
     def paths(self, space: Space) -> Paths:
-        self._laid_out = lay_out(space, self.encode, self.spelling, self._tries)
-        return self._laid_out
+        return lay_out(space, self.encode, self.spelling, self._tries)
 
     def in_context(self, context: Context, space: Space) -> CausalTarget:
         return CausalInContext(self, context, space)
 
-    def rows(self, length: int, own: int | None = None, read: int = 1) -> int:
-        """Return the maximum batch size for texts of ``length`` tokens.
+    def rows(self, length: int, read: int = 1, before: int | None = None) -> int:
+        """Return the maximum batch size for texts of ``length`` tokens, of which a pass reads the last ``read``.
 
         A given ``batch_size`` allows the tokens of this number of texts of full length. By default the batch has the
-        most efficient size (:class:`PassSize`), limited on other devices than a GPU by a small part of memory or the
-        tokens of one text of full length; a GPU reports when its memory is full. A CPU gets no more tokens at once than
-        suit its caches.
-
-        The shared prefix is counted once: ``own`` is the number of tokens stored for each row, by default those after
-        the latest prefix; a pass reads the last ``read`` of them.
+        most efficient size (:class:`PassSize`), limited on other devices than a GPU by a small part of memory; a GPU
+        reports when its memory is full. A CPU gets no more tokens at once than suit its caches. ``before`` is the
+        number of tokens whose states are copied for each row, by default all that are not read.
         """
         rows = (self.batch_size or 1) * self.max_length // max(length, 1)
         if self.batch_size is None:
-            if own is None:
-                own = length - (self._shared_tokens if self.passes.shares else 0)
-            meanwhile = read * activation_bytes(self.model.config.get_text_config(), length)
-            cheap = self.states.rows // (self._row_bytes + self._token_bytes * max(own, 1) + meanwhile)
+            copied = length - read if before is None else before
+            cheap = self.states.rows // max(self._row_bytes(length, read, copied), 1)
             rows = min(self.pass_size.rows, MOST_ROWS if self.device.type == "cuda" else max(rows, int(cheap)))
         elif self.device.type == "cpu":
             rows = min(rows, TOKENS_ON_CPU)
         return max(1, min(rows, self.limit.most))
+
+    def _row_bytes(self, length: int, read: int, copied: int) -> float:
+        """Return the memory of a row in a pass: its state, one layer's copies and activations, and its logits."""
+        config = self.model.config.get_text_config()
+        own = read * (self.engine.row_bytes + activation_bytes(config, length))
+        return own + copied * self.engine.copied_bytes + LOGIT_BYTES * config.vocab_size
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
         tokens = list(tokens)
@@ -114,62 +108,33 @@ class CausalTarget(CausalReader):
 
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
         tokens = self._with_prefix_token(prefix)
-        ahead = [] if self.passes.asked_ahead else first_tokens(self._laid_out, columns)
-        request = Start(self, tokens, columns, ahead)
-        return submit(("start", *self._engine), start_all, request, 1 / self.read_rows(len(tokens)))
+        request = Start(self, tokens, columns)
+        begun = submit(("start", *self._model_key), start_all, request, 1 / self.read_rows(len(tokens)))
+        check_one_row(self.engine.row_bytes + LOGIT_BYTES * self.model.config.get_text_config().vocab_size)
+        return begun
 
     @property
-    def _engine(self) -> tuple[Hashable, ...]:
+    def _model_key(self) -> tuple[Hashable, ...]:
         """Key of views of one model whose texts may share a pass."""
-        return id(self.model), id(self._stepper), self._adapted, self.cached
+        return id(self.engine), self._adapted
 
-    def weigh(self, state: Any, vocabulary: int) -> None:
-        """Store the memory that a row and each of its tokens take."""
-        logits, self._shared_tokens = float(LOGIT_BYTES * vocabulary), 0
-        if not isinstance(state, RowState):
-            self._row_bytes, self._token_bytes = 0.0, logits
-        elif state.prefix is None:
-            self._row_bytes, self._token_bytes = logits + state.nbytes, 0.0
-        else:
-            self._row_bytes, self._shared_tokens = logits, state.length
-            self._token_bytes = state.copy_bytes / state.length
-            self._row_bytes += getattr(state.source, "nbytes", 0)
-        check_one_row(self._row_bytes + self._token_bytes)
+    def extend(self, texts: TextRows, tokens: IntArray, columns: IntArray) -> tuple[TextRows, FloatArray]:
+        step, at_once = Step(self, texts, tokens, columns), self.step_rows(texts)
+        answer = len(tokens) * self.engine.row_bytes / self.states.most
+        kind = "extend", *self._model_key
+        return submit(kind, extend_all, step, len(tokens) / at_once, len(tokens), STEP_SPLITTER, 0.0, answer)
 
-    def extend(
-        self, states: Sequence[Any], which: IntArray, rows: IntArray, tokens: IntArray, columns: IntArray
-    ) -> tuple[Any, FloatArray]:
-        step = Step(self, states, which, rows, tokens, columns)
-        size, in_parts = len(tokens) / self.pass_rows(states), STEP_SPLITTER if self._mixes_lengths(states[0]) else None
-        held, answer = self._memory_of(states[0], len(tokens))
-        return submit(("extend", *self._engine), extend_all, step, size, len(tokens), in_parts, held, answer)
-
-    def _memory_of(self, state: Any, rows: int) -> tuple[float, float]:
-        """Return the shares of the state memory for a prefix, and for ``rows`` rows one token longer than ``state``."""
-        if not isinstance(state, RowState) or state.prefix is None:
-            return 0.0, 0.0
-        row = self._token_bytes * (1 + state.tensors[0].shape[-2])
-        return state.prefix_bytes / self.states.most, rows * row / self.states.most
-
-    def _mixes_lengths(self, state: Any) -> bool:
-        """Return True if texts of several lengths may share a pass; otherwise searches should advance together."""
-        return isinstance(state, RowState) and state.prefix is not None and self.passes.mixes_lengths
-
-    def pass_rows(self, states: Sequence[Any]) -> int:
-        """Return the maximum number of rows of one pass that continues ``states``."""
-        state = states[0]
-        if not isinstance(state, RowState) or state.prefix is None:
-            read = state.read if isinstance(state, RowState) else state.shape[1]
-            return self.read_rows(1 + read)
-        own = 1 + state.tensors[0].shape[-2] + (0 if self.passes.shares else state.length)
-        return CausalTarget.rows(self, 1 + state.read, own)
+    def step_rows(self, texts: TextRows) -> int:
+        """Return the maximum number of rows of one pass that continues ``texts``."""
+        longest = 1 + int(self.engine.tree.lengths[texts.numbers].max(initial=0))
+        return CausalTarget.rows(self, longest) if self.engine.cached else self.read_rows(longest)
 
     def read_rows(self, length: int) -> int:
         """Return the maximum number of rows of one pass that reads all ``length`` tokens, including a context."""
         return CausalTarget.rows(self, length, length)
 
-    def state_bytes(self, state: Any) -> int:
-        return state.nbytes if isinstance(state, RowState) else state.numel() * state.element_size()
+    def state_bytes(self, texts: TextRows) -> int:
+        return len(texts) * self.engine.row_bytes
 
     # -- whole texts ----------------------------------------------------------------------------------------
 
@@ -186,7 +151,7 @@ class CausalTarget(CausalReader):
         longest = max(map(len, encoded), default=1)
         check_fits(longest - 1, self.max_length)
         size = share_of_whole_texts(len(encoded), self.text_rows(longest))
-        return submit(("texts", *self._engine), score_all, Texts(self, encoded), size, len(encoded))
+        return submit(("texts", *self._model_key), score_all, Texts(self, encoded), size, len(encoded))
 
     def text_rows(self, length: int, own: int | None = None) -> int:
         """Return the maximum batch size for whole texts of ``length`` tokens, with logits at every token.
@@ -198,7 +163,7 @@ class CausalTarget(CausalReader):
         if self.device.type != "cpu":
             logits = LOGIT_BYTES * self.model.config.get_text_config().vocab_size
             tokens = max(tokens, min(TOKENS_ELSEWHERE, self.states.batch // logits))
-        return max(1, min(CausalTarget.rows(self, length, own, own), tokens // own, self.texts_that_fit(own)))
+        return max(1, min(CausalTarget.rows(self, length, own), tokens // own, self.texts_that_fit(own)))
 
     def tokens_read(self, length: int, own: int, texts: int) -> int:
         """Return the number of tokens read per text, for ``texts`` texts with ``own`` tokens after a common prefix."""
@@ -221,8 +186,7 @@ class CausalTarget(CausalReader):
         width = tokens.shape[1]
         mask[torch.arange(width, device=mask.device) < torch.tensor(unscored, device=mask.device)[:, None]] = 0
         with self.inference():
-            arguments = looked_at(sources, [1] * len(sources))
-            logits = self.model(input_ids=tokens[:, :-1], use_cache=False, **arguments).logits[:, 1 - width :].float()
+            logits = self.read(tokens[:, :-1], width - 1, sources)
         return row_bits(logits, tokens[:, 1:], mask[:, 1:])
 
 
@@ -236,8 +200,6 @@ class CausalInContext(CausalTarget):
         start = start_token(context, plain._prefix_token, plain.tokenizer)
         vars(self).update(vars(plain))
         self._plain, self._after, self.context = plain, context.after, context
-        self._row_bytes = self._token_bytes = 1.0
-        self._shared_tokens = 0
         self._lead = lead_of(context, space, plain.encode, plain.decode, start)
         self.unscored = max(1, len(self._lead.tokens))
 
@@ -248,17 +210,17 @@ class CausalInContext(CausalTarget):
     def _on(self, texts: Sequence[str]) -> list[list[int]]:
         return self._lead.after(self._plain.encode([self._lead.text + text for text in texts]))
 
-    def rows(self, length: int, own: int | None = None, read: int = 1) -> int:
+    def rows(self, length: int, read: int = 1, before: int | None = None) -> int:
         """Return the maximum batch size, with the context's tokens counted too."""
-        return super().rows(length + len(self._lead.tokens), own, read)
+        return super().rows(length + len(self._lead.tokens), read, before)
 
     def paths(self, space: Space) -> Paths:
         first, *inner, last = space.pieces
         around = Space((self._lead.rest + first, *inner, last + self._after), space.slots)
-        self._laid_out = lay_out(around, self._on, self.spelling, self._tries, self._plain.encode)
-        if not (self._lead.tokens or self._laid_out.prefix):
+        paths = lay_out(around, self._on, self.spelling, self._tries, self._plain.encode)
+        if not (self._lead.tokens or paths.prefix):
             raise not_shared()
-        return self._laid_out
+        return paths
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
         return self._lead.begin(tokens)

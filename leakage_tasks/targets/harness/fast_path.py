@@ -182,7 +182,6 @@ def _step_through(target: CausalTarget, encoded: Sequence[list[int]]) -> FloatAr
         totals[alive] += costs[rows, np.searchsorted(columns, fed)]
         onward = np.array([len(encoded[int(text)]) > depth + 1 for text in alive])
         if onward.any():
-            zero = np.zeros(int(onward.sum()), dtype=np.int64)
-            state, costs = target.extend([state], zero, rows[onward], fed[onward], columns)
+            state, costs = target.extend(state[rows[onward]], fed[onward], columns)
         alive, rows = alive[onward], np.arange(int(onward.sum()))
     return totals

@@ -6,38 +6,33 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.log import log
 from leakage_tasks.targets.batches import padded
-from leakage_tasks.targets.causal.cache import RowState, join, of_rows
-from leakage_tasks.targets.causal.passes import how_far_apart
-from leakage_tasks.targets.causal.picked import pick
+from leakage_tasks.targets.causal.cache import filled, hollow, tensors_of
 from leakage_tasks.targets.memory import out_of_memory
 from leakage_tasks.targets.noise import Noise, warn_of_slower
 from leakage_tasks.targets.rounding import SAME_NATS, explains
 from leakage_tasks.targets.seq2seq.positions import at_positions
-from leakage_tasks.targets.seq2seq.source import (
-    Sources,
-    SourceSentence,
-    encoder_outputs,
-    keys_and_values,
-    mask_of,
-    spread,
-)
+from leakage_tasks.targets.seq2seq.source import NOT_READ, SourceSentence, SourceTable, mask_of
+
+Sources = Sequence[SourceSentence]
+"""The source sentence of each row of a pass."""
 
 
 class Decoder:
     """An encoder-decoder model with the interface of a causal model; rows may have different source sentences.
 
-    The encoder's output and the cross-attention cache of a source are computed once and kept as long as the source is
-    referenced. The returned cache covers self-attention alone, so its rows are selected and shared like in any causal
-    model. Tokens of ``before`` are read ahead of every text that is read from its beginning, and their logits are left
-    out.
+    The cross-attention cache of a source is computed once and kept as long as the source is referenced. The returned
+    cache covers self-attention alone, so its rows are selected and shared like in any causal model. Tokens of
+    ``before`` are read ahead of every text that is read from its beginning, and their logits are left out.
 
-    Sources of several lengths are padded to one length and masked. On first use this is verified against unbatched
-    passes; if the logits differ, only sources of equal length share a pass.
+    Sources of several lengths are padded to one length and masked. On first use this is compared with passes over one
+    source at a time; if the logits differ, only sources of equal length share a pass.
     """
 
     def __init__(
@@ -50,6 +45,7 @@ class Decoder:
         self._noise = noise
         self._pads: bool | None = None
         self._sources: WeakValueDictionary[tuple[int, ...], SourceSentence] = WeakValueDictionary()
+        self._table = SourceTable()
 
     def source(self, tokens: Sequence[int]) -> SourceSentence:
         """Return the source sentence of these tokens, shared by all callers so that it is read only once."""
@@ -80,90 +76,105 @@ class Decoder:
         """
         if past_key_values is not None:
             with at_positions(self._model, position_ids):
-                return self._pass(input_ids, sources, use_cache, past_key_values, attention_mask)
+                return self._go_on(input_ids, sources, past_key_values, attention_mask)
         input_ids = torch.cat([self._before.expand(len(input_ids), -1), input_ids], dim=1)
         out = self._from_beginning(input_ids, sources, use_cache)
         out.logits = out.logits[:, self._before.shape[1] :]
         return out
 
-    def _pass(
-        self, input_ids: Tensor, sources: Sources, use_cache: bool, cache: Any = None, mask: Tensor | None = None
-    ) -> Any:
-        from transformers.modeling_outputs import CausalLMOutputWithPast
+    def _go_on(self, input_ids: Tensor, sources: Sources, cache: Any, mask: Tensor | None) -> Any:
+        from transformers import EncoderDecoderCache
+        from transformers.modeling_outputs import BaseModelOutput
 
-        self._read([source for source, _ in sources])
+        places = np.fromiter((source.place for source in sources), dtype=np.int64)
+        longest = max(source.length for source in sources)
+        # The decoder takes the encoder's output from the cache and only asks for its size.
+        size = torch.zeros(1, 1, 1, device=self.device).expand(len(input_ids), longest, self._width)
         out = self._model(
-            encoder_outputs=encoder_outputs(sources),
+            encoder_outputs=BaseModelOutput(last_hidden_state=size),
             attention_mask=mask_of(sources, self.device),
             decoder_input_ids=input_ids,
             decoder_attention_mask=mask,
-            past_key_values=None if cache is None else keys_and_values(cache, sources),
+            past_key_values=EncoderDecoderCache(cache, self._table.cache(places, longest)),
+            use_cache=True,
+        )
+        return _causal(out, out.past_key_values.self_attention_cache)
+
+    def _first(self, input_ids: Tensor, sources: Sources, use_cache: bool) -> Any:
+        """Read texts from their first token, after each distinct source was read."""
+        distinct = list(dict.fromkeys(sources))
+        numbers = {source: number for number, source in enumerate(distinct)}
+        of_row = np.fromiter((numbers[source] for source in sources), dtype=np.int64)
+        ids, mask = (part.to(self.device) for part in padded([source.tokens for source in distinct], 0))
+        encoded = self._model.get_encoder()(input_ids=ids, attention_mask=mask)
+        self._width = encoded.last_hidden_state.shape[-1]
+        rows = torch.from_numpy(of_row).to(encoded.last_hidden_state.device)
+        encoded.last_hidden_state = encoded.last_hidden_state.index_select(0, rows)
+        out = self._model(
+            encoder_outputs=encoded,
+            attention_mask=mask_of(sources, self.device),
+            decoder_input_ids=input_ids,
             use_cache=use_cache,
         )
         if not use_cache:
-            return CausalLMOutputWithPast(logits=out.logits)
-        spread(sources, out.past_key_values.cross_attention_cache)
-        return CausalLMOutputWithPast(logits=out.logits, past_key_values=out.past_key_values.self_attention_cache)
+            return _causal(out, None)
+        self._store(distinct, of_row, out.past_key_values.cross_attention_cache)
+        return _causal(out, out.past_key_values.self_attention_cache)
 
-    def _read(self, sources: Sequence[SourceSentence]) -> None:
-        """Run the encoder on all sources that have not been read yet."""
-        left = list(dict.fromkeys(source for source in sources if source.read is None))
-        if not left:
-            return
-        ids, mask = (part.to(self.device) for part in padded([source.tokens for source in left], 0))
-        out = self._model.get_encoder()(input_ids=ids, attention_mask=mask)
-        for index, source in enumerate(left):
-            hidden = out.last_hidden_state[index : index + 1, : source.length]
-            source.read, source.output = hidden if len(left) == 1 else hidden.clone(), type(out)
+    def _store(self, distinct: Sources, of_row: IntArray, cache: Any) -> None:
+        """Store the cross-attention cache of sources that are not stored yet, from the first row of each."""
+        left = [number for number, source in enumerate(distinct) if source.place == NOT_READ]
+        if left:
+            first = torch.from_numpy(np.array([int(np.argmax(of_row == number)) for number in left]))
+            chosen = [tensor.index_select(0, first.to(tensor.device)) for tensor in tensors_of(cache)]
+            self._table.store([distinct[number] for number in left], filled(hollow(cache), chosen))
 
     # -- sources of several lengths ---------------------------------------------------------------------------
 
     def _from_beginning(self, input_ids: Tensor, sources: Sources, use_cache: bool) -> Any:
         """Read whole texts in one pass if their sources may be padded, else in one pass per source length."""
-        if len({source.length for source, _ in sources}) == 1:
-            return self._pass(input_ids, sources, use_cache)
-        if self._pads is not False:
-            try:
-                out = self._pass(input_ids, sources, use_cache)
-                self._pads = self._pads or self._agrees(out.logits, input_ids, sources)
-            except Exception as error:
-                if self._pads or out_of_memory(error):
-                    raise
-                log.debug("sources of different lengths cannot share a forward pass: %s", error)
-                self._pads = False
-            if self._pads:
-                return out
-            lengths = len({source.length for source, _ in sources})
-            warn_of_slower(self._model, "source sentences of different lengths cannot share a forward pass", lengths)
-            for source, _ in sources:
-                source.forget()
-        return self._by_length(input_ids, sources, use_cache)
-
-    def _agrees(self, logits: Tensor, input_ids: Tensor, sources: Sources) -> bool:
-        """Return True if unbatched passes for the shortest and the longest source give these ``logits``."""
-        rows = input_ids.split([count for _, count in sources])
-        parts = logits.split([count for _, count in sources])
-        ends = [end(range(len(sources)), key=lambda index: sources[index][0].length) for end in (min, max)]
-        alone = [
-            self._pass(rows[index], [(SourceSentence(sources[index][0].tokens), len(rows[index]))], False)
-            for index in ends
+        lengths = np.array([source.length for source in sources])
+        if (lengths == lengths[0]).all():
+            return self._first(input_ids, sources, use_cache)
+        if self._pads is None:
+            self._pads = self._try_padding(input_ids, sources, lengths)
+        if self._pads:
+            return self._first(input_ids, sources, use_cache)
+        groups = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
+        outs = [
+            self._first(input_ids[torch.from_numpy(group).to(self.device)], [sources[n] for n in group], use_cache)
+            for group in groups
         ]
-        together, plain = [parts[index] for index in ends], [out.logits for out in alone]
-        apart = how_far_apart(together, plain)
-        log.debug("sources of several lengths in one pass are off by %s nats", apart)
-        return apart <= SAME_NATS or explains(self._noise(), together, plain)
-
-    def _by_length(self, input_ids: Tensor, sources: Sources, use_cache: bool) -> Any:
-        rows = torch.arange(len(input_ids), device=self.device).split([count for _, count in sources])
-        chosen, outs = [], []
-        for length in sorted({source.length for source, _ in sources}):
-            same = [index for index, (source, _) in enumerate(sources) if source.length == length]
-            chosen.append(torch.cat([rows[number] for number in same]))
-            outs.append(self._pass(input_ids[chosen[-1]], [sources[number] for number in same], use_cache))
-        back = torch.argsort(torch.cat(chosen))
+        back = torch.from_numpy(np.argsort(np.concatenate(groups))).to(self.device)
         out = outs[0]
-        out.logits = torch.cat([output.logits for output in outs])[back]
+        out.logits = torch.cat([part.logits for part in outs])[back]
         if use_cache:
-            whole: RowState = join([of_rows(output.past_key_values) for output in outs])
-            out.past_key_values = pick([whole], torch.zeros_like(back), back).rebuild()
+            columns = zip(*(tensors_of(part.past_key_values) for part in outs), strict=True)
+            shell = hollow(out.past_key_values)
+            out.past_key_values = filled(shell, [torch.cat(column)[back.to(column[0].device)] for column in columns])
         return out
+
+    def _try_padding(self, input_ids: Tensor, sources: Sources, lengths: IntArray) -> bool:
+        """Return True if a pass over sources of all lengths equals passes over the shortest and the longest alone."""
+        ends = [int(lengths.argmin()), int(lengths.argmax())]
+        try:
+            fast = self._first(input_ids, sources, False).logits[ends]
+            plain = torch.cat([self._first(input_ids[n : n + 1], [sources[n]], False).logits for n in ends])
+        except Exception as error:
+            if out_of_memory(error):
+                raise
+            log.debug("sources of different lengths cannot share a forward pass: %s", error)
+        else:
+            apart = float((fast.log_softmax(-1) - plain.log_softmax(-1)).abs().max())
+            log.debug("sources of several lengths in one pass are off by %s nats", apart)
+            if apart <= SAME_NATS or explains(self._noise(), [fast], [plain]):
+                return True
+        number = len(np.unique(lengths))
+        warn_of_slower(self._model, "source sentences of different lengths cannot share a forward pass", number)
+        return False
+
+
+def _causal(out: Any, cache: Any) -> Any:
+    from transformers.modeling_outputs import CausalLMOutputWithPast
+
+    return CausalLMOutputWithPast(logits=out.logits, past_key_values=cache)

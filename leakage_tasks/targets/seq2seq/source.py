@@ -1,33 +1,29 @@
-"""Source sentences read by a translation model, and their batches, padded on the right."""
+"""Source sentences read by a translation model, as rows of a table that a pass selects from, padded on the right."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from leakage_tasks.targets.causal.cache import RowState, bytes_of, of_rows
+from leakage_tasks.core.arrays import IntArray
+from leakage_tasks.targets.causal.cache import filled, hollow, tensors_of
 
-Sources = Sequence[tuple["SourceSentence", int]]
-"""Source sentences, each with its number of rows in a batch."""
+NOT_READ = -1
 
 
 @dataclass(eq=False)
 class SourceSentence:
-    """A source sentence's ``tokens``, and the model's results for it once it has been read.
-
-    ``read`` is the encoder's output ``[1, S, d]``, of type ``output``; ``across`` holds the keys and values of
-    cross-attention ``[1, H, S, D]``.
-    """
+    """A source sentence's ``tokens``; ``place`` is its row in the table of the model's results, if it was read."""
 
     tokens: tuple[int, ...]
-    read: Tensor | None = None
-    output: Any = None
-    across: RowState | None = None
+    table: SourceTable | None = field(default=None, repr=False)
+    place: int = NOT_READ
 
     @property
     def length(self) -> int:
@@ -37,60 +33,64 @@ class SourceSentence:
     @property
     def nbytes(self) -> int:
         """Memory in bytes that the source takes in each row of a pass."""
-        held = [] if self.across is None else self.across.tensors
-        return bytes_of(held)
+        return 0 if self.table is None else self.table.row_bytes
 
-    def forget(self) -> None:
-        """Discard the model's results."""
-        self.read = self.across = None
-
-
-def encoder_outputs(sources: Sources) -> Any:
-    """Return the encoder's output for each row's source, ``[n, S, d]``, in the model's output type."""
-    kind = sources[0][0].output
-    return kind(last_hidden_state=_of_rows([(source.read, count) for source, count in sources], -2))
+    def __del__(self) -> None:
+        if self.table is not None and self.place != NOT_READ:
+            self.table.free.append(self.place)
 
 
-def mask_of(sources: Sources, device: torch.device) -> Tensor | None:
-    """Return a mask ``[n, S]`` that is 0 for padding; None if nothing is padded."""
-    lengths = [source.length for source, _ in sources]
-    if len(set(lengths)) == 1:
+class SourceTable:
+    """The keys and values of cross-attention ``[room, H, longest, D]`` of each source.
+
+    ``shell`` is the model's cross-attention cache without tensors, None before the first source.
+    """
+
+    def __init__(self) -> None:
+        self.shell: Any = None
+        self._tensors: list[Tensor] = []
+        self.free: list[int] = []
+
+    @property
+    def row_bytes(self) -> int:
+        """Memory of a row in bytes."""
+        return sum(tensor[0].numel() * tensor.element_size() for tensor in self._tensors if len(tensor))
+
+    def store(self, sources: Sequence[SourceSentence], cache: Any) -> None:
+        """Store rows of a cache ``[n, H, S, D]``, one for each of n sources."""
+        read = tensors_of(cache)
+        if self.shell is None:
+            self.shell = hollow(cache)
+            self._tensors = [tensor.new_zeros(0, *tensor.shape[1:]) for tensor in read]
+        self._make_room(len(sources), read[0].shape[2])
+        places = [self.free.pop() for _ in sources]
+        for source, place in zip(sources, places, strict=True):
+            source.table, source.place = self, place
+        rows = torch.tensor(places)
+        for tensor, states in zip(self._tensors, read, strict=True):
+            states = pad(states, (0, 0, 0, tensor.shape[2] - states.shape[2]))
+            tensor.index_copy_(0, rows.to(tensor.device), states)
+
+    def cache(self, places: IntArray, longest: int) -> Any:
+        """Return the cross-attention cache of the sources at ``places`` ``[n]``, of up to ``longest`` tokens."""
+        rows = torch.from_numpy(places)
+        return filled(
+            self.shell, [tensor[:, :, :longest].index_select(0, rows.to(tensor.device)) for tensor in self._tensors]
+        )
+
+    def _make_room(self, more: int, length: int) -> None:
+        """Make room for more sources, and for tokens of a longer one."""
+        room, _, longest, _ = self._tensors[0].shape
+        added = max(more, room) if len(self.free) < more else 0
+        wider = max(0, length - longest)
+        if added or wider:
+            self._tensors = [pad(tensor, (0, 0, 0, wider, 0, 0, 0, added)) for tensor in self._tensors]
+            self.free += range(room, room + added)
+
+
+def mask_of(sources: Sequence[SourceSentence], device: torch.device) -> Tensor | None:
+    """Return a mask ``[n, S]`` that is 0 for padding, for the source of each row; None if nothing is padded."""
+    lengths = np.fromiter((source.length for source in sources), dtype=np.int64)
+    if (lengths == lengths[0]).all():
         return None
-    counts = torch.tensor([count for _, count in sources], device=device)
-    row_lengths = torch.tensor(lengths, device=device).repeat_interleave(counts)
-    return (torch.arange(max(lengths), device=device) < row_lengths[:, None]).long()
-
-
-def keys_and_values(cache: Any, sources: Sources) -> Any:
-    """Return the self-attention cache combined with the cross-attention cache."""
-    from transformers import EncoderDecoderCache
-
-    states = [source.across for source, _ in sources if source.across is not None]
-    counts = [count for _, count in sources]
-    columns = zip(*(state.tensors for state in states), strict=True)
-    shared = [_of_rows(list(zip(column, counts, strict=True)), -2) for column in columns]
-    return EncoderDecoderCache(cache, states[0].filled(shared))
-
-
-def spread(sources: Sources, cache: Any) -> None:
-    """Store each source's part of a cross-attention cache, unless it is already known."""
-    whole, first = of_rows(cache), 0
-    for source, count in sources:
-        if source.across is None:
-            tensors = [tensor[first : first + 1, :, : source.length].clone() for tensor in whole.tensors]
-            source.across = replace(whole, tensors=tensors)
-        first += count
-
-
-def _of_rows(parts: Sequence[tuple[Any, int]], dim: int) -> Tensor:
-    """Repeat and concatenate tensors ``[1, …, S, D]`` for their rows, padding shorter tensors."""
-    first, rows = parts[0][0], sum(count for _, count in parts)
-    if all(tensor is first for tensor, _ in parts):
-        return first.expand(rows, *first.shape[1:])
-    longest = max(tensor.shape[dim] for tensor, _ in parts)
-    return torch.cat(
-        [
-            pad(tensor, (0, 0, 0, longest - tensor.shape[dim])).expand(n, *tensor.shape[1:dim], longest, -1)
-            for tensor, n in parts
-        ]
-    )
+    return torch.from_numpy((np.arange(lengths.max()) < lengths[:, None]).astype(np.int64)).to(device)

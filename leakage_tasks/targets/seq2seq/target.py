@@ -15,7 +15,7 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import check_fits, padded, row_bits, rows_at_once
-from leakage_tasks.targets.causal.passes import Passes
+from leakage_tasks.targets.causal.engine import Engine
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.noise import Noise
@@ -92,7 +92,7 @@ class Seq2SeqTarget(TextModel):
         self.marked = spoken.marked
         self.source_tokens = encode_source or spoken.tokenizer.encode
         self.decoder = Decoder(self.model, self.device, lambda: self.noise, self.opening[:-1])
-        self.passes: dict[bool, Passes] = {}
+        self.engines: dict[bool, Engine] = {}
 
     def given(self, canary: Canary) -> GivenSource | FilledSource:
         """Return a target for a canary; with a fixed source it can be searched like a causal model.
@@ -176,7 +176,7 @@ class GivenSource(CausalTarget):
         )
         self._family, self._source_tokens = family, tuple(source)
         self.limit, self.whole_texts, self.spelling = family.limit, family.whole_texts, family.spelling
-        self.states, self.pass_size, self._passes = family.states, family.pass_size, family.passes
+        self.states, self.pass_size, self._engines = family.states, family.pass_size, family.engines
         self.most_padding = family.most_padding
 
     @property

@@ -13,15 +13,16 @@ import torch
 from torch import Tensor
 
 from leakage_tasks.targets.batches import TOKENS_ON_CPU
-from leakage_tasks.targets.causal.cache import attention_only, join, of_rows
+from leakage_tasks.targets.causal.beginnings import worth_of_a_pass
+from leakage_tasks.targets.causal.cache import attention_only, hollow, tensors_of
 from leakage_tasks.targets.causal.target import CausalTarget
-from leakage_tasks.targets.causal.token_by_token import worth_of_a_pass
 from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.noise import warn_of_slower
 from leakage_tasks.targets.suffix.growing_attention import AttentionCache
-from leakage_tasks.targets.suffix.growing_cache import ALL, GrowingCache, MixingCache, StateChangesForm
+from leakage_tasks.targets.suffix.growing_cache import ALL, GrowingCache, MixingCache, PartState, StateChangesForm
 from leakage_tasks.targets.suffix.growing_whole import NoCache, WholeStateCache
+from leakage_tasks.targets.suffix.mixed_lengths import read_together
 from leakage_tasks.targets.suffix.roomy_layer import RoomyLayer
 
 MOST_ROWS = {"cpu": 1024}
@@ -72,6 +73,7 @@ class SuffixSampler:
         # On a CPU, copying rows into one batch takes longer than an additional pass.
         self.mixing = target.device.type != "cpu"
         """True to read rows of two lengths in one pass if the model supports it."""
+        self._mixing_proven = False
         self.goes_on_by_tokens: bool | None = None
         """True if the model reads only one token at a time after a cached state; None until it is known."""
         self._row_bytes: dict[int, tuple[int, int]] = {}
@@ -110,7 +112,8 @@ class SuffixSampler:
         Returns their state and logits ``[prefixes, V]``.
         """
         tokens = self.tensor([[*self.before, *prefix] for prefix in prefixes])
-        logits, caches = zip(*(self.target.read(part, 1) for part in tokens.split(at_once or len(tokens))), strict=True)
+        parts = tokens.split(at_once or len(tokens))
+        logits, caches = zip(*(self.target.read_first(part, (None,), keep=1) for part in parts), strict=True)
         live = _growing(caches, tokens.shape[1], more) if self.target.cached else NoCache(tokens)
         self.goes_on_by_tokens = not live.many_tokens
         return live, torch.cat(logits)[:, -1]
@@ -121,7 +124,7 @@ class SuffixSampler:
 
     def mixes(self, live: GrowingCache) -> TypeGuard[MixingCache]:
         """Return True unless rows of two lengths are known to need separate passes."""
-        return self.mixing and live.mixes(self.target.passes.mixes_lengths)
+        return self.mixing and live.mixes()
 
     @contextlib.contextmanager
     def lengths_apart(self) -> Iterator[None]:
@@ -140,8 +143,16 @@ class SuffixSampler:
 
         Returns logits ``[n, V]`` for each part.
         """
-        fed = [token[:, None] for token in tokens]
-        logits, grown = self.target.passes.step(live.states(parts), fed)
+        states = live.states(parts)
+        logits, grown = read_together(self.target, states, [token[:, None] for token in tokens])
+        if not self._mixing_proven:
+            alone = [
+                self.target.read_on(state.cache(), token[:, None])[0][:, -1]
+                for state, token in zip(states, tokens, strict=True)
+            ]
+            if not self.target.engine.agree(torch.cat(logits), torch.cat(alone)):
+                raise StateChangesForm
+            self._mixing_proven = True
         live.grew(parts, grown)
         return logits
 
@@ -165,7 +176,7 @@ class SuffixSampler:
         """Append ``tokens`` ``[n, k]`` to n of the rows (k = 1 for fewer than all) and return logits ``[n, k, V]``."""
         if isinstance(live, NoCache):
             grown = torch.cat([live.feed(rows), tokens], dim=1)
-            logits = self.target.read(grown, tokens.shape[1])[0]
+            logits = self.target.read(grown, tokens.shape[1])
             live.took(grown)
             return logits
         # Recurrent models may process several tokens at once as the beginning of a new text.
@@ -184,10 +195,10 @@ class SuffixSampler:
 
 def _growing(caches: Sequence[Any], length: int, more: int) -> GrowingCache:
     """Return the state of texts of ``length`` tokens, with room for ``more``, from the caches of successive passes."""
-    whole = join([of_rows(cache) for cache in caches])
+    whole = [torch.cat(column) for column in zip(*map(tensors_of, caches), strict=True)]
+    shell = hollow(caches[0])
     if not attention_only(caches[0]):
-        return WholeStateCache(whole, length)
-    rows, _, read, _ = whole.tensors[0].shape
-    pairs = zip(whole.tensors[::2], whole.tensors[1::2], strict=True)
-    layers = [RoomyLayer(keys, values, read + more) for keys, values in pairs]
-    return AttentionCache(whole.shell, layers, np.full(rows, read))
+        return WholeStateCache(PartState(shell, whole, length), length)
+    rows, _, read, _ = whole[0].shape
+    layers = [RoomyLayer(keys, values, read + more) for keys, values in zip(whole[::2], whole[1::2], strict=True)]
+    return AttentionCache(shell, layers, np.full(rows, read))

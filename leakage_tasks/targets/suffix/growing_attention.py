@@ -13,8 +13,8 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
 from leakage_tasks.core.arrays import IntArray
-from leakage_tasks.targets.causal.cache import RowState
-from leakage_tasks.targets.suffix.growing_cache import ALL
+from leakage_tasks.targets.causal.cache import bytes_of
+from leakage_tasks.targets.suffix.growing_cache import ALL, PartState
 from leakage_tasks.targets.suffix.roomy_layer import RoomyLayer
 
 
@@ -39,7 +39,7 @@ class AttentionCache:
     def row_bytes(self, more: int) -> int:
         read = int(self.lengths[0])
         (row,) = self.states([slice(0, 1)])
-        return row.nbytes // read * (read + more)
+        return bytes_of(row.tensors) // read * (read + more)
 
     def feed(self, rows: slice = ALL) -> Any:
         self._fed = slice(*rows.indices(self.rows))
@@ -51,20 +51,19 @@ class AttentionCache:
         """Update the lengths; the layers were written in place."""
         self.lengths[self._fed] = self.layers[0].used
 
-    def mixes(self, attention: bool) -> bool:
-        return attention
+    def mixes(self) -> bool:
+        return True
 
-    def states(self, parts: Sequence[slice]) -> list[RowState]:
-        """Return views of the parts, in which all tokens are a row's own."""
-        states = []
-        for part in parts:
-            length = self._length(part)
-            tensors = [tensor for layer in self.layers for tensor in layer.held(part, length)]
-            nothing = [tensor[:1, :, :0] for tensor in tensors]
-            states.append(RowState(self._shell, tensors, nothing, read=length))
-        return states
+    def states(self, parts: Sequence[slice]) -> list[PartState]:
+        """Return views of the parts."""
+        lengths = [self._length(part) for part in parts]
+        held = [
+            [tensor for layer in self.layers for tensor in layer.held(part, length)]
+            for part, length in zip(parts, lengths, strict=True)
+        ]
+        return [PartState(self._shell, tensors, length) for tensors, length in zip(held, lengths, strict=True)]
 
-    def grew(self, parts: Sequence[slice], states: Sequence[RowState]) -> None:
+    def grew(self, parts: Sequence[slice], states: Sequence[PartState]) -> None:
         for part, state in zip(parts, states, strict=True):
             length = self._length(part)
             buffers = [buffer for layer in self.layers for buffer in layer.buffers]

@@ -6,13 +6,27 @@ A batch may have more rows than one pass; successive passes then extend some of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from torch import Tensor
 
-from leakage_tasks.targets.causal.cache import RowState
+from leakage_tasks.targets.causal.cache import filled
 
 ALL = slice(None)
+
+
+@dataclass
+class PartState:
+    """The state of n texts of ``length`` tokens: a cache object without tensors, and its tensors ``[n, …]``."""
+
+    shell: Any
+    tensors: list[Tensor]
+    length: int
+
+    def cache(self) -> Any:
+        """Return the cache for a forward pass."""
+        return filled(self.shell, self.tensors)
 
 
 class StateChangesForm(Exception):
@@ -41,8 +55,8 @@ class GrowingCache(Protocol):
     def took(self, cache: Any) -> None:
         """Store the cache that the pass returned."""
 
-    def mixes(self, attention: bool) -> bool:
-        """Return True if this is a :class:`MixingCache`; ``attention`` is the answer for attention caches."""
+    def mixes(self) -> bool:
+        """Return True if this is a :class:`MixingCache`."""
 
     def branch(self, parents: Tensor, most: int) -> None:
         """Add a copy of each of ``parents`` ``[n]`` after the last row; at most ``most`` rows will be needed."""
@@ -54,8 +68,8 @@ class GrowingCache(Protocol):
 class MixingCache(GrowingCache, Protocol):
     """State of texts that may share a pass even if their lengths differ."""
 
-    def states(self, parts: Sequence[slice]) -> list[RowState]:
+    def states(self, parts: Sequence[slice]) -> list[PartState]:
         """Return the state of each part, whose rows have equal length."""
 
-    def grew(self, parts: Sequence[slice], states: Sequence[RowState]) -> None:
+    def grew(self, parts: Sequence[slice], states: Sequence[PartState]) -> None:
         """Store the states of the parts after one more token."""

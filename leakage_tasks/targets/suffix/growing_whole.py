@@ -9,9 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leakage_tasks.targets.causal.cache import RowState, after, join, likeness
-from leakage_tasks.targets.causal.picked import pick
-from leakage_tasks.targets.suffix.growing_cache import ALL, StateChangesForm
+from leakage_tasks.targets.causal.cache import bytes_of, form_of, hollow, tensors_of
+from leakage_tasks.targets.suffix.growing_cache import ALL, PartState, StateChangesForm
 
 
 class WholeStateCache:
@@ -19,10 +18,10 @@ class WholeStateCache:
 
     many_tokens = False
 
-    def __init__(self, state: RowState, read: int) -> None:
+    def __init__(self, state: PartState, read: int) -> None:
         self._state, self._read = state, read
         self._fed, self._rows = state, ALL
-        self._grown: list[RowState] = []
+        self._grown: list[PartState] = []
         self._alike = self._mixed = False
 
     @property
@@ -31,16 +30,16 @@ class WholeStateCache:
 
     def row_bytes(self, more: int) -> int:
         # Some layers may be attention layers, whose state grows, so this is an upper bound.
-        return self._state.nbytes * (self._read + more) // (self._read * max(self.rows, 1))
+        return bytes_of(self._state.tensors) * (self._read + more) // (self._read * max(self.rows, 1))
 
     def feed(self, rows: slice = ALL) -> Any:
         self._rows = rows
         (self._fed,) = self.states([rows])
-        return self._fed.rebuild()
+        return self._fed.cache()
 
     def took(self, cache: Any) -> None:
         """Store the new state. Raises StateChangesForm if rows of two lengths no longer have states of one form."""
-        state = after(self._fed, cache)
+        state = PartState(hollow(cache), tensors_of(cache), self._fed.length + 1)
         if not self._grown:
             self._alike = _form(state) == _form(self._fed)
         if self._alike:
@@ -50,23 +49,24 @@ class WholeStateCache:
             raise StateChangesForm
         self._grown.append(state)
         if sum(len(part.tensors[0]) for part in self._grown) == self.rows:
-            self._state, self._grown = join(self._grown), []
+            columns = zip(*(part.tensors for part in self._grown), strict=True)
+            self._state, self._grown = replace(self._grown[0], tensors=[torch.cat(column) for column in columns]), []
 
-    def mixes(self, attention: bool) -> bool:
+    def mixes(self) -> bool:
         """Return True if the form of the state does not depend on the number of tokens."""
         return self._alike
 
-    def states(self, parts: Sequence[slice]) -> list[RowState]:
+    def states(self, parts: Sequence[slice]) -> list[PartState]:
         return [replace(self._state, tensors=[tensor[part] for tensor in self._state.tensors]) for part in parts]
 
-    def grew(self, parts: Sequence[slice], states: Sequence[RowState]) -> None:
+    def grew(self, parts: Sequence[slice], states: Sequence[PartState]) -> None:
         """Store the states. Raises StateChangesForm as :meth:`took` does."""
         self._mixed = True
         if any(_form(state) != _form(self._state) for state in states):
             raise StateChangesForm
         self._write(parts, states)
 
-    def _write(self, parts: Sequence[slice], states: Sequence[RowState]) -> None:
+    def _write(self, parts: Sequence[slice], states: Sequence[PartState]) -> None:
         for part, state in zip(parts, states, strict=True):
             for held, tensor in zip(self._state.tensors, state.tensors, strict=True):
                 held[part] = tensor
@@ -79,8 +79,9 @@ class WholeStateCache:
         selected._alike, selected._mixed = self._alike, self._mixed
         return selected
 
-    def _pick(self, rows: Tensor) -> RowState:
-        return pick([self._state], torch.zeros_like(rows), rows)
+    def _pick(self, rows: Tensor) -> PartState:
+        tensors = [tensor.index_select(0, rows.to(tensor.device)) for tensor in self._state.tensors]
+        return replace(self._state, tensors=tensors)
 
 
 class NoCache:
@@ -110,7 +111,7 @@ class NoCache:
         if sum(map(len, self._grown)) == self.rows:
             self.tokens, self._grown = torch.cat(self._grown), []
 
-    def mixes(self, attention: bool) -> bool:
+    def mixes(self) -> bool:
         """Return False."""
         return False
 
@@ -121,6 +122,6 @@ class NoCache:
         return NoCache(self.tokens[rows])
 
 
-def _form(state: RowState) -> Hashable:
+def _form(state: PartState) -> Hashable:
     """Return a key of shapes and types; a state can be written over rows of another state with an equal key."""
-    return likeness(state), tuple(tensor.dtype for tensor in state.tensors)
+    return form_of(state.cache())

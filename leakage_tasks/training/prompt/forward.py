@@ -17,7 +17,7 @@ from torch.nn.functional import cross_entropy
 
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.log import first_line, log
-from leakage_tasks.targets.causal.cache import RowState, of_prefixes
+from leakage_tasks.targets.causal.cache import filled, hollow, tensors_of
 from leakage_tasks.training.prompt.fit import vocabulary_of
 from leakage_tasks.training.rows import evaluating
 from leakage_tasks.training.text_batches import IGNORED
@@ -128,10 +128,9 @@ class PromptPass:
 
     def _after(self, vectors: Tensor, words: Tensor, count: int) -> Any:
         read = self.model(inputs_embeds=vectors, use_cache=True, **self._keep(1))
-        (state,) = of_prefixes(read.past_key_values, [vectors.shape[1]])
         # These are views. The model copies them once, when it appends keys and values.
-        rows = [tensor.expand(len(words), *tensor.shape[1:]) for tensor in state.prefix or state.tensors]
-        cache = RowState(state.shell, rows).rebuild()
+        rows = [tensor.expand(len(words), *tensor.shape[1:]) for tensor in tensors_of(read.past_key_values)]
+        cache = filled(hollow(read.past_key_values), rows)
         return self.model(inputs_embeds=words, past_key_values=cache, use_cache=True, **self._keep(count))
 
     def _keep(self, count: int) -> dict[str, int]:

@@ -1,0 +1,436 @@
+"""The texts that a causal model has read, and the forward passes that continue them.
+
+All texts of a run are rows of one table. A pass continues any of them, whichever canaries they belong to. The first
+pass of each kind (texts of several lengths, several tokens at once, after a shared context, beyond a sliding window) is
+compared with plain passes over whole texts. If it differs, the engine changes to a slower kind of pass and warns.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakage_tasks.core.arrays import IntArray
+from leakage_tasks.core.log import log
+from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.causal.cache import attention_only
+from leakage_tasks.targets.causal.key_values import KeyValueBatch, KeyValueTable, Reading
+from leakage_tasks.targets.causal.own_attention import attending, takes_positions
+from leakage_tasks.targets.causal.shared_context import SharedContext, SharedContextBatch
+from leakage_tasks.targets.causal.text_rows import NOTHING, VIRTUAL, TextRows, TextTree
+from leakage_tasks.targets.causal.whole_states import WholeStates
+from leakage_tasks.targets.causal.windows import turns_of
+from leakage_tasks.targets.memory import out_of_memory
+from leakage_tasks.targets.noise import warn_of_slower
+from leakage_tasks.targets.rounding import SAME_NATS, explains
+
+CHECKED = 4
+"""Number of rows of a pass that are compared with plain passes."""
+
+
+CONTEXTS = 4
+"""Maximum number of contexts that are stored once each."""
+
+
+class Begun(NamedTuple):
+    """n texts that were read from their first token.
+
+    ``costs`` ``[length − 1]`` are in bits, for each token after the first; ``logits`` ``[n, V]`` predict the next token.
+    """
+
+    rows: TextRows
+    costs: list[Tensor]
+    logits: Tensor
+
+
+class Kind(NamedTuple):
+    """A kind of pass over texts that were read before.
+
+    ``lengths`` and ``sources`` say whether texts of several lengths, and after several source sentences, are continued;
+    ``beyond`` is the number of lengths below the longest text at which the model's computation changes.
+    """
+
+    context: bool
+    """The texts begin with the shared context."""
+    many: bool
+    """Several tokens are read after each text."""
+    lengths: bool
+    sources: bool
+    beyond: int
+
+    def covers(self, other: Kind) -> bool:
+        """Return True if a pass of this kind proves one of the other kind."""
+        return self[:2] == other[:2] and all(mine >= theirs for mine, theirs in zip(self[2:], other[2:], strict=True))
+
+
+class CannotReadMany(Exception):
+    """The model reads only one token at a time after a cached state."""
+
+
+class Engine:
+    """The table of texts of one model, read by ``reader``."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self.tree = TextTree(self._forget)
+        self.table: KeyValueTable | WholeStates | None = None
+        self.cached: bool = reader.cached
+        """False if each text is read again from its first token."""
+        self.pads: bool | None = None
+        """True if texts of several lengths can begin in one pass; None until tried."""
+        self.mixes = self.reads_many = self.shares = True
+        """True unless the kind of pass is known to be wrong: over texts of several lengths, over several tokens after
+        each text, and with a shared context that is stored once."""
+        self._contexts: dict[int, SharedContext] = {}
+        """The contexts that are stored once, by their numbers in the tree, latest used last."""
+        self._numbers = itertools.count(1)
+        self._turns = turns_of(reader.model.config, reader.windows)
+        self._positions = takes_positions(reader.stepper)
+        self._prompt, self._virtual = np.zeros(0, dtype=np.int64), 0
+        self._proven: list[Kind] = []
+        self._sources: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+    @property
+    def row_bytes(self) -> int:
+        """Memory in bytes of a text's state, without the state of the text before its last token."""
+        return 0 if self.table is None else self.table.row_bytes
+
+    @property
+    def copied_bytes(self) -> float:
+        """Memory in bytes that a pass takes for each token before those that it reads."""
+        return self.table.copied_bytes if isinstance(self.table, KeyValueTable) else 0.0
+
+    # -- texts from their first token -------------------------------------------------------------------------
+
+    def begin(self, texts: Sequence[Sequence[int]], sources: Sequence[Any] = (None,)) -> Begun:
+        """Read texts from their first token. ``sources`` are the additional input of each text, or of all."""
+        sources = list(sources) * (len(texts) // len(sources))
+        if len(set(map(len, texts))) == 1:
+            return self._first_pass(texts, sources)
+        padded = self._padded(texts, sources) if self.cached and self.pads is not False else None
+        if padded is not None:
+            return padded
+        results: dict[int, Begun] = {}
+        for length in sorted(set(map(len, texts))):
+            same = [index for index, text in enumerate(texts) if len(text) == length]
+            begun = self._first_pass([texts[n] for n in same], [sources[n] for n in same])
+            each = [slice(place, place + 1) for place in range(len(same))]
+            results |= {n: Begun(*(part[at] for part in begun)) for n, at in zip(same, each, strict=True)}  # type: ignore[arg-type]
+        parts = [results[index] for index in range(len(texts))]
+        rows, logits = TextRows.joined([part.rows for part in parts]), torch.cat([part.logits for part in parts])
+        return Begun(rows, [part.costs[0] for part in parts], logits)
+
+    def _padded(self, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -> Begun | None:
+        """Read texts of several lengths in one pass; return None if the result is wrong on first use."""
+        try:
+            result = self._first_pass(texts, sources)
+            if self.pads is None:
+                shortest = min(range(len(texts)), key=lambda index: len(texts[index]))
+                alone = self._first_pass([texts[shortest]], [sources[shortest]])
+                self.pads = self.agree(result.logits[shortest : shortest + 1], alone.logits)
+        except Exception as error:
+            if self.pads or out_of_memory(error):
+                raise
+            log.debug("texts of several lengths cannot share a pass: %s", error)
+            self.pads = False
+        if self.pads:
+            return result
+        lengths = len(set(map(len, texts)))
+        warn_of_slower(self._reader.stepper, "texts of different lengths cannot share a forward pass", lengths)
+        return None
+
+    def _first_pass(self, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -> Begun:
+        """Read texts in one pass. Raises ValueError for several lengths if their states cannot hold padding."""
+        reader, lengths = self._reader, np.array([len(text) for text in texts])
+        # A causal model's logits do not depend on later tokens, so any token can serve as padding.
+        ids = np.array([[*text, *[text[-1]] * (int(lengths.max()) - len(text))] for text in texts])
+        tokens = reader.on_device(ids)
+        with reader.inference():
+            logits, cache = reader.read_first(tokens, sources)
+            after = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double() / -LN2
+            last = logits[torch.arange(len(texts)), torch.from_numpy(lengths) - 1]
+            rows = self._keep(ids, lengths, cache, sources)
+        return Begun(rows, [costs[: length - 1] for costs, length in zip(after, lengths.tolist(), strict=True)], last)
+
+    def _keep(self, ids: IntArray, lengths: IntArray, cache: Any, sources: Sequence[Any]) -> TextRows:
+        """Add rows for texts ``[n, k]`` of some lengths and store their states, if the model has any."""
+        if cache is not None and self.table is None:
+            self._make_table(cache, ids.shape[1], sources[0] is None)
+        if isinstance(self.table, WholeStates) and (lengths != lengths[0]).any():
+            raise ValueError("a state of more than attention")
+        before, skipped = NOTHING, self._virtual
+        if len(self._prompt):
+            before = int(self._prompt[-1])
+        elif self._virtual:
+            ids, lengths = np.pad(ids, ((0, 0), (self._virtual, 0)), constant_values=VIRTUAL), lengths + self._virtual
+            skipped = 0
+        rows, added = self.tree.add_texts(np.full(len(ids), before), ids, lengths)
+        texts = self._holding(rows[np.arange(len(ids)), lengths - 1], sources)
+        if isinstance(self.table, KeyValueTable):
+            read = skipped + ids.shape[1]
+            places = (skipped + np.arange(len(ids))[:, None] * read + np.arange(ids.shape[1]))[added]
+            self._store(self.table, cache, rows[added], places)
+        elif self.table is not None:
+            self.table.make_room(self.tree.size)
+            self.table.store(cache, texts.numbers)
+        return texts
+
+    def _make_table(self, cache: Any, read: int, alike: bool) -> None:
+        """Make the table for a model's kind of cache.
+
+        A cache may begin with the states of a soft prompt, before the ``read`` tokens; they are stored once if they are
+        ``alike`` for all texts.
+        """
+        if not attention_only(cache):
+            self.table, self.reads_many = WholeStates(), False
+            return
+        self.table, self._virtual = KeyValueTable(cache), cache.layers[0].keys.shape[2] - read
+        if self._virtual and alike:
+            virtual, lengths = np.full((1, self._virtual), VIRTUAL), np.full(1, self._virtual)
+            self._prompt = self.tree.add_texts(np.full(1, NOTHING), virtual, lengths)[0][0]
+            self.tree.hold(self._prompt)
+            self._store(self.table, cache, self._prompt, np.arange(self._virtual))
+
+    def _store(self, table: KeyValueTable, cache: Any, rows: IntArray, places: IntArray) -> None:
+        table.make_room(self.tree.size)
+        table.store(cache, rows, places)
+
+    def _holding(self, rows: IntArray, sources: Sequence[Any]) -> TextRows:
+        """Hold rows, and the sources of their texts."""
+        if sources[0] is None:
+            return TextRows.holding(self.tree, rows)
+        used = {id(source): source for source in sources}
+        for number, source in used.items():
+            self._sources[number] = source
+        self.tree.sources[rows] = [id(source) for source in sources]
+        return TextRows.holding(self.tree, rows, tuple(used.values()))
+
+    # -- more tokens after texts ------------------------------------------------------------------------------
+
+    def go_on(
+        self, rows: IntArray, tokens: IntArray, lengths: IntArray | None = None, keep: bool = True
+    ) -> tuple[Tensor, TextRows | None]:
+        """Read tokens ``[n, k]``, of which the first ``lengths`` ``[n]`` count, after the texts ``rows`` ``[n]``.
+
+        Returns logits ``[n, k, V]``, and the texts with these tokens if ``keep`` is true. The caller holds ``rows``.
+        Raises CannotReadMany if the model reads one token at a time and k is larger.
+        """
+        lengths = np.full(len(rows), tokens.shape[1]) if lengths is None else lengths
+        while True:
+            groups = self._groups(rows)
+            results = []
+            for group in groups:
+                result = self._proven_pass(rows[group], tokens[group], lengths[group], keep)
+                if result is None:
+                    break
+                results.append(result)
+            else:
+                return _together(results, groups)
+
+    def _groups(self, rows: IntArray) -> list[IntArray]:
+        """Return the indices of the rows of each pass."""
+        if self.cached and isinstance(self.table, WholeStates):
+            return self.table.groups(rows)
+        apart = self._context_numbers(rows)
+        if not (self.cached and self.mixes):
+            apart = self.tree.lengths[rows] + apart * (1 + int(self.tree.lengths[rows].max()))
+        if (apart == apart[0]).all():
+            return [np.arange(len(rows))]
+        return [np.flatnonzero(apart == value) for value in np.unique(apart)]
+
+    def _context_numbers(self, rows: IntArray) -> IntArray:
+        """Return the number of the stored context that each text begins with, 0 for none."""
+        numbers = self.tree.contexts[rows]
+        if not (self._contexts and self.cached and self.shares):
+            return np.zeros(len(rows), dtype=np.int64)
+        return numbers * np.isin(numbers, list(self._contexts))
+
+    def _proven_pass(
+        self, rows: IntArray, tokens: IntArray, lengths: IntArray, keep: bool
+    ) -> tuple[Tensor, TextRows | None] | None:
+        """Run one pass; return None if its logits differ from plain passes on first use."""
+        kind = self._kind(rows, tokens)
+        if not self.cached:
+            return self._read_again(rows, tokens, lengths, keep)
+        proven = any(case.covers(kind) for case in self._proven)
+        try:
+            result = self._pass(rows, tokens, lengths, keep, kind)
+            if proven:
+                return result
+            if self._is_plain(result[0], rows, tokens, lengths):
+                self._proven.append(kind)
+                return result
+        except CannotReadMany:
+            raise
+        except Exception as error:
+            if proven or out_of_memory(error):
+                raise
+            log.debug("a pass over several texts cannot be made: %s", error)
+        self._step_aside(kind, rows)
+        return None
+
+    def _kind(self, rows: IntArray, tokens: IntArray) -> Kind:
+        lengths, sources = self.tree.lengths[rows], self.tree.sources[rows]
+        beyond = sum(int(lengths.max()) + tokens.shape[1] > turn for turn in self._turns)
+        several = bool((lengths != lengths[0]).any()), bool((sources != sources[0]).any())
+        return Kind(bool(self._context_numbers(rows[:1])[0]), tokens.shape[1] > 1, *several, beyond)
+
+    def _step_aside(self, kind: Kind, rows: IntArray) -> None:
+        """Give up the fastest part of a kind of pass that is wrong, and warn.
+
+        Raises CannotReadMany if that part is reading several tokens.
+        """
+        lengths, stepper = self.tree.lengths[rows], self._reader.stepper
+        if kind.context:
+            self.shares = False
+            warn_of_slower(stepper, "every row needs its own copy of its context", 1 + int(lengths.max()))
+        elif kind.lengths:
+            self.mixes = False
+            number = len(np.unique(lengths))
+            warn_of_slower(stepper, "texts of different lengths cannot share a forward pass", number)
+        elif kind.many:
+            self.reads_many = False
+            raise CannotReadMany
+        else:
+            self.cached = False
+            warn_of_slower(stepper, "every text is read again from its first token", 1 + int(lengths.max()))
+
+    def _pass(
+        self, rows: IntArray, tokens: IntArray, lengths: IntArray, keep: bool, kind: Kind
+    ) -> tuple[Tensor, TextRows | None]:
+        if isinstance(self.table, KeyValueTable):
+            return self._attention_pass(self.table, rows, tokens, lengths, keep, kind)
+        if kind.many:
+            raise CannotReadMany
+        assert self.table is not None
+        reader = self._reader
+        with reader.inference():
+            fed, sources = reader.on_device(tokens), self._sources_of(rows)
+            logits, cache = reader.read_on(self.table.cache(rows), fed, sources)
+            if not keep:
+                return logits, None
+            texts = self._added(rows, tokens, lengths)[1]
+            self.table.make_room(self.tree.size)
+            self.table.store(cache, texts.numbers)
+        return logits, texts
+
+    def _attention_pass(
+        self, table: KeyValueTable, rows: IntArray, tokens: IntArray, lengths: IntArray, keep: bool, kind: Kind
+    ) -> tuple[Tensor, TextRows | None]:
+        reader, context = self._reader, self._contexts[int(self.tree.contexts[rows[0]])] if kind.context else None
+        new, texts, added = None, None, np.arange(tokens.shape[1]) < lengths[:, None]
+        if keep:
+            new, texts = self._added(rows, tokens, lengths)
+            table.make_room(self.tree.size)
+        before = 0 if context is None else context.length
+        reading = Reading(self.tree.paths(rows, before), new, added, before)
+        fed, sources = reader.on_device(tokens), self._sources_of(rows)
+        arguments = {}
+        if self._positions and (context is not None or reading.mask is not None):
+            arguments["position_ids"] = reader.on_device(reading.positions)
+        with reader.inference():
+            if context is not None:
+                batch = SharedContextBatch(table, reading, context, reader.windows)
+                with attending(reader.stepper, batch):
+                    return reader.read_on(batch.cache(), fed, sources, **arguments)[0], texts
+            if reading.mask is not None:
+                arguments["attention_mask"] = reader.on_device(reading.mask)
+            return reader.read_on(KeyValueBatch(table, reading).cache(), fed, sources, **arguments)[0], texts
+
+    def _read_again(
+        self, rows: IntArray, tokens: IntArray, lengths: IntArray, keep: bool
+    ) -> tuple[Tensor, TextRows | None]:
+        """Read texts of one length from their first token, with the new tokens."""
+        before = self.tree.tokens[self.tree.paths(rows, self._virtual)]
+        whole = np.concatenate([before, tokens], axis=1)
+        logits = self._plain_logits(whole, rows, tokens.shape[1])
+        return logits, self._added(rows, tokens, lengths)[1] if keep else None
+
+    def _added(self, rows: IntArray, tokens: IntArray, lengths: IntArray) -> tuple[IntArray, TextRows]:
+        new, _ = self.tree.add_texts(rows, tokens, lengths)
+        return new, self._holding(new[np.arange(len(rows)), lengths - 1], self._sources_of(rows))
+
+    def _sources_of(self, rows: IntArray) -> list[Any]:
+        """Return the source of each text, None without sources."""
+        if not self._sources:
+            return [None] * len(rows)
+        return [self._sources[number] for number in self.tree.sources[rows].tolist()]
+
+    # -- plain passes -----------------------------------------------------------------------------------------
+
+    def _is_plain(self, logits: Tensor, rows: IntArray, tokens: IntArray, lengths: IntArray) -> bool:
+        """Compare some rows of a pass, the shortest and longest texts among them, with plain passes."""
+        before = self.tree.lengths[rows]
+        order = np.lexsort((np.arange(len(rows)), lengths, before))
+        chosen = order[np.linspace(0, len(rows) - 1, min(CHECKED, len(rows))).round().astype(np.int64)]
+        fast, plain = [], []
+        for place in np.unique(np.stack([before[chosen], lengths[chosen]], axis=1), axis=0):
+            same = chosen[(before[chosen] == place[0]) & (lengths[chosen] == place[1])]
+            texts = [[*self.tree.read_tokens(rows[n]), *tokens[n, : place[1]].tolist()] for n in same]
+            plain.append(self._plain_logits(np.array(texts), rows[same], int(place[1])).flatten(0, 1))
+            fast.append(logits[torch.from_numpy(same).to(logits.device), : place[1]].flatten(0, 1))
+        return self.agree(torch.cat(fast), torch.cat(plain))
+
+    def _plain_logits(self, texts: IntArray, rows: IntArray, keep: int) -> Tensor:
+        """Return logits ``[n, keep, V]`` after the last tokens of whole texts ``[n, length]``."""
+        reader = self._reader
+        with reader.inference():
+            logits: Tensor = reader.read(reader.on_device(texts), keep, self._sources_of(rows))
+            return logits
+
+    def agree(self, fast: Tensor, plain: Tensor) -> bool:
+        """Return True if logits ``[n, V]`` of a pass equal plain ones up to rounding."""
+        apart = float((fast.log_softmax(-1) - plain.log_softmax(-1)).abs().max())
+        if apart <= SAME_NATS or explains(self._reader.noise, [fast], [plain]):
+            return True
+        log.debug("a pass is off by %s nats", apart)
+        return False
+
+    # -- contexts that texts share ----------------------------------------------------------------------------
+
+    def context_of(self, texts: Sequence[Sequence[int]]) -> Begun | None:
+        """Return the stored context that all texts begin with, if it makes up at least half of their tokens."""
+        for number, context in reversed(self._contexts.items()):
+            length = len(context.tokens)
+            begin = all(len(text) > length and tuple(text[:length]) == context.tokens for text in texts)
+            if begin and 2 * length * len(texts) >= sum(map(len, texts)):
+                self._contexts[number] = self._contexts.pop(number)
+                return context.begun
+        return None
+
+    def share(self, tokens: Sequence[int]) -> Begun:
+        """Read the tokens that many texts begin with, and store them once for all later passes if possible."""
+        begun = self.begin([tokens])
+        if isinstance(self.table, KeyValueTable) and self.shares:
+            number, row = next(self._numbers), begun.rows.numbers
+            self.tree.contexts[row] = number
+            self._contexts[number] = SharedContext(tuple(tokens), begun, self.table.whole(self.tree.paths(row)[0]))
+            if len(self._contexts) > CONTEXTS:
+                del self._contexts[next(iter(self._contexts))]
+        return begun
+
+    def held(self, numbers: IntArray) -> TextRows:
+        """Return texts that are kept independently of the other texts of their pass."""
+        return self._holding(numbers, self._sources_of(numbers))
+
+    def _forget(self, rows: IntArray) -> None:
+        if isinstance(self.table, WholeStates):
+            self.table.forget(rows)
+
+
+def _together(
+    results: Sequence[tuple[Tensor, TextRows | None]], groups: Sequence[IntArray]
+) -> tuple[Tensor, TextRows | None]:
+    """Join the results of several passes in the order of their rows."""
+    if len(groups) == 1:
+        return results[0]
+    back = np.argsort(np.concatenate(groups))
+    logits = torch.cat([logits for logits, _ in results])
+    texts = [texts for _, texts in results if texts is not None]
+    return logits[torch.from_numpy(back).to(logits.device)], TextRows.joined(texts)[back] if texts else None

@@ -1,0 +1,173 @@
+"""Requests that attacks submit to a causal model, answered together for all attacks in full batches."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.targets.batching import Splitter
+from leakage_tasks.targets.causal.beginnings import begin, costs_after, goes_on, shared_tokens
+from leakage_tasks.targets.causal.text_rows import TextRows
+
+MORE_TOKENS = 1.5
+"""Maximum factor by which the number of tokens may grow so that texts of several requests share passes."""
+
+Reached = tuple[TextRows, FloatArray]
+"""n texts, and costs in bits of the tokens after each, ``[n, A]``."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """A prefix to read with ``target``; ``columns`` are the tokens whose costs after it are needed."""
+
+    target: Any
+    tokens: Sequence[int]
+    columns: IntArray
+
+
+@dataclass(frozen=True)
+class Step:
+    """Texts ``rows`` to extend by one token each; ``columns`` are the tokens whose costs after them are needed."""
+
+    target: Any
+    rows: TextRows
+    tokens: IntArray
+    columns: IntArray
+
+    def part(self, rows: slice) -> Step:
+        """Return the step for some of its rows."""
+        return replace(self, rows=self.rows[rows], tokens=self.tokens[rows])
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Whole token sequences to score with ``target``, with everything that is read before each text."""
+
+    target: Any
+    rows: Sequence[list[int]]
+
+
+def start_all(requests: Sequence[Start]) -> list[tuple[TextRows, float, FloatArray]]:
+    """Return the text, the cost of the prefix and the costs of the next tokens for each request."""
+    reader = requests[0].target
+    results: dict[int, tuple[TextRows, float, FloatArray]] = {}
+
+    def read(indices: Sequence[int]) -> FloatArray:
+        batch = [requests[index] for index in indices]
+        begun = begin(reader, [request.tokens for request in batch], [request.target.source for request in batch])
+        columns, each = _all_columns(batch)
+        following, bits = reader.costs(begun.logits, columns), np.zeros(len(batch))
+        for row, (index, request) in enumerate(zip(indices, batch, strict=True)):
+            bits[row] = float(begun.costs[row][request.target.unscored - 1 :].sum())
+            text = reader.engine.held(begun.rows.numbers[row : row + 1])
+            results[index] = text, float(bits[row]), following[row : row + 1, each[row]]
+        return bits
+
+    lengths, indices = [len(request.tokens) for request in requests], range(len(requests))
+    padding = 0.0 if reader.engine.pads is False or not reader.engine.cached else reader.most_padding
+    reader.limit.by_length(lengths, reader.read_rows, read, indices, most_padding=padding)
+    return [results[index] for index in indices]
+
+
+def extend_all(requests: Sequence[Step]) -> list[Reached]:
+    """Extend the texts of all requests by one token."""
+    reader, engine = requests[0].target, requests[0].target.engine
+    rows = np.concatenate([step.rows.numbers for step in requests])
+    tokens = np.concatenate([step.tokens for step in requests])[:, None]
+    columns, each = _all_columns(requests)
+
+    def read(part: slice) -> tuple[TextRows, FloatArray]:
+        started = time.perf_counter()
+        logits, texts = engine.go_on(rows[part], tokens[part])
+        costs = reader.costs(logits[:, 0], columns)
+        reader.pass_size.note(part.stop - part.start, time.perf_counter() - started)
+        return texts, costs
+
+    parts = reader.limit.parts(len(rows), read, min(step.target.step_rows(step.rows) for step in requests))
+    texts, costs = TextRows.joined([texts for texts, _ in parts]), np.concatenate([costs for _, costs in parts])
+    if len(requests) == 1:
+        return [(texts, costs)]
+    ends = np.cumsum([len(step.tokens) for step in requests])
+    slices = [slice(int(end) - len(step.tokens), int(end)) for end, step in zip(ends, requests, strict=True)]
+    return [(engine.held(texts.numbers[part]), costs[part, chosen]) for part, chosen in zip(slices, each, strict=True)]
+
+
+def _all_columns(requests: Sequence[Any]) -> tuple[IntArray, list[Any]]:
+    """Return all tokens whose costs any request needs, and the index of each request's own tokens among them."""
+    first = requests[0].columns
+    if all(request.columns is first or np.array_equal(request.columns, first) for request in requests):
+        return first, [slice(None)] * len(requests)
+    columns = np.unique(np.concatenate([request.columns for request in requests]))
+    return columns, [np.searchsorted(columns, request.columns) for request in requests]
+
+
+def score_all(requests: Sequence[Texts]) -> list[FloatArray]:
+    """Compute costs in bits ``[n]`` of the texts of each request."""
+    results: dict[int, FloatArray] = {}
+    for indices, shared in _that_begin_alike(requests):
+        group = [requests[number] for number in indices]
+        costs = costs_after(group[0].target, *_rows_of(group), shared)
+        if costs is not None:
+            results |= zip(indices, np.split(costs, _ends(group)), strict=True)
+    left = [index for index in range(len(requests)) if index not in results]
+    if left:
+        results |= zip(left, _whole([requests[number] for number in left]), strict=True)
+    return [results[index] for index in range(len(requests))]
+
+
+def _whole(requests: Sequence[Texts]) -> list[FloatArray]:
+    """Compute costs of texts read from their first token."""
+    reader, (rows, unscored) = requests[0].target, _rows_of(requests)
+    sources = [request.target.source for request in requests for _ in request.rows]
+    # Texts of one canary have nearly equal lengths.
+    padding = reader.most_padding if len(requests) > 1 else math.inf
+    arguments, lengths = (rows, unscored, sources), list(map(len, rows))
+    costs = reader.whole_texts.by_length(lengths, reader.text_rows, reader.score, *arguments, most_padding=padding)
+    return np.split(costs, _ends(requests))
+
+
+def _that_begin_alike(requests: Sequence[Texts]) -> list[tuple[list[int], int]]:
+    """Return the indices of requests whose texts are best read after a common prefix, and its length."""
+    if not goes_on(requests[0].target) or any(request.target.source is not None for request in requests):
+        return []
+    apart = [_shared([request]) for request in requests]
+    saved = sum(shared * (len(request.rows) - 1) for shared, request in zip(apart, requests, strict=True))
+    if len(requests) == 1:
+        return [([0], apart[0])] if apart[0] else []
+    together, texts = _shared(requests), sum(len(request.rows) for request in requests)
+    tokens = sum(len(row) for request in requests for row in request.rows)
+    if together and tokens - together * (texts - 1) <= MORE_TOKENS * (tokens - saved):
+        return [([*range(len(requests))], together)]
+    return [([index], shared) for index, shared in enumerate(apart) if shared]
+
+
+def _shared(requests: Sequence[Texts]) -> int:
+    rows, unscored = _rows_of(requests)
+    shared = shared_tokens(rows)
+    return shared if shared >= max(unscored, default=0) else 0
+
+
+def _rows_of(requests: Sequence[Texts]) -> tuple[list[list[int]], list[int]]:
+    """Return all rows, and the number of tokens without a cost at the beginning of each."""
+    rows = [row for request in requests for row in request.rows]
+    return rows, [request.target.unscored for request in requests for _ in request.rows]
+
+
+def _ends(requests: Sequence[Texts]) -> IntArray:
+    """Return the end of each request's rows among all rows, except for the last request."""
+    return np.cumsum([len(request.rows) for request in requests])[:-1]
+
+
+def _put_together(_: Step, parts: Sequence[Reached]) -> Reached:
+    """Join the results of a step's parts."""
+    return TextRows.joined([texts for texts, _ in parts]), np.concatenate([costs for _, costs in parts])
+
+
+STEP_SPLITTER = Splitter(Step.part, _put_together)
+"""Splits a step so that some of its rows can be answered at a time."""

@@ -1,0 +1,154 @@
+"""Texts that a model has read, as rows of a table: each row is one token, and its parent is the token before it.
+
+A text is the number of its last row, so texts with a common beginning share the rows of this beginning. A row is freed
+when no :class:`TextRows` refers to it and no other row follows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.core.arrays import BoolArray, IntArray
+
+NOTHING = 0
+"""Row of the empty text. It is never freed, and padding refers to it."""
+FIRST_ROWS = 256
+VIRTUAL = -1
+"""Token of a row that holds a soft prompt's embedding."""
+
+
+class TextTree:
+    """The bookkeeping of a table of texts, on the host: parent, token and length of each row.
+
+    ``freed`` is called with the numbers of rows that were freed.
+    """
+
+    def __init__(self, freed: Callable[[IntArray], None] = lambda rows: None) -> None:
+        self._freed = freed
+        self.parents = np.zeros(1, dtype=np.int64)
+        self.tokens = np.full(1, VIRTUAL)
+        self.lengths = np.zeros(1, dtype=np.int64)
+        self.contexts, self.sources = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        """Numbers of the shared context and of the source sentence of each text; a new row has those of its parent."""
+        self._uses = np.ones(1, dtype=np.int64)
+        self._free, self._count = np.zeros(1, dtype=np.int64), 0
+
+    @property
+    def size(self) -> int:
+        """Number of rows that there is room for."""
+        return len(self.parents)
+
+    @property
+    def used(self) -> int:
+        """Number of rows in use, including :data:`NOTHING`."""
+        return self.size - self._count
+
+    def add(self, parents: IntArray, tokens: IntArray) -> IntArray:
+        """Add one row per token ``[n]`` after rows ``parents`` ``[n]`` and return the numbers of the new rows.
+
+        A new row is freed together with its last use: hold it before anything else is released.
+        """
+        rows = self._take(len(tokens))
+        self.parents[rows], self.tokens[rows] = parents, tokens
+        self.lengths[rows] = self.lengths[parents] + 1
+        self.contexts[rows], self.sources[rows] = self.contexts[parents], self.sources[parents]
+        np.add.at(self._uses, parents, 1)
+        return rows
+
+    def add_texts(self, parents: IntArray, tokens: IntArray, lengths: IntArray) -> tuple[IntArray, BoolArray]:
+        """Add rows for ``tokens`` ``[n, k]``, of which the first ``lengths`` ``[n]`` are added after ``parents``.
+
+        Returns the rows ``[n, k]``, :data:`NOTHING` for tokens that are not added, and a mask of the added ones.
+        """
+        added = np.arange(tokens.shape[1]) < lengths[:, None]
+        rows = np.zeros(tokens.shape, dtype=np.int64)
+        for column in range(tokens.shape[1]):
+            here = added[:, column]
+            before = parents if column == 0 else rows[:, column - 1]
+            rows[here, column] = self.add(before[here], tokens[here, column])
+        return rows, added
+
+    def paths(self, rows: IntArray, after: int = 0) -> IntArray:
+        """Return all rows of each text ``[n, longest]``, padded on the left with :data:`NOTHING`.
+
+        The first ``after`` tokens of each text are left out.
+        """
+        lengths = self.lengths[rows] - after
+        paths = np.zeros((len(rows), max(0, int(lengths.max(initial=0)))), dtype=np.int64)
+        here = rows
+        for column in range(paths.shape[1] - 1, -1, -1):
+            paths[:, column] = here
+            here = self.parents[here]
+        if len(paths) and int(lengths.min()) < paths.shape[1]:
+            paths[np.arange(paths.shape[1]) < paths.shape[1] - lengths[:, None]] = NOTHING
+        return paths
+
+    def read_tokens(self, row: int) -> list[int]:
+        """Return the tokens of a text, without a soft prompt."""
+        tokens = self.tokens[self.paths(np.array([row]))[0]]
+        return [int(token) for token in tokens if token != VIRTUAL]
+
+    def hold(self, rows: IntArray) -> None:
+        """Keep rows until they are released as often as they are held."""
+        np.add.at(self._uses, rows, 1)
+
+    def release(self, rows: IntArray) -> None:
+        """Undo one :meth:`hold` of each row, and free the rows without any use."""
+        while len(rows):
+            np.subtract.at(self._uses, rows, 1)
+            rows = np.unique(rows[self._uses[rows] == 0])
+            if len(rows):
+                self._free[self._count : self._count + len(rows)] = rows
+                self._count += len(rows)
+                self._freed(rows)
+                rows = self.parents[rows]
+
+    def _take(self, number: int) -> IntArray:
+        if self._count < number:
+            more = max(number - self._count, FIRST_ROWS, self.size // 2)
+            free, fresh = self._free[: self._count], np.arange(self.size, self.size + more)[::-1]
+            for name in ("parents", "tokens", "lengths", "contexts", "sources", "_uses"):
+                setattr(self, name, np.concatenate([getattr(self, name), np.zeros(more, dtype=np.int64)]))
+            self._free, self._count = np.concatenate([fresh, free, np.zeros(self.used, np.int64)]), more + len(free)
+        self._count -= number
+        return self._free[self._count : self._count + number][::-1].copy()
+
+
+class _Hold:
+    """Use of rows of a tree, released with the object."""
+
+    def __init__(self, tree: TextTree, rows: IntArray) -> None:
+        self._tree, self._rows = tree, rows
+        tree.hold(rows)
+
+    def __del__(self) -> None:
+        self._tree.release(self._rows)
+
+
+class TextRows:
+    """n texts that a model has read: the ``numbers`` ``[n]`` of their rows, which are kept as long as this object."""
+
+    def __init__(self, numbers: IntArray, holds: Sequence[Any]) -> None:
+        self.numbers, self._holds = numbers, holds
+
+    @classmethod
+    def holding(cls, tree: TextTree, numbers: IntArray, others: Sequence[Any] = ()) -> TextRows:
+        """Hold rows of a tree, and ``others`` that these texts need."""
+        return cls(numbers, (_Hold(tree, numbers), *others))
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def __getitem__(self, chosen: Any) -> TextRows:
+        return TextRows(self.numbers[chosen], self._holds)
+
+    @classmethod
+    def joined(cls, parts: Sequence[TextRows]) -> TextRows:
+        """Concatenate texts of one model."""
+        if len(parts) == 1:
+            return parts[0]
+        holds = {id(hold): hold for part in parts for hold in part._holds}
+        return cls(np.concatenate([part.numbers for part in parts]), tuple(holds.values()))

@@ -1,0 +1,103 @@
+"""States of models without a plain attention cache (recurrent, hybrid, convolutional), stored whole for each text."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakage_tasks.core.arrays import IntArray
+from leakage_tasks.targets.causal.cache import bytes_of, filled, form_of, hollow, tensors_of
+
+NO_STATE = -1
+
+
+class _Pool:
+    """States of one form: tensors ``[room, …]``, of which some rows are free."""
+
+    def __init__(self, cache: Any) -> None:
+        self.shell = hollow(cache)
+        self.tensors = [tensor.new_empty(0, *tensor.shape[1:]) for tensor in tensors_of(cache)]
+        self.free = np.zeros(0, dtype=np.int64)
+
+    @property
+    def row_bytes(self) -> int:
+        return bytes_of(self.tensors) // max(len(self.tensors[0]), 1)
+
+    def take(self, number: int) -> IntArray:
+        if len(self.free) < number:
+            used = len(self.tensors[0])
+            more = max(number, used)
+            self.tensors = [_grown(tensor, used + more) for tensor in self.tensors]
+            self.free = np.concatenate([np.arange(used, used + more)[::-1], self.free])
+        taken, self.free = self.free[len(self.free) - number :], self.free[: len(self.free) - number]
+        return taken
+
+
+class WholeStates:
+    """The state of each text's last row, in one pool for each form of state.
+
+    States of one form are selected, read and written together, whichever canary they belong to.
+    """
+
+    def __init__(self) -> None:
+        self._pools: list[_Pool] = []
+        self._by_form: dict[Hashable, int] = {}
+        self._pool_of = np.full(1, NO_STATE)
+        self._place = np.zeros(1, dtype=np.int64)
+        self.row_bytes = 0
+        """Memory of the latest state in bytes."""
+
+    def make_room(self, rows: int) -> None:
+        """Grow to ``rows`` rows."""
+        more = rows - len(self._pool_of)
+        if more > 0:
+            self._pool_of = np.concatenate([self._pool_of, np.full(more, NO_STATE)])
+            self._place = np.concatenate([self._place, np.zeros(more, dtype=np.int64)])
+
+    def groups(self, rows: IntArray) -> list[IntArray]:
+        """Return the indices of the rows of each form of state."""
+        pools = self._pool_of[rows]
+        return [np.flatnonzero(pools == pool) for pool in np.unique(pools)]
+
+    def cache(self, rows: IntArray) -> Any:
+        """Return the cache of rows of one form for a forward pass."""
+        pool = self._pools[self._pool_of[rows[0]]]
+        places = torch.from_numpy(self._place[rows])
+        return filled(pool.shell, [_selected(tensor, places) for tensor in pool.tensors])
+
+    def store(self, cache: Any, rows: IntArray) -> None:
+        """Store the states of a cache ``[n, …]`` for rows ``[n]``."""
+        form = form_of(cache)
+        if form not in self._by_form:
+            self._by_form[form] = len(self._pools)
+            self._pools.append(_Pool(cache))
+        number = self._by_form[form]
+        pool = self._pools[number]
+        places = pool.take(len(rows))
+        to = torch.from_numpy(places.copy())
+        for tensor, states in zip(pool.tensors, tensors_of(cache), strict=True):
+            tensor.index_copy_(0, to.to(tensor.device), states)
+        self._pool_of[rows], self._place[rows] = number, places
+        self.row_bytes = pool.row_bytes
+
+    def forget(self, rows: IntArray) -> None:
+        """Free the states of rows."""
+        rows = rows[self._pool_of[rows] != NO_STATE]
+        for number in np.unique(self._pool_of[rows]):
+            pool, here = self._pools[number], rows[self._pool_of[rows] == number]
+            pool.free = np.concatenate([pool.free, self._place[here]])
+        self._pool_of[rows] = NO_STATE
+
+
+def _selected(tensor: Tensor, places: Tensor) -> Tensor:
+    return tensor.index_select(0, places.to(tensor.device))
+
+
+def _grown(tensor: Tensor, rows: int) -> Tensor:
+    grown = tensor.new_empty(rows, *tensor.shape[1:])
+    grown[: len(tensor)] = tensor
+    return grown
