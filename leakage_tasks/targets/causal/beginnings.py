@@ -111,7 +111,9 @@ def costs_after(reader: Any, rows: Sequence[list[int]], unscored: Sequence[int],
         return None
     with reader.whole_texts.halving(1):
         begun = begin(reader, [rows[0][:shared]], [None])
-    first = np.array([float(begun.costs[0][skipped - 1 :].sum()) for skipped in unscored])
+    summed = begun.costs[0].numpy()
+    scored = {skipped: float(summed[skipped - 1 :].sum()) for skipped in set(unscored)}
+    first = np.array([scored[skipped] for skipped in unscored])
     if continues(reader):
         try:
             return first + _at_once(reader, begun, own, shared)

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from leakage_tasks.core.arrays import BoolArray, IntArray
+from leakage_tasks.targets.causal.cache import bytes_of
 from leakage_tasks.targets.causal.text_rows import NOTHING
 
 
@@ -26,11 +27,8 @@ class KeyValueTable:
             [tensor.new_zeros(1, tensor.shape[1], tensor.shape[3]) for tensor in (layer.keys, layer.values)]
             for layer in cache.layers
         ]
-
-    @property
-    def row_bytes(self) -> int:
+        self.row_bytes = bytes_of([tensor for layer in self.layers for tensor in layer])
         """Memory of a row in bytes."""
-        return sum(tensor[0].numel() * tensor.element_size() for layer in self.layers for tensor in layer)
 
     @property
     def copied_bytes(self) -> float:
