@@ -37,8 +37,8 @@ REPEATED = 6
 """Number of copies of the texts in the larger batch, which then has 48 rows."""
 LOGITS = 1 << 24
 """Maximum number of logits of the larger batch at the compared positions."""
-SAME_NATS = 1e-4
-"""Tolerated difference of two log-probabilities of one token, in nats."""
+SAME_NATS, SAME_SHARE = 1e-4, 1e-5
+"""Tolerated difference of two log-probabilities of one token: in nats, and as a share of the log-probability."""
 
 Read = Callable[[Tensor, int], Tensor]
 """A function that runs a plain pass: logits ``[n, k, V]`` in float32 after the last k tokens of rows ``[n,

@@ -80,10 +80,9 @@ class CausalReader(TextModel):
     def noise(self) -> Noise:
         """Rounding noise of this model's costs, measured on first use."""
         if self._adapted not in self._noises:
-            vocabulary = int(self.model.config.get_text_config().vocab_size)
-            rows = text_rows(self.plain_rows, vocabulary, self.max_length).to(self.device)
+            rows = text_rows(self.plain_rows, self.vocabulary, self.max_length).to(self.device)
             with self.inference():
-                self._noises[self._adapted] = measure(self.model, self._plain_logits, rows, vocabulary)
+                self._noises[self._adapted] = measure(self.model, self._plain_logits, rows, self.vocabulary)
         return self._noises[self._adapted]
 
     def plain_rows(self, texts: Sequence[str]) -> list[list[int]]:

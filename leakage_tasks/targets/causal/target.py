@@ -18,7 +18,7 @@ from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_t
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Start, Step, Texts, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.text_rows import TextRows
-from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, activation_bytes
+from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.scheduler import share_of_whole_texts, submit
@@ -94,9 +94,9 @@ class CausalTarget(CausalReader):
 
     def _row_bytes(self, length: int, read: int, copied: int) -> float:
         """Return the memory of a row in a pass: its state, one layer's copies and activations, and its logits."""
-        config = self.model.config.get_text_config()
-        own = read * (self.engine.row_bytes + activation_bytes(config, length))
-        return own + copied * self.engine.copied_bytes + LOGIT_BYTES * config.vocab_size
+        first, second = self.activation_bytes
+        own = read * (self.engine.row_bytes + first + length * (second - first))
+        return own + copied * self.engine.copied_bytes + LOGIT_BYTES * self.vocabulary
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
         tokens = list(tokens)
@@ -110,7 +110,7 @@ class CausalTarget(CausalReader):
         tokens = self._with_prefix_token(prefix)
         request = Start(self, tokens, columns)
         begun = submit(("start", *self._model_key), start_all, request, 1 / self.read_rows(len(tokens)))
-        check_one_row(self.engine.row_bytes + LOGIT_BYTES * self.model.config.get_text_config().vocab_size)
+        check_one_row(self.engine.row_bytes + LOGIT_BYTES * self.vocabulary)
         return begun
 
     @property
@@ -161,7 +161,7 @@ class CausalTarget(CausalReader):
         own = length if own is None else own
         tokens = TOKENS_ON_CPU
         if self.device.type != "cpu":
-            logits = LOGIT_BYTES * self.model.config.get_text_config().vocab_size
+            logits = LOGIT_BYTES * self.vocabulary
             tokens = max(tokens, min(TOKENS_ELSEWHERE, self.states.batch // logits))
         return max(1, min(CausalTarget.rows(self, length, own), tokens // own, self.texts_that_fit(own)))
 

@@ -13,7 +13,7 @@ import torch
 from leakage_tasks.targets.batches import PADDING_ON_CPU
 from leakage_tasks.targets.embedded_tokens import EmbeddedTokens
 from leakage_tasks.targets.full_float32 import full_float32
-from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
+from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit, activation_bytes
 from leakage_tasks.targets.memory_budget import MemoryBudget
 from leakage_tasks.targets.noise import NO_NOISE, Noise
 from leakage_tasks.targets.pass_size import SPREAD, PassSize, is_spread
@@ -59,14 +59,18 @@ class TextModel:
         self.most_padding = PADDING_ON_CPU if self.device.type == "cpu" else math.inf
         """Maximum padding as a share of a batch's own tokens, for batches of whole texts."""
         self.pass_size = PassSize(SPREAD if spread else None)
-        self.spelling = cache(lambda: token_pieces(tokenizer, model.config.get_text_config().vocab_size))
+        text_config = model.config.get_text_config()
+        self.vocabulary = int(text_config.vocab_size)
+        """Number of token ids that the model knows."""
+        # Read once, since reading a configuration's attribute takes longer than computing with it.
+        self.activation_bytes = [activation_bytes(text_config, length) for length in (0, 1)]
+        self.spelling = cache(lambda: token_pieces(tokenizer, self.vocabulary))
         """The text that each token adds, computed once."""
         self.embedded = EmbeddedTokens(model, tokenizer)
 
     def texts_that_fit(self, length: int) -> int:
         """Return the number of texts of ``length`` tokens, with logits at each, that fit in memory; at least 1."""
-        vocabulary = self.model.config.get_text_config().vocab_size
-        return max(1, self.states.batch // (LOGIT_BYTES * vocabulary * max(length, 1)))
+        return max(1, self.states.batch // (LOGIT_BYTES * self.vocabulary * max(length, 1)))
 
     @property
     def recorded_noise(self) -> Noise:

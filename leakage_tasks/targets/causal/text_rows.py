@@ -6,6 +6,7 @@ when no :class:`TextRows` refers to it and no other row follows it.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -118,14 +119,11 @@ class TextTree:
 
 
 class _Hold:
-    """Use of rows of a tree, released with the object."""
+    """Use of rows of a tree, released when the object is freed, but not when the process ends."""
 
     def __init__(self, tree: TextTree, rows: IntArray) -> None:
-        self._tree, self._rows = tree, rows
         tree.hold(rows)
-
-    def __del__(self) -> None:
-        self._tree.release(self._rows)
+        weakref.finalize(self, tree.release, rows).atexit = False
 
 
 class TextRows:

@@ -139,9 +139,8 @@ class Seq2SeqTarget(TextModel):
     @cached_property
     def noise(self) -> Noise:
         """Rounding noise of target tokens' costs, measured after one source sentence."""
-        vocabulary = int(self.model.config.get_text_config().vocab_size)
         source = torch.tensor([self.source_tokens(SENTENCES[0])[: self.max_length]], device=self.device)
-        rows = text_rows(self.encode, vocabulary, self.longest_target).to(self.device)
+        rows = text_rows(self.encode, self.vocabulary, self.longest_target).to(self.device)
         opening = torch.tensor([self.opening], device=self.device)
 
         def read(tokens: Tensor, keep: int) -> Tensor:
@@ -149,7 +148,7 @@ class Seq2SeqTarget(TextModel):
             written = torch.cat([begun, tokens], dim=1)
             return self.teacher_forced_logits(sources, torch.ones_like(sources), written)[:, -keep:]
 
-        return measure(self.model, read, rows, vocabulary)
+        return measure(self.model, read, rows, self.vocabulary)
 
     @property
     def longest_target(self) -> int:
