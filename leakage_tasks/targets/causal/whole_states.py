@@ -36,6 +36,13 @@ class _Pool:
         taken, self.free = self.free[len(self.free) - number :], self.free[: len(self.free) - number]
         return taken
 
+    def give_back(self, places: IntArray) -> None:
+        """Free rows; the tensors are freed with the last row, since a longer text may have a state of another form."""
+        self.free = np.concatenate([self.free, places])
+        if len(self.free) == len(self.tensors[0]):
+            self.tensors = [tensor.new_empty(0, *tensor.shape[1:]) for tensor in self.tensors]
+            self.free = self.free[:0]
+
 
 class WholeStates:
     """The state of each text's last row, in one pool for each form of state.
@@ -88,8 +95,7 @@ class WholeStates:
         """Free the states of rows."""
         rows = rows[self._pool_of[rows] != NO_STATE]
         for number in np.unique(self._pool_of[rows]):
-            pool, here = self._pools[number], rows[self._pool_of[rows] == number]
-            pool.free = np.concatenate([pool.free, self._place[here]])
+            self._pools[number].give_back(self._place[rows[self._pool_of[rows] == number]])
         self._pool_of[rows] = NO_STATE
 
 
