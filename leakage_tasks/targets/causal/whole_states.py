@@ -65,10 +65,9 @@ class WholeStates:
             self._pool_of = np.concatenate([self._pool_of, np.full(more, NO_STATE)])
             self._place = np.concatenate([self._place, np.zeros(more, dtype=np.int64)])
 
-    def groups(self, rows: IntArray) -> list[IntArray]:
-        """Return the indices of the rows of each form of state."""
-        pools = self._pool_of[rows]
-        return [np.flatnonzero(pools == pool) for pool in np.unique(pools)]
+    def forms(self, rows: IntArray) -> IntArray:
+        """Return the number of the form of each row's state; only states of one form can share a pass."""
+        return self._pool_of[rows]
 
     def cache(self, rows: IntArray) -> Any:
         """Return the cache of rows of one form for a forward pass."""
