@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from leakage_tasks.targets.causal.questions import STEP_SPLITTER
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal.questions import STEP_SPLITTER
 from leakage_tasks.targets.pass_size import PassSize
 from tests.oracles import letters, tiny_gpt2
 

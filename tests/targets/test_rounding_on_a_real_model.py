@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from leakage_tasks.targets.causal.asked import Step
+from leakage_tasks.targets.causal.questions import extend_all
 
 from leakage_tasks.canaries import read_manifest
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal.asked import Step
-from leakage_tasks.targets.causal.questions import extend_all
 from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.rounding import text_rows
 

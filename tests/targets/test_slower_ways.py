@@ -4,12 +4,12 @@ import logging
 
 import numpy as np
 import pytest
-
-from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.asked import Step
 from leakage_tasks.targets.causal.passes import Passes
 from leakage_tasks.targets.causal.questions import extend_all
 from leakage_tasks.targets.causal.shared_prefix import SharedBatch
+
+from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.noise import warn_of_slower
 from tests.oracles import letters, tiny_gpt2
 

@@ -15,6 +15,7 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.log import log
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.causal.cache import filled, hollow, tensors_of
 from leakage_tasks.targets.causal.engine import CHECKED, CannotReadMany, Engine, Kind
 from leakage_tasks.targets.causal.key_values import KeyValueBatch, Reading
 from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Step, extend_all
@@ -177,9 +178,14 @@ def test_rows_taken_for_one_another_are_found(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_states_taken_for_one_another_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_that_are_not_what_was_read_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = WholeStates.cache
-    monkeypatch.setattr(WholeStates, "cache", lambda own, rows: right(own, rows[::-1].copy()))
+
+    def changed(own: WholeStates, rows: Any) -> Any:
+        cache = right(own, rows)
+        return filled(hollow(cache), [tensor.flip(-1) for tensor in tensors_of(cache)])
+
+    monkeypatch.setattr(WholeStates, "cache", changed)
     target = target_of(name)
     check(name, target)
     assert not target.engine.cached

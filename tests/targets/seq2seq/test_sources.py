@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from leakage_tasks.targets.causal.asked import Start, Step, Texts
+from leakage_tasks.targets.causal.questions import extend_all, score_all, start_all
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
@@ -19,8 +21,6 @@ from leakage_tasks.core.log import log
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.research.victims.translation import TranslationRecipe, train_translator
 from leakage_tasks.targets import Seq2SeqTarget
-from leakage_tasks.targets.causal.asked import Start, Step, Texts
-from leakage_tasks.targets.causal.questions import extend_all, score_all, start_all
 from tests.targets.seq2seq.test_languages import told
 from tests.targets.seq2seq.test_target import FAMILIES, ending, tiny
 from tests.translators import opening_of, tokenizer_of
