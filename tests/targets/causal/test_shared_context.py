@@ -268,7 +268,9 @@ def test_attention_equals_that_over_whole_texts(case: tuple[int, list[int], int,
     batch = SharedContextBatch(SimpleNamespace(layers=[]), reading, shared, (window,))  # type: ignore[arg-type]
     found = batch.attend(query, keys, values, Scores(0.3, softcap), sinks)
     for row, count in enumerate(own):
-        whole = [torch.cat([c[0], o[row, :, longest - count :]], dim=1) for c, o in zip(context, (keys, values))]
+        whole = [
+            torch.cat([c[0], o[row, :, longest - count :]], dim=1) for c, o in zip(context, (keys, values), strict=True)
+        ]
         for asked in range(width):
             at = length + count + asked
             visible = [place for place in range(at + 1) if window is None or place > at - window]

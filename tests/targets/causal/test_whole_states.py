@@ -28,7 +28,9 @@ def held(states: WholeStates) -> int:
 
 
 def same(found: list[list[torch.Tensor]], expected: list[list[torch.Tensor]]) -> bool:
-    return all(torch.equal(*pair) for one, other in zip(found, expected, strict=True) for pair in zip(one, other))
+    return all(
+        torch.equal(*pair) for one, other in zip(found, expected, strict=True) for pair in zip(one, other, strict=True)
+    )
 
 
 def test_states_of_each_form_come_back_in_any_order() -> None:
