@@ -86,7 +86,7 @@ def _nothing_shared() -> Iterator[None]:
     """Read the common beginning of texts for each text within the block."""
     with contextlib.ExitStack() as stack:
         for module in (beginnings, requests):
-            stack.enter_context(mock.patch.object(module, "shared_tokens", lambda rows: 0))
+            stack.enter_context(mock.patch.object(module, "shared_tokens", return_value=0))
         yield
 
 

@@ -52,11 +52,16 @@ def stepped(target: Any, texts: list[TextRows], rows: list[list[int]]) -> list[t
     return [(read, costs, own) for (read, costs), own in zip(extend_all(steps), whole, strict=True)]
 
 
+def compare(name: str, found: list[tuple[TextRows, Any, list[list[int]]]]) -> None:
+    """Compare the results of :func:`stepped` with plain passes."""
+    for _, costs, own in found:
+        assert np.abs(costs - next_costs(name, own)).max() < 1e-4
+
+
 def check(name: str, target: Any, beginning: str = ONE) -> None:
     """Read texts with a common beginning, and more tokens after each, and compare with plain passes."""
     rows = texts_of(target, beginning)
-    for _, costs, own in stepped(target, begun(target, rows), rows):
-        assert np.abs(costs - next_costs(name, own)).max() < 1e-4
+    compare(name, stepped(target, begun(target, rows), rows))
 
 
 # -- against the model ------------------------------------------------------------------------------------------
@@ -73,8 +78,7 @@ def test_texts_of_several_contexts_and_of_none_share_a_step(name: str) -> None:
     rows, texts = [rows[n] for n in mixed], [texts[n] for n in mixed]
     for _ in range(2):
         found = stepped(target, texts, rows)
-        for _, costs, own in found:
-            assert np.abs(costs - next_costs(name, own)).max() < 1e-4
+        compare(name, found)
         texts, rows = [read[[0]] for read, _, _ in found], [own[0] for _, _, own in found]
     assert target.engine.shares
     assert target.engine.cached
@@ -137,8 +141,7 @@ def test_the_context_used_longest_ago_gives_way_and_its_texts_go_on() -> None:
         kept.append(begun(target, group)[0])
         rows.append(group[0])
     assert len(target.engine._contexts) == CONTEXTS
-    for _, costs, own in stepped(target, kept, rows):
-        assert np.abs(costs - next_costs("gpt2", own)).max() < 1e-4
+    compare("gpt2", stepped(target, kept, rows))
     target.engine._contexts.clear()
     del kept
     gc.collect()
@@ -150,8 +153,7 @@ def test_a_short_beginning_is_no_context() -> None:
     rows = texts_of(target, ONE[: CONTEXT - 2], number=60)
     texts = begun(target, rows)
     assert not target.engine._contexts
-    for _, costs, own in stepped(target, texts, rows):
-        assert np.abs(costs - next_costs("gpt2", own)).max() < 1e-4
+    compare("gpt2", stepped(target, texts, rows))
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
