@@ -282,6 +282,7 @@ def test_states_of_texts_that_were_freed_take_no_memory(name: str) -> None:
     target = target_of(name)
     stepped(target, (4, 4, 4, 4))
     gc.collect()
+    assert target.engine.tree.used == 1
     table: Any = target.engine.table
     assert sum(tensor.nbytes for pool in table._pools for tensor in pool.tensors) == 0
 

@@ -102,14 +102,39 @@ def test_freed_rows_are_used_before_there_are_more(first: int, second: int) -> N
     assert len(numbers) == first
     size = tree.size
     del texts
-    assert sorted(freed) == sorted(numbers)
     assert tree.used == 1
+    assert sorted(freed) == sorted(numbers)
     again = TextRows.holding(tree, tree.add(np.full(second, NOTHING), np.arange(second)))
     assert len(set(again.numbers.tolist())) == second
     assert NOTHING not in again.numbers
     assert tree.used == 1 + second
     if second < size:
         assert tree.size == size
+
+
+def test_texts_that_are_deleted_while_rows_are_taken_are_released_later() -> None:
+    """Garbage collection may delete texts of a reference cycle at any moment."""
+    tree = TextTree()
+    texts = [TextRows.holding(tree, tree.add(np.full(5, NOTHING), np.arange(5))) for _ in range(4)]
+    free = tree._free
+
+    class Deleting(np.ndarray):
+        """An array whose selection deletes texts."""
+
+        def __getitem__(self, chosen: Any) -> Any:
+            texts.clear()
+            return np.asarray(self)[chosen]
+
+    kept = texts[0]
+    tree._free = free.view(Deleting)
+    taken = tree.add(np.full(3, NOTHING), np.arange(3))
+    tree._free = free
+    held = TextRows.holding(tree, taken)
+    assert len({*taken.tolist(), *kept.numbers.tolist()}) == 8
+    assert tree.used == 1 + 8
+    more = TextRows.holding(tree, tree.add(np.full(40, NOTHING), np.arange(40)))
+    assert len({*taken.tolist(), *kept.numbers.tolist(), *more.numbers.tolist()}) == 48
+    assert len(held) == 3
 
 
 def test_contexts_and_sources_go_on_to_later_tokens() -> None:
