@@ -57,13 +57,13 @@ def test_texts_cost_what_they_cost_alone(name: str, before: tuple[str, ...]) -> 
 
 @pytest.mark.parametrize("asks", ["texts", "prefixes"])
 @pytest.mark.parametrize("name", ["gpt2", "gemma3", "latent", "bloom"])
-def test_a_context_is_read_once_if_the_model_can_continue_it(name: str, asks: str) -> None:
+def test_a_context_is_read_once_unless_prefixes_need_copies_of_it(name: str, asks: str) -> None:
     target = target_of(name)
     rows = target.token_rows(texts_of(CONTEXT_TEXT, 0))
     assert costs_of(target, rows, asks) == plain(name, rows)
     with metered([model_of(name)]) as count:
         costs_of(target, rows, asks)
-    if target.engine.reads_many:
+    if target.engine.shares or asks == "texts":
         # Padding may be up to the length of the longest text's own part.
         assert count.tokens <= len(rows[0]) + len(rows) * max(len(row) - len(CONTEXT_TEXT) for row in rows)
     else:
@@ -81,7 +81,7 @@ def test_texts_of_several_beginnings_are_read_after_their_own() -> None:
 
 def test_in_a_context_no_cost_is_counted_before_the_text() -> None:
     target, context = target_of("llama"), Context(before="anna has told bob about it. ")
-    space = parse_template("the pin is {digits:3}")
+    space = parse_template("the pin is {digits:2}")
     inside = target.in_context(context, space)
     texts = [space.fill(filling) for filling in space.enumerate()]
     found = inside.log_perplexity(texts)

@@ -17,6 +17,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from leakage_tasks.core.log import log
 from leakage_tasks.planning.meter import metered
+from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.beginnings import CONTEXT
 from leakage_tasks.targets.causal.engine import CONTEXTS, Engine
 from leakage_tasks.targets.causal.key_values import KeyValueBatch, Reading
@@ -24,6 +25,7 @@ from leakage_tasks.targets.causal.own_attention import NAME, NotPlainAttention, 
 from leakage_tasks.targets.causal.requests import Start, Step, Texts, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.shared_context import SharedContext, SharedContextBatch
 from leakage_tasks.targets.causal.text_rows import NOTHING, TextRows
+from tests.oracles import letters
 from tests.targets.causal.models import COLUMNS, SHARING, V, bits_after, model_of, next_costs, target_of
 
 ONE = "the very long pin of anna who is old and has told no one of it so far is "
@@ -52,10 +54,10 @@ def stepped(target: Any, texts: list[TextRows], rows: list[list[int]]) -> list[t
     return [(read, costs, own) for (read, costs), own in zip(extend_all(steps), whole, strict=True)]
 
 
-def compare(name: str, found: list[tuple[TextRows, Any, list[list[int]]]]) -> None:
+def compare(model: Any, found: list[tuple[TextRows, Any, list[list[int]]]]) -> None:
     """Compare the results of :func:`stepped` with plain passes."""
     for _, costs, own in found:
-        assert np.abs(costs - next_costs(name, own)).max() < 1e-4
+        assert np.abs(costs - next_costs(model, own)).max() < 1e-4
 
 
 def check(name: str, target: Any, beginning: str = ONE) -> None:
@@ -82,6 +84,21 @@ def test_texts_of_several_contexts_and_of_none_share_a_step(name: str) -> None:
         texts, rows = [read[[0]] for read, _, _ in found], [own[0] for _, _, own in found]
     assert target.engine.shares
     assert target.engine.cached
+
+
+def test_a_context_is_stored_after_a_soft_prompt() -> None:
+    from peft import PromptTuningConfig, TaskType, get_peft_model
+
+    torch.manual_seed(0)
+    base = model_of("llama")
+    tuned = get_peft_model(base, PromptTuningConfig(TaskType.CAUSAL_LM, num_virtual_tokens=4)).eval()
+    target = CausalTarget(tuned, letters(), device="cpu")
+    rows = texts_of(target, ONE)
+    found = stepped(target, begun(target, rows), rows)
+    compare(tuned, found)
+    (context,) = target.engine._contexts.values()
+    assert context.length == 4 + len(context.tokens)
+    assert target.engine.shares
 
 
 def test_a_step_is_one_pass_for_each_context() -> None:
