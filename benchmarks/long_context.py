@@ -10,9 +10,11 @@ seconds and the largest difference of results. Exits with 1 if that exceeds :dat
 from __future__ import annotations
 
 import argparse
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
+from unittest import mock
 
 import torch
 from transformers import (
@@ -35,6 +37,7 @@ from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.causal import beginnings, requests
 
 ATTACKS = {
     "exposure": {"goal": "exposure", "budget": 300},
@@ -63,10 +66,10 @@ def main() -> None:
         template = TEMPLATES.get(attack, "The code of {unique} is {digits:4}.")
         canaries = make_canaries(template, options.canaries, controls=0, seed=1)
         reference: tuple[list[Finding], float] = [], 0.0
-        for name, works in (("for each text", False), ("once", None)):
+        for name, once in (("for each text", False), ("once", True)):
             target = CausalTarget(model, tokenizer)
-            target.passes.continues.works = target.passes.steps_on.works = works
-            with metered([model]) as count:
+            target.engine.shares = once
+            with metered([model]) as count, contextlib.nullcontext() if once else _nothing_shared():
                 started = time.perf_counter()
                 findings = run_attack(attack, target, canaries, context=context, **options_of_attack)  # type: ignore[arg-type]
                 seconds = time.perf_counter() - started
@@ -76,6 +79,15 @@ def main() -> None:
             print(f"| {attack} | {name} | {count.tokens} | {seconds:.1f} | {faster} |", flush=True)
             reference = findings, seconds
     raise SystemExit(f"figures differ by {worst:.1g} bits" if worst > SAME else 0)
+
+
+@contextlib.contextmanager
+def _nothing_shared() -> Iterator[None]:
+    """Read the common beginning of texts for each text within the block."""
+    with contextlib.ExitStack() as stack:
+        for module in (beginnings, requests):
+            stack.enter_context(mock.patch.object(module, "shared_tokens", return_value=0))
+        yield
 
 
 def _apart(one: Finding, other: Finding) -> float:

@@ -32,7 +32,6 @@ from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget, scheduler
-from leakage_tasks.targets.causal.asked import Step
 
 SHAPES = {"gpt2-tiny": (64, 2, 4), "gpt2-small": (768, 12, 12)}
 SEED = 3
@@ -55,24 +54,6 @@ class Measured:
     """Additional passes of the first attack, compared with a repetition."""
     request_rows: list[list[int]]
     """Rows of each request of each group, in order."""
-
-
-class Counted:
-    """A counter of a target's forward passes and their rows."""
-
-    def __init__(self, target: CausalTarget) -> None:
-        self.passes = self.rows = 0
-        one, first = target.one_pass, target.read_first
-
-        def one_pass(parts: Sequence[Step]) -> Any:
-            self.passes, self.rows = self.passes + 1, self.rows + sum(len(part.tokens) for part in parts)
-            return one(parts)
-
-        def read_first(rows: Sequence[Sequence[int]], *arguments: Any) -> Any:
-            self.passes, self.rows = self.passes + 1, self.rows + len(rows)
-            return first(rows, *arguments)
-
-        target.one_pass, target.read_first = one_pass, read_first  # type: ignore[method-assign]
 
 
 def main() -> None:
@@ -124,7 +105,7 @@ def _taught(options: argparse.Namespace) -> Setup:
         return target
 
     attacks = [("exposure", "exposure"), ("shortest-path", "extraction")]
-    return Setup(canaries, fresh, [], attacks, options.rows)
+    return Setup(canaries, fresh, [model], attacks, options.rows)
 
 
 def _compared(attack: str, met: Measured, alone: Measured) -> str:
@@ -180,8 +161,7 @@ def _teach(model: Any, tokenizer: Any, texts: Sequence[str], epochs: int) -> Non
 def _measured(made: Setup, groups: Sequence[Sequence[Canary]], attack: str, goal: Any, budget: int) -> Measured:
     """Run the attack on each group and measure it."""
     target = made.fresh()
-    with metered(made.modules) as seen:
-        counted: Any = seen if made.modules else Counted(target)
+    with metered(made.modules) as counted:
 
         def passes_of(group: Sequence[Canary]) -> tuple[list[Finding], int]:
             before = counted.passes

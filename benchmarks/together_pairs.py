@@ -25,7 +25,7 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE, SuffixFinding
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.pairs import Pair
-from leakage_tasks.targets.causal import token_by_token
+from leakage_tasks.targets.causal import beginnings
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.target import CausalSuffixes
@@ -113,7 +113,7 @@ def _measured(options: argparse.Namespace, model: Any, groups: Sequence[Sequence
     target = CausalSuffixes(CausalTarget(model, merging()))
     # As on a GPU: a fixed maximum of rows per pass, also for whole texts and mixed lengths, and high cost per pass.
     target.sampler.limit.most, target.sampler.tokens, target.sampler.mixing = options.rows, 1 << 30, True
-    token_by_token.PASS_ON_CPU = token_by_token.PASS_ELSEWHERE
+    beginnings.PASS_ON_CPU = beginnings.PASS_ELSEWHERE
     request = SuffixRequest(samples=options.draws)
     # Run the checks of a new model first, also with full passes, so that they count for neither side.
     flat = DecodingConfig(top_p=1.0, temperature=10.0)

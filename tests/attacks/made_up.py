@@ -16,6 +16,7 @@ from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.targets.tokens.automaton import AutomatonPaths
 from leakage_tasks.targets.tokens.vocabulary import Pieces
+from tests.attacks.text_array import text_array
 
 UNIT = 1 / 16
 """Bits; a power of two, so that sums are exact."""
@@ -76,11 +77,11 @@ class MadeUp:
         return AutomatonPaths(space, lambda texts: [[int(digit) for digit in text] for text in texts], (), "", pieces)
 
     def start(self, prefix: Sequence[int], columns: np.ndarray) -> tuple[Any, float, np.ndarray]:
-        return 0, 0.0, self._costs[0, :1][:, columns]
+        return text_array(np.zeros(1, dtype=np.int64)), 0.0, self._costs[0, :1][:, columns]
 
-    def extend(self, states: Any, which: Any, rows: Any, tokens: np.ndarray, columns: Any) -> tuple[Any, np.ndarray]:
-        position = states[0] + 1
-        return position, self._costs[position][tokens][:, columns]
+    def extend(self, texts: Any, tokens: np.ndarray, columns: Any) -> tuple[Any, np.ndarray]:
+        position = int(texts[0]) + 1
+        return text_array(np.full(len(tokens), position)), self._costs[position][tokens][:, columns]
 
     def rows(self, length: int) -> int:
         return 1 << 16

@@ -10,6 +10,7 @@ import numpy as np
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.targets.tokens.trie import TriePaths
+from tests.attacks.text_array import text_array
 
 
 class Table:
@@ -62,14 +63,13 @@ class Table:
         return TriePaths(space, lambda texts: [[int(digit) for digit in text] for text in texts])
 
     def start(self, prefix: tuple[int, ...], columns: np.ndarray) -> tuple[Any, float, np.ndarray]:
-        return (0, np.zeros(1, dtype=np.int64)), 0.0, self.levels[0][:, columns]
+        return text_array(np.zeros((1, 2), dtype=np.int64)), 0.0, self.levels[0][:, columns]
 
-    def extend(self, states: Any, which: Any, rows: Any, tokens: Any, columns: Any) -> tuple[Any, np.ndarray]:
-        depth, before = states[0][0] + 1, np.empty(len(rows), dtype=np.int64)
-        for n, (_, places) in enumerate(states):
-            before[which == n] = places[rows[which == n]]
-        places = before * 10 + tokens
-        return (depth, places), self.levels[depth][places][:, columns]
+    def extend(self, texts: Any, tokens: Any, columns: Any) -> tuple[Any, np.ndarray]:
+        # A text is its number of digits, and the number that they spell.
+        depth, places = int(texts[0, 0]) + 1, np.asarray(texts[:, 1]) * 10 + tokens
+        texts = text_array(np.column_stack([np.full(len(tokens), depth), places]))
+        return texts, self.levels[depth][places][:, columns]
 
     def rows(self, length: int) -> int:
         return 4096

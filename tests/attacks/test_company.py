@@ -11,7 +11,7 @@ from leakage_tasks.canaries import make_canaries
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal.questions import STEP_SPLITTER
+from leakage_tasks.targets.causal.requests import STEP_SPLITTER
 from leakage_tasks.targets.pass_size import PassSize
 from tests.oracles import letters, tiny_gpt2
 
@@ -34,13 +34,13 @@ MODELS = {"gpt2": lambda: tiny_gpt2(letters()), "lstm": lstm}
 
 def counted(target):
     """The rows of each pass that continues texts."""
-    passes, one_pass = [], target.one_pass
+    passes, go_on = [], target.engine.go_on
 
-    def count(parts):
-        passes.append(sum(len(part.tokens) for part in parts))
-        return one_pass(parts)
+    def count(rows, *rest):
+        passes.append(len(rows))
+        return go_on(rows, *rest)
 
-    target.one_pass = count
+    target.engine.go_on = count
     return passes
 
 

@@ -14,6 +14,7 @@ from leakage_tasks.selftest.subject import SelfTestSettings, Subject, fresh_cana
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.tokens.trie import TriePaths
 from tests.attacks.tables import Table
+from tests.attacks.text_array import text_array
 
 DIGITS = 4
 SETTINGS = SelfTestSettings(f"{{digits:{DIGITS}}}", canaries=32, samples=200, budget=500)
@@ -43,10 +44,10 @@ class Bigrams(Table):
     def start(self, prefix: tuple[int, ...], columns: np.ndarray) -> tuple[Any, float, np.ndarray]:
         cost = float(self.log_perplexity(["".join(map(str, prefix))])[0])
         last = prefix[-1] if prefix else 10
-        return np.array([last]), cost, self.table[[last]][:, columns]
+        return text_array(np.array([last])), cost, self.table[[last]][:, columns]
 
-    def extend(self, states: Any, which: Any, rows: Any, tokens: Any, columns: Any) -> tuple[Any, np.ndarray]:
-        return tokens, self.table[tokens][:, columns]
+    def extend(self, texts: Any, tokens: Any, columns: Any) -> tuple[Any, np.ndarray]:
+        return text_array(tokens), self.table[tokens][:, columns]
 
 
 class Plain(LM):

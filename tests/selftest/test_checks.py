@@ -14,6 +14,7 @@ from leakage_tasks.selftest import batch_size, chance, plain, subject
 from leakage_tasks.selftest.rows import BROKEN, HELD, NOT_APPLICABLE, SelfTestRow
 from leakage_tasks.selftest.run import CHECKS
 from leakage_tasks.targets.harness.target import HarnessTarget
+from tests.attacks.text_array import text_array
 from tests.selftest.models import SETTINGS, Bigrams, Plain, with_costs
 from tests.selftest.models import subject as made
 
@@ -32,8 +33,8 @@ def test_costs_that_depend_on_the_batch_are_told() -> None:
 
 def test_next_token_costs_that_depend_on_the_batch_are_told() -> None:
     class MixedUp(Bigrams):
-        def extend(self, states: Any, which: Any, rows: Any, tokens: Any, columns: Any) -> Any:
-            return tokens, self.table[np.roll(tokens, 1)][:, columns]
+        def extend(self, texts: Any, tokens: Any, columns: Any) -> Any:
+            return text_array(tokens), self.table[np.roll(tokens, 1)][:, columns]
 
     row = batch_size.check(made(MixedUp()))
     assert row.verdict == BROKEN

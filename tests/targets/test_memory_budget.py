@@ -23,6 +23,9 @@ from leakage_tasks.targets.suffix.target import CausalSuffixes
 from tests.oracles import letters, tiny_gpt2
 
 CPU = torch.device("cpu")
+LAYERS, WIDTH = 2, 32
+TOKEN = 2 * LAYERS * WIDTH * 4
+"""Bytes of the keys and values of a token of ``tiny_gpt2``, in float32."""
 PINS = [Canary(f"c{place}", "the pin is {digits:4}.", tuple(secret)) for place, secret in enumerate(("1234", "9876"))]
 SHORT = [Canary("c", "the pin is {digits:2}.", ("1", "2"))]
 
@@ -91,10 +94,8 @@ def test_states_stay_within_it_and_figures_are_the_same(attack, monkeypatch):
 
 def test_a_pass_holds_no_more_rows_than_it_allows(monkeypatch):
     target, rows = CausalTarget(tiny_gpt2(letters()), letters()), []
-    one_pass = target.one_pass
-    monkeypatch.setattr(
-        target, "one_pass", lambda parts: rows.append(sum(len(part.tokens) for part in parts)) or one_pass(parts)
-    )
+    go_on = target.engine.go_on
+    monkeypatch.setattr(target.engine, "go_on", lambda texts, *rest: rows.append(len(texts)) or go_on(texts, *rest))
     row = LOGIT_BYTES * target.model.config.vocab_size
     with memory_within(allowing(40 * row, SHARE * (1 - COPIES))):
         run_attack("exposure", target, SHORT)
@@ -107,30 +108,28 @@ def test_a_row_counts_what_its_state_holds_whatever_was_read_since(context):
     columns = np.arange(4, 20)
     long = target.start(target.encode(["the pin is the pin is "])[0], columns)[0]
     target.start(target.encode(["the"])[0], columns)
-    zeros = np.zeros(3, dtype=np.int64)
-    grown, _ = target.extend([long], zeros, zeros, columns[:3], columns)
-    held = sum(tensor.numel() * tensor.element_size() for tensor in grown.tensors) // 3
-    logits = LOGIT_BYTES * target.model.config.vocab_size
+    grown, _ = target.extend(long[np.zeros(3, dtype=np.int64)], columns[:3], columns)
+    logits, length = LOGIT_BYTES * target.model.config.vocab_size, len(target.engine.tree.read_tokens(long.numbers[0]))
 
-    def row(tokens: int) -> int:
-        # Besides four numbers for each weight of a layer's attention to what stands before, and of each of its MLP.
-        return logits + tokens * held + 16 * (2 * (long.length + tokens) + 4 * 32)
+    def row(before: int) -> int:
+        # The keys and values of the new token; those of one layer are copied for the tokens before, once by the pass
+        # and once by attention. Besides four numbers for each weight of a layer's attention, and of each of its MLP.
+        return logits + TOKEN + before * 2 * TOKEN // LAYERS + 16 * (2 * (before + 1) + 4 * 32)
 
-    with memory_within(allowing(40 * row(1), SHARE * (1 - COPIES))):
-        assert target.pass_rows([long]) == 40
-        # One token more of its own.
-        assert target.pass_rows([grown]) == 40 * row(1) // row(2)
+    with memory_within(allowing(40 * row(length), SHARE * (1 - COPIES))):
+        assert target.step_rows(long) == 40
+        # One token more to copy.
+        assert target.step_rows(grown) == 40 * row(length) // row(length + 1)
 
 
 def test_a_text_counts_what_a_layer_computes_of_each_token_that_a_pass_reads():
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    state, _, _ = target.start(target.encode(["the pin is "])[0], np.arange(4, 20))
-    token = state.prefix_bytes // state.length
+    target.start(target.encode(["the pin is "])[0], np.arange(4, 20))
     logits = LOGIT_BYTES * target.model.config.vocab_size
 
     def text(own: int) -> int:
         # As of a row, for each of its own tokens.
-        return logits + own * (token + 16 * (2 * 60 + 4 * 32))
+        return logits + own * (TOKEN + 16 * (2 * 60 + 4 * 32)) + (60 - own) * 2 * TOKEN // LAYERS
 
     with memory_within(allowing(40 * text(1), SHARE * (1 - COPIES))):
         assert [target.text_rows(60, own) for own in (1, 2, 5)] == [

@@ -2,10 +2,13 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.causal.key_values import Reading
+from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.noise import Noise
 from leakage_tasks.targets.rounding import SENTENCES, explains, measure, perturbed_rounding, text_rows
 from tests.oracles import letters
@@ -13,6 +16,7 @@ from tests.targets.large_logits import large_logits
 
 HALF = (torch.bfloat16, torch.float16)
 V = len(letters())
+COLUMNS = np.arange(V)
 
 
 def costs(model, rows):
@@ -63,27 +67,27 @@ def test_a_model_whose_costs_are_no_numbers_has_no_noise():
 
 
 @pytest.mark.parametrize("dtype", HALF)
-def test_a_shared_pass_in_16_bits_is_taken_as_it_differs_by_rounding(dtype):
+def test_a_pass_over_several_texts_in_16_bits_is_taken_as_it_differs_by_rounding(dtype):
     target = CausalTarget(large_logits(dtype, 8.0), letters())
-    for prefix in ([5, 6, 7], [5, 6, 7, 8, 9]):
-        columns = torch.arange(V).numpy()
-        state, _, _ = target.start(prefix, columns)
-        zeros = torch.zeros(12, dtype=torch.long).numpy()
-        target.extend([state], zeros, zeros, 5 + torch.arange(12).numpy(), columns)
-    assert target.passes.shares
+    step(target)
+    assert target.engine.mixes
+    assert target.engine.cached
 
 
 @pytest.mark.parametrize("dtype", HALF)
-def test_a_shared_pass_in_16_bits_that_is_wrong_is_not_taken(dtype, monkeypatch):
-    from leakage_tasks.targets.causal.shared_prefix import SharedBatch
-
-    right = SharedBatch.positions
-    monkeypatch.setattr(SharedBatch, "positions", lambda own: right(own) + 2)
+def test_a_pass_over_several_texts_in_16_bits_that_is_wrong_is_not_taken(dtype, monkeypatch):
+    right = Reading.mask.fget
+    monkeypatch.setattr(Reading, "mask", property(lambda own: np.ones_like(right(own))))
     target = CausalTarget(large_logits(dtype), letters())
-    columns, zeros = torch.arange(V).numpy(), torch.zeros(12, dtype=torch.long).numpy()
-    state, _, _ = target.start([5, 6, 7], columns)
-    target.extend([state], zeros, zeros, 5 + torch.arange(12).numpy(), columns)
-    assert not target.passes.shares
+    step(target)
+    assert not target.engine.mixes
+
+
+def step(target):
+    """Extend texts after prefixes of two lengths in one pass."""
+    texts = [target.start(prefix, COLUMNS)[0] for prefix in ([5, 6, 7], [5, 6, 7, 8, 9, 10, 11, 12])]
+    chosen = TextRows.joined(texts)[np.arange(12) % 2]
+    target.extend(chosen, 5 + np.arange(12), COLUMNS)
 
 
 NOISE = Noise(0.2)

@@ -15,8 +15,7 @@ import torch
 from leakage_tasks.canaries import read_manifest
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal.asked import Step
-from leakage_tasks.targets.causal.questions import extend_all
+from leakage_tasks.targets.causal.requests import Step, extend_all
 from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.rounding import text_rows
 
@@ -68,9 +67,9 @@ def test_rows_of_several_prefixes_share_passes_in_bfloat16(kind):
     columns = np.array(sorted({token for digit in "0123456789" for token in found.encode([digit])[0]}))
     states = [found.start(found.encode([text])[0], columns)[0] for text in ("The booking number is ", "My code: ")]
     zeros, tokens = np.zeros(8, dtype=np.int64), columns[:8]
-    extend_all([Step(found, [state], zeros, zeros, tokens, columns) for state in states])
-    assert found.passes.shares
-    assert found.passes.mixes_lengths
+    extend_all([Step(found, state[zeros], tokens, columns) for state in states])
+    assert found.engine.mixes
+    assert found.engine.cached
 
 
 @NEEDS_ADAPTER

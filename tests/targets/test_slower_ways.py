@@ -1,4 +1,4 @@
-"""Each fallback to a slower way is one warning with the factor that it costs; what agrees warns of nothing."""
+"""Each change to a slower kind of pass is one warning with the factor that it costs; passes that agree cause none."""
 
 import logging
 
@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal.asked import Step
-from leakage_tasks.targets.causal.passes import Passes
-from leakage_tasks.targets.causal.questions import extend_all
-from leakage_tasks.targets.causal.shared_prefix import SharedBatch
+from leakage_tasks.targets.causal.engine import Engine
+from leakage_tasks.targets.causal.key_values import Reading
+from leakage_tasks.targets.causal.requests import Step, extend_all
+from leakage_tasks.targets.causal.shared_context import SharedContextBatch
 from leakage_tasks.targets.noise import warn_of_slower
 from tests.oracles import letters, tiny_gpt2
+from tests.targets.causal.models import target_of
 
 COLUMNS = np.arange(len(letters()))
+CONTEXT = "the pin of the long box by the door of the old hall at the end of the long road is "
 
 
 @pytest.fixture
@@ -23,77 +25,79 @@ def said(caplog):
 
 
 def step(target, prefixes=([5, 6, 7], [5, 6, 7, 8, 9], [8, 8])):
-    states = [target.start(list(prefix), COLUMNS)[0] for prefix in prefixes]
+    texts = [target.start(list(prefix), COLUMNS)[0] for prefix in prefixes]
     zeros, tokens = np.zeros(4, dtype=np.int64), 5 + np.arange(4)
-    extend_all([Step(target, [state], zeros, zeros, tokens, COLUMNS) for state in states])
+    extend_all([Step(target, text[zeros], tokens, COLUMNS) for text in texts])
 
 
-def test_passes_that_agree_are_not_spoken_of(said):
-    step(CausalTarget(tiny_gpt2(letters()), letters()))
-    assert said() == []
-
-
-def test_a_wrong_shared_pass_names_the_copies_that_rows_need_instead(said, monkeypatch):
-    right = SharedBatch.positions
-    monkeypatch.setattr(SharedBatch, "positions", lambda own: right(own) + 1)
-    step(CausalTarget(tiny_gpt2(letters()), letters()))
-    assert said() == [
-        "GPT2LMHeadModel: every row needs its own copy of its prefix, so these passes take up to 7 times as "
-        "long; the results are unaffected. Lower budget=… if the run takes too long"
-    ]
-
-
-def test_prefixes_that_share_no_pass_name_how_many_passes_there_are_instead(said, monkeypatch):
-    monkeypatch.setattr(Passes, "_is_plain", lambda own, logits, states, fed: False)
-    step(CausalTarget(tiny_gpt2(letters()), letters()))
-    assert any(
-        "texts with different prefixes cannot share a forward pass, so these passes take up to 3" in each
-        for each in said()
-    )
-
-
-def test_beginnings_that_cannot_be_gone_on_from_name_the_tokens_that_are_read_instead(said, monkeypatch):
-    from leakage_tasks.targets.causal import beginnings
-
-    right = beginnings.costs_at_once
-    monkeypatch.setattr(beginnings, "costs_at_once", lambda *given: right(*given) + 1)
-    target = CausalTarget(tiny_gpt2(letters()), letters())
-    target.log_perplexity(["the pin of the long box by the door is " + number for number in map(str, range(100, 160))])
-    assert len(said()) == 1
-    assert "a common prefix of texts cannot be read once, so these passes take up to 22 times" in said()[0]
+def score(target):
+    """Score texts after a long context."""
+    target.log_perplexity([CONTEXT + number for number in map(str, range(100, 160))])
 
 
 def raises(*given, **named):
     raise RuntimeError("an attention of its own")
 
 
-def test_a_shared_pass_that_raises_is_warned_of_like_a_wrong_one(said, monkeypatch):
-    monkeypatch.setattr(SharedBatch, "positions", raises)
+def test_passes_that_agree_cause_no_warning(said):
     step(CausalTarget(tiny_gpt2(letters()), letters()))
-    assert ["every row needs its own copy of its prefix" in message for message in said()] == [True]
+    score(target_of("gpt2"))
+    assert said() == []
 
 
-def test_beginnings_that_raise_are_warned_of_like_wrong_ones(said, monkeypatch):
-    from leakage_tasks.targets.causal import beginnings
-
-    monkeypatch.setattr(beginnings, "costs_at_once", raises)
-    target = CausalTarget(tiny_gpt2(letters()), letters())
-    target.log_perplexity(["the pin of the long box by the door is " + number for number in map(str, range(100, 160))])
-    assert ["a common prefix of texts cannot be read once" in message for message in said()] == [True]
+def nothing(batch, query, *rest):
+    return query.transpose(1, 2) * 0.0
 
 
-def test_prefixes_of_several_lengths_that_cannot_be_read_together_name_how_many_passes_there_are(said, monkeypatch):
-    target = CausalTarget(tiny_gpt2(letters()), letters())
-    together = target.read_together
+@pytest.mark.parametrize("attend", [nothing, raises], ids=["other numbers", "an error"])
+def test_a_wrong_pass_after_a_context_names_the_copies_that_rows_need(said, monkeypatch, attend):
+    monkeypatch.setattr(SharedContextBatch, "attend", attend)
+    score(target_of("gpt2"))
+    assert said() == [
+        f"GPT2LMHeadModel: every row needs its own copy of its context, so these passes take up to {len(CONTEXT) + 3} "
+        "times as long; the results are unaffected. Lower budget=… if the run takes too long"
+    ]
+
+
+def no_mask(right):
+    def mask(own):
+        found = right(own)
+        return None if found is None else np.ones_like(found)
+
+    return mask
+
+
+def no_mask_at_all(right):
+    return lambda own: None if right(own) is None else raises()
+
+
+@pytest.mark.parametrize("wrong", [no_mask, no_mask_at_all], ids=["other numbers", "an error"])
+def test_texts_of_several_lengths_that_share_no_pass_name_how_many_passes_there_are(said, monkeypatch, wrong):
+    monkeypatch.setattr(Reading, "mask", property(wrong(Reading.mask.fget)))
+    step(CausalTarget(tiny_gpt2(letters()), letters()))
+    assert len(said()) == 1
+    assert "texts of different lengths cannot share a forward pass, so these passes take up to 3" in said()[0]
+
+
+def test_a_cache_that_is_wrong_names_the_tokens_that_are_read_again(said, monkeypatch):
+    monkeypatch.setattr(Engine, "_is_plain", lambda *given: False)
+    step(CausalTarget(tiny_gpt2(letters()), letters()), [[5, 6, 7]])
+    assert len(said()) == 1
+    # The prefix token, three tokens and the next one.
+    assert "every text is read again from its first token, so these passes take up to 5 times" in said()[0]
+
+
+def test_prefixes_of_several_lengths_that_cannot_begin_together_name_how_many_passes_there_are(said, monkeypatch):
+    target, right = CausalTarget(tiny_gpt2(letters()), letters()), Engine._first_pass
     monkeypatch.setattr(
-        target, "read_together", lambda rows, *rest: raises() if len(set(map(len, rows))) > 1 else together(rows, *rest)
+        Engine,
+        "_first_pass",
+        lambda own, texts, sources: raises() if len(set(map(len, texts))) > 1 else right(own, texts, sources),
     )
     for _ in range(2):
-        target.read_first([[5, 6, 7], [5, 6], [8, 9, 10, 11]])
-    assert [
-        "texts of different lengths cannot share a forward pass, so these passes take up to 3" in each
-        for each in said()
-    ] == [True]
+        target.engine.begin([[5, 6, 7], [5, 6], [8, 9, 10, 11]])
+    assert len(said()) == 1
+    assert "texts of different lengths cannot share a forward pass, so these passes take up to 3" in said()[0]
 
 
 def test_a_factor_is_never_below_one(said):

@@ -236,8 +236,9 @@ class Engine:
     def _groups(self, rows: IntArray) -> list[IntArray]:
         """Return the indices of the rows of each pass."""
         if self.cached and isinstance(self.table, WholeStates):
-            return self.table.groups(rows)
-        apart = self._context_numbers(rows)
+            apart = self.table.forms(rows)
+        else:
+            apart = self._context_numbers(rows)
         if not (self.cached and self.mixes):
             apart = self.tree.lengths[rows] + apart * (1 + int(self.tree.lengths[rows].max()))
         if (apart == apart[0]).all():

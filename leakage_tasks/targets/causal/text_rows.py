@@ -6,7 +6,7 @@ when no :class:`TextRows` refers to it and no other row follows it.
 
 from __future__ import annotations
 
-import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -36,6 +36,7 @@ class TextTree:
         """Numbers of the shared context and of the source sentence of each text; a new row has those of its parent."""
         self._uses = np.ones(1, dtype=np.int64)
         self._free, self._count = np.zeros(1, dtype=np.int64), 0
+        self._let_go: deque[IntArray] = deque()
 
     @property
     def size(self) -> int:
@@ -45,6 +46,7 @@ class TextTree:
     @property
     def used(self) -> int:
         """Number of rows in use, including :data:`NOTHING`."""
+        self._release_all()
         return self.size - self._count
 
     def add(self, parents: IntArray, tokens: IntArray) -> IntArray:
@@ -96,6 +98,14 @@ class TextTree:
         """Keep rows until they are released as often as they are held."""
         np.add.at(self._uses, rows, 1)
 
+    def let_go(self, rows: IntArray) -> None:
+        """Release rows before the next rows are added; an object may be deleted in the middle of any statement."""
+        self._let_go.append(rows)
+
+    def _release_all(self) -> None:
+        while self._let_go:
+            self.release(self._let_go.popleft())
+
     def release(self, rows: IntArray) -> None:
         """Undo one :meth:`hold` of each row, and free the rows without any use."""
         while len(rows):
@@ -108,6 +118,7 @@ class TextTree:
                 rows = self.parents[rows]
 
     def _take(self, number: int) -> IntArray:
+        self._release_all()
         if self._count < number:
             more = max(number - self._count, FIRST_ROWS, self.size // 2)
             free, fresh = self._free[: self._count], np.arange(self.size, self.size + more)[::-1]
@@ -119,11 +130,14 @@ class TextTree:
 
 
 class _Hold:
-    """Use of rows of a tree, released when the object is freed, but not when the process ends."""
+    """Use of rows of a tree, which ends with the object."""
 
     def __init__(self, tree: TextTree, rows: IntArray) -> None:
+        self._tree, self._rows = tree, rows
         tree.hold(rows)
-        weakref.finalize(self, tree.release, rows).atexit = False
+
+    def __del__(self) -> None:
+        self._tree.let_go(self._rows)
 
 
 class TextRows:

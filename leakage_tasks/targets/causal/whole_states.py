@@ -36,6 +36,13 @@ class _Pool:
         taken, self.free = self.free[len(self.free) - number :], self.free[: len(self.free) - number]
         return taken
 
+    def give_back(self, places: IntArray) -> None:
+        """Free rows; the tensors are freed with the last row, since a longer text may have a state of another form."""
+        self.free = np.concatenate([self.free, places])
+        if len(self.free) == len(self.tensors[0]):
+            self.tensors = [tensor.new_empty(0, *tensor.shape[1:]) for tensor in self.tensors]
+            self.free = self.free[:0]
+
 
 class WholeStates:
     """The state of each text's last row, in one pool for each form of state.
@@ -58,10 +65,9 @@ class WholeStates:
             self._pool_of = np.concatenate([self._pool_of, np.full(more, NO_STATE)])
             self._place = np.concatenate([self._place, np.zeros(more, dtype=np.int64)])
 
-    def groups(self, rows: IntArray) -> list[IntArray]:
-        """Return the indices of the rows of each form of state."""
-        pools = self._pool_of[rows]
-        return [np.flatnonzero(pools == pool) for pool in np.unique(pools)]
+    def forms(self, rows: IntArray) -> IntArray:
+        """Return the number of the form of each row's state; only states of one form can share a pass."""
+        return self._pool_of[rows]
 
     def cache(self, rows: IntArray) -> Any:
         """Return the cache of rows of one form for a forward pass."""
@@ -88,8 +94,7 @@ class WholeStates:
         """Free the states of rows."""
         rows = rows[self._pool_of[rows] != NO_STATE]
         for number in np.unique(self._pool_of[rows]):
-            pool, here = self._pools[number], rows[self._pool_of[rows] == number]
-            pool.free = np.concatenate([pool.free, self._place[here]])
+            self._pools[number].give_back(self._place[rows[self._pool_of[rows] == number]])
         self._pool_of[rows] = NO_STATE
 
 

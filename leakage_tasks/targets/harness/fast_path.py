@@ -122,7 +122,7 @@ def check_order(lm: HFLM, texts: Sequence[str]) -> None:
         row = [token for tokens in target.encode(texts) for token in tokens][:SOME_TOKENS]
         rows = torch.tensor([row, [*row[:-1], int(row[-1] == 0)]], device=target.device)
         with target.inference():
-            costs = target.read(rows, len(row), remember=False)[0][:, :-1].log_softmax(-1)
+            costs = target.read(rows, len(row))[:, :-1].log_softmax(-1)
         changed = float((costs[0] - costs[1]).abs().max()) / LN2
         rounded = changed <= AHEAD or explains(target.noise, [costs[0]], [costs[1]])
     except Exception:  # a model that cannot be read at all is reported as the reason why fast scoring is off

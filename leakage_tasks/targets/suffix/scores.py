@@ -51,7 +51,7 @@ def _score(
 ) -> list[SuffixCosts]:
     tokens = sampler.tensor([[*sampler.before, *row] for row in rows])
     with sampler.target.inference():
-        logits = sampler.target.read(tokens[:, :-1], length, remember=False)[0]
+        logits = sampler.target.read(tokens[:, :-1], length)
         own, drawn = _costs(logits.reshape(-1, logits.shape[-1]), tokens[:, -length:].reshape(-1), scheme)
     return [
         SuffixCosts(one, None if scheme.decoding == "beam" else other)
@@ -152,7 +152,7 @@ def _whole(
         tokens = padded(batch[part], 0)[0].to(sampler.target.device)
         texts = torch.cat([sampler.tensor(before[part]), tokens[:, :-1]], dim=1)
         with sampler.target.inference():
-            bits = _of_each(sampler.target.read(texts, tokens.shape[1], remember=False)[0], tokens)
+            bits = _of_each(sampler.target.read(texts, tokens.shape[1]), tokens)
         return [bits[index, : len(tokens_of)] for index, tokens_of in enumerate(batch[part])]
 
     at_once = _rows(sampler, len(before[0]) + longest, longest)

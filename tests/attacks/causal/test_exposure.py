@@ -360,7 +360,7 @@ def test_what_several_batches_forgot_is_computed_again_as_one(forgotten):
     for place in forgotten:
         batches[place].memory = None
     asked, extend = [], target.extend
-    target.extend = lambda *told: asked.append(len(told[3])) or extend(*told)
+    target.extend = lambda *told: asked.append(len(told[1])) or extend(*told)
     found = explorer.read(batches, which, chosen)
     assert np.allclose(found.following, expected.following, atol=1e-4)
     assert np.array_equal(found.paths, expected.paths)

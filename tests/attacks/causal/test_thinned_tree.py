@@ -18,6 +18,7 @@ from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.attacks.causal.thinned_tree import ThinnedCount, thin, thinned_count
 from leakage_tasks.canaries import Canary
 from tests.attacks.made_up import DIGITS, UNIT, MadeUp
+from tests.attacks.text_array import text_array
 
 LENGTH, KNOWN = 6, "314159"
 BUDGET = 1200
@@ -49,13 +50,12 @@ class HalfKnown(MadeUp):
 
     def start(self, prefix: Any, columns: np.ndarray) -> tuple[Any, float, np.ndarray]:
         nothing = np.zeros((1, 0), dtype=np.int64)
-        return nothing, 0.0, self.following(nothing)[:, columns]
+        return text_array(nothing), 0.0, self.following(nothing)[:, columns]
 
-    def extend(self, states: Any, which: Any, rows: Any, tokens: np.ndarray, columns: Any) -> tuple[Any, np.ndarray]:
-        before = np.stack([states[n][row] for n, row in zip(which, rows, strict=True)])
-        texts = np.concatenate([before, tokens[:, None]], axis=1)
+    def extend(self, texts: Any, tokens: np.ndarray, columns: Any) -> tuple[Any, np.ndarray]:
+        texts = np.concatenate([np.asarray(texts), tokens[:, None]], axis=1)
         after = self.following(texts)[:, columns] if texts.shape[1] < LENGTH else np.zeros((len(texts), len(columns)))
-        return texts, after
+        return text_array(texts), after
 
 
 @cache

@@ -1,9 +1,7 @@
-"""Texts that begin alike, read after what they share: each against plain `transformers` on the whole of it."""
+"""Texts that begin alike, read after what they share: each against plain `transformers` on the whole text."""
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,99 +15,57 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal.asked import Start, Step, Texts
-from leakage_tasks.targets.causal.beginnings import SAVED, SHARE, shared_tokens, worth_sharing
-from leakage_tasks.targets.causal.passes import Passes
-from leakage_tasks.targets.causal.questions import extend_all, score_all, start_all
-from leakage_tasks.targets.causal.shared_blocks import BatchLayout
-from tests.oracles import letters
-from tests.targets.causal.test_passes import MODELS, SHARING, V, model_of
+from leakage_tasks.targets.causal import beginnings
+from leakage_tasks.targets.causal.beginnings import CONTEXT, SAVED, SHARE, shared_tokens, worth_sharing
+from leakage_tasks.targets.causal.engine import Engine
+from leakage_tasks.targets.causal.requests import Start, Texts, score_all, start_all
+from tests.targets.causal.models import COLUMNS, MODELS, OTHERS, V, bits_after, model_of, target_of
 
 BEGINNING = "the very long pin of anna who is old is "
 OTHER = "what bob has not told anyone so far is "
+CONTEXT_TEXT = BEGINNING + OTHER
+assert len(BEGINNING) < CONTEXT < len(CONTEXT_TEXT)
 
 
-def target_of(name: str, **settings: Any) -> CausalTarget:
-    return CausalTarget(model_of(name), letters(), **settings)
-
-
-def texts_of(beginning: str, seed: int, least: int = 1, texts: int = 30) -> list[str]:
-    """Texts that go on in several ways, by 1 to 9 letters."""
+def texts_of(beginning: str, seed: int, texts: int = 30) -> list[str]:
+    """Texts that continue a beginning by 1 to 9 letters."""
     random = np.random.default_rng(seed)
-    return [
-        beginning + "".join(random.choice(list("abcdefgh "), length)) for length in random.integers(least, 10, texts)
-    ]
+    lengths = random.integers(1, 10, texts)
+    return [beginning + "".join(random.choice(list("abcdefgh "), length)) for length in lengths]
 
 
 def costs_of(target: CausalTarget, rows: list[list[int]], asks: str) -> FloatArray:
-    """What texts cost when they are asked about together, as whole texts or as prefixes."""
+    """Costs of texts that are asked about together, as whole texts or as prefixes."""
     if asks == "texts":
         return score_all([Texts(target, rows)])[0]
-    return np.array([cost for _, cost, _ in start_all([Start(target, row, np.arange(V)) for row in rows])])
+    return np.array([cost for _, cost, _ in start_all([Start(target, row, COLUMNS) for row in rows])])
 
 
-def bits_after(model: Any, row: list[int], first: int = 1) -> tuple[float, FloatArray]:
-    """Bits of a text but for its first tokens, and of each token that may follow, by a plain pass over it alone.
-
-    ``model`` may be one of :data:`MODELS` by name.
-    """
-    said = _said_by(model, tuple(row))
-    own = said[:-1].gather(-1, torch.tensor(row[1:])[:, None])[first - 1 :]
-    return float(own.sum()), said[-1].numpy()
-
-
-@lru_cache(maxsize=10_000)
-def _said_by(model: Any, row: tuple[int, ...]) -> torch.Tensor:
-    """Bits of each token at each place of a text; the same texts are asked for in many ways."""
-    plain = model_of(model) if isinstance(model, str) else model
-    with torch.no_grad():
-        return plain(input_ids=torch.tensor([row])).logits[0].double().log_softmax(-1) / -math.log(2)
+def plain(name: str, rows: list[list[int]]) -> Any:
+    return pytest.approx([bits_after(name, row)[0] for row in rows], abs=1e-3)
 
 
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize(
-    "beginnings", [(BEGINNING,), (BEGINNING, OTHER), (BEGINNING, BEGINNING + "now "), (OTHER, "a")]
-)
-def test_texts_cost_what_they_cost_alone(name: str, beginnings: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("before", [(BEGINNING,), (CONTEXT_TEXT, CONTEXT_TEXT + "now "), (OTHER, "a")])
+def test_texts_cost_what_they_cost_alone(name: str, before: tuple[str, ...]) -> None:
     target = target_of(name)
-    asked = [Texts(target, target.token_rows(texts_of(text, seed))) for seed, text in enumerate(beginnings)]
-    for _ in ("proven", "known"):
+    asked = [Texts(target, target.token_rows(texts_of(text, seed))) for seed, text in enumerate(before)]
+    for _ in ("compared", "known"):
         for each, costs in zip(asked, score_all(asked), strict=True):
-            assert costs == pytest.approx([bits_after(name, row)[0] for row in each.rows], abs=1e-3)
+            assert costs == plain(name, list(each.rows))
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_prefixes_cost_what_they_cost_alone_and_are_gone_on_from(name: str) -> None:
-    target, zero = target_of(name), np.zeros(1, dtype=np.int64)
-    rows = target.token_rows(texts_of(BEGINNING, 0))
-    for _ in ("proven", "known"):
-        found = start_all([Start(target, row, np.arange(V)) for row in rows])
-        steps = [Step(target, [state], zero, zero, np.array([7]), np.arange(V)) for state, _, _ in found]
-        for row, (_, cost, after), (_, later) in zip(rows, found, extend_all(steps), strict=True):
-            plain, following = bits_after(name, row)
-            assert cost == pytest.approx(plain, abs=1e-3)
-            assert np.abs(after[0] - following).max() < 1e-4
-            assert np.abs(later[0] - bits_after(name, [*row, 7])[1]).max() < 1e-4
-
-
-@pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("asks", ["texts", "prefixes"])
-def test_what_texts_share_is_read_once(name: str, asks: str) -> None:
+@pytest.mark.parametrize("name", ["gpt2", "gemma3", "latent", "bloom"])
+def test_a_context_is_read_once_unless_prefixes_need_copies_of_it(name: str, asks: str) -> None:
     target = target_of(name)
-    rows = target.token_rows(texts_of(BEGINNING, 0))
-
-    def read() -> None:
-        if asks == "texts":
-            score_all([Texts(target, rows[:10]), Texts(target, rows[10:])])
-        else:
-            start_all([Start(target, row, np.arange(V)) for row in rows])
-
-    read()  # what is found out once
+    rows = target.token_rows(texts_of(CONTEXT_TEXT, 0))
+    assert costs_of(target, rows, asks) == plain(name, rows)
     with metered([model_of(name)]) as count:
-        read()
-    if name in SHARING:
-        # What is padded is no more than a tenth of whole texts.
-        assert count.tokens <= 1.1 * sum(map(len, rows)) - len(BEGINNING) * (len(rows) - 2)
+        costs_of(target, rows, asks)
+    if target.engine.shares or asks == "texts":
+        # Padding may be up to the length of the longest text's own part.
+        assert count.tokens <= len(rows[0]) + len(rows) * max(len(row) - len(CONTEXT_TEXT) for row in rows)
     else:
         assert count.tokens >= sum(map(len, rows)) - len(rows)
 
@@ -120,58 +76,12 @@ def test_texts_of_several_beginnings_are_read_after_their_own() -> None:
     score_all(asked)
     with metered([model_of("gpt2")]) as count:
         score_all(asked)
-    assert count.tokens < sum(len(row) for each in asked for row in each.rows) / 3
-
-
-def led_and_not(target: CausalTarget) -> list[tuple[list[int], Any]]:
-    """Texts and their states: some after one lead, some after another, and one that was read alone."""
-    found = []
-    for texts in (texts_of(BEGINNING, 0, texts=20)[:6], texts_of(OTHER, 1, texts=40), ["a text of its own"]):
-        # Few texts more than are gone on from make what they share worth reading once.
-        rows = target.token_rows([*texts, *texts_of(texts[0][: len(BEGINNING)], 2)] if len(texts) > 1 else texts)
-        states = start_all([Start(target, row, np.arange(V)) for row in rows])
-        found += [(row, state) for row, (state, _, _) in list(zip(rows, states, strict=True))[: len(texts)]]
-    return found
-
-
-@pytest.mark.parametrize("name", SHARING)
-@pytest.mark.parametrize("way", ["copied", "not copied", "_padded", "_each"])
-def test_states_of_several_leads_and_none_meet_in_a_step(name: str, way: str) -> None:
-    target, random = target_of(name), np.random.default_rng(0)
-    passes = target.passes
-    texts = led_and_not(target)
-    leads = {id(state.lead) for _, state in texts}
-    assert len(leads) == 3
-    passes._copied = lambda: math.inf if way == "copied" else 0.0
-    steps = []
-    for place, (_, state) in enumerate(texts):
-        tokens, zero = random.integers(5, V, (1, 12, 2)[place % 3]), np.zeros((1, 12, 2)[place % 3], dtype=np.int64)
-        steps.append(Step(target, [state], zero, zero, tokens, np.arange(V)))
-    if way.startswith("_"):
-        passes._ways = {several: [getattr(passes, way)] for several in (False, True)}
-    once = extend_all(steps)
-    again = [
-        Step(target, [state], step.which, np.arange(len(step.tokens)), step.tokens, np.arange(V))
-        for step, (state, _) in zip(steps, once, strict=True)
-    ]
-    for (row, _), step, (_, costs) in zip(texts, steps, extend_all(again), strict=True):
-        plain = [bits_after(name, [*row, int(token), int(token)])[1] for token in step.tokens]
-        assert np.abs(costs - np.stack(plain)).max() < 1e-4
-
-
-def test_canaries_in_a_context_keep_what_is_their_own() -> None:
-    target = target_of("llama")
-    rows = target.token_rows(texts_of(BEGINNING, 0))
-    states = [state for state, _, _ in start_all([Start(target, row, np.arange(V)) for row in rows])]
-    assert len({id(state.lead) for state in states}) == 1
-    assert [state.prefix[0].shape[-2] for state in states] == [len(row) - len(BEGINNING) - 1 for row in rows]
-    again = start_all([Start(target, row, np.arange(V)) for row in rows[:2]])
-    assert again[0][0].lead is states[0].lead
+    assert count.tokens < sum(len(row) for each in asked for row in each.rows) / 2
 
 
 def test_in_a_context_no_cost_is_counted_before_the_text() -> None:
     target, context = target_of("llama"), Context(before="anna has told bob about it. ")
-    space = parse_template("the pin is {digits:3}")
+    space = parse_template("the pin is {digits:2}")
     inside = target.in_context(context, space)
     texts = [space.fill(filling) for filling in space.enumerate()]
     found = inside.log_perplexity(texts)
@@ -180,62 +90,152 @@ def test_in_a_context_no_cost_is_counted_before_the_text() -> None:
     assert found == pytest.approx([bits_after("llama", row, first)[0] for row in rows], abs=1e-3)
 
 
+# -- passes that are wrong, and memory ------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("wrong", ["other numbers", "an error"])
 @pytest.mark.parametrize("asks", ["texts", "prefixes"])
-def test_what_is_found_wrong_is_not_done_again(wrong: str, asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    target, right, calls = target_of("gpt2"), Passes.read_shared, []
+def test_a_wrong_pass_over_several_tokens_is_given_up(wrong: str, asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, right, calls = target_of("gpt2"), Engine._attention_pass, []
 
-    def off(self: Passes, states: Any, fed: Any) -> Any:
-        calls.append(len(fed))
+    def off(own: Engine, table: Any, rows: Any, tokens: Any, *rest: Any) -> Any:
+        logits, texts = right(own, table, rows, tokens, *rest)
+        calls.append(tokens.shape[1])
+        if tokens.shape[1] == 1:
+            return logits, texts
         if wrong == "an error":
             raise ValueError("no such mask")
-        (logits,), grown = right(self, states, fed)
-        return [logits + torch.arange(V)], grown
+        return logits + torch.arange(V), texts
 
-    monkeypatch.setattr(Passes, "read_shared", off)
-    rows = target.token_rows(texts_of(BEGINNING, 0))
+    monkeypatch.setattr(Engine, "_attention_pass", off)
+    rows = target.token_rows(texts_of(CONTEXT_TEXT, 0))
     for _ in range(2):
-        found = costs_of(target, rows, asks)
-        assert found == pytest.approx([bits_after("gpt2", row)[0] for row in rows], abs=1e-3)
-        assert target.passes.continues.works is False
+        assert costs_of(target, rows, asks) == plain("gpt2", rows)
+        assert not target.engine.reads_many
         calls.append(0)
-    assert calls[-2:] == [0, 0]
+    assert max(calls[calls.index(0) :]) <= 1
 
 
 @pytest.mark.parametrize("asks", ["texts", "prefixes"])
-def test_texts_longer_than_a_window_are_proven_once_more(asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A mistake that shows beyond the window alone, after texts within it."""
-    target, right = target_of("mistral 60"), BatchLayout.sight
-    monkeypatch.setattr(BatchLayout, "sight", lambda own, blocks, lead, window: right(own, blocks, lead, None))
-    for beginning, continues in ((BEGINNING, True), (BEGINNING + OTHER, False)):
-        rows = target.token_rows(texts_of(beginning, 0))
-        found = costs_of(target, rows, asks)
-        assert found == pytest.approx([bits_after("mistral 60", row)[0] for row in rows], abs=1e-3)
-        assert target.passes.continues.works is continues
+def test_memory_that_runs_out_halves_the_texts_of_a_pass(asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, right = target_of("gpt2"), Engine._attention_pass
 
-
-@pytest.mark.parametrize("asks", ["texts", "prefixes"])
-def test_where_memory_runs_out_fewer_are_read_at_once(asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    target, right = target_of("gpt2"), Passes.read_shared
-
-    def short(self: Passes, states: Any, fed: Any) -> Any:
-        if len(fed[0]) > 7:
+    def scarce(own: Engine, table: Any, rows: Any, *rest: Any) -> Any:
+        if len(rows) > 7:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return right(self, states, fed)
+        return right(own, table, rows, *rest)
 
-    monkeypatch.setattr(Passes, "read_shared", short)
-    rows = target.token_rows(texts_of(BEGINNING, 0, texts=60))
-    found = costs_of(target, rows, asks)
-    assert found == pytest.approx([bits_after("gpt2", row)[0] for row in rows], abs=1e-3)
+    monkeypatch.setattr(Engine, "_attention_pass", scarce)
+    rows = target.token_rows(texts_of(CONTEXT_TEXT, 0, texts=60))
+    assert costs_of(target, rows, asks) == plain("gpt2", rows)
+    assert target.engine.reads_many
+    assert target.engine.shares
 
 
 def test_without_a_cache_every_text_is_read_from_its_first_token() -> None:
     target = target_of("gpt2", cached=False)
     rows = target.token_rows(texts_of(BEGINNING, 0))
     with metered([model_of("gpt2")]) as count:
-        (found,) = score_all([Texts(target, rows)])
+        assert costs_of(target, rows, "texts") == plain("gpt2", rows)
     assert count.tokens >= sum(map(len, rows)) - len(rows)
-    assert found == pytest.approx([bits_after("gpt2", row)[0] for row in rows], abs=1e-3)
+
+
+# -- one token at a time ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every additional pass pay off."""
+    monkeypatch.setattr(beginnings, "PASS_ON_CPU", 0)
+
+
+def by_tokens(name: str) -> CausalTarget:
+    """A target that reads one token at a time after what texts share."""
+    target = target_of(name)
+    target.engine.reads_many = False
+    return target
+
+
+@pytest.mark.usefixtures("steps")
+@pytest.mark.parametrize("name", MODELS)
+def test_texts_read_by_single_tokens_cost_the_same(name: str) -> None:
+    target = by_tokens(name)
+    rows = target.token_rows(texts_of(BEGINNING, 0))
+    for _ in ("compared", "known"):
+        assert costs_of(target, rows, "texts") == plain(name, rows)
+    with metered([model_of(name)]) as count:
+        costs_of(target, rows, "texts")
+    assert count.tokens < sum(map(len, rows)) / 2
+
+
+@pytest.mark.usefixtures("steps")
+@pytest.mark.parametrize("name", ["lstm", "bloom"])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_texts_with_one_token_of_their_own_cost_the_same(name: str, at_once: bool) -> None:
+    target = target_of(name) if at_once else by_tokens(name)
+    shared = target.token_rows([BEGINNING])[0]
+    for own in ([[7], [8]] * 15, [[7, 8, 9, 10], [7, 7, 8, 8, 9]] * 15):
+        rows = [[*shared, *each] for each in own]
+        assert costs_of(target, rows, "texts") == plain(name, rows)
+
+
+@pytest.mark.usefixtures("steps")
+@pytest.mark.parametrize("name", OTHERS)
+def test_states_other_than_attention_are_continued_by_single_tokens(name: str) -> None:
+    target = target_of(name)
+    rows = target.token_rows(texts_of(BEGINNING, 0))
+    assert costs_of(target, rows, "texts") == plain(name, rows)
+    assert not target.engine.reads_many
+    assert target.engine.cached
+
+
+@pytest.mark.usefixtures("steps")
+def test_what_texts_have_in_common_is_read_once() -> None:
+    target = by_tokens("lstm")
+    rows = target.token_rows(texts_of(BEGINNING, 0))
+    costs_of(target, rows, "texts")
+    with metered([model_of("lstm")]) as count:
+        costs_of(target, rows, "texts")
+    shared = 1 + len(BEGINNING)
+    # The last token of a text is not read.
+    inner = {tuple(row[:length]) for row in rows for length in range(shared + 1, len(row))}
+    assert count.tokens == shared + len(inner)
+    assert count.passes == 1 + max(map(len, rows)) - shared - 1
+
+
+@pytest.mark.usefixtures("steps")
+def test_the_order_of_texts_and_their_number_in_a_pass_change_nothing() -> None:
+    target, small = by_tokens("lstm"), by_tokens("lstm")
+    small.pass_size.rows = 3
+    rows = target.token_rows(texts_of(BEGINNING, 0))
+    assert costs_of(small, rows[::-1], "texts")[::-1] == pytest.approx(costs_of(target, rows, "texts"), abs=1e-5)
+
+
+@pytest.mark.usefixtures("steps")
+def test_memory_that_runs_out_halves_the_texts_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, right = by_tokens("lstm"), Engine._pass
+
+    def scarce(own: Engine, rows: Any, *rest: Any) -> Any:
+        if len(rows) > 7:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return right(own, rows, *rest)
+
+    monkeypatch.setattr(Engine, "_pass", scarce)
+    rows = target.token_rows(texts_of(BEGINNING, 0, texts=60))
+    assert costs_of(target, rows, "texts") == plain("lstm", rows)
+    assert target.engine.cached
+
+
+def test_passes_that_save_little_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beginnings, "PASS_ON_CPU", 10**6)
+    target = by_tokens("lstm")
+    rows = target.token_rows(texts_of(BEGINNING, 0))
+    with metered([model_of("lstm")]) as count:
+        costs_of(target, rows, "texts")
+    assert count.tokens >= sum(map(len, rows)) - len(rows)
+
+
+# -- what is worth it -------------------------------------------------------------------------------------------
 
 
 @given(st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=400).map(lambda tail: [7] * 300 + tail), max_size=6))

@@ -1,66 +1,56 @@
-"""What a state keeps in memory, counted by walking over all that it refers to."""
+"""Cache objects of `transformers` taken apart and put together again."""
 
 from __future__ import annotations
 
-import gc
-from types import FunctionType, ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from transformers import PretrainedConfig
 
-from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.causal.asked import Start, Step
-from leakage_tasks.targets.causal.questions import extend_all, start_all
-from tests.oracles import letters
-from tests.targets.causal.test_passes import MODELS, V, model_of
+from leakage_tasks.targets.causal.cache import attention_only, bytes_of, filled, form_of, hollow, tensors_of
+from tests.targets.causal.models import ATTENTION, MODELS, model_of, target_of
 
-PREFIXES = ("the pin of anna is ", "the pin of bert is ", "a")
-ROWS = 50
-NUMBERS = 64
-"""Bytes of counters and the like, which are no rows."""
+TOKENS = torch.arange(5, 17).reshape(3, 4)
 
 
-def bytes_behind(state: Any) -> int:
-    """Bytes of all tensors that a state keeps from being freed."""
-    seen, storages, left = set(), {}, [state]
-    while left:
-        node = left.pop()
-        if id(node) in seen or isinstance(node, type | ModuleType | FunctionType | PretrainedConfig | torch.nn.Module):
-            continue
-        seen.add(id(node))
-        if isinstance(node, torch.Tensor):
-            storage = node.untyped_storage()
-            storages[storage.data_ptr()] = storage.nbytes()
-        left += gc.get_referents(node)
-    return sum(storages.values())
-
-
-def counted(state: Any) -> int:
-    """Bytes that the state itself says it has, and those of the prefix that its rows share."""
-    return int(state.nbytes) + sum(tensor.numel() * tensor.element_size() for tensor in state.prefix or [])
-
-
-def begun(name: str) -> tuple[CausalTarget, list[Any]]:
-    """A target and a state after each prefix, made together."""
-    target = CausalTarget(model_of(name), letters())
-    rows = [target._with_prefix_token(row) for row in target.encode(list(PREFIXES))]
-    return target, [state for state, _, _ in start_all([Start(target, row, np.arange(V)) for row in rows])]
+def read(name: str, tokens: torch.Tensor) -> tuple[Any, torch.Tensor]:
+    """The cache of a target's first pass, and its logits."""
+    target = target_of(name)
+    with target.inference():
+        logits, cache = target.read_first(tokens, [None])
+    return cache, logits
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_prefixes_read_together_do_not_keep_each_other(name: str) -> None:
-    _, states = begun(name)
-    for state in states:
-        assert 0 < bytes_behind(state) <= counted(state) + NUMBERS
+def test_a_cache_that_was_put_together_again_is_continued_like_the_first(name: str) -> None:
+    target = target_of(name)
+    with target.inference():
+        cache = target.read_first(TOKENS, [None])[1]
+        tensors = [tensor.clone() for tensor in tensors_of(cache)]
+        again = filled(hollow(cache), tensors)
+        found = target.read_on(again, torch.full((3, 1), 7))[0][:, -1]
+        plain = model_of(name)(input_ids=torch.cat([TOKENS, torch.full((3, 1), 7)], dim=1)).logits[:, -1]
+    assert torch.allclose(found.log_softmax(-1), plain.log_softmax(-1), atol=1e-4)
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_states_of_a_shared_pass_do_not_keep_each_other(name: str) -> None:
-    target, states = begun(name)
-    zeros, tokens = np.zeros(ROWS, dtype=np.int64), np.arange(5, 5 + ROWS) % V
-    found = extend_all([Step(target, [state], zeros, zeros, tokens, np.arange(V)) for state in states])
-    for state, _ in found:
-        assert ROWS < bytes_behind(state) <= counted(state) + NUMBERS
+def test_a_hollow_cache_keeps_no_rows(name: str) -> None:
+    cache, _ = read(name, TOKENS)
+    assert bytes_of(tensors_of(cache)) > 0
+    assert bytes_of(tensors_of(hollow(cache))) == 0
+    assert bytes_of(tensors_of(cache)) > 0
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_of_one_length_have_one_form(name: str) -> None:
+    assert form_of(read(name, TOKENS)[0]) == form_of(read(name, TOKENS[:1] + 1)[0])
+
+
+@pytest.mark.parametrize("name", ["gpt2", "hybrid"])
+def test_attention_of_another_length_has_another_form(name: str) -> None:
+    assert form_of(read(name, TOKENS)[0]) != form_of(read(name, TOKENS[:, :3])[0])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_attention_alone_is_told_from_other_states(name: str) -> None:
+    assert attention_only(read(name, TOKENS)[0]) == (name in ATTENTION)

@@ -15,6 +15,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.targets import CausalTarget, PredictsNextToken, ScoresSequences
 from leakage_tasks.targets.causal import reader
+from leakage_tasks.targets.causal.text_rows import TextRows
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2
 
 TEXTS = ["the pin is 1234.", "x", "code ab7-z and some more words", "19"]
@@ -38,10 +39,9 @@ def stepped(target, tokens, half):
     """Log-perplexity with everything after ``half`` tokens read one by one."""
     columns = np.arange(len(target.tokenizer))
     state, total, costs = target.start(tokens[:half], columns)
-    zero = np.zeros(1, dtype=np.int64)
     for token in tokens[half:]:
         total += costs[0, token]
-        state, costs = target.extend([state], zero, zero, np.array([token]), columns)
+        state, costs = target.extend(state, np.array([token]), columns)
     return total
 
 
@@ -92,17 +92,17 @@ def test_a_recurrent_state_is_continued_rightly():
     assert stepped(target, tokens, 5) == pytest.approx(expected, abs=1e-3)
 
 
-def test_rows_of_several_states_are_gathered_in_order():
+def test_texts_of_several_passes_are_joined_and_selected_in_order():
     model, tokenizer = tiny_gpt2(letters()), letters()
     target = CausalTarget(model, tokenizer)
     columns = np.arange(len(tokenizer))
     root, _, _ = target.start(target.encode(["the pin is "])[0], columns)
     zero = np.zeros(2, dtype=np.int64)
     digits = {digit: target.encode([digit])[0][0] for digit in "0123456789"}
-    one, _ = target.extend([root], zero, zero, np.array([digits["1"], digits["2"]]), columns)
-    two, _ = target.extend([root], zero, zero, np.array([digits["3"], digits["4"]]), columns)
-    which, rows = np.array([1, 0, 1, 0]), np.array([0, 1, 1, 0])
-    _, costs = target.extend([one, two], which, rows, np.full(4, digits["9"]), columns)
+    one, _ = target.extend(root[zero], np.array([digits["1"], digits["2"]]), columns)
+    two, _ = target.extend(root[zero], np.array([digits["3"], digits["4"]]), columns)
+    chosen = TextRows.joined([one, two])[np.array([2, 1, 3, 0])]
+    _, costs = target.extend(chosen, np.full(4, digits["9"]), columns)
     texts = ["the pin is 39", "the pin is 29", "the pin is 49", "the pin is 19"]
     for row, text in zip(costs, texts, strict=True):
         whole, part = direct_costs(model, tokenizer, [text + "0", text])
@@ -116,19 +116,19 @@ def test_running_out_of_memory_halves_the_batch_and_changes_nothing(monkeypatch)
     root, _, _ = target.start(target.encode(["the pin is "])[0], columns)
     tokens = np.array(target.encode(["0123456"])[0])
     zero = np.zeros(len(tokens), dtype=np.int64)
-    expected = target.extend([root], zero, zero, tokens, columns)[1]
-    inner = target.one_pass
+    expected = target.extend(root[zero], tokens, columns)[1]
+    inner = target.engine.go_on
 
-    def scarce(parts):
-        if sum(len(part.tokens) for part in parts) > 2:
+    def scarce(rows, *rest):
+        if len(rows) > 2:
             raise torch.OutOfMemoryError("no room")
-        return inner(parts)
+        return inner(rows, *rest)
 
-    monkeypatch.setattr(target, "one_pass", scarce)
-    state, costs = target.extend([root], zero, zero, tokens, columns)
+    monkeypatch.setattr(target.engine, "go_on", scarce)
+    texts, costs = target.extend(root[zero], tokens, columns)
     assert np.allclose(costs, expected, atol=1e-4)
     assert target.rows(10) <= 3
-    assert len(state.tensors[0]) == len(tokens)
+    assert len(texts) == len(tokens)
 
 
 def test_a_batch_holds_no_more_positions_than_the_harness_would():
@@ -172,9 +172,9 @@ def test_costs_normalised_a_few_rows_at_a_time_are_the_same(monkeypatch):
     root, _, _ = target.start(target.encode(["the pin is "])[0], columns)
     tokens = np.array(target.encode(["0123456"])[0])
     zero = np.zeros(len(tokens), dtype=np.int64)
-    whole = target.extend([root], zero, zero, tokens, columns)[1]
+    whole = target.extend(root[zero], tokens, columns)[1]
     monkeypatch.setattr(reader, "IN_CACHE", 3 * len(letters()))
-    assert np.allclose(target.extend([root], zero, zero, tokens, columns)[1], whole, atol=1e-5)
+    assert np.allclose(target.extend(root[zero], tokens, columns)[1], whole, atol=1e-5)
     assert np.allclose(np.exp2(-whole).sum(axis=1), 1, atol=1e-5)
 
 

@@ -19,8 +19,7 @@ from leakage_tasks.core.log import log
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.research.victims.translation import TranslationRecipe, train_translator
 from leakage_tasks.targets import Seq2SeqTarget
-from leakage_tasks.targets.causal.asked import Start, Step, Texts
-from leakage_tasks.targets.causal.questions import extend_all, score_all, start_all
+from leakage_tasks.targets.causal.requests import Start, Step, Texts, extend_all, score_all, start_all
 from tests.targets.seq2seq.test_languages import told
 from tests.targets.seq2seq.test_target import FAMILIES, ending, tiny
 from tests.translators import opening_of, tokenizer_of
@@ -69,7 +68,7 @@ def stepped(family: Seq2SeqTarget, depths: Sequence[int]) -> tuple[list[Any], li
             zero = np.zeros(ROWS[place], dtype=np.int64)
             texts[place] = [[*text, int(token)] for text, token in zip(texts[place], tokens, strict=True)]
             rows = zero if depth == 0 else np.arange(ROWS[place])
-            steps.append(Step(views[place], [states[place]], zero, rows, tokens, columns))
+            steps.append(Step(views[place], states[place][rows], tokens, columns))
         for place, (state, found) in zip(going, extend_all(steps), strict=True):
             states[place], costs[place] = state, found
     return costs, texts

@@ -111,10 +111,10 @@ def test_token_by_token_equals_one_pass(family: str, cached: bool) -> None:
     columns = np.arange(len(ending()))
     rows = target.encode(["the pin 12", "the pin 43"])
     state, start, costs = target.start(rows[0][:6], columns)
-    totals, zero, places = np.full(2, start), np.zeros(2, dtype=np.int64), np.zeros(2, dtype=np.int64)
+    totals, places = np.full(2, start), np.zeros(2, dtype=np.int64)
     for fed in np.array(rows).T[6:]:
         totals += costs[places, fed]
-        state, costs = target.extend([state], zero, places, fed, columns)
+        state, costs = target.extend(state[places], fed, columns)
         places = np.arange(2)
     expected = direct(tiny(family), [(SOURCE, "the pin 12"), (SOURCE, "the pin 43")])
     assert totals == pytest.approx(expected, abs=1e-4)
@@ -123,11 +123,13 @@ def test_token_by_token_equals_one_pass(family: str, cached: bool) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rows_share_the_beginning_and_hold_nothing_of_the_source(family: str) -> None:
     target = Seq2SeqTarget(tiny(family), ending()).after(SOURCE)
-    columns, zero = np.arange(len(ending())), np.zeros(1, dtype=np.int64)
-    state, _, _ = target.start(target.encode(["the pin "])[0], columns)
-    one, _ = target.extend([state], zero, zero, np.array([5]), columns)
-    assert target.state_bytes(state) == 0
-    assert target.state_bytes(one) == 4 * 2 * 2 * 16  # float32, keys and values, two layers, sixteen units
+    columns = np.arange(len(ending()))
+    text, _, _ = target.start(target.encode(["the pin "])[0], columns)
+    many, _ = target.extend(text[np.zeros(3, dtype=np.int64)], np.array([5, 6, 7]), columns)
+    # float32, keys and values, two layers, sixteen units
+    assert target.state_bytes(many) == 3 * 4 * 2 * 2 * 16
+    # The row of nothing, the tokens of the prefix and the new ones
+    assert target.engine.tree.used == 1 + len("the pin ") + 3 + (target.unscored - 1)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

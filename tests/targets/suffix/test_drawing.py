@@ -192,7 +192,7 @@ def test_in_half_precision_rows_of_two_lengths_share_passes_too() -> None:
         draw_suffixes(sampler, prefixes_of(4, 6), uniforms(4), PLAIN)
         for sampler in (mixing(samplers[0], 50), samplers[1])
     )
-    assert samplers[0].target.passes.mixes_lengths
+    assert samplers[0].mixing
     # Rounding may turn a draw near the edge of a token's share.
     same = [
         np.mean(one.tokens[one.of_draw] == other.tokens[other.of_draw])

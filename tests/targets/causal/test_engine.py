@@ -1,0 +1,339 @@
+"""Texts continued in shared passes, each compared with plain `transformers` on the whole text."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.log import log
+from leakage_tasks.planning.meter import metered
+from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.causal.cache import filled, hollow, tensors_of
+from leakage_tasks.targets.causal.engine import CHECKED, CannotReadMany, Engine, Kind
+from leakage_tasks.targets.causal.key_values import KeyValueBatch, Reading
+from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Step, extend_all
+from leakage_tasks.targets.causal.text_rows import TextRows
+from leakage_tasks.targets.causal.whole_states import WholeStates
+from leakage_tasks.targets.pass_size import PassSize
+from tests.oracles import letters
+from tests.targets.causal.models import ATTENTION, COLUMNS, MODELS, OTHERS, V, model_of, next_costs, target_of
+
+BEFORE = ("the pin of anna is ", "a", "the very long pin of bob who is old is ", "the pin of carl is ")
+ROWS = (20, 3, 1, 9)
+UNEVEN = (1, 4, 2, 3)
+Stepped = tuple[list[FloatArray], list[list[list[int]]], list[TextRows]]
+
+
+def one_by_one(steps: Sequence[Step]) -> list[Any]:
+    return [extend_all([step])[0] for step in steps]
+
+
+def in_parts(steps: Sequence[Step]) -> list[Any]:
+    """Answer the first two rows of all steps together, then the rest of each."""
+    first, rest = ([STEP_SPLITTER.cut(step, rows) for step in steps] for rows in (slice(0, 2), slice(2, None)))
+    left = [index for index, step in enumerate(rest) if len(step.tokens)]
+    answers = [[answer] for answer in extend_all(first)]
+    for index, answer in zip(left, one_by_one([rest[index] for index in left]), strict=True):
+        answers[index].append(answer)
+    return [STEP_SPLITTER.join(step, parts) for step, parts in zip(steps, answers, strict=True)]
+
+
+def stepped(target: CausalTarget, depths: Sequence[int], answered: Callable[..., Any] = extend_all) -> Stepped:
+    """Return costs of next tokens after random texts, and the texts; prefix i becomes ``depths[i]`` tokens longer."""
+    random = np.random.default_rng(0)
+    prefixes = [target.encode([text])[0] for text in BEFORE]
+    read = [target.start(prefix, COLUMNS)[0] for prefix in prefixes]
+    texts = [[target.begun(prefix)] * count for prefix, count in zip(prefixes, ROWS, strict=True)]
+    costs: list[Any] = [None] * len(BEFORE)
+    for depth in range(max(depths)):
+        steps, going = [], [index for index, most in enumerate(depths) if depth < most]
+        for index in going:
+            tokens = random.integers(5, V, ROWS[index])
+            chosen = np.zeros(ROWS[index], dtype=np.int64) if depth == 0 else np.arange(ROWS[index])
+            texts[index] = [[*text, int(token)] for text, token in zip(texts[index], tokens, strict=True)]
+            steps.append(Step(target, read[index][chosen], tokens, COLUMNS))
+        for index, (rows, found) in zip(going, answered(steps), strict=True):
+            read[index], costs[index] = rows, found
+    return costs, texts, read
+
+
+def check(name: str, target: CausalTarget, depths: Sequence[int] = UNEVEN, answered: Any = extend_all) -> None:
+    costs, texts, _ = stepped(target, depths, answered)
+    for found, own in zip(costs, texts, strict=True):
+        assert np.abs(found - next_costs(name, own)).max() < 1e-4
+
+
+@pytest.mark.parametrize("answered", [extend_all, one_by_one, in_parts])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_pass_over_several_texts_is_the_model_itself(name: str, answered: Any) -> None:
+    check(name, target_of(name), answered=answered)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "mistral", "lstm"])
+def test_without_a_cache_the_costs_are_the_same(name: str) -> None:
+    check(name, target_of(name, cached=False))
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_texts_of_all_lengths_are_one_pass(name: str) -> None:
+    target = target_of(name)
+    stepped(target, UNEVEN)
+    with metered([target.model]) as count:
+        stepped(target, UNEVEN)
+    assert count.passes == len(BEFORE) + max(UNEVEN)
+    assert count.rows == len(BEFORE) + sum(rows * depth for rows, depth in zip(ROWS, UNEVEN, strict=True))
+    assert target.engine.mixes
+
+
+@pytest.mark.parametrize("name", ["mamba", "lstm"])
+def test_states_of_one_form_are_one_pass(name: str) -> None:
+    target = target_of(name)
+    stepped(target, UNEVEN)
+    with metered([target.model]) as count:
+        stepped(target, UNEVEN)
+    assert count.passes == len(BEFORE) + max(UNEVEN)
+
+
+def test_a_kind_of_pass_is_compared_with_plain_ones_once() -> None:
+    target, rows = target_of("gpt2"), 50
+    text = target.start(target.encode([BEFORE[0]])[0], COLUMNS)[0]
+    read = []
+    for _ in range(2):
+        with metered([target.model]) as count:
+            target.extend(text[np.zeros(rows, dtype=np.int64)], np.arange(5, 5 + rows) % V, COLUMNS)
+        read.append(count.rows)
+    assert read == [rows + CHECKED, rows]
+
+
+@pytest.mark.parametrize(
+    ("proven", "covered"),
+    [
+        (Kind(False, False, True, False, 0), True),
+        (Kind(False, False, True, True, 2), True),
+        (Kind(True, False, True, False, 0), False),
+        (Kind(False, True, True, False, 0), False),
+        (Kind(False, False, False, False, 0), False),
+    ],
+)
+def test_a_proven_kind_covers_kinds_with_less_in_them(proven: Kind, covered: bool) -> None:
+    assert proven.covers(Kind(False, False, True, False, 0)) == covered
+
+
+# -- passes that are wrong ------------------------------------------------------------------------------------
+
+
+def _positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Reading.positions.fget
+    monkeypatch.setattr(Reading, "positions", property(lambda own: right(own) + 1))  # type: ignore[misc]
+
+
+def _mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Reading.mask.fget
+
+    def ones(own: Reading) -> Any:
+        mask = right(own)  # type: ignore[misc]
+        return None if mask is None else np.ones_like(mask)
+
+    monkeypatch.setattr(Reading, "mask", property(ones))
+
+
+def _error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(own: Reading) -> Any:
+        if (own.past == 0).any():
+            raise ValueError("no such mask")
+
+    monkeypatch.setattr(Reading, "mask", property(raises))
+
+
+@pytest.mark.parametrize("wrong", [_positions, _mask, _error])
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_a_wrong_pass_over_several_lengths_is_found(
+    name: str, wrong: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, logger=log.name)
+    wrong(monkeypatch)
+    target = target_of(name)
+    check(name, target)
+    assert (target.engine.mixes, target.engine.cached) == (False, True)
+    assert "a pass is off by" in caplog.text or "no such mask" in caplog.text
+
+
+def test_rows_taken_for_one_another_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = KeyValueBatch.update
+
+    def turned(own: KeyValueBatch, number: int, keys: Any, values: Any) -> Any:
+        return tuple(part.flip(0) for part in right(own, number, keys, values))
+
+    monkeypatch.setattr(KeyValueBatch, "update", turned)
+    target = target_of("llama")
+    check("llama", target)
+    assert not target.engine.cached
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_states_that_are_not_what_was_read_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = WholeStates.cache
+
+    def changed(own: WholeStates, rows: Any) -> Any:
+        cache = right(own, rows)
+        return filled(hollow(cache), [tensor.flip(-1) for tensor in tensors_of(cache)])
+
+    monkeypatch.setattr(WholeStates, "cache", changed)
+    target = target_of(name)
+    check(name, target)
+    assert not target.engine.cached
+
+
+@pytest.mark.parametrize("wrong", ["other numbers", "an error"])
+def test_a_wrong_pass_over_several_tokens_is_found(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Engine._attention_pass
+
+    def off(own: Engine, table: Any, rows: Any, tokens: Any, *rest: Any) -> Any:
+        logits, texts = right(own, table, rows, tokens, *rest)
+        if tokens.shape[1] > 1 and wrong == "an error":
+            raise ValueError("one token at a time")
+        return logits + (tokens.shape[1] > 1) * torch.arange(V), texts
+
+    monkeypatch.setattr(Engine, "_attention_pass", off)
+    target = target_of("gpt2")
+    text = target.start(target.encode([BEFORE[0]])[0], COLUMNS)[0]
+    for _ in range(2):
+        with pytest.raises(CannotReadMany):
+            target.engine.go_on(text.numbers, np.array([[5, 6, 7]]))
+    assert not target.engine.reads_many
+    check("gpt2", target)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "lstm"])
+def test_memory_that_runs_out_halves_a_pass_and_changes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Engine._pass
+
+    def scarce(own: Engine, rows: Any, *rest: Any) -> Any:
+        result = right(own, rows, *rest)
+        if len(rows) > 7:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return result
+
+    monkeypatch.setattr(Engine, "_pass", scarce)
+    target = target_of(name)
+    check(name, target)
+    assert target.limit.most <= 7
+    engine = target.engine
+    assert engine.cached
+    assert engine.mixes
+    assert engine.tree.used == 1
+
+
+def test_rows_beyond_a_pass_are_read_in_several() -> None:
+    target = target_of("gpt2")
+    target.pass_size = PassSize(fixed=4)
+    stepped(target, UNEVEN)
+    with metered([target.model]) as count:
+        check("gpt2", target)
+    # Plain passes of the comparison have one row.
+    assert count.rows > 4 * (count.passes - len(BEFORE)) / 2
+
+
+# -- memory ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rows_are_freed_with_the_texts_and_used_again(name: str) -> None:
+    target = target_of(name)
+    kept = target.start(target.encode(["a b"])[0], COLUMNS)[0]
+    sizes = []
+    for _ in range(3):
+        result = stepped(target, UNEVEN)
+        assert target.engine.tree.used > 100
+        del result
+        gc.collect()
+        assert target.engine.tree.used == 1 + len("a b") + 1
+        sizes.append(target.engine.tree.size)
+    assert sizes[0] == sizes[-1]
+    costs = target.extend(kept, np.array([7]), COLUMNS)[1]
+    assert np.abs(costs - next_costs(name, [[*target.begun(target.encode(["a b"])[0]), 7]])).max() < 1e-4
+
+
+@pytest.mark.parametrize("name", ["gpt2", "hybrid", "lstm"])
+def test_texts_of_a_shared_pass_do_not_keep_each_other(name: str) -> None:
+    target = target_of(name)
+    read = stepped(target, (1, 1, 1, 1))[2]
+    kept, count = read[1], ROWS[1]
+    del read
+    gc.collect()
+    # The prefix token, "a", and the row of each text.
+    assert target.engine.tree.used == 1 + 2 + count
+    rows = kept[[0]]
+    table: Any = target.engine.table
+    if name != "gpt2":
+        assert sum(len(pool.tensors[0]) - len(pool.free) for pool in table._pools) <= 2 + count
+    assert len(rows) == 1
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_states_of_texts_that_were_freed_take_no_memory(name: str) -> None:
+    target = target_of(name)
+    stepped(target, (4, 4, 4, 4))
+    gc.collect()
+    assert target.engine.tree.used == 1
+    table: Any = target.engine.table
+    assert sum(tensor.nbytes for pool in table._pools for tensor in pool.tensors) == 0
+
+
+# -- soft prompts and adapters --------------------------------------------------------------------------------
+
+
+def test_a_soft_prompt_is_stored_once_before_all_texts() -> None:
+    from peft import PromptTuningConfig, TaskType, get_peft_model
+
+    torch.manual_seed(0)
+    base = model_of("gpt2")
+    tuned = get_peft_model(base, PromptTuningConfig(TaskType.CAUSAL_LM, num_virtual_tokens=4)).eval()
+    target = CausalTarget(tuned, letters(), device="cpu")
+    costs, texts, read = stepped(target, UNEVEN)
+    for found, own in zip(costs, texts, strict=True):
+        with torch.no_grad():
+            rows = torch.tensor(own)
+            vectors = torch.cat([tuned.get_prompt(batch_size=len(rows)), base.get_input_embeddings()(rows)], dim=1)
+            logits = base(inputs_embeds=vectors).logits[:, -1]
+        assert np.abs(found - logits.double().log_softmax(-1).numpy() / -np.log(2)).max() < 1e-4
+    del read
+    gc.collect()
+    assert target.engine.tree.used == 1 + 4
+    assert target.engine.mixes
+
+
+def test_texts_with_and_without_an_adapter_are_apart() -> None:
+    from peft import LoraConfig, TaskType, get_peft_model
+
+    torch.manual_seed(1)
+    base = model_of.__wrapped__("gpt2")
+    config = LoraConfig(TaskType.CAUSAL_LM, target_modules=["c_attn"], init_lora_weights=False)
+    tuned = get_peft_model(base, config).eval()
+    target = CausalTarget(tuned, letters(), device="cpu")
+    plain = target.before_fine_tuning()
+    assert plain is not None
+    assert plain.engine is not target.engine
+    # In turns, so that each model must find the texts that it has read itself.
+    read = {each: each.start(each.encode(["the pin"])[0], COLUMNS)[0] for each in (target, plain)}
+    row = target.begun(target.encode(["the pin"])[0])
+    for token in (7, 9):
+        row = [*row, token]
+        for each in (plain, target):
+            read[each], costs = each.extend(read[each], np.array([token]), COLUMNS)
+            expected = bits_without(tuned, row) if each is plain else next_costs(tuned, [row])
+            assert np.abs(costs - expected).max() < 1e-4
+    assert np.abs(next_costs(tuned, [row]) - bits_without(tuned, row)).max() > 0.1
+
+
+def bits_without(tuned: Any, row: list[int]) -> FloatArray:
+    with tuned.disable_adapter(), torch.no_grad():
+        logits = tuned(input_ids=torch.tensor([row])).logits[:, -1]
+    return logits.double().log_softmax(-1).numpy() / -np.log(2)  # type: ignore[no-any-return]

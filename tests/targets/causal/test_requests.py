@@ -1,0 +1,135 @@
+"""Requests of several attacks that are answered together, each against plain `transformers`."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from leakage_tasks.planning.meter import metered
+from leakage_tasks.targets import CausalTarget
+from leakage_tasks.targets.causal.engine import Engine
+from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Start, Step, extend_all, start_all
+from tests.oracles import letters
+from tests.targets.causal.models import ATTENTION, COLUMNS, MODELS, V, bits_after, model_of, next_costs, target_of
+
+PREFIXES = ("the pin of anna is ", "a", "the very long pin of bob who is old is ", "a b")
+
+
+def begun(target: CausalTarget) -> tuple[list[list[int]], list[Any]]:
+    """Return the tokens of each prefix, and the answers to requests for all of them together."""
+    rows = target.token_rows(list(PREFIXES))
+    return rows, start_all([Start(target, row, COLUMNS) for row in rows])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_each_prefix_costs_what_it_costs_alone_and_is_continued(name: str) -> None:
+    target = target_of(name)
+    for _ in ("compared", "known"):
+        rows, found = begun(target)
+        steps = [Step(target, text, np.array([7]), COLUMNS) for text, _, _ in found]
+        for row, (_, cost, after), (_, later) in zip(rows, found, extend_all(steps), strict=True):
+            own, following = bits_after(name, row)
+            assert cost == pytest.approx(own, abs=1e-3)
+            assert np.abs(after[0] - following).max() < 1e-4
+            assert np.abs(later[0] - bits_after(name, [*row, 7])[1]).max() < 1e-4
+
+
+def test_without_a_cache_each_prefix_costs_the_same() -> None:
+    rows, found = begun(target_of("gpt2", cached=False))
+    assert [cost for _, cost, _ in found] == pytest.approx([bits_after("gpt2", row)[0] for row in rows], abs=1e-3)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_prefixes_of_several_lengths_are_one_pass_if_the_state_is_attention(name: str) -> None:
+    target = target_of(name)
+    begun(target)
+    with metered([model_of(name)]) as count:
+        begun(target)
+    assert count.passes == (1 if name in ATTENTION else len({len(text) for text in PREFIXES}))
+    assert count.rows == len(PREFIXES)
+
+
+def test_a_cpu_reads_little_padding() -> None:
+    target = CausalTarget(model_of("gpt2"), letters(), device="cpu")
+    begun(target)
+    with metered([model_of("gpt2")]) as count:
+        begun(target)
+    assert count.tokens <= 1.1 * sum(1 + len(text) for text in PREFIXES)
+
+
+def _looks_ahead(monkeypatch: pytest.MonkeyPatch, model: Any) -> None:
+    forward = model.forward
+
+    def ahead(input_ids: torch.Tensor, **named: Any) -> Any:
+        out = forward(input_ids=input_ids, **named)
+        out.logits = out.logits + input_ids.shape[1] * torch.arange(V)
+        return out
+
+    monkeypatch.setattr(model, "forward", ahead)
+
+
+def _raises(monkeypatch: pytest.MonkeyPatch, model: Any) -> None:
+    right = Engine._first_pass
+
+    def first(own: Engine, texts: Any, sources: Any) -> Any:
+        if len(set(map(len, texts))) > 1:
+            raise RuntimeError("an attention of its own")
+        return right(own, texts, sources)
+
+    monkeypatch.setattr(Engine, "_first_pass", first)
+
+
+@pytest.mark.parametrize("wrong", [_looks_ahead, _raises])
+def test_a_model_that_cannot_pad_reads_each_length_alone(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = target_of("gpt2")
+    wrong(monkeypatch, model_of("gpt2"))
+    for _ in range(2):
+        rows, found = begun(target)
+        for row, (_, _, after) in zip(rows, found, strict=True):
+            with torch.no_grad():
+                said = model_of("gpt2")(input_ids=torch.tensor([row])).logits[0, -1].double().log_softmax(-1)
+            assert np.abs(after[0] - said.numpy() / -math.log(2)).max() < 1e-4
+    assert target.engine.pads is False
+
+
+def test_memory_that_runs_out_halves_the_texts_of_a_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, right = target_of("gpt2"), Engine._first_pass
+
+    def scarce(own: Engine, texts: Any, sources: Any) -> Any:
+        if len(texts) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return right(own, texts, sources)
+
+    monkeypatch.setattr(Engine, "_first_pass", scarce)
+    rows, found = begun(target)
+    assert [cost for _, cost, _ in found] == pytest.approx([bits_after("gpt2", row)[0] for row in rows], abs=1e-3)
+    assert target.engine.pads
+    assert target.limit.most == 2
+
+
+def test_each_request_gets_the_costs_of_its_own_tokens() -> None:
+    target = target_of("gpt2")
+    rows = target.token_rows(list(PREFIXES))
+    columns = [np.array([5, 9, 30]), np.array([6]), np.arange(V), np.array([5, 9, 30])]
+    found = start_all([Start(target, row, own) for row, own in zip(rows, columns, strict=True)])
+    steps = [Step(target, text, np.array([7]), own) for (text, _, _), own in zip(found, columns, strict=True)]
+    for row, own, (_, _, first), (_, second) in zip(rows, columns, found, extend_all(steps), strict=True):
+        assert np.abs(first - next_costs("gpt2", [row])[:, own]).max() < 1e-4
+        assert np.abs(second - next_costs("gpt2", [[*row, 7]])[:, own]).max() < 1e-4
+
+
+def test_a_step_is_split_and_joined_in_order() -> None:
+    target = target_of("gpt2")
+    text = target.start(target.encode(["the pin"])[0], COLUMNS)[0]
+    step = Step(target, text[np.zeros(7, dtype=np.int64)], np.arange(5, 12), COLUMNS)
+    (whole,) = extend_all([step])
+    parts = [STEP_SPLITTER.cut(step, part) for part in (slice(0, 2), slice(2, 3), slice(3, 7))]
+    texts, costs = STEP_SPLITTER.join(step, [extend_all([part])[0] for part in parts])
+    assert np.abs(costs - whole[1]).max() < 1e-4
+    assert [target.engine.tree.read_tokens(row) for row in texts.numbers] == [
+        target.engine.tree.read_tokens(row) for row in whole[0].numbers
+    ]
