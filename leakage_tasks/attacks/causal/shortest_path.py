@@ -56,15 +56,15 @@ def shortest_path(request: AttackRequest) -> AttackResult:
     explorer = SearchTree(request.target, request.canary.attack_space)
     path = explorer.path_of(request.canary.secret)
     search = _Search(explorer, explorer.calls + request.budget, request.values[BATCH.name])
-    settled: dict[str, int | None] = {}
+    certain: dict[str, int | None] = {}
     if request.values[STOPPING.name] == SETTLED:
-        settled["settled"] = search.settle(path, natural=request.canary.kind == NATURAL)
+        certain["place_settled"] = search.settle(path, natural=request.canary.kind == NATURAL)
     elif request.values[STOPPING.name] == PAPER:
         search.stop_as_in_the_paper()
     else:
         search.prove()
     effort = {"iterations": search.iterations, "first_leaf_iteration": search.first_leaf}
-    return explorer.result(request.canary.secret, search.best, search.proven, **effort, **settled)
+    return explorer.result(request.canary.secret, search.best, search.proven, **effort, **certain)
 
 
 class _Search:

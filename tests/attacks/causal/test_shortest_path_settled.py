@@ -55,7 +55,7 @@ def test_the_place_of_the_secret_is_brute_forces(seed, rank, batch, sharpness):
     assert all(found.correct) == (rank == 0)
     assert guesses(found)[: found.proven] == order[: found.proven]
     assert found.proven > rank or rank >= 10
-    assert found.extra["settled"]
+    assert found.extra["place_settled"]
 
 
 def steps(held):
@@ -106,7 +106,7 @@ def test_figures_are_those_of_the_full_proof_for_every_tokenizer(tokenizer, temp
             success_at(10, other),
             other.place,
         )
-        assert one.extra["settled"]
+        assert one.extra["place_settled"]
     assert sum(success_at(10, found) for found in settled) >= 10
 
 
@@ -150,7 +150,7 @@ def test_no_guess_is_seen_from_the_secrets_own_path():
 def test_too_small_a_budget_to_read_the_secret_is_spent_on_the_search():
     few, all_of_it = (search(at_random(5), "0" * 6, budget=5, stopping=how) for how in ("settled", "proven"))
     assert (few.guesses, few.model_calls) == (all_of_it.guesses, all_of_it.model_calls)
-    assert not few.extra["settled"]
+    assert not few.extra["place_settled"]
 
 
 @pytest.mark.parametrize("budget", [30, 60, 100, 150, 20_000])
