@@ -76,7 +76,8 @@ def searches() -> Run:
         names, budget = ("ab", 100) if small else (ascii_lowercase[:SEARCHES], BUDGET)
         secret = tuple("271828182")
         canaries = [Canary(name, f"The code of {name} is {{digits:9}}.", secret) for name in names]
-        return _figures(run_attack("shortest-path", target, canaries, goal="extraction", budget=budget))
+        proof = {"stopping": "proven"}
+        return _figures(run_attack("shortest-path", target, canaries, goal="extraction", budget=budget, values=proof))
 
     return run
 

@@ -116,7 +116,9 @@ def batch(model: Any) -> dict[str, Any]:
 
     def search(size: int, budget: int = 50_000) -> Finding:
         target = CausalTarget(model, TOKENIZER)
-        return run_attack("shortest-path", target, [SHORT], budget=budget, values={"batch": size})[0]
+        return run_attack(
+            "shortest-path", target, [SHORT], budget=budget, values={"batch": size, "stopping": "proven"}
+        )[0]
 
     sides = {str(size): lambda size=size: search(size) for size in (128, 1)}
     search(128, budget=2000)
@@ -159,7 +161,8 @@ def calls(repetitions: int) -> dict[str, Any]:
     start = time.process_time()
     trained = train_char_lm("".join(lines), tokenizer=TOKENIZER, epochs=12, batch_size=16, hidden_size=100, layers=1)
     took = time.process_time() - start
-    finding = run_attack("shortest-path", CausalTarget(trained.model, TOKENIZER), [CANARY])[0]
+    target, proof = CausalTarget(trained.model, TOKENIZER), {"stopping": "proven"}
+    finding = run_attack("shortest-path", target, [CANARY], values=proof)[0]
     assert finding.proven, "the best guess is not proven: train for longer"
     assert finding.place == 1, "the secret is not the best guess: train for longer"
     every = CANARY.space.size

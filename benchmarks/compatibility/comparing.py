@@ -92,7 +92,8 @@ def _language_model(lm: HFLM, source: str) -> Comparison:
     findings = run_attack("exposure", target, canaries)
     # A target that uses the harness' own scoring does not support this search.
     search = "shortest-path" if isinstance(target, CausalTarget | Seq2SeqTarget) else "auto"
-    best = run_attack(search, target, canaries[:1], goal="extraction")[0]
+    proof = {"stopping": "proven"} if search == "shortest-path" else {}
+    best = run_attack(search, target, canaries[:1], goal="extraction", values=proof)[0]
 
     def oracle(texts: Sequence[str]) -> FloatArray:
         requests = [request("loglikelihood", {}, (source, text), index) for index, text in enumerate(texts)]
@@ -150,7 +151,8 @@ def _in_a_large_space(target: Any, oracle: Oracle, difference: float, source: st
     """Compare the costs of a search's guesses in a space too large for :func:`_compare`."""
     canary = _canaries(LONG, source=source or None)[:1]
     try:
-        best = run_attack("shortest-path", target, canary, goal="extraction", budget=BUDGET)[0]
+        proof = {"stopping": "proven"}
+        best = run_attack("shortest-path", target, canary, goal="extraction", budget=BUDGET, values=proof)[0]
     except LeakageError as error:
         return Comparison(None, difference, True, f"nine digits: {error}")
     costs = oracle([guess.text for guess in best.guesses]) if best.guesses else []

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from leakage_tasks.attacks.causal.beam import BEAM
+from leakage_tasks.attacks.causal.shortest_path import SETTLED
 from leakage_tasks.planning.case import CHUNK, Case
 from leakage_tasks.targets.causal.engine import CHECKED
 
@@ -155,7 +156,10 @@ def _brute_force(case: Case) -> Bounds:
 
 def _shortest_path(case: Case) -> Bounds:
     steps = case.least_steps
-    return _tree_search(case, Range(1 + 2 * steps, case.budget + 1), 2 + case.budget / 128, 1 + steps + min(steps, 1))
+    # A search that may end as soon as the secret is settled reads at least the secret's path, else also a beam's.
+    least = 1 + steps if case.values["stopping"] == SETTLED else 1 + 2 * steps
+    most = Range(least, case.budget + 1)
+    return _tree_search(case, most, 3 + case.budget / 128, min(least, 1 + steps + min(steps, 1)))
 
 
 def _beam(case: Case) -> Bounds:

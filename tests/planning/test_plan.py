@@ -91,9 +91,9 @@ def test_without_a_pilot_it_goes_from_the_cheapest_to_the_budget_and_says_so(lm:
 
 
 def test_without_a_pilot_a_control_is_expected_to_take_the_most(lm: Any, tmp_path: Path) -> None:
-    """A control's search may spend the whole budget, so no plan expects less."""
+    """A control's search with proof may spend the whole budget, so no plan expects less."""
     made = make_canaries("the pin of {unique} is {digits:6}.", 0, controls=3, seed=3, id_prefix="p")
-    planner = Planner(lm, "canary_extraction", manifest_of(tmp_path, made), {"budget": 2000}, 0)
+    planner = Planner(lm, "canary_extraction", manifest_of(tmp_path, made), {"budget": 2000, "stopping": "proven"}, 0)
     (kind,) = planner.kinds()
     planner.attacked(made)  # A first run reads a few rows more, which verify fast scoring.
     _, took = attack_together(made, planner.attacked, planner.modules, 1)

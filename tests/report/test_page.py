@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -145,6 +146,14 @@ def test_natural_secrets_are_in_the_file_only_when_revealed(tmp_path: Path, reve
     assert shown["head"][0] == "person-7"
     assert (json.dumps(secret, separators=(",", ":")) in text) is revealing
     assert [each["slots"] for each in shown["guesses"][:1]] == ([secret] if revealing else [])
+
+
+def test_the_page_says_that_ten_guesses_are_certain_to_beat_the_secret(tmp_path: Path):
+    doc, ranked, searched = canary("canary-1", rank=500)
+    settled = replace(searched, proven=0, extra={"place_settled": True})
+    write_run(tmp_path, "one", [(doc, ranked, settled)])
+    shown = Parsed(page(board(tmp_path))).data("run-data-0")["canaries"]["shown"][0]
+    assert dict(shown["facts"])["Certain"] == "ten guesses are more probable than the secret"
 
 
 def test_of_a_natural_secret_the_page_tells_the_power_of_ten_its_rank_is_in(tmp_path: Path):

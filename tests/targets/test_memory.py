@@ -92,7 +92,7 @@ def classified() -> ArrayLike:
 
 
 def searched(cached: bool = True) -> ArrayLike:
-    return scores("shortest-path", CausalTarget(tiny_gpt2(letters()), letters(), cached=cached), PIN)
+    return scores("shortest-path", CausalTarget(tiny_gpt2(letters()), letters(), cached=cached), PIN, stopping="proven")
 
 
 def watched() -> ArrayLike:
@@ -124,7 +124,10 @@ ENGINES: dict[str, tuple[Callable[[], Any], Callable[[], ArrayLike]]] = {
     "search without a cache": (lambda: tiny_gpt2(letters()), lambda: searched(cached=False)),
     "training callback": (lambda: tiny_gpt2(letters()), watched),
     "translations": (lambda: tiny("bart"), lambda: translations().given(FIXED).log_perplexity(TEXTS)),
-    "search of translations": (lambda: tiny("bart"), lambda: scores("shortest-path", translations(), FIXED)),
+    "search of translations": (
+        lambda: tiny("bart"),
+        lambda: scores("shortest-path", translations(), FIXED, stopping="proven"),
+    ),
     "pairs": (lambda: tiny("bart"), lambda: translations().given(FILLED).log_perplexity(PAIRS)),
     "masked": (masked, proposed),
     "pseudo-log-likelihood": (masked, pseudo),

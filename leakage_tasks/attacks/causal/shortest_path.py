@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from leakage_tasks.attacks.causal.beam import BEAM, beam_search
-from leakage_tasks.attacks.causal.search_tree import NO_COSTS, NO_LOGITS, Children, Nodes, SearchTree, distinct
-from leakage_tasks.attacks.finding import AttackResult, Guess, best_guesses
+from leakage_tasks.attacks.causal.frontier import Frontier
+from leakage_tasks.attacks.causal.search_tree import (
+    NO_COSTS,
+    NO_LOGITS,
+    TIE_BITS,
+    Children,
+    Nodes,
+    SearchTree,
+    distinct,
+    within,
+)
+from leakage_tasks.attacks.causal.secret_path import SecretPath
+from leakage_tasks.attacks.coarse import NATURAL
+from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, best_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
-from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import PredictsNextToken
 
-PAPER = "paper"
+SETTLED, PROVEN, PAPER = "settled", "proven", "paper"
 STOPPING = Option(
     "stopping",
     str,
-    "proven",
-    "when best-first search ends: with ten certain guesses (proven), or after twice as many iterations as the first "
-    "filling took (paper)",
-    choices=("proven", PAPER),
+    SETTLED,
+    "when best-first search ends: when the secret's place among the ten cheapest fillings is certain (settled), with "
+    "ten certain guesses (proven), or after twice as many iterations as the first filling took (paper)",
+    choices=(SETTLED, PROVEN, PAPER),
 )
 BATCH = Option("batch", int, 128, "number of nodes that best-first search reads per iteration", minimum=1)
 
@@ -34,143 +42,155 @@ def shortest_path(request: AttackRequest) -> AttackResult:
     """Return the ten cheapest fillings by best-first search over partial fillings (The Secret Sharer, section 5.4).
 
     Each iteration reads ``batch`` nodes, and the result is still certain: a filling is final once it costs no more than
-    the cheapest node left (``batch=1`` is Dijkstra's algorithm). A beam search runs first; nodes that cost more than
-    its tenth filling are pruned. ``stopping=paper`` is the paper's rule, without beam search and certainty: if the
-    first whole filling appears in iteration n, the search ends after 2n iterations and sorts its fillings. When
-    ``budget`` sequences are spent, the search returns the best fillings so far; ``proven`` of them are certain.
+    the cheapest node left (``batch=1`` is Dijkstra's algorithm). With ``stopping=proven`` a beam search runs first;
+    nodes that cost more than its tenth filling are pruned. ``stopping=paper`` is the paper's rule, without beam search
+    and certainty: if the first whole filling appears in iteration n, the search ends after 2n iterations and sorts its
+    fillings.
+
+    ``stopping=settled`` ends when it is certain whether the secret is the cheapest filling and whether it is among the
+    ten cheapest: ten known fillings cost less, or all fillings that cost less are known. Its guesses are fillings that
+    a beam search found and fillings that a best-first search without knowledge of the secret finds up to its cost.
+
+    When ``budget`` sequences are spent, the search returns the best fillings so far; ``proven`` of them are certain.
     """
     explorer = SearchTree(request.target, request.canary.attack_space)
-    explorer.path_of(request.canary.secret)
-    limit = explorer.calls + request.budget
-    paper, batch = request.values[STOPPING.name] == PAPER, request.values[BATCH.name]
-    known = [] if paper else beam_search(explorer, BEAM, limit)
-    run = _search(explorer, known, limit, batch, paper)
-    effort = {"iterations": run.iterations, "first_leaf_iteration": run.first_leaf}
-    return explorer.result(request.canary.secret, run.best, run.proven, **effort)
+    path = explorer.path_of(request.canary.secret)
+    search = _Search(explorer, explorer.calls + request.budget, request.values[BATCH.name])
+    certain: dict[str, int | None] = {}
+    if request.values[STOPPING.name] == SETTLED:
+        certain["place_settled"] = search.settle(path, natural=request.canary.kind == NATURAL)
+    elif request.values[STOPPING.name] == PAPER:
+        search.stop_as_in_the_paper()
+    else:
+        search.prove()
+    effort = {"iterations": search.iterations, "first_leaf_iteration": search.first_leaf}
+    return explorer.result(request.canary.secret, search.best, search.proven, **effort, **certain)
 
 
-@dataclass
-class _Batch:
-    """Children of nodes of one depth in order of cost, parent and column; children before ``at`` have been taken."""
+class _Search:
+    """A best-first search from the root, up to ``limit`` model calls in total.
 
-    nodes: Nodes
-    costs: FloatArray
-    parents: NDArray[np.int32]
-    columns: NDArray[np.int32]
-    at: int = 0
+    ``iterations`` counts the iterations, of which the first reads the root. ``first_leaf`` is the iteration that took
+    the first filling, or None.
+    """
 
-    def take(self, most: int, bound: float, other: float, older: bool) -> slice:
-        """Take the next 1 to ``most`` children, up to ``bound`` and before the children of another batch.
+    def __init__(self, explorer: SearchTree, limit: int, batch: int) -> None:
+        self.iterations = 1
+        self.first_leaf: int | None = None
+        self._explorer, self._limit, self._batch = explorer, limit, batch
+        self._frontier = Frontier(explorer)
+        self._of_beam: list[Guess] | None = None
+        self._taken: list[Guess] = []
+        self._bound = self._ceiling = np.inf
+        self._secret: SecretPath | None = None
 
-        ``other`` is the cost of the other batch's next child. If costs are equal, the ``older`` batch comes first.
+    @property
+    def best(self) -> list[Guess]:
+        """The ten cheapest known fillings; the beam search and this search may have found equal ones."""
+        return distinct(self._of_beam or [], self._taken)
+
+    @property
+    def proven(self) -> int:
+        """The number of fillings that are certain to be the cheapest."""
+        left = min(self._frontier.cheapest(), self._ceiling) + self._explorer.prefix_cost
+        return sum(guess.score <= left for guess in self.best)
+
+    def stop_as_in_the_paper(self) -> None:
+        """Search for twice as many iterations as the first filling took."""
+        self._start()
+        while self._goes_on and not (self.first_leaf and self.iterations == 2 * self.first_leaf):
+            self._iterate()
+
+    def prove(self) -> None:
+        """Search until ten fillings are certain to be the cheapest. A beam search gives a bound."""
+        self._bound = self._explorer.tenth(self._beam())
+        self._start()
+        while self._goes_on:
+            self._iterate()
+            self._bound = min(self._bound, self._explorer.tenth(self._taken))
+
+    def settle(self, path: Sequence[int], natural: bool) -> bool:
+        """Search until the secret's place among the ten cheapest fillings is certain; return False if it is not.
+
+        A beam search runs first, unless few nodes beside the secret's ``path`` cost less than the secret. The number of
+        guesses on a ``natural`` secret must not depend on the secret: the beam search, which does not know it, runs
+        first in any case, and if it finds too few guesses, the search does not use the secret either.
         """
-        within = np.searchsorted(self.costs, bound, side="right")
-        cheaper = np.searchsorted(self.costs, other, side="right" if older else "left")
-        first, self.at = self.at, max(min(int(within), int(cheaper), self.at + most), self.at + 1)
-        return slice(first, self.at)
-
-
-class _Frontier:
-    """A priority queue of children by cost, then by age; the heap holds each batch's cheapest remaining child.
-
-    There are several children for each node that is read, so little is stored per child: states are computed when a
-    child is taken, and an empty batch is freed.
-    """
-
-    def __init__(self, explorer: SearchTree) -> None:
-        self._explorer = explorer
-        self._heap: list[tuple[float, int]] = []
-        self._batches: dict[int, _Batch] = {}
-        self._serial = 0
-
-    def add(self, nodes: Nodes, bound: float) -> None:
-        """Add the children of a batch that cost no more than ``bound``."""
-        children = self._explorer.children(nodes, bound)
-        if not len(children):
-            return
-        order = np.lexsort((children.columns, children.parents, children.costs))
-        parents, columns = (column[order].astype(np.int32) for column in (children.parents, children.columns))
-        number, self._serial = self._serial, self._serial + 1
-        self._batches[number] = _Batch(nodes, children.costs[order], parents, columns)
-        heapq.heappush(self._heap, (float(children.costs[order[0]]), number))
-
-    def __bool__(self) -> bool:
-        return bool(self._heap)
-
-    def cheapest(self) -> float:
-        """Return the cost of the cheapest remaining child."""
-        return self._heap[0][0] if self._heap else np.inf
-
-    def pop(self, most: int, bound: float) -> list[tuple[Nodes, Children]]:
-        """Remove and return the cheapest children, up to ``most`` and ``bound``, with their parents' batches."""
-        taken: dict[int, tuple[_Batch, list[slice]]] = {}
-        while self._heap and most and self._heap[0][0] <= bound:
-            _, number = heapq.heappop(self._heap)
-            batch = self._batches[number]
-            other, other_number = self._heap[0] if self._heap else (np.inf, self._serial)
-            part = batch.take(most, bound, other, number < other_number)
-            taken.setdefault(number, (batch, []))[1].append(part)
-            most -= part.stop - part.start
-            if batch.at < len(batch.costs):
-                heapq.heappush(self._heap, (float(batch.costs[batch.at]), number))
+        few = natural and len(self._beam()) < min(GUESSES, self._explorer.space.size)
+        if few or self._explorer.calls + len(path) > self._limit:
+            self.prove()
+            return self._exhausted
+        self._secret = SecretPath(self._explorer, path)
+        self._bound = self._ceiling = within(self._secret.cost)
+        self._start()
+        while not self._ten_are_cheaper(self._secret.cost):
+            self._bound = min(self._ceiling, self._explorer.tenth(self.best))
+            if self._of_beam is None and self._is_wide(self._secret):
+                self._beam()
+            elif self._goes_on:
+                self._iterate()
             else:
-                del self._batches[number]
-        return [(batch.nodes, self._children(batch, parts)) for batch, parts in taken.values()]
+                return self._exhausted
+        return True
 
-    def _children(self, batch: _Batch, parts: Sequence[slice]) -> Children:
-        indices = np.concatenate([np.arange(part.start, part.stop) for part in parts])
-        parents, columns = (column[indices].astype(np.int64) for column in (batch.parents, batch.columns))
-        states = self._explorer.paths.table(batch.nodes.states[parents])[np.arange(len(indices)), columns]
-        return Children(parents, columns, states, batch.costs[indices])
+    def _ten_are_cheaper(self, cost: float) -> bool:
+        """Return True if ten known fillings cost less than ``cost`` by more than rounding."""
+        return self._explorer.tenth(self.best) < cost - TIE_BITS
 
+    def _is_wide(self, secret: SecretPath) -> bool:
+        """Return True if more nodes than a beam search keeps per level are known to cost no more than the secret."""
+        return max(secret.cheaper_siblings, self._frontier.within(self._bound)) > BEAM
 
-@dataclass
-class _Run:
-    """Result of a search: the cheapest fillings, the number of proven fillings, and the numbers of iterations.
+    def _beam(self) -> list[Guess]:
+        """Return the guesses of a beam search; it runs once."""
+        if self._of_beam is None:
+            self._of_beam = beam_search(self._explorer, BEAM, self._limit)
+        return self._of_beam
 
-    Iterations are counted in total, and up to the first filling. The root is read in the first iteration.
-    """
+    def _start(self) -> None:
+        self._frontier.add(self._explorer.root, self._bound)
 
-    best: list[Guess]
-    proven: int = 0
-    iterations: int = 1
-    first_leaf: int | None = None
+    @property
+    def _exhausted(self) -> bool:
+        """True if all nodes up to the bound have been read."""
+        return self._frontier.cheapest() > self._bound
 
+    @property
+    def _goes_on(self) -> bool:
+        return bool(self._frontier) and not self._exhausted and self._explorer.calls < self._limit
 
-def _search(explorer: SearchTree, known: list[Guess], limit: int, batch: int, paper: bool) -> _Run:
-    """Run a best-first search from the root, up to ``limit`` model calls in total; ``known`` fillings give a bound."""
-    bound = explorer.tenth(known)
-    run = _Run([])
-    frontier = _Frontier(explorer)
-    frontier.add(explorer.root, bound)
-    while frontier and frontier.cheapest() <= bound and explorer.calls < limit:
-        if paper and run.first_leaf and run.iterations == 2 * run.first_leaf:
-            break
-        run.iterations += 1
-        taken = frontier.pop(min(batch, limit - explorer.calls), bound)
+    def _iterate(self) -> None:
+        """Take the cheapest children, up to ``batch`` of them, and read those that can continue."""
+        self.iterations += 1
+        taken = self._frontier.pop(min(self._batch, self._limit - self._explorer.calls), self._bound)
         for nodes, children in taken:
-            run.best = best_guesses([*run.best, *explorer.spelled(nodes, children)])
-        if run.best and run.first_leaf is None:
-            run.first_leaf = run.iterations
-        if not paper:
-            bound = min(bound, explorer.tenth(run.best))
-        for nodes in _read(explorer, taken):
-            frontier.add(nodes, bound)
+            self._taken = best_guesses([*self._taken, *self._explorer.spelled(nodes, children)])
+        if self._taken and self.first_leaf is None:
+            self.first_leaf = self.iterations
+        for nodes in self._read(taken):
+            self._frontier.add(nodes, self._bound)
             nodes.following = NO_COSTS
-    # The search may have found fillings of the beam search again.
-    run.best = distinct(known, run.best)
-    left = frontier.cheapest() + explorer.prefix_cost
-    run.proven = sum(guess.score <= left for guess in run.best)
-    return run
+
+    def _read(self, taken: Sequence[tuple[Nodes, Children]]) -> Iterator[Nodes]:
+        """Return the children that can continue as nodes. The nodes of the secret's path have been read already."""
+        unread = []
+        for nodes, children in taken:
+            going = children[self._explorer.paths.goes_on(children.states)]
+            if self._secret is not None:
+                own = self._secret.on_path(self._explorer, nodes, going)
+                if own.any():
+                    yield self._secret.node(nodes.paths.shape[1] + 1)
+                going = going[~own]
+            if len(going):
+                unread.append((nodes, going))
+        yield from _read(self._explorer, unread)
 
 
-def _read(explorer: SearchTree, taken: list[tuple[Nodes, Children]]) -> Iterator[Nodes]:
-    """Run the model on the children that can continue, depth by depth; batches of one depth are read together."""
+def _read(explorer: SearchTree, taken: Sequence[tuple[Nodes, Children]]) -> Iterator[Nodes]:
+    """Run the model on children, depth by depth; batches of one depth are read together."""
     depths: dict[int, list[tuple[Nodes, Children]]] = {}
     for nodes, children in taken:
-        going = children[explorer.paths.goes_on(children.states)]
-        if len(going):
-            depths.setdefault(nodes.paths.shape[1], []).append((nodes, going))
+        depths.setdefault(nodes.paths.shape[1], []).append((nodes, children))
     for depth, parts in sorted(depths.items()):
         joined = Children.joined(children for _, children in parts)
         which = np.repeat(np.arange(len(parts)), [len(children) for _, children in parts])

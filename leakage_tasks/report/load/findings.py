@@ -196,7 +196,7 @@ def _with(canary: CanaryDetail, task: str, finding: Finding, reveal: bool) -> Ca
         finding = coarsened(dataclasses.replace(finding, kind=NATURAL))
         known = None if canary.exposure is None else coarsened(dataclasses.replace(canary.exposure, kind=NATURAL))
         canary = dataclasses.replace(canary, kind=NATURAL, template=None, secret=None, label=None, exposure=known)
-    names = (*FIT, "ranked") if finding.method == EXTRAPOLATED else ("ranked",)
+    names = ("ranked", "place_settled", *(FIT if finding.method == EXTRAPOLATED else ()))
     extra = {name: finding.extra[name] for name in names if name in finding.extra}
     if extra != finding.extra:
         finding = dataclasses.replace(finding, extra=extra)

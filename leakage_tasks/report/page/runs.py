@@ -207,6 +207,8 @@ def _search_facts(finding: Finding) -> Iterator[tuple[str, str]]:
     if finding.proven:
         best = "the best guess is" if finding.proven == 1 else f"the first {finding.proven} guesses are"
         yield "Proven", f"{best} certain to be the most probable of all"
+    if finding.extra.get("place_settled") and finding.place is None and finding.guesses:
+        yield "Certain", "ten guesses are more probable than the secret"
 
 
 def _effort(finding: Finding) -> str:

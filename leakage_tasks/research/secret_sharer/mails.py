@@ -137,7 +137,8 @@ def _measured(target: CausalTarget, canaries: Sequence[Canary], ground: MailExpe
     planted = [canary for canary in canaries if canary.planted]
     draws = {"draws": min(ground.draws, ground.budget - 1)}
     tails = run_attack("skew-normal", target, planted, values=draws, **options)
-    searches = run_attack("shortest-path", target, planted, goal="extraction", **options)
+    proof = {"stopping": "proven"}
+    searches = run_attack("shortest-path", target, planted, goal="extraction", values=proof, **options)
     return [
         {
             "kind": canary.id.rpartition("-")[2],

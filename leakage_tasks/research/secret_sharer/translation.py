@@ -185,7 +185,8 @@ def _attacked(target: Any, canaries: Sequence[Canary], ground: TranslationExperi
     fixed, filled = ([canary for canary in canaries if canary.id.startswith(f"{kind}-")] for kind in (FIXED, FILLED))
     options: dict[str, Any] = {"budget": ground.budget, "seed": seed}
     exposed = run_attack("exposure", target, fixed, **options)
-    searched = run_attack("shortest-path", target, fixed, goal="extraction", **options)
+    proof = {"stopping": "proven"}
+    searched = run_attack("shortest-path", target, fixed, goal="extraction", values=proof, **options)
     fitted = run_attack("skew-normal", target, filled, values={"draws": ground.draws}, **options)
     first = [search.place == 1 for search in searched]
     findings = [_entry(FIXED, finding, extracted) for finding, extracted in zip(exposed, first, strict=True)]

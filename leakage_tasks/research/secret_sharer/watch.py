@@ -123,11 +123,11 @@ MEASURES: Mapping[str, Measure] = {
     "estimated": _exposures("exposure", method="estimated"),
     "sampled": _exposures("rank-sample"),
     "extrapolated": _exposures("skew-normal", draws=DRAWS),
-    "shortest-path": _extraction("shortest-path"),
+    "shortest-path": _extraction("shortest-path", stopping="proven"),
     "batched": _extraction("shortest-path", stopping="paper"),
     **{f"beam {width}": _extraction("beam", width=width) for width in WIDTHS},
     "sampling": _extraction("sample-tokens", until="found"),
-    "cheapest": _extraction("shortest-path", describe=_guesses),
+    "cheapest": _extraction("shortest-path", stopping="proven", describe=_guesses),
     "costs": _text_costs,
 }
 """Measures by name. Each takes a target, canaries, a budget and a seed, and returns an entry per canary."""

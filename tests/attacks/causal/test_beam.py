@@ -57,7 +57,7 @@ def test_a_secret_whose_beginning_is_dear_is_lost_to_a_beam_and_found_by_shortes
     assert search(unlikely_start, "777", width=3).place is None
     assert search(unlikely_start, "777", width=4).place == 1
     found = run_attack("shortest-path", target(unlikely_start), [canary("777")])[0]
-    assert (found.place, found.proven) == (1, 10)
+    assert (found.place, found.proven) == (1, 1)
 
 
 def test_nothing_is_called_proven():

@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leakage_tasks.attacks.causal.frontier import Frontier
 from leakage_tasks.attacks.causal.search_tree import Children, Nodes
-from leakage_tasks.attacks.causal.shortest_path import _Frontier
 
 WIDTH = 3
 COSTS = st.lists(st.lists(st.integers(0, 4), min_size=WIDTH, max_size=WIDTH), min_size=1, max_size=4)
@@ -34,7 +34,7 @@ def batch(costs: list[list[int]], number: int) -> Nodes:
 
 @given(st.lists(st.tuples(st.lists(COSTS, max_size=3), st.integers(0, 5), st.integers(1, 7)), min_size=1, max_size=6))
 def test_children_come_out_in_order_of_cost_and_age(steps: list[tuple[list[Any], int, int]]) -> None:
-    frontier, waiting, made, bound = _Frontier(Explorer()), [], 0, 5  # type: ignore[arg-type]
+    frontier, waiting, made, bound = Frontier(Explorer()), [], 0, 5  # type: ignore[arg-type]
     for added, lower, most in steps:
         bound = min(bound, lower + 1)
         for costs in added:

@@ -1,4 +1,4 @@
-"""Best-first search against sorting every filling's cost."""
+"""Best-first search that proves its guesses, against sorting every filling's cost."""
 
 import pytest
 import torch
@@ -14,7 +14,8 @@ from tests.oracles import brute_rank, letters, merging, tiny_gpt2
 
 
 def search(tokenizer, canary, **settings):
-    return run_attack("shortest-path", CausalTarget(tiny_gpt2(tokenizer), tokenizer), [canary], **settings)[0]
+    target = CausalTarget(tiny_gpt2(tokenizer), tokenizer)
+    return run_attack("shortest-path", target, [canary], values={"stopping": "proven"}, **settings)[0]
 
 
 def best_ten(tokenizer, canary):
@@ -98,6 +99,6 @@ def test_it_reads_far_fewer_sequences_than_there_are_fillings_once_one_stands_ou
     tokenizer = letters()
     sharp = tiny_gpt2(tokenizer, seed=1, sharpness=40.0)
     canary = Canary("c", "the pin is {digits:9}.", tuple("123456789"))
-    found = run_attack("shortest-path", CausalTarget(sharp, tokenizer), [canary])[0]
+    found = run_attack("shortest-path", CausalTarget(sharp, tokenizer), [canary], values={"stopping": "proven"})[0]
     assert found.proven >= 1
     assert found.model_calls < 20_000

@@ -16,7 +16,8 @@ from tests.oracles import brute_rank, merging, tiny_gpt2
 
 
 def search(chances, secret="000", budget=20_000, **chosen):
-    return run_attack("shortest-path", target(chances), [canary(secret)], budget=budget, values=chosen)[0]
+    values = {"stopping": "proven", **chosen}
+    return run_attack("shortest-path", target(chances), [canary(secret)], budget=budget, values=values)[0]
 
 
 def guesses(found):

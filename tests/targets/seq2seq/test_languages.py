@@ -84,7 +84,7 @@ def test_exposure_and_search_are_exact(kind: str, cached: bool) -> None:
     own = costs[SECRET.space.index(SECRET.secret)]
     (found,) = run_attack("exposure", target, [SECRET])
     assert (found.method, found.rank) == ("exact", sum(cost <= own + 1e-4 for cost in costs))
-    (best,) = run_attack("shortest-path", target, [SECRET], goal="extraction")
+    (best,) = run_attack("shortest-path", target, [SECRET], goal="extraction", values={"stopping": "proven"})
     assert [guess.score for guess in best.guesses] == pytest.approx(sorted(costs)[:10], abs=1e-3)
     assert best.guesses[0].filling == SECRET.space.at(int(np.argmin(costs)))
 

@@ -138,7 +138,7 @@ def test_exposure_and_search_of_a_fixed_source_are_exact(family: str) -> None:
     rank, costs = brute(family, FIXED)
     (exposed,) = run_attack("exposure", target, [FIXED])
     assert (exposed.method, exposed.rank) == ("exact", rank)
-    (found,) = run_attack("shortest-path", target, [FIXED], goal="extraction")
+    (found,) = run_attack("shortest-path", target, [FIXED], goal="extraction", values={"stopping": "proven"})
     best = [FIXED.space.at(int(place)) for place in np.argsort(costs)[:10]]
     assert found.proven == 10
     assert [guess.filling for guess in found.guesses] == best
