@@ -170,7 +170,7 @@ class ExposureCallback(TrainerCallback):
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Measure every ``every`` steps, and after the last step, before its checkpoint is saved."""
-        ending = _ending(state, control)
+        ending = self.last and _ending(state, control)
         if ending or (self.every != "epoch" and state.global_step % self.every == 0):
             self._measure_and_log(state, control, ending)
 
@@ -178,18 +178,18 @@ class ExposureCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Measure if ``every`` is ``"epoch"``, or if training ended within the epoch."""
-        ending = _ending(state, control)
+        ending = self.last and _ending(state, control)
         if ending or self.every == "epoch":
             self._measure_and_log(state, control, ending)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Take the last measurement if an evaluation ended training, before the trainer loads the best weights."""
-        if control.should_training_stop:
+        if self.last and control.should_training_stop:
             self._measure_and_log(state, control, last=True)
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Take the last measurement at the closing log if no earlier event reported the end of training."""
-        if "train_runtime" in kwargs["logs"]:
+        if self.last and "train_runtime" in kwargs["logs"]:
             self._measure_and_log(state, control, last=True)
 
     def on_train_end(
@@ -217,7 +217,6 @@ class ExposureCallback(TrainerCallback):
         """Measure and log once per step, if it is the last step of the run or the share of time allows it."""
         if self._target is None or self._measured == state.global_step:
             return
-        last = last and self.last
         if not (last or self._pace.affords()):
             self._skipped.add(state.global_step)
             return

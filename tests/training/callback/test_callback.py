@@ -621,9 +621,14 @@ def test_the_next_look_is_expected_to_take_more_time_than_the_smaller_first_and_
         clock.now += 1.0
     assert pace.expected == 8.0
     clock.now += 1000.0
-    with pytest.raises(OutOfTime), pace.timed():
-        clock.now += 5.0
-        raise OutOfTime
+
+    def stop() -> None:
+        with pace.timed():
+            clock.now += 5.0
+            raise OutOfTime
+
+    with pytest.raises(OutOfTime):
+        stop()
     assert (pace.expected, pace.made, pace.spent) == (10.0, 1, 6.0)
 
 
