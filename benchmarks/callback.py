@@ -40,6 +40,7 @@ from transformers import (  # noqa: E402
 from leakage_tasks import ExposureCallback  # noqa: E402
 from leakage_tasks.canaries import make_canaries, plant, write_manifest  # noqa: E402
 from leakage_tasks.research.victims.corpus import pydoc_topics  # noqa: E402
+from leakage_tasks.training.callback.callback import BUDGET  # noqa: E402
 
 TEMPLATE = "The random number of {unique}: {digits:9}."
 LENGTH = 64
@@ -110,7 +111,8 @@ def trained(options: argparse.Namespace, data: Data, watch: bool) -> dict[str, A
     )
     if watch:
         pace = {"every": options.every or "epoch", "share": options.share or None, "canaries": options.canaries}
-        ExposureCallback(data.manifest, **pace).attach(trainer)
+        # Rows are cut at equal lengths, so a copy of a canary may be in two rows.
+        ExposureCallback(data.manifest, budget=options.budget, strict=False, **pace).attach(trainer)
     started = time.process_time()
     trainer.train()
     spent = time.process_time() - started
@@ -125,6 +127,7 @@ def main() -> None:
     parser.add_argument("--every", type=int, help="steps between measurements (default: an epoch)")
     parser.add_argument("--share", type=float, default=0.05)
     parser.add_argument("--canaries", type=int, default=3, help="number of planted canaries and of controls to watch")
+    parser.add_argument("--budget", type=int, default=BUDGET, help="sequences scored per canary and measurement")
     parser.add_argument("--output", type=Path, help="folder for trainer_state.json of the run with the callback")
     options = parser.parse_args()
     torch.set_num_threads(1)

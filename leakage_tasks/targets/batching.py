@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, chain
 from typing import Any
 
 Many = Callable[[Sequence[Any]], Sequence[Any]]
 """A function that answers several requests of one kind, in order."""
 ROUNDING = 1e-6
 """Tolerance of sums of shares of a pass."""
+ENDING = 2.0
+"""Number of waiting passes below which attacks are served evenly."""
+FULL = 0.95
+"""Share of their passes that requests must fill if others of their kind wait, for requests that cannot be split."""
 
 
 @dataclass(frozen=True)
@@ -61,11 +66,6 @@ class PendingRequest:
         """The share of a pass that these rows fill."""
         return self.whole.size * self.rows / self.whole.rows if self.rows_read else self.whole.size
 
-    @property
-    def answer_now(self) -> float:
-        """The share of the memory for KV caches taken by the answer to these rows."""
-        return self.answer_share * self.rows / max(self.whole.rows, 1)
-
     def part(self, rows: int) -> RequestPart:
         """Return the next ``rows`` rows as a part."""
         if self.in_parts is None or rows == self.whole.rows:
@@ -89,23 +89,53 @@ class PendingRequest:
         return self.in_parts.join(self.whole.request, self._answers)
 
 
-def rows_to_serve(questions: Sequence[PendingRequest]) -> list[int]:
+def rows_to_serve(requests: Sequence[PendingRequest]) -> list[int]:
     """Return the number of rows of each request of one kind to serve in this scheduling step.
 
-    All rows are served if there is only one request, if a request cannot be split, or if the rows do not fill a pass.
-    Otherwise the served rows fill whole passes. Partly served requests come first, because their partial answers take
-    memory that is not counted. Then come the attacks with the fewest rows read, so that all attacks end at about the
-    same time. If memory cannot hold all answers, fewer passes are made (at least one), and the attacks with the most
-    rows read come first, because they end soonest.
+    All rows are served if there is only one request, or if the rows do not fill a pass. Otherwise the served rows fill
+    one pass. Attacks that started first are served first, so that findings are complete at a steady rate. If less than
+    :data:`ENDING` passes wait, the attacks with the fewest rows read are served first, because attacks that end at the
+    same time fill the last passes. A partly served request comes before all others, because its partial answers take
+    memory that is not counted. Requests that cannot be split are served whole, the first ones that fill their passes,
+    or all if they hold KV caches.
+
+    Args:
+        requests: Requests of one kind, in the order in which their attacks started.
+
+    Returns:
+        Rows per request.
     """
-    total, memory = sum(question.size for question in questions), sum(question.answer_now for question in questions)
-    if len(questions) == 1 or total < 1 or not all(question.in_parts for question in questions):
-        return [question.rows for question in questions]
-    passes, now = math.floor(max(1.0, total / max(memory, 1.0)) + ROUNDING), [0] * len(questions)
-    sign, room = -1 if memory > 1 else 1, passes + ROUNDING
-    order = sorted(range(len(questions)), key=lambda n: (not questions[n].rows_read, sign * questions[n].before))
-    for index in order:
-        question = questions[index]
-        now[index] = question.rows if question.size <= room else math.floor(room * question.rows / question.size)
-        room = max(0.0, room - question.size)
+    sizes = [request.size for request in requests]
+    total = sum(sizes)
+    if len(requests) == 1 or total < 1:
+        return [request.rows for request in requests]
+    if not all(request.in_parts for request in requests):
+        if any(request.held for request in requests):
+            # These texts share a pass only at equal lengths, so their attacks advance together.
+            return [request.rows for request in requests]
+        served = _fewest_that_fill(sizes)
+        return [request.rows if index < served else 0 for index, request in enumerate(requests)]
+    now, room = [0] * len(requests), 1 + ROUNDING
+    for index in _order(requests, ending=total < ENDING):
+        rows, size = requests[index].rows, sizes[index]
+        now[index] = rows if size <= room else math.floor(room * rows / size)
+        room -= size
+        if room <= 0:
+            break
     return now
+
+
+def _order(requests: Sequence[PendingRequest], ending: bool) -> Iterable[int]:
+    """Return the indices of requests in the order in which their rows are served."""
+    if ending:
+        return sorted(range(len(requests)), key=lambda index: (not requests[index].rows_read, requests[index].before))
+    partly = [index for index, request in enumerate(requests) if request.rows_read]
+    return chain(partly, (index for index, request in enumerate(requests) if not request.rows_read))
+
+
+def _fewest_that_fill(sizes: Sequence[float]) -> int:
+    """Return the smallest number of requests, first ones first, that fill their passes to :data:`FULL`, or else all."""
+    for number, total in enumerate(accumulate(sizes), 1):
+        if total + ROUNDING >= 1 and total >= FULL * math.ceil(total - ROUNDING):
+            return number
+    return len(sizes)

@@ -1,9 +1,10 @@
 """Attacks on many canaries that advance together, so that one forward pass serves the requests of all of them.
 
 Each attack runs in its own thread as plain sequential code, and only one thread runs at a time. An attack that submits
-a request to the model waits. Once all attacks wait, their requests are answered together, in the order of the attacks;
-then each attack continues. If requests can be split, only the rows that fill whole passes are answered; the others wait
-for the next scheduling step. The contents of a batch therefore depend on the attacks alone, never on timing.
+a request to the model waits. Once all attacks wait, a pass of each kind of request is answered, for the attacks that
+started first; then these attacks continue. If requests can be split, only the rows that fill a pass are answered; the
+others wait for the next scheduling step. So attacks end one after another at a steady rate, and the contents of a batch
+depend on the attacks alone, never on timing.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ OnRows = Callable[[int, int], None]
 MOST_AT_ONCE = 1024
 """Maximum number of running attacks; each is a thread."""
 FILLED = 2.0
-"""Passes that the pending requests must fill before no further attack starts."""
+"""Passes that the pending requests must fill before no further attack starts. The first request of an attack is small,
+and later ones wait their turn, so attacks start in groups that also fill passes."""
 STATELESS = 4
 """Number of passes of whole texts that count as one pass: attacks that score whole texts keep no KV cache between
 passes."""
@@ -66,8 +68,8 @@ def submit(
             are full; None for a request that is answered whole.
         held: share of the memory for KV caches that the attack holds as long as it runs; once all of it is held, no
             more attacks start.
-        answer_share: share of that memory taken by the answer; if the answers to all requests that can be split exceed
-            the memory, some rows wait for the next scheduling step.
+        answer_share: share of that memory taken by the answer; once the requests fill a pass and their answers would
+            fill the memory, no more attacks start.
     """
     attack: _Attack[Any] | None = getattr(_here, "attack", None)
     if attack is None:
@@ -178,12 +180,14 @@ def run_concurrently(
     back = threading.Semaphore(0)
     try:
         while True:
-            while (number := next_attack(MOST_AT_ONCE if _requests_fill_passes(waiting) else len(waiting))) is not None:
+            load = _Load(waiting)
+            while (number := next_attack(MOST_AT_ONCE if load.is_full else len(waiting))) is not None:
                 attack = _Attack(number, attacks[number], back)
                 begun.append(attack)
                 attack.start()
                 if attack.resume():
                     waiting.append(attack)
+                    load.add(attack)
                 else:
                     yield _done(attack)
             if not waiting:
@@ -214,10 +218,26 @@ def _done(attack: _Attack[Result]) -> Done[Result]:
     return Done(attack.number, attack.result, attack.seconds)
 
 
-def _requests_fill_passes(attacks: Sequence[_Attack[Any]]) -> bool:
-    """Return True if the attacks' requests fill passes, or if the attacks hold all the memory for KV caches."""
-    questions = [attack.question for attack in attacks if attack.question is not None]
-    return sum(question.size for question in questions) >= FILLED or sum(question.held for question in questions) >= 1
+class _Load:
+    """The passes and the memory that the pending requests of attacks fill."""
+
+    def __init__(self, attacks: Iterable[_Attack[Any]]) -> None:
+        self._passes = self._held = self._answers = 0.0
+        for attack in attacks:
+            self.add(attack)
+
+    def add(self, attack: _Attack[Any]) -> None:
+        """Add the pending request of an attack."""
+        if (question := attack.question) is not None:
+            self._passes += question.size
+            self._held += question.held
+            self._answers += question.answer_share
+
+    @property
+    def is_full(self) -> bool:
+        """True if the requests fill :data:`FILLED` passes, or if the attacks take all the memory for KV caches."""
+        memory = self._held + self._answers if self._passes >= 1 else self._held
+        return self._passes >= FILLED or memory >= 1
 
 
 def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:

@@ -39,7 +39,7 @@ from leakage_tasks.targets.seq2seq.languages import Languages
 from leakage_tasks.tasks.base_task import fingerprint
 from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.manifests import manifest_of
-from leakage_tasks.tasks.progress import RowsBar
+from leakage_tasks.tasks.progress import CanariesBar
 from leakage_tasks.tasks.resume import Findings, Resume, item_of, settings_of
 from leakage_tasks.tasks.sharing import CanaryShare, processes_of, rank_of
 from leakage_tasks.tasks.used_tokens import check_used_tokens
@@ -214,7 +214,7 @@ def _all_findings(
     processes = processes_of(lm)
     title = f"Attacking {len(missing)} canaries ({task_settings['goal']})"
     attacked = [canaries[index] for index in missing]
-    bar = RowsBar(attacked, task_settings["budget"], title, processes, shown=rank_of(lm) == 0)
+    bar = CanariesBar(attacked, title, processes, shown=rank_of(lm) == 0)
 
     def add(number: int, finding: Finding) -> None:
         shown = finding if task_settings["reveal"] else coarsened(finding)
@@ -222,7 +222,7 @@ def _all_findings(
         if stored is not None:
             stored.add(missing[number], finding.attack, shown.to_json())
 
-    with bar.ended_by_errors():
+    with bar.closing():
         new_findings = run_attack(
             task_settings["attack"],
             target,

@@ -1,103 +1,161 @@
-"""A progress bar of a run over all its canaries: number of rows that the model has read, and predicted total."""
+"""A progress bar of attacks on many canaries: canaries that are done, rows per second, and the time left."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 from leakage_tasks.attacks import Finding
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.core.progress import progress
-from leakage_tasks.tasks.sharing import predicted_rows
 
 OFTEN = 0.2
 """Seconds between two exchanges of progress between processes."""
+BAR = "{l_bar}{bar}| {n_fmt}/{total_fmt} canaries [{elapsed}{postfix}]"
+"""The format of the bar. The estimate of tqdm, which assumes equal canaries, is replaced by :func:`seconds_left`."""
+LEAST_LEFT = 0.1
+"""Least share of the mean rows per canary that is expected of canaries in progress."""
 MEMORIZED = "memorized"
+KINDS = ("planted", "control")
 
 
-class RowsBar:
-    """A progress bar of the rows that all processes read for ``canaries``; one process shows it.
+class CanariesBar:
+    """A progress bar of the ``canaries`` that all processes attack; one process shows it.
 
-    The remaining rows are predicted from finished canaries of equal kind (planted or control), and before that from the
-    canaries' spaces and the budget. The bar ends with the numbers of canaries that are done, memorized (according to
-    the samples), in progress and waiting.
+    It shows the numbers of canaries that are done, memorized (according to the samples) and in progress, the rows that
+    the model reads per second, and the time left. The time is extrapolated from canaries that are done, and is absent
+    until a canary of each remaining kind (planted or control) is done.
+
+    Args:
+        canaries: The canaries, which other methods identify by index.
+        title: The text before the bar.
+        processes: The processes that share the canaries, or None.
+        shown: False hides the bar.
+        clock: Returns the time in seconds.
+        more: More arguments of tqdm.
     """
 
     def __init__(
-        self, canaries: Sequence[Canary], budget: int | None, title: str, processes: Processes | None, shown: bool
+        self,
+        canaries: Sequence[Canary],
+        title: str,
+        processes: Processes | None = None,
+        shown: bool = True,
+        clock: Callable[[], float] = time.monotonic,
+        **more: Any,
     ) -> None:
-        self._canaries, self._processes = canaries, processes
-        self._bounds: Counter[str] = Counter()
-        for canary in canaries:
-            self._bounds[_kind(canary)] += round(predicted_rows(canary, budget))
+        self._canaries, self._processes, self._clock = canaries, processes, clock
+        self._numbers = Counter(map(_kind, canaries))
         self._read = [0] * len(canaries)
-        self._searched: set[int] = set()
+        self._begun: set[int] = set()
         self._new_counts: Counter[str] = Counter()
         self._all: Counter[str] = Counter()
-        self._last_exchange = 0.0
-        self._bar = progress(sum(self._bounds.values()), title, unit="row", shown=shown and bool(canaries))
+        self._began = self._last_exchange = clock()
+        self._bar = progress(
+            len(canaries), title, unit="canary", shown=shown and bool(canaries), bar_format=BAR, miniters=0, **more
+        )
         if processes is not None:
             processes.while_waiting = partial(self._show, False)
 
     def read(self, index: int, rows: int) -> None:
         """Add ``rows`` that were read for the canary at this index."""
+        self._begin(index)
+        self._new_counts[f"{_kind(self._canaries[index])} rows"] += rows
         self._read[index] += rows
-        self._searched.add(index)
-        self._new_counts["rows"] += rows
         self._show(False)
 
     def done(self, index: int, finding: Finding) -> None:
         """Mark the canary at this index as done; ``finding`` is its finding in the form of the samples."""
-        kind = _kind(self._canaries[index])
-        self._searched.discard(index)
-        self._new_counts += Counter({f"{kind} rows": self._read[index], kind: 1, MEMORIZED: int(is_first(finding))})
+        self._begin(index)
+        kind, rows = _kind(self._canaries[index]), self._read[index]
+        self._new_counts += Counter({f"{kind} done": 1, f"{kind} done rows": rows, MEMORIZED: int(is_first(finding))})
         self._show(True)
 
     @contextmanager
-    def ended_by_errors(self) -> Iterator[None]:
-        """Close the bar if the ``with`` block raises an error, so that the error is the last line."""
+    def closing(self) -> Iterator[None]:
+        """Close the bar at the end of the ``with`` block, also after an error, so that the error is the last line."""
         try:
             yield
-        except BaseException:
+        finally:
             self._bar.close()
-            raise
+
+    def _begin(self, index: int) -> None:
+        self._new_counts["begun"] += index not in self._begun
+        self._begun.add(index)
 
     def _show(self, one_more: bool) -> None:
-        now = time.monotonic()
+        now = self._clock()
         if not one_more and now - self._last_exchange < OFTEN:
             return
         self._last_exchange = now
         self._exchange()
         if self._bar.disable:
             return
-        done, searched = self._all["planted"] + self._all["control"], len(self._searched)
-        left = len(self._canaries) - done - searched
-        words = f"canaries: {done} done ({self._all[MEMORIZED]} memorized), {searched} searched, {left} left"
-        self._bar.set_postfix_str(words, refresh=False)
-        self._bar.total = max(round(self._predicted()), self._all["rows"])
-        self._bar.update(self._all["rows"] - self._bar.n)
-        if left + searched <= 0:
+        self._bar.set_postfix_str(self.words(now - self._began), refresh=False)
+        done = sum(self._all[f"{kind} done"] for kind in KINDS)
+        self._bar.update(done - self._bar.n)
+        if done >= len(self._canaries):
             self._bar.close()
+
+    def words(self, elapsed: float) -> str:
+        """Return the text after the bar, ``elapsed`` seconds after it began."""
+        done, rows = (sum(self._all[f"{kind} {what}"] for kind in KINDS) for what in ("done", "rows"))
+        left = seconds_left(self._numbers, self._all, elapsed)
+        parts = [
+            f"about {self._bar.format_interval(left)} left" if left else "",
+            f"{rows / elapsed:,.0f} rows/s" if rows and elapsed > 0 else "",
+            f"{self._all[MEMORIZED]} memorized",
+            f"{self._all['begun'] - done} in progress" if done < len(self._canaries) else "",
+        ]
+        return ", ".join(part for part in parts if part)
 
     def _exchange(self) -> None:
         """Exchange the numbers of rows read and canaries done with all processes."""
         if self._processes is None:
             self._all += self._new_counts
         else:
-            names = ("rows", MEMORIZED, *(f"{kind}{what}" for kind in self._bounds for what in ("", " rows")))
+            names = (
+                "begun",
+                MEMORIZED,
+                *(f"{kind} {what}" for kind in KINDS for what in ("rows", "done", "done rows")),
+            )
             self._all = Counter({name: self._processes.count(name, self._new_counts[name]) for name in names})
         self._new_counts.clear()
 
-    def _predicted(self) -> float:
-        numbers = Counter(map(_kind, self._canaries))
-        return sum(
-            numbers[kind] * self._all[f"{kind} rows"] / self._all[kind] if self._all[kind] else bound
-            for kind, bound in self._bounds.items()
-        )
+
+def seconds_left(numbers: Counter[str], counts: Counter[str], elapsed: float) -> float | None:
+    """Extrapolate the remaining seconds from canaries that are done.
+
+    A remaining canary is expected to take the mean rows of the done canaries of its kind, less the rows already read
+    for canaries in progress. If the attacks report no rows, each canary is expected to take the same time.
+
+    Args:
+        numbers: Number of canaries of each kind.
+        counts: ``"KIND done"``: canaries of each kind that are done; ``"KIND done rows"``: their rows; ``"KIND rows"``:
+            rows read for all canaries of the kind.
+        elapsed: Seconds since the start.
+
+    Returns:
+        Seconds; 0 if all canaries are done, None if no canary of some remaining kind is done.
+    """
+    rows = sum(counts[f"{kind} rows"] for kind in numbers)
+    # Without rows, a canary counts as one row.
+    unit, rows_left = (" done rows", 0.0) if rows else (" done", 0.0)
+    rows = rows or sum(counts[f"{kind} done"] for kind in numbers)
+    for kind, number in numbers.items():
+        done = counts[f"{kind} done"]
+        if number > done:
+            if not done:
+                return None
+            expected = (number - done) * counts[f"{kind}{unit}"] / done
+            read = max(0, counts[f"{kind} rows"] - counts[f"{kind} done rows"])
+            rows_left += max(expected - read, LEAST_LEFT * expected)
+    return rows_left * elapsed / rows if rows else 0.0
 
 
 def is_first(finding: Finding) -> bool:
@@ -106,4 +164,4 @@ def is_first(finding: Finding) -> bool:
 
 
 def _kind(canary: Canary) -> str:
-    return "planted" if canary.planted else "control"
+    return KINDS[not canary.planted]

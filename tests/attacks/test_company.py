@@ -110,6 +110,22 @@ def test_passes_are_shared_and_rows_are_the_same(model):
     assert len(met) <= len(alone) / 3
 
 
+def test_a_third_of_the_findings_are_complete_at_half_of_the_rows():
+    """In 101 passes at most: serving the attacks with the fewest rows first takes 101 and completes none by then."""
+    made = make_canaries("the pin of {unique} is {digits:6}.", 30, controls=30, seed=1)
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    target.pass_size = PassSize(fixed=64)
+    passes, rows, complete = counted(target), [0], []
+
+    def on_rows(_, read):
+        rows[0] += read
+
+    options = {"goal": "extraction", "budget": 100, "on_rows": on_rows}
+    run_attack("shortest-path", target, made, done=lambda *_: complete.append(rows[0]), **options)
+    assert sum(each <= rows[0] / 2 for each in complete) >= 20
+    assert len(passes) <= 1.05 * 101
+
+
 def test_a_canary_at_fault_is_named_in_company(monkeypatch):
     plain = CausalTarget.paths
 

@@ -1,4 +1,4 @@
-"""How much of which questions is answered in a round, against what the rule promises of any."""
+"""The rows of each request that a scheduling step serves, compared with the promises of the rule."""
 
 from __future__ import annotations
 
@@ -17,12 +17,10 @@ PASS = 100
 QUESTIONS = st.lists(st.tuples(st.integers(1, 3 * PASS), st.integers(0, 500)), min_size=2, max_size=12)
 
 
-def question(
-    rows: int, before: int = 0, in_parts: Splitter | None = IN_PARTS, answer_share: float = 0.0
-) -> PendingRequest:
+def question(rows: int, before: int = 0, in_parts: Splitter | None = IN_PARTS, held: float = 0.0) -> PendingRequest:
     """It asks for the squares of the first numbers."""
     whole = RequestPart(lambda asked: [[row * row for row in each] for each in asked], range(rows), rows / PASS, rows)
-    return PendingRequest("squares", whole, in_parts, before, answer_share=answer_share)
+    return PendingRequest("squares", whole, in_parts, before, held=held)
 
 
 def answer(asked: PendingRequest, rows: int) -> None:
@@ -33,22 +31,34 @@ def answer(asked: PendingRequest, rows: int) -> None:
 
 
 @given(QUESTIONS)
-def test_passes_are_full_where_there_is_enough_for_one(questions: Sequence[tuple[int, int]]) -> None:
+def test_one_pass_is_full_if_there_are_rows_for_one(questions: Sequence[tuple[int, int]]) -> None:
     total = sum(rows for rows, _ in questions)
     now = rows_to_serve([question(*each) for each in questions])
-    assert sum(now) == (total if total < PASS else total // PASS * PASS)
+    assert sum(now) == min(total, PASS)
     assert all(0 <= chosen <= rows for chosen, (rows, _) in zip(now, questions, strict=True))
 
 
 @given(QUESTIONS)
-def test_who_had_fewest_rows_read_comes_first_and_one_alone_is_answered_in_part(
+def test_attacks_that_started_first_are_served_first_while_two_passes_wait(
+    questions: Sequence[tuple[int, int]],
+) -> None:
+    left, expected = PASS, []
+    for rows, _ in questions:
+        expected.append(min(left, rows))
+        left -= expected[-1]
+    now = rows_to_serve([question(*each) for each in questions])
+    assert now == expected or sum(rows for rows, _ in questions) < 2 * PASS
+
+
+@given(QUESTIONS)
+def test_attacks_with_the_fewest_rows_read_are_served_first_when_less_than_two_passes_wait(
     questions: Sequence[tuple[int, int]],
 ) -> None:
     now = rows_to_serve([question(*each) for each in questions])
     whole = [before for (rows, before), chosen in zip(questions, now, strict=True) if chosen == rows]
     none = [before for (_, before), chosen in zip(questions, now, strict=True) if not chosen]
     assert len(whole) + len(none) >= len(questions) - 1
-    assert max(whole, default=0) <= min(none, default=math.inf)
+    assert max(whole, default=0) <= min(none, default=math.inf) or sum(rows for rows, _ in questions) >= 2 * PASS
 
 
 @given(st.integers(1, 300), st.lists(st.integers(1, 100)))
@@ -73,7 +83,8 @@ def test_the_answers_to_parts_are_that_to_the_whole(rows: int, parts: Sequence[i
         ((100, 20), (50, 20), [80, 20]),
         ((100, 20), (50, 60), [100, 0]),
         ((50, 50, 10), (30, 20, 10), [40, 50, 10]),
-        ((250, 130), (0, 0), [250, 50]),
+        ((150, 100), (90, 0), [100, 0]),
+        ((30, 250, 130), (0, 0, 0), [30, 70, 0]),
     ],
     ids=[
         "less than a pass",
@@ -83,30 +94,12 @@ def test_the_answers_to_parts_are_that_to_the_whole(rows: int, parts: Sequence[i
         "a small one first",
         "a small one waits",
         "several fill one",
-        "several passes",
+        "the first of several passes",
+        "who started first",
     ],
 )
 def test_small_cases_by_hand(rows: Sequence[int], before: Sequence[int], now: list[int]) -> None:
     assert rows_to_serve([question(*each) for each in zip(rows, before, strict=True)]) == now
-
-
-@given(QUESTIONS, st.floats(0, 5))
-def test_no_more_is_answered_than_memory_holds_and_a_pass_at_the_least(
-    questions: Sequence[tuple[int, int]], a_pass: float
-) -> None:
-    """Where the answers to the rows of a pass take ``a_pass`` of the memory."""
-    asked = [question(rows, before, answer_share=a_pass * rows / PASS) for rows, before in questions]
-    total, now = sum(rows for rows, _ in questions), sum(rows_to_serve(asked))
-    if a_pass * total / PASS <= 1:
-        assert now == sum(rows_to_serve([question(*each) for each in questions]))
-    elif total >= PASS:
-        assert now % PASS == 0
-        assert now == PASS or a_pass * now / PASS <= 1 + 1e-4
-
-
-def test_where_memory_does_not_hold_all_answers_who_is_furthest_comes_first() -> None:
-    asked = [question(90, before, answer_share=0.6) for before in (10, 30, 20)]
-    assert rows_to_serve(asked) == [0, 90, 10]
 
 
 def test_what_was_answered_in_part_comes_first() -> None:
@@ -115,8 +108,24 @@ def test_what_was_answered_in_part_comes_first() -> None:
     assert rows_to_serve([first, second]) == [70, 30]
 
 
-def test_what_cannot_be_answered_in_parts_is_answered_whole_and_with_it_all_others() -> None:
-    assert rows_to_serve([question(100), question(20, in_parts=None)]) == [100, 20]
+@pytest.mark.parametrize(
+    ("rows", "now"),
+    [
+        ((100, 20), [100, 0]),
+        ((90, 90, 90, 90), [90, 90, 90, 90]),
+        ((96, 90), [96, 90]),
+        ((60, 60, 75, 60), [60, 60, 75, 0]),
+    ],
+    ids=["a full pass", "all, if none are full", "less than a pass", "nearly full passes"],
+)
+def test_requests_that_cannot_be_split_are_served_whole_until_their_passes_are_full(
+    rows: Sequence[int], now: list[int]
+) -> None:
+    assert rows_to_serve([question(each, in_parts=None) for each in rows]) == now
+
+
+def test_requests_that_hold_caches_and_cannot_be_split_are_served_together() -> None:
+    assert rows_to_serve([question(each, in_parts=None, held=0.1) for each in (100, 20)]) == [100, 20]
 
 
 def test_an_error_of_a_part_is_that_of_the_question() -> None:

@@ -46,16 +46,32 @@ def test_kinds_are_answered_apart():
     assert seen == [["a", "a"], ["b", "b"]]
 
 
+def most_running(number, size, **memory):
+    """The maximum number of attacks that have begun and not ended; each makes one request."""
+    running, most = set(), []
+
+    def attack(n):
+        def run():
+            running.add(n)
+            most.append(len(running))
+            submit("k", lambda asked: asked, n, size, **memory)
+            running.remove(n)
+            return True
+
+        return run
+
+    assert len(list(run_concurrently([attack(n) for n in range(number)]))) == number
+    return max(most)
+
+
 def test_no_more_attacks_are_begun_than_fill_passes():
-    asked_at_once = []
+    assert most_running(9, 1.0) == FILLED
 
-    def many(asked):
-        asked_at_once.append(len(asked))
-        return asked
 
-    list(run_concurrently([lambda: submit("k", many, 0, 1.0)] * 9))
-    assert max(asked_at_once) == FILLED
-    assert sum(asked_at_once) == 9
+def test_no_more_attacks_are_begun_than_memory_holds_answers_for_if_a_pass_is_full():
+    assert most_running(9, 0.3) == 7
+    assert most_running(9, 0.3, answer_share=0.3) == 4
+    assert most_running(9, 0.3, answer_share=0.6) == 4
 
 
 def test_no_more_attacks_are_begun_than_memory_holds_what_they_keep():
@@ -73,7 +89,7 @@ def test_no_more_attacks_are_begun_than_memory_holds_what_they_keep():
 IN_PARTS = Splitter(lambda asked, rows: (*asked, rows.stop - rows.start), lambda asked, answers: sum(answers))
 
 
-def rounds_of(rows, in_parts=IN_PARTS):
+def rounds_of(rows, in_parts=IN_PARTS, held=0.0):
     """Who has how many rows read together, when attack n asks for ``rows[n]`` in turn, 100 of which fill a pass."""
     seen = []
 
@@ -82,7 +98,9 @@ def rounds_of(rows, in_parts=IN_PARTS):
         return [each for _, each in seen[-1]]
 
     def attack(n):
-        return lambda: [submit("k", many, (n, turn), size / 100, size, in_parts) for turn, size in enumerate(rows[n])]
+        return lambda: [
+            submit("k", many, (n, turn), size / 100, size, in_parts, held) for turn, size in enumerate(rows[n])
+        ]
 
     answers = {each.number: each.result for each in run_concurrently([attack(n) for n in range(len(rows))])}
     assert answers == dict(enumerate(rows))
@@ -101,8 +119,42 @@ def test_less_than_a_pass_is_answered_at_once():
     assert rounds_of([[60], [30, 30]]) == [[(0, 60), (1, 30)], [(1, 30)]]
 
 
-def test_what_is_not_answered_in_parts_is_answered_with_the_others():
-    assert rounds_of([[100, 100], [25, 25]], in_parts=None) == [[(0, 100), (1, 25)], [(0, 100), (1, 25)]]
+def test_requests_that_cannot_be_split_wait_for_the_attacks_that_fill_passes():
+    assert rounds_of([[100, 100], [25, 25]], in_parts=None) == [[(0, 100)], [(0, 100)], [(1, 25)], [(1, 25)]]
+
+
+def test_requests_that_hold_caches_and_cannot_be_split_advance_together():
+    together = [[(0, 100), (1, 25)], [(0, 100), (1, 25)]]
+    assert rounds_of([[100, 100], [25, 25]], in_parts=None, held=0.1) == together
+
+
+LEVELS = (1, 1, 10, 37, 44, 47, 10, 24, 28, 29, 10, 66, 117, 135, 134)
+"""Rows of the requests of an exposure run for one canary, on a random GPT-2."""
+
+
+@pytest.mark.parametrize(("canaries", "full", "evenly"), [(60, 256, 252.1), (1000, 256, 255.8), (1000, 2048, 2039.1)])
+def test_attacks_end_at_a_steady_rate_in_full_passes(canaries, full, evenly):
+    """A third have ended at half of the rows. If attacks with the fewest rows are served first, as many passes as the
+    requests fill at a time, a pass has ``evenly`` rows, and 0, 44 and 0 % have ended at half of the rows."""
+    read, passes, ended_at = [0], [0], []
+
+    def many(asked):
+        passes[0] += -(-sum(asked) // full)
+        return asked
+
+    parts = Splitter(lambda asked, rows: rows.stop - rows.start, lambda asked, answers: sum(answers))
+
+    def attack(n):
+        sizes = [rows if rows == 1 else rows * (8 + n % 5) // 10 for rows in LEVELS]
+        return lambda: [submit(level == 0, many, rows, rows / full, rows, parts) for level, rows in enumerate(sizes)]
+
+    def on_rows(_, rows):
+        read[0] += rows
+
+    for _ in run_concurrently([attack(n) for n in range(canaries)], on_rows=on_rows):
+        ended_at.append(read[0])
+    assert sum(rows <= read[0] / 2 for rows in ended_at) >= canaries / 3
+    assert read[0] / passes[0] >= 0.95 * evenly
 
 
 def test_rows_are_told_as_they_are_read():

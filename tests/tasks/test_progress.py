@@ -1,4 +1,4 @@
-"""A bar over the rows of all canaries."""
+"""A progress bar over canaries."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import io
 import os
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import distributed as dist
 
 from leakage_tasks.attacks import Finding, run_attack
@@ -18,7 +21,7 @@ from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.core.processes import Processes
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.tasks import progress as room
-from leakage_tasks.tasks.progress import RowsBar, is_first
+from leakage_tasks.tasks.progress import CanariesBar, is_first, seconds_left
 from tests.conftest import ROOT
 from tests.oracles import letters, tiny_gpt2
 
@@ -30,8 +33,27 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "OFTEN", 0)
 
 
-def bar_of(canaries: list[Canary] = CANARIES, processes: Any = None, shown: bool = True) -> RowsBar:
-    return RowsBar(canaries, 20, "Attacking", processes, shown)
+class Clock:
+    """Time that passes only when it is set."""
+
+    def __init__(self) -> None:
+        self.now = 50.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def bar_of(canaries: list[Canary] = CANARIES, processes: Any = None, shown: bool = True) -> CanariesBar:
+    return CanariesBar(canaries, "Attacking", processes, shown, Clock())
+
+
+def after(bar: CanariesBar, seconds: float, *canaries: int, rows: int = 10) -> str:
+    """The words of the bar when these canaries were read and done ``seconds`` after its start."""
+    bar._clock.now = 50.0 + seconds  # type: ignore[attr-defined]
+    for index in canaries:
+        bar.read(index, rows)
+        bar.done(index, finding(index, rank=2.0))
+    return bar.words(seconds)
 
 
 def finding(number: int, **told: Any) -> Finding:
@@ -39,29 +61,66 @@ def finding(number: int, **told: Any) -> Finding:
     return Finding(canary.id, "exposure", canary.planted, canary.repetitions, canary.kind, 6.6, **told)
 
 
-def test_until_one_is_done_what_is_to_come_is_the_most_there_can_be() -> None:
+PLANTED, CONTROLS = [n for n in range(5) if CANARIES[n].planted], [n for n in range(5) if not CANARIES[n].planted]
+
+
+def test_canaries_are_counted_and_no_time_is_shown_before_one_is_done() -> None:
     bar = bar_of()
-    bar.read(0, 4)
-    # Three planted once of at most 20 rows, which a model may remember, and two controls.
-    assert (bar._bar.n, bar._bar.total) == (4, 3 * 10 + 2 * 20)
+    bar._clock.now += 2.0  # type: ignore[attr-defined]
+    bar.read(0, 40)
+    assert (bar._bar.n, bar._bar.total) == (0, 5)
+    assert bar._bar.postfix == "20 rows/s, 0 memorized, 1 in progress"
 
 
-def test_then_it_is_foretold_from_the_canaries_of_the_kind() -> None:
-    planted = [place for place, each in enumerate(CANARIES) if each.planted]
+def test_no_time_is_shown_before_a_canary_of_each_remaining_kind_is_done() -> None:
     bar = bar_of()
-    bar.read(planted[0], 6)
-    bar.done(planted[0], finding(planted[0], rank=1.0))
-    assert bar._bar.total == 3 * 6 + 2 * 20
-    assert bar._bar.postfix == "canaries: 1 done (1 memorized), 0 searched, 4 left"
+    assert "left" not in after(bar, 3, *PLANTED)
+    assert "left" in after(bar, 6, CONTROLS[0])
 
 
-def test_it_ends_at_what_was_read() -> None:
+def test_the_time_left_is_that_of_the_remaining_canaries_at_the_rows_of_their_kind() -> None:
+    bar = bar_of()
+    after(bar, 0, PLANTED[0], rows=10)
+    # 2 planted canaries of 10 rows and a control of 80 are left, after 90 rows in 9 seconds.
+    assert after(bar, 9, CONTROLS[0], rows=80) == "about 00:10 left, 10 rows/s, 0 memorized, 0 in progress"
+    bar.read(CONTROLS[1], 30)
+    # 120 rows in 12 seconds, and 70 rows are left.
+    assert bar.words(12).startswith("about 00:07 left, 10 rows/s")
+
+
+@given(st.integers(1, 9), st.integers(1, 9), st.integers(1, 50), st.integers(1, 50), st.floats(0.1, 100))
+def test_equal_canaries_take_time_in_proportion_to_their_number(
+    done: int, left: int, rows: int, other: int, elapsed: float
+) -> None:
+    numbers = Counter({"planted": done + left, "control": 1})
+    read = Counter({"planted rows": done * rows, "control rows": other})
+    counts = Counter({"planted done": done, "planted done rows": done * rows, "control done": 1}) + read
+    counts["control done rows"] = other
+    expected = elapsed * left * rows / (done * rows + other)
+    assert seconds_left(numbers, counts, elapsed) == pytest.approx(expected)
+
+
+def test_canaries_in_progress_always_have_time_left() -> None:
+    counts = Counter({"control done": 1, "control done rows": 10, "control rows": 500})
+    left = seconds_left(Counter({"control": 2}), counts, 5.0)
+    assert left is not None
+    assert left > 0
+
+
+def test_without_rows_each_canary_takes_the_same_time() -> None:
+    bar = bar_of()
+    bar._clock.now += 4.0  # type: ignore[attr-defined]
+    for index in (PLANTED[0], CONTROLS[0]):
+        bar.done(index, finding(index, rank=1.0))
+    assert bar.words(4.0) == "about 00:06 left, 2 memorized, 0 in progress"
+
+
+def test_it_ends_at_the_number_of_canaries() -> None:
     bar = bar_of()
     for place in range(len(CANARIES)):
         bar.read(place, place + 1)
         bar.done(place, finding(place, place=2))
-    assert (bar._bar.n, bar._bar.total) == (15, 15)
-    assert bar._bar.disable or bar._bar.postfix == "canaries: 5 done (0 memorized), 0 searched, 0 left"
+    assert (bar._bar.n, bar._bar.total, bar._bar.disable) == (5, 5, True)
 
 
 def test_it_is_of_all_processes() -> None:
@@ -71,9 +130,10 @@ def test_it_is_of_all_processes() -> None:
         shown, hidden = bar_of(processes=mine), bar_of(processes=theirs, shown=False)
         hidden.read(3, 7)
         hidden.done(3, finding(3, place=1))
+        shown._clock.now += 3.0  # type: ignore[attr-defined]
         shown.read(0, 2)
-        assert shown._bar.n == 9
-        assert shown._bar.postfix == "canaries: 1 done (1 memorized), 1 searched, 3 left"
+        assert shown._bar.n == 1
+        assert shown._bar.postfix == "3 rows/s, 1 memorized, 1 in progress"
 
 
 @pytest.mark.parametrize("told", [{"rank": 1.0}, {"place": 1, "correct": (True, True)}])
@@ -85,7 +145,7 @@ def test_a_natural_secret_does_not_count_as_memorized_where_its_band_alone_is_sh
 
 def test_an_error_ends_it() -> None:
     bar = bar_of()
-    with pytest.raises(ValueError, match="broken"), bar.ended_by_errors():
+    with pytest.raises(ValueError, match="broken"), bar.closing():
         raise ValueError("broken")
     assert bar._bar.disable
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import random
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import logging
+import sys
+from collections.abc import Mapping
 from dataclasses import replace
-from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks import Finding, run_attack
 from leakage_tasks.attacks.coarse import NATURAL, coarsened
-from leakage_tasks.canaries import Canary, read_manifest
+from leakage_tasks.attacks.run import chosen_attacks
+from leakage_tasks.canaries import read_manifest
 from leakage_tasks.canaries.context import read_context
 from leakage_tasks.canaries.near import near_counts
 from leakage_tasks.core.atomic import check_place
@@ -25,14 +24,18 @@ from leakage_tasks.report.load.training_log import NATURAL_MEAN, SECONDS, SKIPPE
 from leakage_tasks.report.plots.style import KINDS, save
 from leakage_tasks.report.plots.training import draw_training
 from leakage_tasks.targets import CausalTarget
+from leakage_tasks.tasks.progress import CanariesBar
 from leakage_tasks.training.callback.target import in_chat, live_target, preserved_training_state
+from leakage_tasks.training.callback.time_share import GROWTH, OutOfTime, TimeShare
+from leakage_tasks.training.callback.watched import watched_canaries
 from leakage_tasks.training.preflight.start import check_before_training
 
 BUDGET = 2_000
 """Number of sequences scored per canary and measurement: enough for a curve. ``lm_eval`` uses more by default."""
-WATCHED = ("random", "organic")
-"""Kinds of canaries whose exposure is comparable with the controls. Natural secrets were not drawn at random from their
-space: they are watched only on request and reported separately."""
+BASELINE = 32
+"""Number of sequences scored per canary before the first step: a uniform sample that shows ranks at chance level."""
+SHARE = 0.05
+"""Largest share of the training time that measurements may take by default."""
 
 
 class ExposureCallback(TrainerCallback):
@@ -53,8 +56,12 @@ class ExposureCallback(TrainerCallback):
     Args:
         manifest: The path of the manifest.
         every: ``"epoch"``, or a number of steps between measurements.
-        share: Largest share of the training time that measurements may take; later measurements are skipped. The first
-            and the last measurement are always made. None skips no measurement.
+        share: Largest share of the training time that measurements may take; points that would exceed it are skipped.
+            The first and the last measurement are made in any case. None skips no point. By default 0.05 if ``every``
+            is ``"epoch"``, and None if it is a number: a warning then states a larger share.
+        baseline: Largest number of sequences scored for a canary before the first step: a uniform sample of the
+            fillings, or all of them. 0 for no measurement before the first step.
+        last: Measure after the last step in any case.
         canaries: Largest number of planted canaries to watch, and of controls; by default all.
         controls: Watch controls.
         budget: Largest number of sequences scored for a canary in a measurement.
@@ -87,7 +94,9 @@ class ExposureCallback(TrainerCallback):
         manifest: str | Path,
         *,
         every: int | Literal["epoch"] = "epoch",
-        share: float | None = 0.05,
+        share: float | Literal["auto"] | None = "auto",
+        baseline: int = BASELINE,
+        last: bool = True,
         canaries: int | None = None,
         controls: bool = True,
         budget: int = BUDGET,
@@ -101,9 +110,12 @@ class ExposureCallback(TrainerCallback):
         strict: bool = True,
     ) -> None:
         _check_arguments(every, share, canaries, budget, plot)
+        if baseline != 0 and not _is_count(baseline):
+            raise OptionError(f"baseline={baseline!r}: expected the number of sequences per canary, or 0 for none")
         _check_rows(preflight)
         self.manifest, self.preflight, self.strict = manifest, preflight, strict
-        self.every, self.share, self.budget, self.seed = every, share, budget, seed
+        self.every, self.budget, self.seed, self.baseline, self.last = every, budget, seed, baseline, last
+        self.share = (SHARE if every == "epoch" else None) if share == "auto" else share
         self.context, self.chat = read_context(context), chat
         self.canaries = watched_canaries(manifest, canaries, controls, seed, natural)
         self._near = near_counts(read_manifest(manifest))
@@ -112,9 +124,10 @@ class ExposureCallback(TrainerCallback):
         self._trainer: Trainer | None = None
         self._target: CausalTarget | None = None
         self._watched = self.context, self.canaries
-        self._pace = TimeShare(share)
+        self._pace = TimeShare(self.share)
         self._measured: int | None = None
         self._skipped: set[int] = set()
+        self._warned = self._shows_bar = False
 
     def attach(self, trainer: Trainer) -> ExposureCallback:
         """Add this callback to ``trainer`` and log through it. Transformers does not pass the trainer to callbacks."""
@@ -129,7 +142,8 @@ class ExposureCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Measure the model before its first step, so that an unsupported model is an error before training."""
-        self._target, self._measured, self._skipped = None, None, set()
+        self._target, self._measured, self._skipped, self._warned = None, None, set(), False
+        self._shows_bar = sys.stderr.isatty() and not getattr(args, "disable_tqdm", True)
         if not state.is_world_process_zero:
             # Other processes wait for this process when gradients are exchanged.
             return
@@ -144,17 +158,19 @@ class ExposureCallback(TrainerCallback):
         self._target = live_target(kwargs["model"], processing)
         self._watched = in_chat(self.manifest, self.canaries, self._target.tokenizer, self.context, self.chat)
         self._pace = TimeShare(self.share)
-        metrics = self._measure()
+        metrics = self._measure_baseline()
         if self._trainer is not None and self.preflight != 0:
             check_before_training(self._trainer, self.manifest, self.preflight, processing, self.strict)
         self._measured = state.global_step
-        if not any(entry.get("step") == state.global_step and SKIPPED in entry for entry in state.log_history):
+        if metrics and not any(
+            entry.get("step") == state.global_step and SKIPPED in entry for entry in state.log_history
+        ):
             # A run resumed from a checkpoint already has this measurement in its log history.
             self._log(metrics, state, control)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Measure every ``every`` steps, and after the last step, before its checkpoint is saved."""
-        ending = _ending(state, control)
+        ending = self.last and _ending(state, control)
         if ending or (self.every != "epoch" and state.global_step % self.every == 0):
             self._measure_and_log(state, control, ending)
 
@@ -162,25 +178,31 @@ class ExposureCallback(TrainerCallback):
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Measure if ``every`` is ``"epoch"``, or if training ended within the epoch."""
-        ending = _ending(state, control)
+        ending = self.last and _ending(state, control)
         if ending or self.every == "epoch":
             self._measure_and_log(state, control, ending)
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Take the last measurement if an evaluation ended training, before the trainer loads the best weights."""
-        if control.should_training_stop:
+        if self.last and control.should_training_stop:
             self._measure_and_log(state, control, last=True)
 
     def on_log(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         """Take the last measurement at the closing log if no earlier event reported the end of training."""
-        if "train_runtime" in kwargs["logs"]:
+        if self.last and "train_runtime" in kwargs["logs"]:
             self._measure_and_log(state, control, last=True)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        """Write the plot. An error is only a warning, because the model is not saved yet."""
-        if self.plot is None or self._target is None:
+        """Log the time of the measurements and write the plot.
+
+        An error is only a warning, because the model is not saved yet.
+        """
+        if self._target is None:
+            return
+        self._log_cost()
+        if self.plot is None:
             return
         curves = curves_of_log(state.log_history)
         try:
@@ -201,23 +223,90 @@ class ExposureCallback(TrainerCallback):
         # Later events of this step do not try again, even if the measurement fails.
         self._measured = state.global_step
         try:
-            metrics = self._measure()
+            metrics = self._measure("exposure", self.budget, limited=not last)
+        except OutOfTime:
+            self._skipped.add(state.global_step)
+            # The last step is measured without a limit if a later event reports that training ends.
+            self._measured = None
+            return
         except Exception as error:  # training must not fail if the model diverges or memory is full
             reason = f"{type(error).__name__}: {first_line(error)}"
             log.warning("ExposureCallback: no exposure at step %d, training continues (%s)", state.global_step, reason)
             return
         self._skipped.discard(state.global_step)
         self._log(metrics, state, control)
+        self._warn_of_cost()
 
-    def _measure(self) -> dict[str, float]:
-        """Measure the current exposure of the watched canaries."""
+    def _measure_baseline(self) -> dict[str, float] | None:
+        """Measure the model before its first step, with few sequences; only check the canaries if ``baseline`` is 0."""
         assert self._target is not None
-        with self._pace.timed(), preserved_training_state(self._target.model):
-            context, canaries = self._watched
+        context, canaries = self._watched
+        if not self.baseline:
+            chosen_attacks("exposure", self._target, canaries, self.budget, self.seed, "exposure", context=context)
+            return None
+        if self.baseline >= self.budget:
+            return self._measure("exposure", self.budget)
+        return self._measure("rank-sample", self.baseline, growth=min(GROWTH, self.budget / self.baseline))
+
+    def _measure(self, attack: str, budget: int, growth: float = 1.0, limited: bool = False) -> dict[str, float]:
+        """Measure the current exposure of the watched canaries.
+
+        Raises OutOfTime if ``limited`` is true and the measurement exceeds its share of the time.
+        """
+        assert self._target is not None
+        context, canaries = self._watched
+        bar = CanariesBar(canaries, "Measuring exposure", shown=self._shows_bar, leave=False)
+
+        def read(index: int, rows: int) -> None:
+            bar.read(index, rows)
+            if limited:
+                self._pace.check()
+
+        def shown(finding: Finding) -> Finding:
+            return coarsened(replace(finding, near=self._near[finding.canary]))
+
+        with self._pace.timed(growth), preserved_training_state(self._target.model), bar.closing():
             findings = run_attack(
-                "exposure", self._target, canaries, budget=self.budget, seed=self.seed, context=context
+                attack,
+                self._target,
+                canaries,
+                budget=budget,
+                seed=self.seed,
+                context=context,
+                done=lambda index, finding: bar.done(index, shown(finding)),
+                on_rows=read,
             )
-        return exposure_entry([coarsened(replace(finding, near=self._near[finding.canary])) for finding in findings])
+        return exposure_entry([shown(finding) for finding in findings])
+
+    def _warn_of_cost(self) -> None:
+        """Warn once if the share is not limited and measurements take more than the default share."""
+        if self.share is None and not self._warned and self._pace.taken > SHARE:
+            self._warned = True
+            log.warning(
+                "ExposureCallback: measurements take %.0f %% of the training time so far: raise every=%r, lower "
+                "budget=%d, or limit them with share=%s",
+                100 * self._pace.taken,
+                self.every,
+                self.budget,
+                SHARE,
+            )
+
+    def _log_cost(self) -> None:
+        """Log the number of measurements and the time that they took."""
+        natural = any(canary.kind == NATURAL for canary in self.canaries)
+        # The exact duration of a search would reveal when it found a natural secret.
+        seconds = "" if natural else f" took {self._pace.spent:.1f} s,"
+        over = self.share is not None and self._pace.taken > self.share
+        log.log(
+            logging.WARNING if over else logging.INFO,
+            "ExposureCallback: %d measurements%s %.0f %% of the training time%s",
+            self._pace.made,
+            seconds,
+            100 * self._pace.taken,
+            ": the first and the last are made in any case; baseline=0, last=False or a lower budget=… costs less"
+            if over
+            else "",
+        )
 
     def _log(self, metrics: dict[str, float], state: TrainerState, control: TrainerControl) -> None:
         entry = {**metrics, SKIPPED: len(self._skipped)}
@@ -234,82 +323,6 @@ class ExposureCallback(TrainerCallback):
         control.should_log = wanted
 
 
-class TimeShare:
-    """A limit on the time of measurements: ``share`` of the training time so far; None is no limit.
-
-    A measurement is allowed if the time spent so far plus twice the time of the latest measurement is within the share:
-    once for this measurement, and once for the last of the run, which is always made. Time affects only which
-    measurements are made, never their results.
-    """
-
-    def __init__(self, share: float | None, clock: Callable[[], float] = time.perf_counter) -> None:
-        self._share, self._clock = share, clock
-        self._began = clock()
-        self._spent = 0.0
-        self.latest: float | None = None
-        """Duration of the latest measurement in seconds; None before the first."""
-
-    def affords(self) -> bool:
-        """Return True if a measurement is allowed now. The first always is, because its duration is unknown."""
-        if self._share is None or self.latest is None:
-            return True
-        trained = self._clock() - self._began - self._spent
-        return self._spent + 2 * self.latest <= self._share * trained
-
-    @contextmanager
-    def timed(self) -> Iterator[None]:
-        """Count the time inside the block as a measurement, even if it fails."""
-        started = self._clock()
-        try:
-            yield
-        finally:
-            self.latest = self._clock() - started
-            self._spent += self.latest
-
-
-def watched_canaries(
-    manifest: str | Path, most: int | None = None, controls: bool = True, seed: int = 0, natural: bool = False
-) -> list[Canary]:
-    """Choose the canaries to watch.
-
-    Args:
-        manifest: The path of the manifest.
-        most: Largest number of planted canaries, spread evenly over their numbers of repetitions, and of controls.
-        controls: Include controls.
-        seed: Random seed of the choice.
-        natural: Include natural secrets.
-
-    Returns:
-        Planted canaries and controls, in the order of the manifest.
-
-    Raises:
-        ManifestError: The manifest cannot be read.
-        OptionError: The manifest has no planted canary of a suitable kind.
-    """
-    kinds = (*WATCHED, NATURAL) if natural else WATCHED
-    canaries = [canary for canary in read_manifest(manifest) if canary.kind in kinds]
-    planted = [canary for canary in canaries if canary.planted]
-    if not planted:
-        raise OptionError(
-            f"{manifest}: contains no planted canary of kind {' or '.join(kinds)}: make canaries with 'leakage "
-            "canaries'" + ("" if natural else ", or watch natural secrets with natural=True")
-        )
-    never = [canary for canary in canaries if not canary.planted and controls]
-    chosen = {canary.id for group in (planted, never) for canary in _alternate_repetitions(group, seed)[:most]}
-    return [canary for canary in canaries if canary.id in chosen]
-
-
-def _alternate_repetitions(canaries: Sequence[Canary], seed: int) -> list[Canary]:
-    """Return the canaries in a random order in which all numbers of repetitions alternate."""
-    groups: dict[int, list[Canary]] = {}
-    for canary in canaries:
-        groups.setdefault(canary.repetitions, []).append(canary)
-    for times, group in groups.items():
-        random.Random(f"watched:{seed}:{times}").shuffle(group)
-    turns = zip_longest(*(groups[times] for times in sorted(groups, reverse=True)))
-    return [canary for canary in chain.from_iterable(turns) if canary is not None]
-
-
 def _ending(state: TrainerState, control: TrainerControl) -> bool:
     return control.should_training_stop or state.global_step >= state.max_steps
 
@@ -318,7 +331,7 @@ def _check_arguments(every: Any, share: Any, canaries: Any, budget: Any, plot: A
     """Raise OptionError for an invalid argument of ExposureCallback."""
     if every != "epoch" and not _is_count(every):
         raise OptionError(f"every={every!r}: expected 'epoch' or a number of steps, 1 or more")
-    if share is not None and not (isinstance(share, int | float) and 0 < share <= 1):
+    if share is not None and share != "auto" and not (isinstance(share, int | float) and 0 < share <= 1):
         raise OptionError(f"share={share!r}: expected a share of the training time above 0 and up to 1, or None")
     if canaries is not None and not _is_count(canaries):
         raise OptionError(

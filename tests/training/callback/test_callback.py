@@ -20,7 +20,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import EarlyStoppingCallback, Trainer, TrainerControl, TrainerState
+from transformers import EarlyStoppingCallback, Trainer, TrainerCallback, TrainerControl, TrainerState
 
 from leakage_tasks import ExposureCallback
 from leakage_tasks.attacks import Finding, run_attack
@@ -29,7 +29,8 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import LeakageError, ManifestError, OptionError
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.callback import callback as module
-from leakage_tasks.training.callback.callback import TimeShare, watched_canaries
+from leakage_tasks.training.callback.time_share import OutOfTime, TimeShare
+from leakage_tasks.training.callback.watched import watched_canaries
 from tests.conftest import ROOT
 from tests.oracles import brute_rank, letters
 from tests.training.callback.training_runs import Listener, canaries, looks, manifest, model, trainer_of, watched
@@ -66,16 +67,33 @@ def test_the_log_holds_what_brute_force_finds_in_the_trained_model(tmp_path):
 
 
 def test_the_first_look_is_of_the_model_before_training(tmp_path):
-    first = looks(watched(tmp_path))[0]
+    first = looks(watched(tmp_path, watch={"baseline": 100}))[0]
     once, often, _ = exposures(model()).values()
     assert first["leakage/exposure_mean"] == pytest.approx(fmean([once, often]), abs=1e-9)
     assert (first["epoch"], first["step"]) == (0, 0)
 
 
+def test_few_sequences_are_scored_before_the_first_step(tmp_path, monkeypatch):
+    calls = []
+
+    def counted(*given, **named):
+        findings = run_attack(*given, **named)
+        calls.append([each.model_calls for each in findings])
+        return findings
+
+    monkeypatch.setattr(module, "run_attack", counted)
+    first, *later = looks(watched(tmp_path))
+    # A uniform sample of 31 fillings and the secret; a filling that is the secret is left out.
+    assert all(31 <= number <= 32 for number in calls[0])
+    assert len(calls) == 1 + len(later) == 3
+    sampled = run_attack("rank-sample", CausalTarget(model().eval(), letters()), canaries(), budget=32)
+    assert first["leakage/exposure_controls"] == pytest.approx(sampled[-1].exposure, abs=1e-9)
+
+
 def test_canaries_are_read_after_the_context_asked_for(tmp_path):
     options = {"budget": 300, "context": Context(before="x\n")}
     expected = run_attack("exposure", CausalTarget(model().eval(), letters()), canaries(), **options)
-    first = looks(watched(tmp_path, watch={"context": "x\\n", "budget": 300}))[0]
+    first = looks(watched(tmp_path, watch={"context": "x\\n", "budget": 300, "baseline": 300}))[0]
     assert first["leakage/exposure_controls"] == pytest.approx(expected[-1].exposure, abs=1e-9)
     assert first["leakage/exposure_controls"] != pytest.approx(findings()[-1].exposure, abs=1e-3)
 
@@ -126,6 +144,96 @@ def test_no_loss_is_missing_from_the_log_for_it(tmp_path):
 @pytest.mark.usefixtures("quick")
 def test_points_are_measured_once_where_they_are_due_and_at_the_end(tmp_path, watch, arguments, steps):
     assert [entry["step"] for entry in looks(watched(tmp_path, watch=watch, **arguments))] == steps
+
+
+@pytest.mark.parametrize(
+    ("watch", "steps"),
+    [({"baseline": 0}, [4, 8]), ({"every": 3, "last": False}, [0, 3, 6]), ({"last": False}, [0, 4, 8])],
+)
+@pytest.mark.usefixtures("quick")
+def test_the_first_and_the_last_point_can_be_left_out(tmp_path, watch, steps):
+    assert [entry["step"] for entry in looks(watched(tmp_path, watch=watch))] == steps
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_point_that_exceeds_its_share_is_stopped_and_counted_as_skipped(tmp_path, monkeypatch):
+    """At every point but the last; the run goes on to the last point, which has no limit."""
+    found, stopped = findings(), []
+
+    def slow(*given, on_rows, **named):
+        if len(stopped) < 3:
+            stopped.append(None)
+            monkeypatch.setattr(TimeShare, "check", raises)
+        on_rows(0, 1)
+        return found
+
+    def raises(self):
+        raise OutOfTime
+
+    monkeypatch.setattr(TimeShare, "affords", lambda self: True)
+    monkeypatch.setattr(module, "run_attack", slow)
+    entries = looks(watched(tmp_path, watch={"every": 2}))
+    assert [(entry["step"], entry["leakage/skipped"]) for entry in entries] == [(0, 0), (8, 3)]
+
+
+def cost_lines(caplog):
+    return [record for record in caplog.records if "measurements" in record.getMessage()]
+
+
+@pytest.fixture
+def slow(monkeypatch):
+    """A clock that passes 4 seconds in each measurement and 1 second in each step."""
+    clock, found = Clock(), findings()
+
+    def taking(*given, **named):
+        clock.now += 4.0
+        return found
+
+    class Stepping(TrainerCallback):
+        def on_step_begin(self, *given, **named):
+            clock.now += 1.0
+
+    monkeypatch.setattr(module, "TimeShare", lambda share: TimeShare(share, clock))
+    monkeypatch.setattr(module, "run_attack", taking)
+    return Stepping()
+
+
+def test_a_number_of_steps_is_obeyed_and_a_warning_states_the_share_once(tmp_path, caplog, slow):
+    with caplog.at_level(logging.INFO, "lm_eval.leakage"):
+        trainer = trainer_of(tmp_path, model(), callbacks=[slow])
+        ExposureCallback(manifest(tmp_path), every=2).attach(trainer)
+        trainer.train()
+    assert [entry["step"] for entry in looks(trainer)] == [0, 2, 4, 6, 8]
+    warned, ended = cost_lines(caplog)
+    assert (warned.levelname, ended.levelname) == ("WARNING", "INFO")
+    assert warned.getMessage() == (
+        "ExposureCallback: measurements take 400 % of the training time so far: raise every=2, lower budget=2000, or "
+        "limit them with share=0.05"
+    )
+    assert ended.getMessage() == "ExposureCallback: 5 measurements took 20.0 s, 250 % of the training time"
+
+
+def test_default_points_that_exceed_the_share_are_skipped_and_the_cost_of_the_others_is_a_warning(
+    tmp_path, caplog, slow
+):
+    with caplog.at_level(logging.INFO, "lm_eval.leakage"):
+        trainer = trainer_of(tmp_path, model(), callbacks=[slow])
+        ExposureCallback(manifest(tmp_path)).attach(trainer)
+        trainer.train()
+    assert [entry["step"] for entry in looks(trainer)] == [0, 8]
+    (ended,) = cost_lines(caplog)
+    assert ended.levelname == "WARNING"
+    assert ended.getMessage().startswith("ExposureCallback: 2 measurements took 8.0 s, 100 % of the training time: the")
+
+
+def test_the_cost_line_has_no_seconds_if_natural_secrets_are_watched(tmp_path, caplog, slow):
+    own = [_natural(each) for each in canaries()]
+    with caplog.at_level(logging.INFO, "lm_eval.leakage"):
+        trainer = trainer_of(tmp_path, model(), callbacks=[slow])
+        ExposureCallback(manifest(tmp_path, own), natural=True, preflight=0).attach(trainer)
+        trainer.train()
+    (ended,) = cost_lines(caplog)
+    assert ended.getMessage().startswith("ExposureCallback: 2 measurements 100 % of the training time")
 
 
 def test_without_time_for_more_the_first_and_the_last_point_are_measured(tmp_path, monkeypatch):
@@ -249,6 +357,8 @@ def test_two_watched_runs_log_the_same_figures(tmp_path):
         ({"every": True}, "every=True: expected"),
         ({"share": 0}, "share=0: expected a share of the training time above 0 and up to 1, or None"),
         ({"share": math.nan}, "share=nan: expected a share"),
+        ({"share": "all"}, "share='all': expected a share"),
+        ({"baseline": -1}, "baseline=-1: expected the number of sequences per canary, or 0 for none"),
         ({"canaries": 0}, "canaries=0: expected the number of canaries"),
         ({"budget": 0}, "budget=0: expected the number of sequences"),
         ({"plot": "figure.pdf"}, "plot='figure.pdf': use a name that ends in .png or .svg"),
@@ -470,17 +580,28 @@ def measured(pace: TimeShare, clock: Clock, seconds: float) -> float:
     return seconds
 
 
-@given(st.lists(SECONDS, min_size=1, max_size=40), SECONDS, st.floats(0.01, 1.0))
-def test_with_looks_of_one_cost_no_run_spends_more_than_its_share_or_the_first_and_last_look(steps, cost, share):
+@given(st.lists(st.tuples(SECONDS, SECONDS), min_size=1, max_size=40), SECONDS, st.floats(0.01, 1.0))
+def test_no_run_spends_more_than_its_share_on_looks_other_than_the_first_and_the_last(steps, first, share):
+    """Looks of any cost, which read rows for a hundredth of it at a time. The last look is made after these steps."""
     clock = Clock()
     pace = TimeShare(share, clock)
-    spent = measured(pace, clock, cost)
-    for step in steps:
-        clock.now += step
-        if pace.affords():
-            spent += measured(pace, clock, cost)
-    spent += measured(pace, clock, cost)
-    assert spent <= max(share * sum(steps), 2 * cost) * (1 + 1e-9)
+    measured(pace, clock, first)
+    trained, longest = 0.0, 0.0
+    for step, cost in steps:
+        clock.now, trained = clock.now + step, trained + step
+        longest = max(longest, cost)
+        if not pace.affords():
+            continue
+        try:
+            with pace.timed():
+                for _ in range(100):
+                    clock.now += cost / 100
+                    pace.check()
+        except OutOfTime:
+            pass
+        assert pace.spent <= max(share * trained, first) + longest / 100 + 1e-9
+        assert pace.trained == pytest.approx(trained)
+        assert pace.taken == pytest.approx(pace.spent / trained)
 
 
 def test_a_point_is_taken_as_soon_as_it_and_the_last_are_within_the_share():
@@ -491,6 +612,24 @@ def test_a_point_is_taken_as_soon_as_it_and_the_last_are_within_the_share():
     assert not pace.affords()
     clock.now += 0.2
     assert pace.affords()
+
+
+def test_the_next_look_is_expected_to_take_more_time_than_the_smaller_first_and_one_that_was_stopped():
+    clock = Clock()
+    pace = TimeShare(0.1, clock)
+    with pace.timed(growth=8.0):
+        clock.now += 1.0
+    assert pace.expected == 8.0
+    clock.now += 1000.0
+
+    def stop() -> None:
+        with pace.timed():
+            clock.now += 5.0
+            raise OutOfTime
+
+    with pytest.raises(OutOfTime):
+        stop()
+    assert (pace.expected, pace.made, pace.spent) == (10.0, 1, 6.0)
 
 
 def test_a_look_that_failed_is_paid_for_too():
