@@ -22,10 +22,11 @@ import torch
 from benchmarks.gpu.report import FAILED, HELD, Report, device, step_options
 from benchmarks.gpu.usage import Usage
 from benchmarks.plain_passes import plain_speed
+from leakage_tasks.canaries import read_manifest
 from leakage_tasks.harness import plugin
 
 TASKS = "canary_extraction,canary_exposure"
-CHECK = "1,000 canaries"
+FIGURES = ("extracted_x1", "control_extracted", "exposure_x1", "control_exposure", "n_planted", "n_controls")
 
 
 class Meter:
@@ -97,7 +98,7 @@ def outcomes(results: Path) -> str:
         f"{name.partition(',')[0]} {value:.3g}"
         for task in TASKS.split(",")
         for name, value in metrics[task].items()
-        if isinstance(value, float) and name.partition(",")[0] in ("extracted", "success@10", "exposure", "control_exposure")
+        if isinstance(value, int | float) and name.partition(",")[0] in FIGURES
     ]
     return ", ".join(chosen) or "no metrics"
 
@@ -110,13 +111,14 @@ def main() -> None:
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     plugin.install("benchmarks.gpu")
+    check = f"{len(read_manifest(options.out / 'canaries.jsonl')):,} canaries, both tasks"
     results, kept = work / "results", work / "kept"
-    usage = Usage(lambda: report.progress(CHECK, f"{meter.words()}, {done(kept)}, GPU utilization {usage.words}"))
+    usage = Usage(lambda: report.progress(check, f"{meter.words()}, {done(kept)}, GPU utilization {usage.words}"))
     with attached(meter), usage:
         run_lm_eval(options.out, results, kept, ",budget=100" if options.tiny else "")
         words, speed = meter.words(), meter.rows / meter.seconds
     memory = f"{torch.cuda.max_memory_allocated() / 1e9:.1f} GB" if device() == "cuda" else "not measured"
-    report.add(CHECK, f"{words}, GPU utilization {usage.words}, peak memory {memory}", rows_per_second=speed)
+    report.add(check, f"{words}, GPU utilization {usage.words}, peak memory {memory}", rows_per_second=speed)
     plain = plain_speed(meter.model, 16 if options.tiny else 2048, 0.2 if options.tiny else 1.5)
     share = speed / plain.rows_per_second
     report.add("share of plain passes", f"{share:.3f} of {plain.rows_per_second:,.0f} rows per second", share=share)

@@ -1,8 +1,8 @@
 """A Llama of 1.07 billion parameters that has learned half of 1,000 canaries, saved for the steps that follow.
 
-``python -m benchmarks.gpu.big_model --out FOLDER``. Writes ``model`` (bfloat16, with ``--tiny`` float32; one token per character, vocabulary of
-49,152) and ``canaries.jsonl``. Training starts from random weights, reads the planted canaries alone, and ends if the
-mean loss is low or the time is up.
+``python -m benchmarks.gpu.big_model --out FOLDER``. Writes ``model`` (bfloat16, with ``--tiny`` float32; one token per
+character, vocabulary of 49,152) and ``canaries.jsonl``. Training starts from random weights, on the planted canaries alone, and ends if the
+mean loss of the secrets is low or the time is up.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from leakage_tasks.models.char_tokenizer import char_tokenizer
 
 TEMPLATE = "The code of {unique} is {digits:9}."
 TINY_TEMPLATE = "The code of {unique} is {digits:3}."
+BEFORE = " is "
+"""The words right before a secret."""
 LEARNED = 0.02
-"""Mean loss in nats per token, without the first tokens that no model can know, at which training ends."""
+"""Mean loss of the secrets in nats per token at which training ends."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,16 @@ def build(sizes: Sizes, where: str) -> LlamaForCausalLM:
 
 
 def teach(model: Any, tokenizer: Any, canaries: list[Canary], sizes: Sizes) -> tuple[float, int]:
-    """Train on the planted canaries; return the last loss, in nats per token, and the number of steps."""
-    rows = [[0, *tokenizer(canary.text)["input_ids"]] for canary in canaries if canary.planted]
+    """Train on the planted canaries; return the last loss of the secrets, in nats per token, and the number of steps."""
+    texts = [canary.text for canary in canaries if canary.planted]
+    rows = [[0, *tokenizer(text)["input_ids"]] for text in texts]
+    # No model can predict the random words before a secret, so the loss leaves them out.
+    starts = torch.tensor([1 + text.rindex(BEFORE) + len(BEFORE) for text in texts], device=model.device)
     width = max(map(len, rows))
     ids = torch.tensor([row + [0] * (width - len(row)) for row in rows], device=model.device)
     lengths = torch.tensor([len(row) for row in rows], device=model.device)
-    labels = ids.masked_fill(torch.arange(width, device=model.device) >= lengths[:, None], -100)
+    columns = torch.arange(width, device=model.device)
+    labels = ids.masked_fill((columns < starts[:, None]) | (columns >= lengths[:, None]), -100)
     on_gpu = model.device.type == "cuda"
     optimizer = torch.optim.AdamW(model.parameters(), lr=sizes.learning_rate, betas=(0.9, 0.95), fused=on_gpu)
     model.train()

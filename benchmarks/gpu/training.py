@@ -20,6 +20,7 @@ from leakage_tasks.canaries import make_canaries, write_manifest
 
 TEMPLATE = "The key of {unique} is {digits:9}."
 COPIES = 4
+"""Copies of each planted canary in the training data."""
 
 
 def loaded(folder: Path) -> tuple[Any, Any]:
@@ -58,7 +59,8 @@ def main() -> None:
     options = step_options(__doc__).parse_args()
     report, on_cpu = Report("training", options.out), device() == "cpu"
     number = 2 if options.tiny else 8
-    canaries = make_canaries("The key of {unique} is {digits:3}." if options.tiny else TEMPLATE, number, controls=number)
+    template = "The key of {unique} is {digits:3}." if options.tiny else TEMPLATE
+    canaries = make_canaries(template, number, controls=number, repetitions=(COPIES,))
     manifest = options.out / "training_canaries.jsonl"
     write_manifest(canaries, manifest)
     texts = [canary.text for canary in canaries if canary.planted for _ in range(COPIES)]

@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable
-from types import TracebackType
 from typing import Self
 
 
@@ -49,6 +48,8 @@ class Usage:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._over.set()
         self._thread.join()
