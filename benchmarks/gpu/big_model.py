@@ -1,8 +1,8 @@
 """A Llama of 1.07 billion parameters that has learned half of 1,000 canaries, saved for the steps that follow.
 
 ``python -m benchmarks.gpu.big_model --out FOLDER``. Writes ``model`` (bfloat16, with ``--tiny`` float32; one token per
-character, vocabulary of 49,152) and ``canaries.jsonl``. Training starts from random weights, on the planted canaries alone, and ends if the
-mean loss of the secrets is low or the time is up.
+character, vocabulary of 49,152) and ``canaries.jsonl``. Training starts from random weights, on the planted canaries
+alone, and ends if the mean loss of the secrets is low or the time is up.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def build(sizes: Sizes, where: str) -> LlamaForCausalLM:
 
 
 def teach(model: Any, tokenizer: Any, canaries: list[Canary], sizes: Sizes) -> tuple[float, int]:
-    """Train on the planted canaries; return the last loss of the secrets, in nats per token, and the number of steps."""
+    """Train on the planted canaries; return the last loss, in nats per token of a secret, and the number of steps."""
     texts = [canary.text for canary in canaries if canary.planted]
     rows = [[0, *tokenizer(text)["input_ids"]] for text in texts]
     # No model can predict the random words before a secret, so the loss leaves them out.

@@ -22,28 +22,7 @@ from leakage_tasks.targets.harness.target import as_target
 from leakage_tasks.training.char_lstm import train_char_lm
 
 TEMPLATE = "The code of {unique} is {digits:4}."
-WORDS = [
-    "the",
-    "a",
-    "cat",
-    "dog",
-    "sat",
-    "on",
-    "mat",
-    "red",
-    "blue",
-    "green",
-    "house",
-    "tree",
-    "runs",
-    "fast",
-    "slow",
-    "big",
-    "small",
-    "number",
-    "is",
-    "code",
-]
+WORDS = ["the", "a", "cat", "dog", "sat", "on", "mat", "red", "blue", "green", "house", "tree", "fast", "slow", "is"]
 ALLOWED = 1e-5
 """Relative difference of costs in float32 between devices; TF32 differs by 2e-5 and more."""
 

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 
 def _reader() -> Callable[[], float] | None:
@@ -48,8 +48,6 @@ class Usage:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: Any) -> None:
         self._over.set()
         self._thread.join()
