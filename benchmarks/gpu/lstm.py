@@ -60,12 +60,13 @@ def main() -> None:
     options = step_options(__doc__).parse_args()
     report, seen = Report("lstm", options.out), _Warnings()
     logging.getLogger("lm_eval.leakage").addHandler(seen)
-    canaries = make_canaries(TEMPLATE, 2 if options.tiny else 16, repetitions=(1, 16), controls=2, seed=0)
+    template = TEMPLATE.replace(":4", ":1") if options.tiny else TEMPLATE
+    canaries = make_canaries(template, 2 if options.tiny else 16, repetitions=(1, 16), controls=2, seed=0)
     model = trained(canaries, 1 if options.tiny else 6)
     lm = HFLM(pretrained=model.model.eval(), tokenizer=model.tokenizer, batch_size=64, device=device())
     tf32 = torch.backends.cudnn.allow_tf32
     target, started = as_target(lm), time.perf_counter()
-    findings = run_attack("exposure", target, canaries, budget=200 if options.tiny else 20_000)
+    findings = run_attack("exposure", target, canaries, budget=50 if options.tiny else 20_000)
     seconds = time.perf_counter() - started
     slow = [line for line in seen.lines if "fast scoring" in line]
     report.add("fast path", slow[-1] if slow else "taken, no warning", FAILED if slow else HELD)
