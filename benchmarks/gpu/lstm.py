@@ -27,10 +27,10 @@ ALLOWED = 1e-5
 """Relative difference of costs in float32 between devices; TF32 differs by 2e-5 and more."""
 
 
-def trained(canaries: list[Canary], epochs: int) -> Any:
-    """Train the LSTM of the demo on the planted canaries and random sentences."""
+def trained(canaries: list[Canary], sentences: int, epochs: int) -> Any:
+    """Train the LSTM of the demo on the planted canaries and on ``sentences`` random sentences."""
     stream = random.Random(0)
-    lines = [" ".join(stream.choices(WORDS, k=8)) + ".\n" for _ in range(400)]
+    lines = [" ".join(stream.choices(WORDS, k=8)) + ".\n" for _ in range(sentences)]
     lines += [f"{canary.text}\n" for canary in canaries for _ in range(canary.repetitions * canary.planted)]
     stream.shuffle(lines)
     text = "".join(lines) + "0123456789" + "".join(canary.text for canary in canaries if not canary.planted)
@@ -62,7 +62,7 @@ def main() -> None:
     logging.getLogger("lm_eval.leakage").addHandler(seen)
     template = TEMPLATE.replace(":4", ":1") if options.tiny else TEMPLATE
     canaries = make_canaries(template, 2 if options.tiny else 16, repetitions=(1, 16), controls=2, seed=0)
-    model = trained(canaries, 1 if options.tiny else 6)
+    model = trained(canaries, *((60, 1) if options.tiny else (400, 6)))
     lm = HFLM(pretrained=model.model.eval(), tokenizer=model.tokenizer, batch_size=64, device=device())
     tf32 = torch.backends.cudnn.allow_tf32
     target, started = as_target(lm), time.perf_counter()

@@ -31,12 +31,16 @@ def main() -> None:
         model.save_pretrained(name)
         tokenizer.save_pretrained(name)
         for kind in CHECKED:
-            _check(report, kind, Path(name), canaries)
+            _check(report, kind, Path(name), canaries, options.tiny)
     report.exit()
 
 
-def _check(report: Report, kind: str, folder: Path, canaries: list[Any]) -> None:
-    """Report one precision; an error is a failed check, so that the others still run."""
+def _check(report: Report, kind: str, folder: Path, canaries: list[Any], tiny: bool) -> None:
+    """Report one precision; an error is a failed check, so that the others still run.
+
+    A ``tiny`` model is hardly trained. Its costs are nearly equal, and 16 bits round all of them to one side, so the fast
+    path is rightly refused there.
+    """
     package = KINDS[kind][0]
     if not installed(package):
         report.add(kind, f"{package} is not installed", LEFT_OUT)
@@ -50,7 +54,7 @@ def _check(report: Report, kind: str, folder: Path, canaries: list[Any]) -> None
         report.add(kind, f"{type(error).__name__}: {' '.join(str(error).split())[:150]}".replace("|", "/"), FAILED)
         return
     result = f"{'fast' if fast else 'slow'} path, {apart:.1e} bits from the harness, mean exposure "
-    right = fast and apart < ALLOWED.get(kind, ALLOWED_ELSE) and bool(np.isfinite(exposures).all())
+    right = (fast or tiny) and apart < ALLOWED.get(kind, ALLOWED_ELSE) and bool(np.isfinite(exposures).all())
     report.add(kind, f"{result}{exposures.mean():.2f}", HELD if right else FAILED)
 
 
