@@ -22,7 +22,7 @@ export PYTHONPATH="$PWD${PYTHONPATH:+:$PYTHONPATH}"
 
 # Seconds of each step on a GPU. They add up to less than six minutes.
 declare -A LIMITS=(
-  [model]=75 [plain]=25 [audit]=85 [lstm]=30 [precisions]=35 [training]=35 [compat]=55 [tests]=15
+  [model]=70 [plain]=20 [audit]=80 [lstm]=25 [precisions]=35 [training]=35 [compat]=45 [tests]=40
 )
 declare -A MODULES=(
   [model]=big_model [plain]=plain [audit]=audit [lstm]=lstm [precisions]=precisions [training]=training
@@ -49,14 +49,17 @@ if [ -n "${WHEELS:-}" ]; then
   "$PYTHON" -m pip install -q --no-index --no-deps --no-compile --upgrade --target "$OUT/site" "$WHEELS"/*.whl || exit 2
   export PYTHONPATH="$PYTHONPATH:$OUT/site"
 fi
-if ! message=$("$PYTHON" -c 'import lm_eval, peft, torch, transformers, leakage_tasks' 2>&1); then
-  echo "on_gpu.sh: ${message##*$'\n'}: install the package, or give a folder of wheels with WHEELS=" >&2
-  exit 2
-fi
-if [ ${#TINY[@]} -eq 0 ] && ! "$PYTHON" -c 'import sys, torch; sys.exit(not torch.cuda.is_available())'; then
-  echo "on_gpu.sh: torch finds no CUDA GPU: run it on a machine with a GPU, or test the script with --tiny" >&2
-  exit 2
-fi
+CHECK='
+import sys
+tiny = sys.argv[1:] == ["--tiny"]
+try:
+    import lm_eval, peft, torch, transformers, leakage_tasks
+except ImportError as error:
+    sys.exit(f"on_gpu.sh: {error}: install the package, or give a folder of wheels with WHEELS=")
+if not tiny and not torch.cuda.is_available():
+    sys.exit("on_gpu.sh: torch finds no CUDA GPU: run it on a machine with one, or test the script with --tiny")
+'
+"$PYTHON" -c "$CHECK" "${TINY[@]}" || exit 2
 
 RESULTS=()
 for step in "${STEPS[@]}"; do

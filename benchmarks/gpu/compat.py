@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.gpu.report import FAILED, HELD, Report, device, step_options
 
 SCRIPT = Path(__file__).resolve().parents[1] / "compat.py"
-SECONDS, TINY_SECONDS = 45, 5
+SECONDS, TINY_SECONDS = 28, 5
 
 
 def main() -> None:

@@ -38,8 +38,8 @@ def main() -> None:
 def _check(report: Report, kind: str, folder: Path, canaries: list[Any], tiny: bool) -> None:
     """Report one precision; an error is a failed check, so that the others still run.
 
-    A ``tiny`` model is hardly trained. Its costs are nearly equal, and 16 bits round all of them to one side, so the fast
-    path is rightly refused there.
+    A ``tiny`` model is hardly trained. Its costs are nearly equal, and 16 bits round all of them to one side, so the
+    fast path is rightly refused there.
     """
     package = KINDS[kind][0]
     if not installed(package):

@@ -10,10 +10,9 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import torch
 
 HELD, FAILED, LEFT_OUT = "held", "FAILED", "left out"
 TIMEOUT_CODES = (124, 137)
@@ -59,6 +58,8 @@ def step_options(description: str | None) -> argparse.ArgumentParser:
 
 def device() -> str:
     """Return ``cuda`` if there is a GPU, else ``cpu``."""
+    import torch
+
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
@@ -86,7 +87,7 @@ def _last_line(log: Path) -> str:
 
 def machine() -> str:
     """Return a line with the device and the versions."""
-    from importlib.metadata import version
+    import torch
 
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "no GPU"
     return f"{name}, torch {torch.__version__}, transformers {version('transformers')}, lm_eval {version('lm_eval')}"
@@ -103,7 +104,7 @@ def main() -> None:
         step, _, figures = word.partition("=")
         code, _, seconds = figures.partition(":")
         failed |= int(code) != 0
-        rows = list(rows_of(options.out, step, int(code))) or [(step, "", "no result", FAILED)]
+        rows = list(rows_of(options.out, step, int(code))) or [(step, "no result", "", FAILED)]
         failed |= any(outcome == FAILED for *_, outcome in rows)
         for number, (name, check, result, outcome) in enumerate(rows):
             lines.append(f"| {name} | {seconds if not number else ''} | {check} | {result} | {outcome} |")
