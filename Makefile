@@ -1,11 +1,11 @@
-# make demo, make test, make test-all, make lint, make options, make compat, make compat-llama-cpp, make fuzz, make kill, make audit, make lowest, make next, make pythons, make docs: each sets
+# make demo, make test, make test-all, make lint, make options, make compat, make compat-llama-cpp, make gpu, make fuzz, make kill, make audit, make lowest, make next, make pythons, make docs: each sets
 # up .venv first, when needed. Python 3.11 or newer and pip are enough.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test test-all options compat compat-llama-cpp fuzz kill audit lowest next pythons docs lint clean
+.PHONY: demo test test-all options compat compat-llama-cpp gpu fuzz kill audit lowest next pythons docs lint clean
 
 demo: $(STAMP)
 	$(BIN)/leakage demo
@@ -34,6 +34,10 @@ compat-llama-cpp: $(STAMP)
 	test -x $(LLAMA)/bin/python || $(PYTHON) -m venv $(LLAMA)
 	$(LLAMA)/bin/python -m pip install --disable-pip-version-check gguf 'llama-cpp-python[server]'
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python benchmarks/llama_cpp.py --python $(LLAMA)/bin/python
+
+# Checks and speed on a CUDA GPU, in six minutes; the table is in runs/gpu/table.md.
+gpu: $(STAMP)
+	PYTHON=$(BIN)/python benchmarks/on_gpu.sh
 
 # Goes on from runs/fuzzing; 100,000 inputs take about eight minutes on two idle cores.
 N ?= 100000

@@ -1,8 +1,9 @@
 """Compatibility table: attacks on small models of many architectures and tokenizers, compared with the harness.
 
 Prints the outcomes, writes docs/compatibility.md, and exits with code 1 if a cell fails or fewer than 85 % of the cells
-use the fast path. Outcomes are stored per cell, so a stopped run can continue; a change of code or of package versions
-discards them. Takes some minutes on one core and needs no network and no data.
+use the fast path. Outcomes are stored per cell, so a stopped run can continue; a change of code, of package versions or
+of the device discards them. Takes some minutes on one core and needs no network and no data. ``--seconds`` runs one
+cell of each architecture first, families in turn, and as many others as the time allows; it writes no page.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import hashlib
 import io
 import json
 import logging
+import math
 import os
 import platform
 import sys
+import time
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +28,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.compatibility.cells import Cell, Outcome, cells, run  # noqa: E402
+from benchmarks.compatibility.cells import Cell, Outcome, cells, first_of_each, run  # noqa: E402
 from benchmarks.compatibility.table import good_enough, page, summary  # noqa: E402
 from leakage_tasks.core.atomic import replacing  # noqa: E402
 
@@ -38,16 +41,16 @@ def versions() -> dict[str, str]:
     return {"Python": platform.python_version(), **{name: version(package) for name, package in PACKAGES.items()}}
 
 
-def fingerprint() -> str:
-    """Return a hash of the code and versions that the outcomes depend on."""
-    digest = hashlib.sha256(json.dumps(versions()).encode())
+def fingerprint(device: str) -> str:
+    """Return a hash of the code, versions and device that the outcomes depend on."""
+    digest = hashlib.sha256(json.dumps([versions(), device]).encode())
     for source in SOURCES:
         for path in sorted((ROOT / source).rglob("*.py")):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def outcome_of(cell: Cell, folder: Path, made_by: str) -> Outcome:
+def outcome_of(cell: Cell, folder: Path, made_by: str, device: str) -> Outcome:
     """Return a cell's outcome, stored in ``folder`` if the code is unchanged, else computed and stored there."""
     path = folder / f"{cell.name}.json"
     if path.is_file():
@@ -56,7 +59,7 @@ def outcome_of(cell: Cell, folder: Path, made_by: str) -> Outcome:
             return Outcome(**stored)
     # Each call of the harness draws a progress bar.
     with contextlib.redirect_stderr(io.StringIO()):
-        outcome = run(cell)
+        outcome = run(cell, device)
     _write(path, json.dumps({**asdict(outcome), "made_by": made_by}, indent=1) + "\n")
     return outcome
 
@@ -71,19 +74,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=ROOT / "runs" / "compat", help="folder of the stored outcomes")
     parser.add_argument("--page", type=Path, default=ROOT / "docs" / "compatibility.md")
+    parser.add_argument("--device", default="cpu", help="device of the models; the page is written only for cpu")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no cell after this time")
     arguments = parser.parse_args()
     arguments.output.mkdir(parents=True, exist_ok=True)
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     logging.getLogger("transformers").setLevel(logging.ERROR)
-    made_by, outcomes = fingerprint(), []
-    for cell in cells():
-        outcome = outcome_of(cell, arguments.output, made_by)
+    made_by, outcomes, started = fingerprint(arguments.device), [], time.perf_counter()
+    whole = arguments.seconds == math.inf
+    for cell in cells() if whole else first_of_each(cells()):
+        if outcomes and time.perf_counter() - started > arguments.seconds:
+            break
+        outcome = outcome_of(cell, arguments.output, made_by, arguments.device)
         outcomes.append(outcome)
         names = f"{outcome.family:15} {outcome.architecture:20} {outcome.tokenizer:15}"
         print(names, outcome.verdict, outcome.words, flush=True)
-    second = ROOT / "benchmarks" / "llama_cpp.json"
-    llama_cpp = json.loads(second.read_text(encoding="utf-8")) if second.is_file() else None
-    _write(arguments.page, page(outcomes, versions(), llama_cpp))
+    if whole and arguments.device == "cpu":
+        second = ROOT / "benchmarks" / "llama_cpp.json"
+        llama_cpp = json.loads(second.read_text(encoding="utf-8")) if second.is_file() else None
+        _write(arguments.page, page(outcomes, versions(), llama_cpp))
     print(summary(outcomes))
     if not good_enough(outcomes):
         sys.exit(1)

@@ -154,15 +154,23 @@ def _named(model: dict[str, Any]) -> dict[str, Any]:
     return {"name": model["model"], "arguments": model["model_args"]}
 
 
+def contains(low: float, high: float, took: float) -> bool:
+    """Return True if a range contains the actual cost."""
+    return low - 1e-6 <= took <= high + 1e-6
+
+
+def range_and_cost(low: float, high: float, took: float, digits: int) -> str:
+    """Return a planned range and the actual cost in words."""
+    outside = "" if contains(low, high, took) else " **outside**"
+    return f"{low:,.{digits}f} to {high:,.{digits}f}: {took:,.{digits}f}{outside}"
+
+
 def line(row: dict[str, Any]) -> str:
     """Return a row of the table in Markdown."""
     cells = [row["model"], row["task"], row["attack"], row["kind"]]
     for quantity in QUANTITIES:
         estimate = row[quantity]
-        digits = 1 if quantity == "seconds" else 0
-        inside = estimate["low"] - 1e-6 <= estimate["took"] <= estimate["high"] + 1e-6
-        shown = f"{estimate['low']:,.{digits}f} to {estimate['high']:,.{digits}f}"
-        cells.append(f"{shown}: {estimate['took']:,.{digits}f}{'' if inside else ' **outside**'}")
+        cells.append(range_and_cost(estimate["low"], estimate["high"], estimate["took"], int(quantity == "seconds")))
     return "| " + " | ".join([*cells, f"{row['held']:.2f}"]) + " |"
 
 
@@ -177,7 +185,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             rows += measured(name, Path(folder))
     estimates = [row[quantity] for row in rows for quantity in QUANTITIES]
-    inside = sum(estimate["low"] - 1e-6 <= estimate["took"] <= estimate["high"] + 1e-6 for estimate in estimates)
+    inside = sum(contains(estimate["low"], estimate["high"], estimate["took"]) for estimate in estimates)
     least = min(row["held"] for row in rows)
     print(f"{inside} of {len(estimates)} ranges contain the actual cost; the lowest share held is {least:.2f}")
     if options.output:

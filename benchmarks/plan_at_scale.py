@@ -1,11 +1,16 @@
 """Calculated times of 1,000 canaries at 1 B, 8 B and 70 B parameters on one and eight H100s. Prints a table.
 
-``python -m benchmarks.plan_at_scale``. The times are not measured: they come from the throughput model of
-``leakage_tasks/planning/machines.py``, which assumes peak rates, and from the rows that searches for nine digits took
-on a character LSTM. Measured rates are in docs/speed.md.
+``python -m benchmarks.plan_at_scale [--times-plain 1 1.6 44]``. The times are not measured: they come from the
+throughput model of ``leakage_tasks/planning/machines.py``, whose rates are those of plain passes on an H100, and from
+the rows that searches for nine digits took on a character LSTM. Each number of ``--times-plain`` is a ratio of torch
+operations per pass, as ``benchmarks.operations`` counts it.
 """
 
 from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 
 from leakage_tasks.planning.machines import Machine, Shape, Work, rows_that_fit, run_seconds
 
@@ -31,16 +36,20 @@ def shown(seconds: float | None) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def table() -> list[str]:
-    """Return the lines of the table in Markdown."""
-    lines = ["| parameters | GPUs | rows at once | likely | worst case |", "|---|---|---|---|---|"]
+def table(ratios: Sequence[float]) -> list[str]:
+    """Return the lines of the table in Markdown, with a likely and a worst time for each ratio."""
+    heads = [f"{end}, {ratio:g} times plain" for ratio in ratios for end in ("likely", "worst case")]
+    lines = [f"| parameters | GPUs | rows at once | {' | '.join(heads)} |", "|---|---:|---:|" + "---:|" * len(heads)]
     for name, shapes in MODELS.items():
         for gpus, shape in zip((1, 8), shapes, strict=True):
             machine = Machine(gpus)
-            times = [shown(run_seconds(machine, shape, work)) for work in (LIKELY, WORST)]
-            lines.append(f"| {name} | {gpus} | {rows_that_fit(machine, shape, LIKELY):,} | {times[0]} | {times[1]} |")
+            works = [replace(work, times_plain=ratio) for ratio in ratios for work in (LIKELY, WORST)]
+            times = [shown(run_seconds(machine, shape, work)) for work in works]
+            lines.append(f"| {name} | {gpus} | {rows_that_fit(machine, shape, LIKELY):,} | {' | '.join(times)} |")
     return lines
 
 
 if __name__ == "__main__":
-    print("\n".join(table()))
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--times-plain", nargs="+", type=float, default=[1.0, 1.6, 44.0])
+    print("\n".join(table(parser.parse_args().times_plain)))

@@ -6,11 +6,13 @@ quantized model, over all fillings of a canary. ``cost shift`` are the mean and 
 from the model in float32. ``exposure`` and ``control`` are mean exposures of planted canaries and controls, and
 ``exposure shift`` is the largest change for a single canary.
 
-Uses the installed packages of torchao, optimum-quanto and bitsandbytes, and reports missing packages.
+Uses the installed packages of torchao, optimum-quanto and bitsandbytes, and reports missing packages. ``--device cuda``
+loads the models on a GPU.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import os
 import sys
@@ -47,9 +49,11 @@ def torchao(bits: int) -> Any:
     return TorchAoConfig(few or Int8WeightOnlyConfig())
 
 
+HALF = ("bfloat16", "float16")
 KINDS: dict[str, tuple[str | None, Callable[[], Any]]] = {
     "float32": (None, lambda: None),
     "bfloat16": (None, lambda: None),
+    "float16": (None, lambda: None),
     "torchao, 8 bits": ("torchao", lambda: torchao(8)),
     "torchao, 4 bits": ("torchao", lambda: torchao(4)),
     "quanto, 8 bits": ("optimum.quanto", lambda: QuantoConfig(weights="int8")),
@@ -71,14 +75,13 @@ def installed(package: str | None) -> bool:
         return False
 
 
-def loaded(folder: Path, name: str) -> HFLM:
-    """Load the model in ``folder`` into the harness, quantized as in :data:`KINDS`."""
-    dtype = torch.bfloat16 if name == "bfloat16" else torch.float32
-    options = {"quantization_config": KINDS[name][1](), "dtype": dtype}
+def loaded(folder: Path, name: str, device: str) -> HFLM:
+    """Load the model in ``folder`` into the harness on ``device``, quantized as in :data:`KINDS`."""
+    dtype = getattr(torch, name) if name in HALF else torch.float32
+    options = {"quantization_config": KINDS[name][1](), "dtype": dtype, "device_map": device}
     model = AutoModelForCausalLM.from_pretrained(folder, trust_remote_code=False, **options)
-    return HFLM(
-        pretrained=model, tokenizer=AutoTokenizer.from_pretrained(folder, trust_remote_code=False), batch_size=64
-    )
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    return HFLM(pretrained=model, tokenizer=tokenizer, batch_size=64, device=device)
 
 
 def measured(lm: HFLM, canaries: list[Any]) -> tuple[bool, np.ndarray, float, np.ndarray]:
@@ -93,6 +96,9 @@ def measured(lm: HFLM, canaries: list[Any]) -> tuple[bool, np.ndarray, float, np
 
 def main() -> None:
     """Train the model, quantize it with each kind and print the table."""
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--device", default="cpu")
+    options = parser.parse_args()
     canaries = make_canaries(TEMPLATE, 6, controls=12, repetitions=(1, 4, 16), seed=0)
     planted = np.array([canary.planted for canary in canaries])
     model, tokenizer = train(canaries, STEPS)
@@ -107,7 +113,7 @@ def main() -> None:
             if not installed(package):
                 print(f"| {name} | {package} is not installed | | | | | | |")
                 continue
-            fast, costs, apart, exposures = measured(loaded(folder, name), canaries)
+            fast, costs, apart, exposures = measured(loaded(folder, name, options.device), canaries)
             first = first or (costs, exposures)
             shift = np.abs(costs - first[0])
             figures = f"{apart:.1e} | {shift.mean():.3f} | {shift.max():.3f} | {fmean(exposures[planted]):.2f} | "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -72,11 +73,22 @@ def cells() -> list[Cell]:
     return result
 
 
-def run(cell: Cell) -> Outcome:
-    """Build the cell's model and compare the attacks' costs with the reference."""
+def first_of_each(every: Sequence[Cell]) -> list[Cell]:
+    """Return the cells in another order: the first of each architecture, with families in turn, then the others."""
+    firsts: dict[tuple[str, str], Cell] = {}
+    for cell in every:
+        firsts.setdefault((cell.family, cell.architecture), cell)
+    families = {family: [cell for cell in firsts.values() if cell.family == family] for family in FAMILIES}
+    turns = itertools.zip_longest(*families.values())
+    chosen = [cell for turn in turns for cell in turn if cell is not None]
+    return chosen + [cell for cell in every if cell not in set(chosen)]
+
+
+def run(cell: Cell, device: str = "cpu") -> Outcome:
+    """Build the cell's model on ``device`` and compare the attacks' costs with the reference."""
     start = time.perf_counter()
     with _warnings() as warnings:
-        verdict, words, difference = _verdict(cell, warnings)
+        verdict, words, difference = _verdict(cell, warnings, device)
     shown = " ".join(words.split())[:300]
     return Outcome(
         **asdict(cell),
@@ -91,11 +103,11 @@ def _since(start: float) -> float:
     return round(time.perf_counter() - start, 2)
 
 
-def _verdict(cell: Cell, warnings: Sequence[str]) -> tuple[str, str, float | None]:
+def _verdict(cell: Cell, warnings: Sequence[str], device: str) -> tuple[str, str, float | None]:
     architecture = next(known for known in FAMILIES[cell.family] if known.model_type == cell.architecture)
     tokens = tokenizer(cell.tokenizer)
     try:
-        comparison = COMPARE[cell.family](build(cell.family, architecture, tokens), tokens)
+        comparison = COMPARE[cell.family](build(cell.family, architecture, tokens).to(device), tokens)
     except LeakageError as error:
         return (DECLINED if _is_one_line(str(error)) else FAILS), str(error), None
     except Exception as error:

@@ -48,18 +48,22 @@ class Comparison:
 
 def causal(model: Any, tokenizer: Any) -> Comparison:
     """Compare a causal model, loaded as by ``lm_eval``."""
-    return _language_model(HFLM(pretrained=model, tokenizer=tokenizer, batch_size=64, device="cpu"), "")
+    return _language_model(HFLM(pretrained=model, tokenizer=tokenizer, batch_size=64, device=_device(model)), "")
 
 
 def encoder_decoder(model: Any, tokenizer: Any) -> Comparison:
     """Compare a translation model, loaded as by ``lm_eval``, on one source sentence."""
-    lm = HFLM(pretrained=model, tokenizer=tokenizer, backend="seq2seq", batch_size=64, device="cpu")
+    lm = HFLM(pretrained=model, tokenizer=tokenizer, backend="seq2seq", batch_size=64, device=_device(model))
     return _language_model(lm, SOURCE)
+
+
+def _device(model: Any) -> str:
+    return str(model.device.type)
 
 
 def classifier(model: Any, tokenizer: Any) -> Comparison:
     """Compare a text classifier in ``classifier-scorer`` with direct calls of the model."""
-    lm = ClassifierScorerLM(pretrained=model, tokenizer=tokenizer, device="cpu")
+    lm = ClassifierScorerLM(pretrained=model, tokenizer=tokenizer, device=_device(model))
     label = LABELS[1]
     canaries = _canaries(TEMPLATE, label=label)
     target = as_target(lm)
@@ -80,8 +84,9 @@ def _class_losses(model: Any, tokenizer: Any, texts: Sequence[str], label: int) 
     for length in set(map(len, rows)):
         batch = [index for index, row in enumerate(rows) if len(row) == length]
         with torch.no_grad():
-            logits = model(input_ids=torch.tensor([rows[index] for index in batch])).logits.double()
-        losses[batch] = -logits.log_softmax(-1)[:, label].numpy() / LN2
+            ids = torch.tensor([rows[index] for index in batch], device=model.device)
+            logits = model(input_ids=ids).logits.double()
+        losses[batch] = -logits.log_softmax(-1)[:, label].cpu().numpy() / LN2
     return losses
 
 

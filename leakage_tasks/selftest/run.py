@@ -9,6 +9,8 @@ from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.core.log import first_line
@@ -18,6 +20,7 @@ from leakage_tasks.harness.run import model_class
 from leakage_tasks.selftest import agreement, batch_size, chance, plain
 from leakage_tasks.selftest.rows import BROKEN, HELD, SelfTestRow
 from leakage_tasks.selftest.subject import SelfTestSettings, Subject
+from leakage_tasks.targets.full_float32 import full_float32
 
 CHECKS: tuple[Callable[[Subject], SelfTestRow], ...] = (chance.check, agreement.check, plain.check, batch_size.check)
 FALSE_ALARMS = chance.LEVEL + agreement.LEVEL
@@ -74,8 +77,8 @@ def load_model(
 def run_checks(lm: Any, settings: SelfTestSettings) -> list[SelfTestRow]:
     """Return a row for each check of a harness model. Raises LeakageError for an unusable model or option."""
     subject = Subject.of(lm, settings)
-    # Hides the harness' own progress bars, which appear for each request.
-    with redirect_stderr(io.StringIO()):
+    # Hides the harness' own progress bars, which appear for each request. The harness would score in TF32 on a GPU.
+    with redirect_stderr(io.StringIO()), full_float32(torch.device(getattr(lm, "device", None) or "cpu")):
         return [check(subject) for check in CHECKS]
 
 
