@@ -28,6 +28,7 @@ from leakage_tasks.attacks.causal.rank_draws import (
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.thinned_tree import REPETITIONS, ThinnedCount, thinned_count
 from leakage_tasks.attacks.finding import AttackResult
+from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.core.option import Option
 from leakage_tasks.stats.intervals import at_most
 
@@ -47,10 +48,21 @@ THINNED = 0.9
 PRECISION = Option(
     "precision",
     float,
-    0.25,
+    None,
     "target for half the width of an estimated exposure's 95 % interval, in bits; reached if the budget suffices",
     minimum=0.01,
+    usual="0.25 for planted canaries, 0.5 for controls",
 )
+FOR_PLANTED, FOR_CONTROLS = 0.25, 0.5
+"""Default precision in bits. A control contributes to a mean and a test only, which vary more than its interval."""
+
+
+def precision_of(request: AttackRequest) -> float:
+    """Return the precision for a canary: the user's, or the default for planted canaries or for controls."""
+    precision: float | None = request.values[PRECISION.name]
+    if precision is not None:
+        return precision
+    return FOR_PLANTED if request.canary.planted else FOR_CONTROLS
 
 
 class RankEstimate:
