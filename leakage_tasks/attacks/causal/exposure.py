@@ -230,9 +230,12 @@ def _estimate(
     margin = request.noise.path_margin(explorer.paths.longest)
     uniform = UniformRank(explorer, secret, bound, request.seed, request.budget, precision, margin)
     ranked = uniform.result()
+    budget, lookahead = request.budget, uniform.lookahead
+    estimate = RankEstimate(explorer, secret, bound, request.seed, budget, precision, margin, lookahead)
+    if ranked is None and uniform.reached_ends:
+        ranked = estimate.without_pilots()
     if ranked is not None:
         return ranked
-    estimate = RankEstimate(explorer, secret, bound, request.seed, request.budget, precision, margin)
     nodes = estimate.explore()
     left = request.budget - explorer.calls
     if count and nodes <= left * WORTH_COUNTING:

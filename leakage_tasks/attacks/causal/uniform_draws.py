@@ -150,9 +150,9 @@ def _costs_only(nodes: Nodes) -> Nodes:
     return Nodes(nodes.states, nodes.costs, nodes.paths, None, nodes.following)
 
 
-def of_draws(visits: Iterable[Visit], first: int, last: int) -> Iterator[Visit]:
-    """Restrict the draws at each visit to the numbers ``first`` to ``last`` − 1, to learn from these draws alone."""
+def of_draws(visits: Iterable[Visit], numbers: range) -> Iterator[Visit]:
+    """Restrict the draws at each visit to some numbers, to learn from these draws alone."""
     for visit in visits:
-        here = (visit.who >= first) & (visit.who < last)
+        here = (visit.who >= numbers.start) & (visit.who < numbers.stop)
         if here.any():
             yield dataclasses.replace(visit, at=visit.at[here], who=visit.who[here])

@@ -12,6 +12,7 @@ import numpy as np
 
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
+from leakage_tasks.attacks.causal.random_descents import Visit
 from leakage_tasks.attacks.causal.rank_draws import LEVELS
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.uniform_draws import (
@@ -30,16 +31,20 @@ FIRST = 16
 """Number of draws that decide; each half of them tests the prediction that the other half taught."""
 STEP = 16
 """The number of draws is a multiple of this value, so that the last digit of a cost does not change it."""
-MOST = 160
+MOST = 64
 """Maximum number of draws; if more are needed, other proposals need fewer rows."""
 SAFETY = 1.25
-"""Safety factor on the variance of the first draws."""
+"""Safety factor on the variance of draws."""
+LEAST_VARIANCE = 0.2
+"""Smallest variance that is expected of new draws, as a share of the variance without a prediction. A few draws often
+show too small a variance."""
 
 
 class UniformRank:
     """Rank estimate from uniform random fillings, within a total of ``budget`` model calls of the explorer.
 
-    Rounding may change the secret's cost by up to ``margin`` bits.
+    Rounding may change the secret's cost by up to ``margin`` bits. ``lookahead`` has learned from the first draws. It
+    knows the costs at all depths if these draws ``reached_ends``.
     """
 
     def __init__(
@@ -55,19 +60,20 @@ class UniformRank:
         self._explorer, self._secret, self._bound, self._seed = explorer, secret, bound, f"{seed}:uniform"
         self._budget, self._precision, self._margin = budget, precision, margin
         self._counts = path_counts(explorer.paths, explorer.space)
-        self._lookahead = Lookahead(explorer, bound)
+        self.lookahead = Lookahead(explorer, bound)
+        self.reached_ends = False
 
     def result(self) -> AttackResult | None:
         """Return the finding's fields about the rank; None if uniform draws are too few or too imprecise."""
         if not self._explorer.grows or self._affordable < FIRST + STEP:
             return None
-        number = self._needed(self._first_draws(), LEVELS[0], MOST, SAFETY)
+        number = self._needed(self._first_draws(), LEVELS[0])
         if number is None or number > self._affordable:
             return None
         draws = self._draws(number, 1)
         if self._half_width(draws, LEVELS[0]) <= self._precision:
             return self._summary(draws, LEVELS[0])
-        number = self._needed(draws, LEVELS[1], 4 * MOST, SAFETY)
+        number = self._needed(draws, LEVELS[1])
         if number is None or number > self._affordable:
             return None
         return self._summary(self._draws(number, 2), LEVELS[1])
@@ -89,40 +95,43 @@ class UniformRank:
         """Make the draws that decide, and learn from them. Each half is estimated by a prediction of the other half."""
         explorer, highest = self._explorer, self._bound + self._margin
         visits = without_caches(read_visits(explorer, range(FIRST), f"{self._seed}:0", highest))
+        for visit in visits:
+            self.lookahead.learn_from(visit)
+        self.lookahead.settle()
+        self.reached_ends = sum(_at_ends(explorer, visit) for visit in visits) >= FIRST // 4
         if self._counts is None:
             return uniform_draws(explorer, self._secret, self._bound, FIRST, visits, None)
-        parts = []
-        for learnt, tested in ((0, 1), (1, 0)):
-            lookahead, half = Lookahead(explorer, self._bound), FIRST // 2
-            for visit in of_draws(visits, learnt * half, (learnt + 1) * half):
+        half, shares = FIRST // 2, np.zeros(FIRST)
+        for tested, learned in ((slice(0, half), range(half, FIRST)), (slice(half, FIRST), range(half))):
+            lookahead = Lookahead(explorer, self._bound)
+            for visit in of_draws(visits, learned):
                 lookahead.learn_from(visit)
             lookahead.settle()
             prediction = Prediction(lookahead, self._counts)
             made = uniform_draws(explorer, self._secret, self._bound, FIRST, visits, prediction)
-            parts.append(made.shares[tested * half : (tested + 1) * half])
-        for visit in visits:
-            self._lookahead.learn_from(visit)
-        self._lookahead.settle()
-        return UniformDraws(np.concatenate(parts), 0, binary=False)
+            shares[tested] = made.shares[tested]
+        return UniformDraws(shares, 0, binary=False)
 
     def _draws(self, number: int, stream: int) -> UniformDraws:
         """Make new draws that enter the estimate."""
-        prediction = None if self._counts is None else Prediction(self._lookahead, self._counts)
+        prediction = None if self._counts is None else Prediction(self.lookahead, self._counts)
         visits = read_visits(self._explorer, range(number), f"{self._seed}:{stream}", self._bound + self._margin)
         return uniform_draws(
             self._explorer, self._secret, self._bound, number, visits, prediction, self._margin
         )
 
-    def _needed(self, draws: UniformDraws, level: float, most: int, safety: float) -> int | None:
-        """Estimate the number of draws that gives the requested precision; None if it exceeds ``most``."""
-        mean, variance = float(draws.shares.mean()), float(draws.shares.var(ddof=1))
-        if draws.binary:
-            mean = (draws.shares.sum() + 0.5) / (len(draws.shares) + 1)
-            variance = mean * (1 - mean)
+    def _needed(self, draws: UniformDraws, level: float) -> int | None:
+        """Estimate the number of draws that gives the requested precision; None if it exceeds :data:`MOST`."""
+        # Half a hit more, so that draws without a hit have a mean.
+        mean = float((draws.shares.sum() + 0.5 * draws.binary) / (len(draws.shares) + draws.binary))
         if mean <= 0:
             return None
-        numbers = np.arange(STEP, most + 1, STEP)
-        low, high = share_interval(numbers, min(mean, 1.0), safety * variance, level)
+        mean = min(mean, 1.0)
+        variance = max(SAFETY * float(draws.shares.var(ddof=1)), LEAST_VARIANCE * mean * (1 - mean))
+        if draws.binary:
+            variance = mean * (1 - mean)
+        numbers = np.arange(STEP, MOST + 1, STEP)
+        low, high = share_interval(numbers, mean, variance, level)
         with np.errstate(divide="ignore"):
             enough = np.flatnonzero(np.log2(high / low) / 2 <= self._precision)
         return int(numbers[enough[0]]) if len(enough) else None
@@ -153,3 +162,11 @@ class UniformRank:
     def _affordable(self) -> int:
         """Number of draws that the budget pays for in any case; the last token of a draw is not read."""
         return max(0, self._budget - self._explorer.calls) // max(1, self._explorer.paths.longest - 1)
+
+
+def _at_ends(explorer: SearchTree, visit: Visit) -> int:
+    """Return the number of draws at nodes whose next token may complete a filling."""
+    children = explorer.children(visit.nodes)
+    last = np.zeros(len(visit.nodes), dtype=bool)
+    last[children.parents[explorer.paths.ends(children.states)]] = True
+    return int(last[visit.at].sum())
