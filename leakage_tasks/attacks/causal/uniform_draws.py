@@ -1,12 +1,14 @@
-"""The share of fillings that cost no more than a secret, from uniform random fillings.
+"""Uniform random fillings in groups, and their estimates of the share of fillings that cost no more than a secret.
 
 The paths of all draws are read together, so that equal beginnings are read once, and a path ends when it costs more than
-the secret. Each draw gives one unbiased estimate of the share.
+the secret. If text follows the last slot, the draws of a group share all slots but the last: they see several endings
+for the price of one beginning. Once a filling is complete, one draw of its group reads the rest of the text with the
+weight of the group, since the costs of this text vary little.
 
 A node that is read gives the costs of all its children. So a prediction of the share of cheap fillings below each child
 is a control variate: at each node of its path, a draw adds the mean prediction of the children, weighted by their
-probabilities, and subtracts the prediction for the child that it chooses if that is read next. At the last node the
-predictions are the true 0 or 1. The estimate is unbiased for any prediction that does not depend on the draw; an exact
+probabilities, and subtracts the prediction for the child that it reads next. The prediction for a child that ends a
+text is the true 0 or 1. The estimate is unbiased for any prediction that does not depend on the draw; an exact
 prediction leaves no variance.
 """
 
@@ -15,20 +17,99 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from leakage_tasks.attacks.causal import random_descents
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import PathCounts
-from leakage_tasks.attacks.causal.random_descents import Power, ProposalMixture, Visit
 from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of
-from leakage_tasks.core.arrays import BoolArray, FloatArray
-from leakage_tasks.stats.intervals import clopper_pearson
-from leakage_tasks.stats.share_interval import share_interval
+from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
-RANDOM_FILLINGS = ProposalMixture((Power(0.0),), (1,))
-"""All draws are random fillings; the proposal is not used."""
+GROUP = 4
+"""Number of draws in a group, if text follows the last slot."""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Groups of uniform draws in one tree: ``size`` draws each; draw i belongs to group i // ``size``.
+
+    ``counts`` gives the chances of each child. Below a node with at most ``ends`` fillings, the draws of a group differ.
+    """
+
+    explorer: SearchTree
+    counts: PathCounts
+    size: int
+    ends: int
+
+    @classmethod
+    def of(cls, explorer: SearchTree, counts: PathCounts) -> Groups:
+        """Return groups for a tree, of one draw each if no text follows the last slot."""
+        has_rest = ((counts.fillings == 1) & explorer.paths.goes_on(counts.states)).any()
+        return cls(explorer, counts, GROUP if has_rest else 1, len(explorer.space.slots[-1]))
+
+
+@dataclass(frozen=True)
+class GroupVisit:
+    """Nodes that were read, all of their ``children``, and the draws at these nodes.
+
+    Draw ``who[i]`` is at row ``at[i]`` of ``nodes`` and chose row ``chosen[i]`` of ``children``, which is read next if
+    ``goes[i]``. ``is_complete[i]`` is true if its filling is complete. ``chance`` are the probabilities of the children.
+    """
+
+    nodes: Nodes
+    children: Children
+    chance: FloatArray
+    at: IntArray
+    who: IntArray
+    chosen: IntArray
+    goes: BoolArray
+    is_complete: BoolArray
+
+
+def read_groups(groups: Groups, number: int, seed: str, bound: float) -> Iterator[GroupVisit]:
+    """Read the paths of ``number`` groups of uniform random fillings, up to ``bound`` bits.
+
+    The child that a draw chooses depends on the seed, its number and the depth only.
+    """
+    explorer, counts = groups.explorer, groups.counts
+    cut, stack = explorer.cut(bound), []
+    nodes, who = explorer.root, np.arange(number * groups.size)
+    at = np.zeros(len(who), dtype=np.int64)
+
+    @cache
+    def uniform(depth: int) -> FloatArray:
+        words = np.frombuffer(f"{seed}:{depth}".encode(), dtype=np.uint8).astype(np.uint32)
+        return np.random.Generator(np.random.PCG64(words)).random(number)
+
+    while True:
+        children, fillings = explorer.children(nodes), counts.of(nodes.states)
+        chance = counts.of(children.states) / fillings[children.parents]
+        member = who % groups.size
+        shift = np.where(fillings[at] <= groups.ends, member / groups.size, 0.0)
+        chosen = _chosen(chance, children.parents, at, (uniform(nodes.paths.shape[1])[who // groups.size] + shift) % 1.0)
+        is_complete = fillings[at] == 1
+        goes = (children.costs[chosen] <= cut) & explorer.paths.goes_on(children.states[chosen])
+        goes &= ~is_complete | (member == 0)
+        yield GroupVisit(nodes, children, chance, at, who, chosen, goes, is_complete)
+        rows, row = np.unique(chosen[goes], return_inverse=True)
+        taken, goers = children[rows], who[goes]
+        for part in explorer.parts(nodes, taken):
+            here = (row >= part.start) & (row < part.stop)
+            stack.append((nodes, taken[part], row[here] - part.start, goers[here]))
+        if not stack:
+            return
+        above, taken, at, who = stack.pop()
+        nodes = explorer.read_part(above, taken)
+
+
+def _chosen(chance: FloatArray, parents: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:
+    """Return the row of the child that each draw chooses: invert its node's cumulative chances at a uniform number."""
+    total = np.cumsum(chance)
+    first = np.searchsorted(parents, at)
+    last = np.searchsorted(parents, at, side="right") - 1
+    rows = np.searchsorted(total, total[first] - chance[first] + uniform, side="right")
+    return np.clip(rows, first, last)
 
 
 @dataclass(frozen=True)
@@ -44,115 +125,62 @@ class Prediction:
         return np.where(children.costs <= bound, np.clip(share, 0.0, 1.0), 0.0)
 
 
-@dataclass(frozen=True)
-class UniformDraws:
-    """Independent unbiased estimates of a share of fillings, one per draw, ``shares`` ``[n]``.
-
-    The share is that of the fillings other than the secret that cost no more than it. ``seen`` is the number of such
-    fillings that were reached. Without a prediction each estimate is 0 or 1 (``binary``). If rounding may change the
-    secret's cost, ``ends`` holds the draws for a cost that is lower, and higher, by the margin.
-    """
-
-    shares: FloatArray
-    seen: int
-    binary: bool
-    ends: tuple[UniformDraws, UniformDraws] | None = None
-
-    def interval(self, level: float) -> tuple[float, float]:
-        """Return the ends of the share's interval: Clopper and Pearson's if all estimates are 0 or 1."""
-        if self.binary:
-            return clopper_pearson(int(self.shares.sum()), len(self.shares), level)
-        low, high = share_interval(len(self.shares), float(self.shares.mean()), float(self.shares.var()), level)
-        return float(low), float(high)
-
-    @property
-    def effective(self) -> float:
-        """Effective sample size (Σx)² / Σx² (Kish 1965); of estimates of 0 and 1, the number of those of 1."""
-        squares = float((self.shares**2).sum())
-        return float(self.shares.sum()) ** 2 / squares if squares else 0.0
-
-
-def read_visits(explorer: SearchTree, numbers: range, seed: str, bound: float) -> Iterator[Visit]:
-    """Read the paths of uniform random fillings up to ``bound`` bits, level by level."""
-    return random_descents.descend(explorer, numbers, seed, bound=explorer.cut(bound), mixture=RANDOM_FILLINGS)
-
-
-def uniform_draws(
-    explorer: SearchTree,
+def shares_of_groups(
+    groups: Groups,
     secret: Sequence[int],
-    bound: float,
+    bounds: Sequence[float],
     number: int,
-    visits: Iterable[Visit],
-    prediction: Prediction | None,
-    margin: float = 0.0,
-) -> UniformDraws:
-    """Compute the estimates of ``number`` draws from the nodes that they visit.
+    visits: Iterable[GroupVisit],
+    prediction: Prediction,
+) -> tuple[FloatArray, IntArray]:
+    """Compute one unbiased estimate per group of the share of fillings that cost no more than each of ``bounds``.
 
     Args:
-        explorer: The search tree.
-        secret: Token path of the secret.
-        bound: Cost of the secret in bits.
-        number: Number of draws.
-        visits: The visits of :func:`read_visits`, up to ``bound + margin``.
-        prediction: The control variate, which must not depend on these draws; None for estimates of 0 or 1.
-        margin: Bits by which rounding may change the secret's cost.
+        groups: The groups.
+        secret: Token path of the secret, which is not counted.
+        bounds: Costs in bits.
+        number: Number of groups.
+        visits: The visits of :func:`read_groups`, up to the largest bound.
+        prediction: The control variate, which must not depend on these draws.
 
     Returns:
-        One estimate per draw.
+        The estimates ``[bounds, number]``, and the number of distinct fillings that were reached, ``[bounds]``.
     """
-    bounds = [bound, bound - margin, bound + margin] if margin else [bound]
-    shares, seen = np.zeros((len(bounds), number)), np.zeros(len(bounds), dtype=np.int64)
+    draws = number * groups.size
+    shares, weights, seen = np.zeros((len(bounds), draws)), np.ones(draws), np.zeros(len(bounds), dtype=np.int64)
     for visit in visits:
-        ending = _ending(explorer, visit, secret)
-        for index, limit in enumerate(bounds):
-            inside = ending & (visit.children.costs <= limit)
+        children, explorer = visit.children, groups.explorer
+        onward, ending = explorer.paths.goes_on(children.states), _ending(explorer, visit, secret)
+        before, goers, chosen = weights[visit.who], visit.who[visit.goes], visit.chosen[visit.goes]
+        weights[goers] = np.where(visit.is_complete[visit.goes], groups.size, weights[goers])
+        for index, bound in enumerate(bounds):
+            inside = ending & (children.costs <= bound)
             seen[index] += int(inside.sum())
-            if prediction is None:
-                whole = visit.rows[visit.taken_row[visit.whole]]
-                shares[index][visit.goers[visit.whole]] += inside[whole]
-            else:
-                _add_predictions(explorer, shares[index], visit, inside, prediction, limit)
-    made = [UniformDraws(row, int(met), prediction is None) for row, met in zip(shares, seen, strict=True)]
-    return dataclasses.replace(made[0], ends=(made[1], made[2])) if margin else made[0]
+            predicted = np.where(onward, prediction.shares(children, bound), inside)
+            means = np.bincount(children.parents, weights=visit.chance * predicted, minlength=len(visit.nodes))
+            shares[index, visit.who] += before * means[visit.at]
+            shares[index, goers] -= weights[goers] * predicted[chosen]
+    return shares.reshape(len(bounds), number, groups.size).mean(axis=2), seen
 
 
-def _ending(explorer: SearchTree, visit: Visit, secret: Sequence[int]) -> BoolArray:
-    """Return a mask of the children that complete a filling other than the secret."""
-    ending: BoolArray = explorer.paths.ends(visit.children.states)
+def _ending(explorer: SearchTree, visit: GroupVisit, secret: Sequence[int]) -> BoolArray:
+    """Return a mask of the children that complete a text other than the secret's."""
+    ending: BoolArray = explorer.paths.ends(visit.children.states).copy()
     rows = np.flatnonzero(ending)
-    if len(rows):
-        paths = explorer.child_paths(visit.nodes, visit.children[rows])
-        counts = explorer.paths.count(visit.children.states[rows], paths)
-        ending[rows] = (counts > 0) & ~mask_of(paths, secret)
+    ending[rows] = ~mask_of(explorer.child_paths(visit.nodes, visit.children[rows]), secret)
     return ending
 
 
-def _add_predictions(
-    explorer: SearchTree, shares: FloatArray, visit: Visit, inside: BoolArray, prediction: Prediction, limit: float
-) -> None:
-    """Add to each draw the mean prediction at its node, and subtract the prediction of the child that it reads next."""
-    children, nodes = visit.children, visit.nodes
-    onward = explorer.paths.goes_on(children.states)
-    predicted = np.where(onward, prediction.shares(children, limit), inside)
-    chances = prediction.counts.of(children.states) / prediction.counts.of(nodes.states)[children.parents]
-    means = np.bincount(children.parents, weights=chances * predicted, minlength=len(nodes))
-    shares[visit.who] += means[visit.at]
-    chosen = visit.rows[visit.taken_row]
-    shares[visit.goers] -= np.where(onward[chosen], predicted[chosen], 0.0)
+def without_caches(visits: Iterable[GroupVisit]) -> list[GroupVisit]:
+    """Keep visits after all paths were read, without the KV caches of their nodes."""
+    return [dataclasses.replace(visit, nodes=dataclasses.replace(visit.nodes, memory=None)) for visit in visits]
 
 
-def without_caches(visits: Iterable[Visit]) -> list[Visit]:
-    """Keep visits after their paths were read, without the KV caches of their nodes."""
-    return [dataclasses.replace(visit, nodes=_costs_only(visit.nodes)) for visit in visits]
-
-
-def _costs_only(nodes: Nodes) -> Nodes:
-    return Nodes(nodes.states, nodes.costs, nodes.paths, None, nodes.following)
-
-
-def of_draws(visits: Iterable[Visit], numbers: range) -> Iterator[Visit]:
-    """Restrict the draws at each visit to some numbers, to learn from these draws alone."""
+def learn(lookahead: Lookahead, groups: Groups, visits: Iterable[GroupVisit], numbers: range) -> Lookahead:
+    """Teach ``lookahead`` the costs at the nodes that the groups with these ``numbers`` visited; return it."""
     for visit in visits:
-        here = (visit.who >= numbers.start) & (visit.who < numbers.stop)
+        here = (visit.who // groups.size >= numbers.start) & (visit.who // groups.size < numbers.stop)
         if here.any():
-            yield dataclasses.replace(visit, at=visit.at[here], who=visit.who[here])
+            lookahead.learn_from(dataclasses.replace(visit, at=visit.at[here]))
+    lookahead.settle()
+    return lookahead
