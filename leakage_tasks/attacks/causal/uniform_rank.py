@@ -43,7 +43,7 @@ FEWEST, MOST = 12, 64
 """Minimum and maximum number of groups; if more are needed, other proposals need fewer rows."""
 SAFETY = 1.25
 """Safety factor on the variance of draws."""
-LEAST_VARIANCE = 0.15
+LEAST_VARIANCE = 0.25
 """Smallest variance that is expected of new draws, as a share of the variance without a prediction. A few draws often
 show too small a variance."""
 
