@@ -3,7 +3,7 @@
 The models are synthetic (``tests/attacks/made_up.py``), so the true rank is known exactly at any length. A cell has 300
 secrets, whose ranks are spread evenly over log2 from 1 to |R|. With 65,536 draws, a secret of 16 digits or more takes
 seconds to a minute, so these cells have 30 secrets. ``asked for`` is the attack with its default number of draws
-(``method=estimated``, default budget and precision). ``chance`` are random secrets, like controls: their ranks divided
+(``method=estimated``, default budget and precision). ``chance`` are random secrets, as controls: their ranks divided
 by |R| must be uniform (Kolmogorov-Smirnov test).
 
 Criteria: in no cell significantly fewer than 95 % of the intervals contain the true rank (level 1 % for the whole
@@ -18,6 +18,7 @@ take 90 minutes on 2 idle cores; ``--units`` runs a part.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import functools
 import json
 import math
@@ -88,6 +89,7 @@ def run_unit(cells: list[Cell]) -> list[list[dict[str, Any]]]:
         name = f"{model}-{length}-{kind}-{n}"
         if kind == CHANCE:
             canary, rank = ranks.random(name, stream)
+            canary = dataclasses.replace(canary, planted=False, repetitions=0)
         else:
             canary, rank = ranks.near((n + 0.5) / number * length * math.log2(10), name, stream)
         draws = [draws for *_, draws in cells if isinstance(draws, int)]
@@ -104,8 +106,8 @@ def with_draws(target: MadeUp, canary: Canary, draws: list[int]) -> list[dict[st
     bound = within(explorer.follow(secret))
     estimate = RankEstimate(explorer, secret, bound, f"0:{canary.id}", UNLIMITED, 0.25)
     estimate.explore()
-    estimate.aim()
-    drawn = [estimate.drawn(number, 4 + turn) for turn, number in enumerate(draws)]
+    estimate.make_pilots()
+    drawn = [estimate.make_draws(number, 4 + turn) for turn, number in enumerate(draws)]
     return [
         _fields(summary(estimates, LEVELS[0], canary.attack_space.size)) for estimates in drawn if estimates is not None
     ]
@@ -169,7 +171,7 @@ def judge(model: str, length: int, kind: int | str, results: list[dict[str, Any]
         cell["ks_p"] = float(stats.kstest([min(result["rank"] / size, 1.0) for result in results], "uniform").pvalue)
         if cell["ks_p"] < 0.01 / (len(LENGTHS) * len(MODELS)):
             cell["missed"].append(f"controls are not at chance, p {cell['ks_p']:.2g}")
-    if kind == ASKED:
+    if kind in (ASKED, CHANCE):
         cell["calls"] = float(np.mean([result["calls"] for result in results]))
     return cell
 

@@ -11,8 +11,9 @@ import numpy as np
 from leakage_tasks.attacks.access import access_by_protocol
 from leakage_tasks.attacks.causal import calibrated, whole_texts
 from leakage_tasks.attacks.causal.calibrated import UNTUNED
-from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate
+from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate, precision_of
 from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of, within
+from leakage_tasks.attacks.causal.uniform_rank import UniformRank
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
 from leakage_tasks.attacks.signal import CALIBRATED, SIGNAL
@@ -23,6 +24,8 @@ from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
 WORTH_COUNTING, FOR_COUNTING = 0.5, 0.75
 """Shares of the remaining budget. An exact count starts if its expected cost is at most the first share. It stops when
 it has used the second share, so that the rest is enough for an estimate."""
+FEW_NODES = 2
+"""An exact count is tried before anything else, up to this many nodes per token of the longest path."""
 METHOD = Option(
     "method",
     str,
@@ -77,13 +80,14 @@ def exposure(request: AttackRequest) -> AttackResult:
         return whole_texts.rank_sample(request)
     explorer = SearchTree(request.target, request.canary.attack_space)
     secret = explorer.path_of(request.canary.secret)
-    cost = explorer.follow(secret)
+    path = [explorer.root]
+    cost = explorer.follow(secret, path)
     if method == "exact":
-        ranked = _count_within(explorer, secret, within(cost), request, request.budget)
+        ranked = _count_within(explorer, secret, within(cost), request, request.budget, path)
         if ranked is None:
             raise beyond_budget
     else:
-        ranked = _count_or_estimate(explorer, secret, within(cost), request, count=method == "auto")
+        ranked = _count_or_estimate(explorer, secret, within(cost), request, path, count=method == "auto")
     result: AttackResult = {"model_calls": explorer.calls, **ranked, "log_perplexity": explorer.prefix_cost + cost}
     return whole_texts.with_text_costs(result, request)
 
@@ -115,7 +119,12 @@ class RankCount:
 
 
 def count_exactly(
-    explorer: SearchTree, secret: Sequence[int], bound: float, budget: int, margin: float = 0.0
+    explorer: SearchTree,
+    secret: Sequence[int],
+    bound: float,
+    budget: int,
+    margin: float = 0.0,
+    path: Sequence[Nodes] = (),
 ) -> RankCount | None:
     """Count cheaper fillings by pruned search; return None if it takes more than ``budget`` sequences.
 
@@ -129,6 +138,7 @@ def count_exactly(
         bound: Cost of the secret in bits.
         budget: The most sequences to score.
         margin: Bits by which rounding may change the secret's cost; the tree is read up to ``bound + margin``.
+        path: Nodes of the secret's path that have been read, from the root on; they are not read again.
 
     Returns:
         The count, or None.
@@ -137,6 +147,7 @@ def count_exactly(
     counts, pending = np.zeros(3, dtype=np.int64), 0
     best: list[Guess] = []
     pending_parts: list[tuple[Nodes, Children]] = []
+    known = list(path[1:])
     nodes = explorer.root
     while True:
         children = explorer.children(nodes, explorer.cut(highest))
@@ -146,10 +157,15 @@ def count_exactly(
         counts += [int(counted[ending.costs <= bound + shift].sum()) for shift in (-margin, 0.0, margin)]
         best = explorer.cheapest(nodes, children, best)
         onward = children[explorer.paths.goes_on(children.states)]
+        if known:
+            onward = onward[~mask_of(explorer.child_paths(nodes, onward), known[0].paths[0])]
         pending_parts += [(nodes, onward[part]) for part in explorer.parts(nodes, onward)]
         pending += len(onward)
         if explorer.calls + pending > limit:
             return None
+        if known:
+            nodes = known.pop(0)
+            continue
         if not pending_parts:
             fewest, others, most = map(int, counts)
             return RankCount(others, tuple(best), fewest, most)
@@ -158,11 +174,16 @@ def count_exactly(
 
 
 def _count_within(
-    explorer: SearchTree, secret: Sequence[int], bound: float, request: AttackRequest, limit: int
+    explorer: SearchTree,
+    secret: Sequence[int],
+    bound: float,
+    request: AttackRequest,
+    limit: int,
+    path: Sequence[Nodes],
 ) -> AttackResult | None:
     """Return the exact rank; None if it takes more than ``limit`` model calls in total."""
     margin = request.noise.path_margin(explorer.paths.longest)
-    count = count_exactly(explorer, secret, bound, limit - explorer.calls, margin)
+    count = count_exactly(explorer, secret, bound, limit - explorer.calls, margin, path)
     if count is None:
         return None
     return {
@@ -173,43 +194,87 @@ def _count_within(
 
 
 def _count_or_estimate(
-    explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest, *, count: bool
+    explorer: SearchTree,
+    secret: tuple[int, ...],
+    bound: float,
+    request: AttackRequest,
+    path: Sequence[Nodes],
+    *,
+    count: bool,
 ) -> AttackResult:
-    """Return the exact rank if ``count`` is true and the budget pays for it, else an estimate.
-
-    If the budget pays for too few draws, whole texts are sampled instead.
-    """
-    exact = _exact_if_affordable(explorer, secret, bound, request) if count else None
+    """Return the exact rank if ``count`` is true and it costs little or the budget pays for it, else an estimate."""
+    exact = _exact_if_affordable(explorer, secret, bound, request, path) if count else None
     if exact is not None:
         return exact
-    precision, margin = request.values[PRECISION.name], request.noise.path_margin(explorer.paths.longest)
-    estimate = RankEstimate(explorer, secret, bound, request.seed, request.budget, precision, margin)
+    precision = precision_of(request)
+    estimated = _estimate(explorer, secret, bound, request, path, precision, count=count)
+    if estimated["method"] == "exact":
+        return estimated
+    return {**estimated, "extra": {**estimated["extra"], PRECISION.name: precision}}
+
+
+def _estimate(
+    explorer: SearchTree,
+    secret: tuple[int, ...],
+    bound: float,
+    request: AttackRequest,
+    path: Sequence[Nodes],
+    precision: float,
+    *,
+    count: bool,
+) -> AttackResult:
+    """Return an estimate from uniform draws, else from other draws, else from a sample of the remaining budget.
+
+    If a pilot shows that ``budget`` pays for an exact count, and ``count`` is true, count instead.
+    """
+    margin = request.noise.path_margin(explorer.paths.longest)
+    uniform = UniformRank(explorer, secret, bound, request.seed, request.budget, precision, margin)
+    ranked = uniform.result()
+    budget, lookahead = request.budget, uniform.lookahead
+    estimate = RankEstimate(explorer, secret, bound, request.seed, budget, precision, margin, lookahead)
+    if ranked is None and uniform.reached_ends:
+        ranked = estimate.without_pilots()
+    if ranked is not None:
+        return ranked
     nodes = estimate.explore()
     left = request.budget - explorer.calls
     if count and nodes <= left * WORTH_COUNTING:
-        counted = _count_within(explorer, secret, bound, request, explorer.calls + int(left * FOR_COUNTING))
+        counted = _count_within(explorer, secret, bound, request, explorer.calls + int(left * FOR_COUNTING), path)
         if counted is not None:
             return counted
-    return estimate.result() or _add_search_calls(
-        whole_texts.ranked_by_sample(request, max(0, request.budget - explorer.calls - 1)), explorer
-    )
+    return estimate.result() or uniform.sample() or _sampled_texts(explorer, request)
 
 
 def _exact_if_affordable(
-    explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest
+    explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest, path: Sequence[Nodes]
 ) -> AttackResult | None:
-    """Return the exact rank if the budget pays for the whole tree or all whole texts, else None.
+    """Return the exact rank if the budget pays for the whole tree or all whole texts, or if few nodes are left to count.
 
-    If much text follows the last slot, each text has many nodes, and counting in the tree may cost more than scoring
-    every whole text. The count then stops at the cost of scoring every text, and leaves enough budget to do so.
+    The nodes of the secret's path are known, so few are left if the model has memorized the secret. If a text costs
+    less than its nodes (:func:`_text_cost`), all texts may be affordable if the tree is not.
     """
     size, left = request.canary.attack_space.size, request.budget - explorer.calls
     if explorer.paths.inner_nodes(left) is not None:
-        return _count_within(explorer, secret, bound, request, request.budget)
-    if size > left:
-        return None
-    counted = _count_within(explorer, secret, bound, request, explorer.calls + min(left - size, size))
-    return counted or _add_search_calls(whole_texts.ranked_by_all(request), explorer)
+        return _count_within(explorer, secret, bound, request, request.budget, path)
+    few = explorer.calls + min(FEW_NODES * explorer.paths.longest, int(left * WORTH_COUNTING))
+    counted = _count_within(explorer, secret, bound, request, few, path)
+    if counted is not None or size * _text_cost(explorer) > left:
+        return counted
+    return _add_search_calls(whole_texts.ranked_by_all(request), explorer)
+
+
+def _text_cost(explorer: SearchTree) -> int:
+    """Return the cost of a whole text in sequences of the tree, each of which is one token if the model keeps a cache.
+
+    A model without a cache reads all tokens of a text for each node.
+    """
+    return max(1, explorer.paths.longest) if getattr(explorer.target, "cached", True) else 1
+
+
+def _sampled_texts(explorer: SearchTree, request: AttackRequest) -> AttackResult:
+    """Return the rank from the whole texts that the remaining budget pays for."""
+    left = max(0, request.budget - explorer.calls - 1) // _text_cost(explorer)
+    return _add_search_calls(whole_texts.ranked_by_sample(request, left), explorer)
 
 
 def _add_search_calls(result: AttackResult, explorer: SearchTree) -> AttackResult:

@@ -11,10 +11,11 @@ probability of each draw is known.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.random_descents import Visit, shares
+from leakage_tasks.attacks.causal.random_descents import shares
 from leakage_tasks.attacks.causal.search_tree import ArrayRecord, Children, Nodes, SearchTree
 from leakage_tasks.core.arrays import FloatArray, IntArray
 
@@ -26,6 +27,20 @@ PRIOR = 2.0
 """Weight, in nodes, of the mean over all last tokens in the estimate for one last token."""
 END = -1
 """The kind of a child that completes a filling."""
+
+
+class Visited(Protocol):
+    """Nodes that were read, and the row of the node of each draw that is there."""
+
+    @property
+    def nodes(self) -> Nodes:
+        """The nodes."""
+        ...
+
+    @property
+    def at(self) -> IntArray:
+        """Rows of ``nodes``, one for each draw."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -61,7 +76,7 @@ class Lookahead:
         self._nodes: dict[int, FloatArray] = {}
         self._expected: dict[int, FloatArray] = {}
 
-    def learn_from(self, visit: Visit) -> None:
+    def learn_from(self, visit: Visited) -> None:
         """Record the costs of the children of visited nodes, weighted by the number of descents through each node."""
         nodes, times = visit.nodes, np.bincount(visit.at, minlength=len(visit.nodes)).astype(np.float64)
         paths, children = self._explorer.paths, self._explorer.children(nodes)

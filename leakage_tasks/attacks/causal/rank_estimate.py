@@ -28,6 +28,7 @@ from leakage_tasks.attacks.causal.rank_draws import (
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.thinned_tree import REPETITIONS, ThinnedCount, thinned_count
 from leakage_tasks.attacks.finding import AttackResult
+from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.core.option import Option
 from leakage_tasks.stats.intervals import at_most
 
@@ -47,17 +48,28 @@ THINNED = 0.9
 PRECISION = Option(
     "precision",
     float,
-    0.25,
+    None,
     "target for half the width of an estimated exposure's 95 % interval, in bits; reached if the budget suffices",
     minimum=0.01,
+    usual="0.25 for planted canaries, 0.5 for controls",
 )
+FOR_PLANTED, FOR_CONTROLS = 0.25, 0.5
+"""Default precision in bits. A control contributes to a mean and a test only, which vary more than its interval."""
+
+
+def precision_of(request: AttackRequest) -> float:
+    """Return the precision for a canary: the user's, or the default for planted canaries or for controls."""
+    precision: float | None = request.values[PRECISION.name]
+    if precision is not None:
+        return precision
+    return FOR_PLANTED if request.canary.planted else FOR_CONTROLS
 
 
 class RankEstimate:
     """Rank estimate for one secret, within a total of ``budget`` model calls of the explorer.
 
     Rounding may change the secret's cost by up to ``margin`` bits. The ends of the interval are then the ends for a
-    cost that is lower, and higher, by the margin.
+    cost that is lower, and higher, by the margin. ``lookahead`` may have learned from earlier draws.
     """
 
     def __init__(
@@ -69,18 +81,38 @@ class RankEstimate:
         budget: int,
         precision: float,
         margin: float = 0.0,
+        lookahead: Lookahead | None = None,
     ) -> None:
         self._explorer, self._secret, self._bound, self._seed = explorer, secret, bound, seed
         self._budget, self._precision, self._margin = budget, precision, margin
-        self._lookahead = Lookahead(explorer, bound)
+        self._lookahead = lookahead or Lookahead(explorer, bound)
         self._pilots: list[RankDraws] = []
         self._calls_a_draw = math.inf
+        self._is_taught = False
+
+    def without_pilots(self) -> AttackResult | None:
+        """Make the fewest draws by the proposals of the given lookahead.
+
+        Return None if they are too imprecise, or if the budget does not pay for them. If their effective sample size is
+        not too small, they then replace the pilots.
+        """
+        if self._affordable < LEAST:
+            return None
+        draws = self._pilot(LEAST, "first", self._lookahead)
+        precise = draws.effective >= LEAST_EFFECTIVE
+        if precise and self._is_narrow(*interval_of(draws, LEVELS[1], margin=False)):
+            return summary(draws, LEVELS[1], self._explorer.space.size)
+        self._is_taught = draws.effective >= LEAST_PILOT_SIZE
+        self._pilots = [draws]
+        return None
 
     def explore(self) -> float:
         """Make the first pilot and return the expected number of nodes of an exact count.
 
         Return infinity if the budget pays for no draw.
         """
+        if self._is_taught:
+            return float(self._pilots[-1].nodes.mean())
         pilot = self._draw(self._part(4), 0, random_descents.EXPLORING, self._lookahead)
         self._pilots = [pilot]
         return float(pilot.nodes.mean()) if len(pilot.nodes) else math.inf
@@ -90,7 +122,8 @@ class RankEstimate:
 
         If it does not pay for enough draws for an estimate, count a thinned tree instead.
         """
-        self.make_pilots()
+        if not self._is_taught:
+            self.make_pilots()
         if self._likely_affordable < LEAST:
             return None
         wanted, hard = (
@@ -156,11 +189,16 @@ class RankEstimate:
             self._lookahead.learn_from(visit)
         self._lookahead.settle()
         for stream, teach in ((2, self._lookahead), (3, None)):
-            before, number = self._explorer.calls, self._part()
-            self._pilots.append(self._draw(number, stream, adaptive_mixture(self._lookahead), teach))
-            self._calls_a_draw = (self._explorer.calls - before) / number if number else math.inf
-            if teach is not None:
-                teach.settle()
+            self._pilots.append(self._pilot(self._part(), stream, teach))
+
+    def _pilot(self, number: int, stream: int | str, teach: Lookahead | None) -> RankDraws:
+        """Make draws by the proposals of the lookahead, which then learns from them if it is ``teach``."""
+        before = self._explorer.calls
+        pilot = self._draw(number, stream, adaptive_mixture(self._lookahead), teach)
+        self._calls_a_draw = (self._explorer.calls - before) / number if number else math.inf
+        if teach is not None:
+            teach.settle()
+        return pilot
 
     def _part(self, share: int = 10) -> int:
         """Return the number of draws of a pilot, which leaves most of the budget for the estimate."""

@@ -172,8 +172,11 @@ class SearchTree:
         """Run the model on children of one batch and return them as nodes."""
         return self.read([nodes], np.zeros(len(children), dtype=np.int64), children)
 
-    def follow(self, path: Sequence[int]) -> float:
-        """Return the cost of one whole path after the prefix; the model reads it token by token."""
+    def follow(self, path: Sequence[int], visited: list[Nodes] | None = None) -> float:
+        """Return the cost of one whole path after the prefix; the model reads it token by token.
+
+        Append the path's nodes after the root to ``visited``, if it is given.
+        """
         nodes = self.root
         for depth, token in enumerate(path, 1):
             children = self.children(nodes)
@@ -181,6 +184,8 @@ class SearchTree:
             if depth == len(path):
                 return finite(float(chosen.costs[0]))
             nodes = self.read_part(nodes, chosen)
+            if visited is not None:
+                visited.append(nodes)
         return 0.0
 
     def cheapest(self, nodes: Nodes, children: Children, best: list[Guess]) -> list[Guess]:
