@@ -75,13 +75,13 @@ def begin(reader: Any, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -
         if known is None and (shared := shared_tokens(texts)) >= CONTEXT:
             known = engine.share(texts[0][:shared])
         elif known is None and len(texts) == 1 and len(texts[0]) >= CONTEXT:
-            return engine.share(texts[0])  # type: ignore[no-any-return]
+            return engine.share(texts[0])
         if known is not None and continues(reader):
             try:
                 return _begin_after(reader, known, texts)
             except CannotReadMany:
                 pass
-    return engine.begin(texts, sources)  # type: ignore[no-any-return]
+    return engine.begin(texts, sources)
 
 
 def _begin_after(reader: Any, known: Begun, texts: Sequence[Sequence[int]]) -> Begun:
@@ -141,7 +141,7 @@ def _at_once(reader: Any, begun: Begun, own: Sequence[list[int]], shared: int) -
 
     lengths = list(map(len, own))
     rest = reader.whole_texts.by_length(lengths, fit, read, own, most_padding=reader.most_padding)
-    return _first_costs(reader, begun, own) + rest  # type: ignore[no-any-return]
+    return _first_costs(reader, begun, own) + rest
 
 
 def _by_steps(reader: Any, begun: Begun, own: Sequence[list[int]]) -> FloatArray:

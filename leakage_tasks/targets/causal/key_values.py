@@ -1,7 +1,7 @@
 """Keys and values of attention layers: one row of a table per token, gathered for each forward pass.
 
-A pass over n texts selects the rows of their tokens, ``[n, tokens, H, D]``, and writes those of the new tokens. It takes
-two selections and two writes per layer, however many canaries the texts belong to.
+A pass over n texts selects the rows of their tokens, ``[n, tokens, H, D]``, and writes those of the new tokens. It
+takes two selections and two writes per layer, however many canaries the texts belong to.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class KeyValueTable:
 class Reading:
     """The tokens that a pass reads: after ``past`` ``[n, T]`` rows, padded on the left, come new rows ``[n, k]``.
 
-    ``new`` is None if the new tokens are not kept; ``added`` ``[n, k]`` is False for padding on the right. ``before`` is
-    the number of tokens ahead of ``past`` that all texts share.
+    ``new`` is None if the new tokens are not kept; ``added`` ``[n, k]`` is False for padding on the right. ``before``
+    is the number of tokens ahead of ``past`` that all texts share.
     """
 
     past: IntArray
@@ -123,7 +123,7 @@ class KeyValueBatch:
         self.layer = 0
         """Number of the layer that was updated last."""
         at_once = reading.new is not None and reading.width == 1
-        used = np.concatenate([reading.past, reading.new], axis=1) if at_once else reading.past  # type: ignore[list-item]
+        used = np.concatenate([reading.past, reading.new], axis=1) if at_once else reading.past
         self._at_once, self._shape = at_once, used.shape
         indices = [used.ravel()]
         if reading.new is not None:

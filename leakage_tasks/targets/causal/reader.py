@@ -104,7 +104,7 @@ class CausalReader(TextModel):
         """
         keeping = {"logits_to_keep": keep} if self._keeps_logits else {}
         out = self.model(input_ids=tokens, use_cache=False, **keeping, **_looked_at(sources))
-        return out.logits[:, -keep:].float()  # type: ignore[no-any-return]
+        return out.logits[:, -keep:].float()
 
     def read_first(self, tokens: Tensor, sources: Sequence[Any], keep: int | None = None) -> tuple[Tensor, Any]:
         """Read texts ``[n, P]`` from their first token and return logits ``[n, keep or P, V]`` and the model's cache.
@@ -112,7 +112,7 @@ class CausalReader(TextModel):
         The cache is None for ``cached=False``.
         """
         # A cache of its own drops the tokens outside a sliding window; this one keeps every token.
-        more = {self._cache_name: DynamicCache()} if self.cached and self.windows else {}
+        more: dict[str, Any] = {self._cache_name: DynamicCache()} if self.cached and self.windows else {}
         more |= {"logits_to_keep": keep} if keep and self._keeps_logits else {}
         out = self.model(input_ids=tokens, use_cache=self.cached, **more, **_looked_at(sources))
         return out.logits[:, -(keep or tokens.shape[1]) :].float(), self._cache_of(out) if self.cached else None
@@ -133,7 +133,7 @@ class CausalReader(TextModel):
         size = max(1, IN_CACHE // logits.shape[1]) if logits.device.type == "cpu" else max(1, len(logits))
         parts = [part.float().log_softmax(-1).index_select(1, wanted) for part in logits.split(size)]
         whole = parts[0] if len(parts) == 1 else torch.cat(parts)
-        return (whole.cpu().double() / -LN2).numpy()  # type: ignore[no-any-return]
+        return (whole.cpu().double() / -LN2).numpy()
 
     def _cache_of(self, out: Any) -> Any:
         """Return the model's cache; recurrent models use other names for it."""

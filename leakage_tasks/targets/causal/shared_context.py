@@ -53,7 +53,7 @@ class SharedContextBatch(KeyValueBatch):
         return self._windows[self.layer] if self._windows else None
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, scores: Scores, sinks: Tensor | None = None) -> Tensor:
-        """Compute attention as ``Attends`` says; ``key`` and ``value`` are of the rows' own tokens, ``[n, H, K, D]``."""
+        """Compute attention as ``Attends`` says; ``key`` and ``value`` ``[n, H, K, D]`` are of the own tokens."""
         before, own_mask = self._visible(key.device)
         # Query heads that share a key head are adjacent.
         queries = query.reshape(len(key), key.shape[1], -1, query.shape[-1]) * scores.scaling

@@ -142,7 +142,7 @@ class Decoder:
             return self._first(input_ids, sources, use_cache)
         groups = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
         outs = [
-            self._first(input_ids[torch.from_numpy(group).to(self.device)], [sources[n] for n in group], use_cache)
+            self._first(input_ids[torch.from_numpy(group).to(self.device)], [sources[int(n)] for n in group], use_cache)
             for group in groups
         ]
         back = torch.from_numpy(np.argsort(np.concatenate(groups))).to(self.device)
