@@ -14,7 +14,7 @@ ROUNDING = 1e-6
 """Tolerance of sums of shares of a pass."""
 ENDING = 2.0
 """Number of waiting passes below which attacks are served evenly."""
-FULL = 0.95
+FULL = 0.98
 """Share of their passes that requests must fill if others of their kind wait, for requests that cannot be split."""
 
 
@@ -134,8 +134,8 @@ def _order(requests: Sequence[PendingRequest], ending: bool) -> Iterable[int]:
 
 
 def _fewest_that_fill(sizes: Sequence[float]) -> int:
-    """Return the smallest number of requests, first ones first, that fill their passes to :data:`FULL`, or else all."""
+    """Return how many of the first requests fill :data:`ENDING` or more passes to :data:`FULL`: the fewest, or all."""
     for number, total in enumerate(accumulate(sizes), 1):
-        if total + ROUNDING >= 1 and total >= FULL * math.ceil(total - ROUNDING):
+        if total + ROUNDING >= ENDING and total >= FULL * math.ceil(total - ROUNDING):
             return number
     return len(sizes)

@@ -111,12 +111,13 @@ def test_what_was_answered_in_part_comes_first() -> None:
 @pytest.mark.parametrize(
     ("rows", "now"),
     [
-        ((100, 20), [100, 0]),
+        ((200, 20), [200, 0]),
         ((90, 90, 90, 90), [90, 90, 90, 90]),
         ((96, 90), [96, 90]),
-        ((60, 60, 75, 60), [60, 60, 75, 0]),
+        ((150, 147, 10), [150, 147, 0]),
+        ((120, 120, 57, 60), [120, 120, 57, 0]),
     ],
-    ids=["a full pass", "all, if none are full", "less than a pass", "nearly full passes"],
+    ids=["full passes", "all, if none are full", "less than two passes", "nearly full passes", "three passes"],
 )
 def test_requests_that_cannot_be_split_are_served_whole_until_their_passes_are_full(
     rows: Sequence[int], now: list[int]

@@ -120,7 +120,7 @@ def test_less_than_a_pass_is_answered_at_once():
 
 
 def test_requests_that_cannot_be_split_wait_for_the_attacks_that_fill_passes():
-    assert rounds_of([[100, 100], [25, 25]], in_parts=None) == [[(0, 100)], [(0, 100)], [(1, 25)], [(1, 25)]]
+    assert rounds_of([[200, 200], [25, 25]], in_parts=None) == [[(0, 200)], [(0, 200)], [(1, 25)], [(1, 25)]]
 
 
 def test_requests_that_hold_caches_and_cannot_be_split_advance_together():
@@ -133,7 +133,8 @@ LEVELS = (1, 1, 10, 37, 44, 47, 10, 24, 28, 29, 10, 66, 117, 135, 134)
 
 
 @pytest.mark.parametrize(("canaries", "full", "evenly"), [(60, 256, 252.1), (1000, 256, 255.8), (1000, 2048, 2039.1)])
-def test_attacks_end_at_a_steady_rate_in_full_passes(canaries, full, evenly):
+@pytest.mark.parametrize("split", [True, False])
+def test_attacks_end_at_a_steady_rate_in_full_passes(canaries, full, evenly, split):
     """A third have ended at half of the rows. If attacks with the fewest rows are served first, as many passes as the
     requests fill at a time, a pass has ``evenly`` rows, and 0, 44 and 0 % have ended at half of the rows."""
     read, passes, ended_at = [0], [0], []
@@ -146,7 +147,8 @@ def test_attacks_end_at_a_steady_rate_in_full_passes(canaries, full, evenly):
 
     def attack(n):
         sizes = [rows if rows == 1 else rows * (8 + n % 5) // 10 for rows in LEVELS]
-        return lambda: [submit(level == 0, many, rows, rows / full, rows, parts) for level, rows in enumerate(sizes)]
+        in_parts = parts if split else None
+        return lambda: [submit(level == 0, many, rows, rows / full, rows, in_parts) for level, rows in enumerate(sizes)]
 
     def on_rows(_, rows):
         read[0] += rows
