@@ -36,9 +36,9 @@ def counted(target):
     """The rows of each pass that continues texts."""
     passes, go_on = [], target.engine.go_on
 
-    def count(rows, *rest):
+    def count(rows, *rest, **named):
         passes.append(len(rows))
-        return go_on(rows, *rest)
+        return go_on(rows, *rest, **named)
 
     target.engine.go_on = count
     return passes

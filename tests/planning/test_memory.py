@@ -21,10 +21,12 @@ LOGIT = 12
 def test_a_pass_of_a_translation_model_holds_the_source_of_each_row() -> None:
     target = Seq2SeqTarget(tiny("t5"), ending(), batch_size=10).given(FIXED)
     found = memory_of(AttackRequest(target, FIXED, 100, "seed"), SimpleNamespace(model=tiny("t5")), 10)
-    # The last token of a path is not read.
-    tokens = target.paths(FIXED.attack_space).longest - 1 + len(ending()(SOURCE)["input_ids"])
-    keys_and_values = tokens * 2 * LAYERS * WIDTH * NUMBER
-    assert found.batch == 10 * (keys_and_values + LOGIT * len(ending()))
+    paths, of_a_layer = target.paths(FIXED.attack_space), 2 * WIDTH * NUMBER
+    # The keys and values of the new token and of the source, in each layer.
+    own = (1 + len(ending()(SOURCE)["input_ids"])) * LAYERS * of_a_layer
+    # Those of one layer are copied for all tokens before, once by the pass and once by attention.
+    copied = (len(paths.prefix) + paths.longest) * 2 * of_a_layer
+    assert found.batch == 10 * (own + copied + LOGIT * len(ending()))
 
 
 @pytest.mark.parametrize("heads", [2, 4])

@@ -205,4 +205,4 @@ def test_states_are_of_all_canaries_together_within_the_memory_given(lm: Any, ma
     (_, first), *_ = planner.pairs
     alone = memory_of(first, lm, 1).kept
     assert planner.memory().kept == len(planner.pairs) * alone
-    assert Planner(lm, TASK, manifest, {**METADATA, "memory": "300kB"}, 0).memory().kept == 180_000 < alone
+    assert Planner(lm, TASK, manifest, {**METADATA, "memory": "200kB"}, 0).memory().kept == 120_000 < alone

@@ -128,8 +128,8 @@ def test_rows_share_the_beginning_and_hold_nothing_of_the_source(family: str) ->
     many, _ = target.extend(text[np.zeros(3, dtype=np.int64)], np.array([5, 6, 7]), columns)
     # float32, keys and values, two layers, sixteen units
     assert target.state_bytes(many) == 3 * 4 * 2 * 2 * 16
-    # The row of nothing, the tokens of the prefix and the new ones
-    assert target.engine.tree.used == 1 + len("the pin ") + 3 + (target.unscored - 1)
+    # The row of nothing, the prefix token, the tokens of the prefix and the new ones
+    assert target.engine.tree.used == 1 + 1 + len("the pin ") + 3
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from leakage_tasks.planning.meter import metered
-from leakage_tasks.targets.causal import token_by_token
+from leakage_tasks.targets.causal import beginnings
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes
@@ -49,11 +49,11 @@ def test_greedy_decoding_draws_its_own_suffix_for_certain_and_no_other():
     assert score_suffixes(sampler, [prefix], [own], DecodingConfig(decoding="beam"))[0].drawn is None
 
 
-@pytest.mark.parametrize("a_pass", [0, token_by_token.PASS_ON_CPU], ids=["by tokens", "whole"])
+@pytest.mark.parametrize("a_pass", [0, beginnings.PASS_ON_CPU], ids=["by tokens", "whole"])
 @pytest.mark.parametrize("name", ["gpt2", "llama", "sliding window", "mamba", "lstm"])
 def test_continuations_of_any_length_after_prefixes(monkeypatch, name, a_pass):
     """Of models that go on by single tokens both ways, by what a pass is worth."""
-    monkeypatch.setattr(token_by_token, "PASS_ON_CPU", a_pass)
+    monkeypatch.setattr(beginnings, "PASS_ON_CPU", a_pass)
     sampler, some = sampler_of(name), prefixes_of(3, 6)
     continuations = [each[: 1 + place % 7] for place, each in enumerate(prefixes_of(12, 7, seed=2))]
     prefixes = [some[place % 5 % 3] for place in range(12)]
@@ -67,7 +67,7 @@ def test_a_prefix_that_several_continue_is_read_once_where_that_saves_more_than_
     monkeypatch, a_pass, rows
 ):
     """Four texts more than prefixes of six tokens: the prefixes and then the texts, or the texts with them."""
-    monkeypatch.setattr(token_by_token, "PASS_ON_CPU", a_pass)
+    monkeypatch.setattr(beginnings, "PASS_ON_CPU", a_pass)
     sampler, some = sampler_of(), prefixes_of(2, 6)
     # One prefix tells what a row takes of memory.
     sampler.bound(some[0], 4)
@@ -79,7 +79,7 @@ def test_a_prefix_that_several_continue_is_read_once_where_that_saves_more_than_
 @pytest.mark.parametrize(("a_pass", "passes"), [(1, 1 + 6), (100, 1)])
 def test_single_tokens_are_read_where_they_save_more_than_their_passes_are_worth(monkeypatch, a_pass, passes):
     """Twelve texts of seven tokens after six: six passes after the prefixes' own, or one of all texts."""
-    monkeypatch.setattr(token_by_token, "PASS_ON_CPU", a_pass)
+    monkeypatch.setattr(beginnings, "PASS_ON_CPU", a_pass)
     sampler, some = sampler_of("lstm"), prefixes_of(3, 6)
     sampler.bound(some[0], 7)
     with metered([sampler.target.model]) as count:
@@ -100,10 +100,10 @@ def test_memory_that_runs_out_is_answered_by_smaller_batches(monkeypatch):
     plain = score_suffixes(sampler, prefixes, suffixes, DecodingConfig())
     read = sampler.target.read
 
-    def small(tokens, keep, remember):
+    def small(tokens, keep):
         if len(tokens) > 2:
             raise torch.OutOfMemoryError
-        return read(tokens, keep, remember)
+        return read(tokens, keep)
 
     monkeypatch.setattr(sampler.target, "read", small)
     again = score_suffixes(sampler, prefixes, suffixes, DecodingConfig())
