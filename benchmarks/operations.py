@@ -5,11 +5,11 @@ digits on small random models of four layers: Llama, Gemma 3 with a sliding wind
 
 A *pass* is one call of the model. *operations per pass* are all operations that torch dispatches during the run, in
 every thread, divided by the passes. *times plain* divides this by the operations of one cached pass of one token per
-row through `transformers` alone. On a GPU an operation costs about 5 to 10 µs of the host's time however small it is,
-so this ratio limits the speed that is reached. *outside* is the share of the operations that are not part of a
-model call. *syncs* are the points of a pass at which the host waits for the device: ``item``, ``nonzero`` and similar
-operations, Boolean indices, and copies of a tensor to the host. A plain pass has none (a T5: one). On a CPU a copy to the host is
-no operation, so calls of ``numpy`` and ``tolist`` are counted instead.
+row through `transformers` alone. An operation costs the host of a GPU some 14 µs however small it is, so this ratio
+limits the speed that is reached. *outside* is the share of the operations that are not part of a model call. *syncs*
+are the points of a pass at which the host waits for the device: ``item``, ``nonzero`` and similar operations, Boolean
+indices, and copies of a tensor to the host. A plain pass has none (T5: one). On a CPU a copy to the host is no
+operation, so calls of ``numpy`` and ``tolist`` are counted instead.
 
 Before a run, an attack on two other canaries verifies the batching strategies of the model; it is not counted.
 """
