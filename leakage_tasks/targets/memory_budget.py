@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 import os
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.log import log
 from leakage_tasks.core.sizes import size_words
 
 FREE_SHARE = 0.4
@@ -25,6 +27,10 @@ COPIES = 1 / 4
 """Share of a batch's memory for copies of prefixes that few of its rows share."""
 CPU_BYTES = 1 << 28
 """Maximum bytes of a search's rows in a pass on a CPU, where larger batches are not faster."""
+MUCH_AGAIN = 0.1
+"""Rows that are read again, as a share of the others, from which on the user is warned."""
+QUEUED = 1000
+"""Number of freed KV caches in the queue that are left there."""
 SPREAD_BYTES = 4 * 10**9
 """Default memory in bytes of a process that holds a part of a model; the number is equal for all processes."""
 
@@ -73,6 +79,10 @@ class MemoryBudget:
         self.device, self.held = device or torch.device("cpu"), 0
         self._usual = SPREAD_BYTES if spread else None
         self._holders: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._serial = 0
+        self._queue: list[tuple[float, int]] = []
+        self.read = self.read_again = 0
+        """Number of texts that were held, and of texts that were read again because their KV cache was dropped."""
 
     @property
     def most(self) -> int:
@@ -106,20 +116,46 @@ class MemoryBudget:
             self._usual = _free(self.device)
         return allowed_memory() or self._usual
 
-    def hold(self, holder: Any, size: int) -> None:
-        """Add the ``size`` bytes of a holder's KV cache; drop the oldest caches if the total exceeds the budget."""
-        number = id(holder)
+    def hold(self, holder: Any, size: int, needed: float | None = None) -> None:
+        """Add the ``size`` bytes of a holder's KV cache; drop others if the total exceeds the budget.
+
+        The caches with the largest ``needed`` are dropped first: the cost at which a best-first search needs them.
+        Without it, the oldest are dropped first, which a depth-first search needs last.
+        """
+        self._serial += 1
+        number = self._serial
         self._holders[number] = weakref.ref(holder, lambda _: self._forget(number)), size
         self.held += size
         while self.held > self.most and len(self._holders) > 1:
-            oldest = next(iter(self._holders))
-            owner = self._holders[oldest][0]()
+            _, dropped = heapq.heappop(self._queue)
+            owner = self._holders[dropped][0]() if dropped in self._holders else None
             if owner is not None:
                 owner.memory = None
-            self._forget(oldest)
+            self._forget(dropped)
+        heapq.heappush(self._queue, (float(number) if needed is None else -max(needed, 0.0), number))
+        if len(self._queue) > 2 * len(self._holders) + QUEUED:
+            self._queue = [entry for entry in self._queue if entry[1] in self._holders]
+            heapq.heapify(self._queue)
 
     def _forget(self, number: int) -> None:
         self.held -= self._holders.pop(number, (None, 0))[1]
+
+
+@contextmanager
+def warning_of_rereading(targets: Iterable[Any]) -> Iterator[None]:
+    """Warn after the block if too little memory for the searches of ``targets`` made it much slower."""
+    budgets = {id(states): states for target in targets if (states := getattr(target, "states", None)) is not None}
+    before = [(states.read, states.read_again) for states in budgets.values()]
+    yield
+    for states, (read, again) in zip(budgets.values(), before, strict=True):
+        more, total = states.read_again - again, states.read - read
+        if more > MUCH_AGAIN * total:
+            log.warning(
+                "memory=%s: %d rows were read again besides %d, since the searches had too little memory for their KV "
+                "caches: set a larger memory=, or a smaller batch_size, if the run takes too long; the results are "
+                "unaffected",
+                *(size_words(states.whole), more, total),
+            )
 
 
 def _free(device: torch.device) -> int:

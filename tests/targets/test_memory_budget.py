@@ -77,8 +77,8 @@ def test_states_stay_within_it_and_figures_are_the_same(attack, monkeypatch):
     target, most = CausalTarget(tiny_gpt2(letters()), letters()), []
     hold = MemoryBudget.hold
 
-    def watched(self, holder, size):
-        hold(self, holder, size)
+    def watched(self, holder, size, needed=None):
+        hold(self, holder, size, needed)
         # One batch may be held, whatever it takes: it is gone on from next.
         most.append(self.held <= self.most or len(self._holders) == 1)
 

@@ -146,10 +146,13 @@ class SearchTree:
         """Return the token paths of children, ``[m, d + 1]``."""
         return np.concatenate([nodes.paths[children.parents], self.tokens(children.columns)[:, None]], axis=1)
 
-    def read(self, batches: Sequence[Nodes], which: IntArray, children: Children) -> Nodes:
+    def read(
+        self, batches: Sequence[Nodes], which: IntArray, children: Children, cheapest_first: bool = False
+    ) -> Nodes:
         """Run the model on children of equal depth and return them as nodes.
 
-        The parent of child i is row ``parents[i]`` of ``batches[which[i]]``.
+        The parent of child i is row ``parents[i]`` of ``batches[which[i]]``. With ``cheapest_first`` the nodes are
+        needed in the order of their costs, else the latest are needed first.
         """
         before = np.empty((len(children), batches[0].paths.shape[1]), dtype=np.int64)
         for n, nodes in enumerate(batches):
@@ -160,7 +163,9 @@ class SearchTree:
         self.calls += len(children)
         self.nodes += len(children)
         nodes = Nodes(children.states, children.costs, np.column_stack([before, tokens]), memory, following)
-        self._states.hold(nodes, self.target.state_bytes(memory))
+        self._states.read += len(children)
+        needed = self.prefix_cost + float(children.costs.min()) if cheapest_first else None
+        self._states.hold(nodes, self.target.state_bytes(memory), needed)
         return nodes
 
     def parts(self, nodes: Nodes, children: Children) -> Iterator[slice]:
@@ -243,6 +248,7 @@ class SearchTree:
             heads, first, unique_row = np.unique(paths[:, :depth], axis=0, return_index=True, return_inverse=True)
             memory, _ = self.target.extend(memory[row_of[first]], heads[:, -1].copy(), self.paths.columns)
             self.again += len(heads)
+            self._states.read_again += len(heads)
             row_of = unique_row.reshape(-1)
         return memory, row_of
 

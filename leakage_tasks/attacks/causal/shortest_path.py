@@ -198,4 +198,4 @@ def _read(explorer: SearchTree, taken: Sequence[tuple[Nodes, Children]]) -> Iter
         for first in range(0, len(joined), size):
             part = slice(first, first + size)
             used, batch_index = np.unique(which[part], return_inverse=True)
-            yield explorer.read([parts[n][0] for n in used], batch_index, joined[part])
+            yield explorer.read([parts[n][0] for n in used], batch_index, joined[part], cheapest_first=True)
