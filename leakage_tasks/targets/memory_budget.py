@@ -24,7 +24,7 @@ SHARE = 0.3
 The rest is for tensors that all of them use, and for freed memory that is not returned yet.
 """
 COPIES = 1 / 4
-"""Share of a batch's memory for copies of prefixes that few of its rows share."""
+"""Share of a batch's memory that is left for attention over a shared context."""
 CPU_BYTES = 1 << 28
 """Maximum bytes of a search's rows in a pass on a CPU, where larger batches are not faster."""
 MUCH_AGAIN = 0.1
@@ -98,11 +98,6 @@ class MemoryBudget:
     def rows(self) -> int:
         """The maximum bytes of a search's rows in a pass if the user sets no batch size."""
         return self._on_device(1 - COPIES, CPU_BYTES)
-
-    @property
-    def copies(self) -> int:
-        """The maximum bytes of copies of prefixes for such rows, in addition to the rows."""
-        return self._on_device(COPIES, CPU_BYTES // 2)
 
     def _on_device(self, share: float, on_cpu: int) -> int:
         most = int(share * self.batch)

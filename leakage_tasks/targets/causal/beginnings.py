@@ -70,7 +70,7 @@ def worth_of_a_pass(reader: Any) -> int:
 def begin(reader: Any, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -> Begun:
     """Read texts from their first token; a long prefix that they share is read and stored once."""
     engine = reader.engine
-    if continues(reader) and engine.shares and all(source is None for source in sources):
+    if continues(reader) and all(source is None for source in sources):
         known = engine.context_of(texts)
         if known is None and (shared := shared_tokens(texts)) >= CONTEXT:
             known = engine.share(texts[0][:shared])

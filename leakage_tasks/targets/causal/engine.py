@@ -84,9 +84,9 @@ class Engine:
         """False if each text is read again from its first token."""
         self.pads: bool | None = None
         """True if texts of several lengths can begin in one pass; None until tried."""
-        self.mixes = self.reads_many = self.shares = True
-        """True unless the kind of pass is known to be wrong: over texts of several lengths, over several tokens after
-        each text, and with a shared context that is stored once."""
+        self.mixes = self.mixes_sources = self.reads_many = self.shares = True
+        """True unless the kind of pass is known to be wrong: over texts of several lengths, after several sources, over
+        several tokens after each text, and with a shared context that is stored once."""
         self._contexts: dict[int, SharedContext] = {}
         """The contexts that are stored once, by their numbers in the tree, latest used last."""
         self._numbers = itertools.count(1)
@@ -236,14 +236,17 @@ class Engine:
     def _groups(self, rows: IntArray) -> list[IntArray]:
         """Return the indices of the rows of each pass."""
         if self.cached and isinstance(self.table, WholeStates):
-            apart = self.table.forms(rows)
+            apart = [self.table.forms(rows)]
         else:
-            apart = self._context_numbers(rows)
+            apart = [self._context_numbers(rows)]
         if not (self.cached and self.mixes):
-            apart = self.tree.lengths[rows] + apart * (1 + int(self.tree.lengths[rows].max()))
-        if (apart == apart[0]).all():
+            apart.append(self.tree.lengths[rows])
+        if not self.mixes_sources:
+            apart.append(self.tree.sources[rows])
+        if all((key == key[0]).all() for key in apart):
             return [np.arange(len(rows))]
-        return [np.flatnonzero(apart == value) for value in np.unique(apart)]
+        groups = np.unique(np.stack(apart), axis=1, return_inverse=True)[1].reshape(-1)
+        return [np.flatnonzero(groups == group) for group in range(int(groups.max()) + 1)]
 
     def _context_numbers(self, rows: IntArray) -> IntArray:
         """Return the number of the stored context that each text begins with, 0 for none."""
@@ -295,6 +298,10 @@ class Engine:
             self.mixes = False
             number = len(np.unique(lengths))
             warn_of_slower(stepper, "texts of different lengths cannot share a forward pass", number)
+        elif kind.sources:
+            self.mixes_sources = False
+            number = len(np.unique(self.tree.sources[rows]))
+            warn_of_slower(stepper, "different source sentences cannot share a forward pass", number)
         elif kind.many:
             self.reads_many = False
             raise CannotReadMany
@@ -396,6 +403,14 @@ class Engine:
         log.debug("a pass is off by %s nats", float(apart.max()))
         return False
 
+    def copied_tokens(self, rows: IntArray) -> int:
+        """Return the largest number of tokens of these texts that a pass copies, which a stored context is not."""
+        numbers = self._context_numbers(rows)
+        stored = np.zeros(len(rows), dtype=np.int64)
+        for number in np.unique(numbers[numbers > 0]):
+            stored[numbers == number] = self._contexts[int(number)].length
+        return int((self.tree.lengths[rows] - stored).max(initial=0))
+
     # -- contexts that texts share ----------------------------------------------------------------------------
 
     def context_of(self, texts: Sequence[Sequence[int]]) -> Begun | None:
@@ -411,7 +426,7 @@ class Engine:
     def share(self, tokens: Sequence[int]) -> Begun:
         """Read the tokens that many texts begin with, and store them once for all later passes if possible."""
         begun = self.begin([tokens])
-        if isinstance(self.table, KeyValueTable) and self.shares:
+        if isinstance(self.table, KeyValueTable):
             number, row = next(self._numbers), begun.rows.numbers
             self.tree.contexts[row] = number
             self._contexts[number] = SharedContext(tuple(tokens), begun, self.table.whole(self.tree.paths(row)[0]))

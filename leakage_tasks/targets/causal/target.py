@@ -127,7 +127,9 @@ class CausalTarget(CausalReader):
     def step_rows(self, texts: TextRows) -> int:
         """Return the maximum number of rows of one pass that continues ``texts``."""
         longest = 1 + int(self.engine.tree.lengths[texts.numbers].max(initial=0))
-        return CausalTarget.rows(self, longest) if self.engine.cached else self.read_rows(longest)
+        if not self.engine.cached:
+            return self.read_rows(longest)
+        return CausalTarget.rows(self, longest, before=self.engine.copied_tokens(texts.numbers))
 
     def read_rows(self, length: int) -> int:
         """Return the maximum number of rows of one pass that reads all ``length`` tokens, including a context."""
