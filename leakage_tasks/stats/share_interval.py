@@ -9,9 +9,7 @@ from scipy import stats
 from leakage_tasks.core.arrays import FloatArray
 
 
-def share_interval(
-    numbers: ArrayLike, mean: float, variance: float, level: float
-) -> tuple[FloatArray, FloatArray]:
+def share_interval(numbers: ArrayLike, mean: float, variance: float, level: float) -> tuple[FloatArray, FloatArray]:
     """Return the ends of a share's interval from the moments of independent unbiased estimates.
 
     Uses Student's t, with one more estimate of 0 for the lower end and one of 1 for the upper end, as the Clopper-Pearson

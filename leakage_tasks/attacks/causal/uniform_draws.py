@@ -87,7 +87,9 @@ def read_groups(groups: Groups, number: int, seed: str, bound: float) -> Iterato
         chance = counts.of(children.states) / fillings[children.parents]
         member = who % groups.size
         shift = np.where(fillings[at] <= groups.ends, member / groups.size, 0.0)
-        chosen = _chosen(chance, children.parents, at, (uniform(nodes.paths.shape[1])[who // groups.size] + shift) % 1.0)
+        chosen = _chosen(
+            chance, children.parents, at, (uniform(nodes.paths.shape[1])[who // groups.size] + shift) % 1.0
+        )
         is_complete = fillings[at] == 1
         goes = (children.costs[chosen] <= cut) & explorer.paths.goes_on(children.states[chosen])
         goes &= ~is_complete | (member == 0)
