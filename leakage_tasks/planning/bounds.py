@@ -13,7 +13,7 @@ from leakage_tasks.targets.causal.engine import CHECKED
 
 PATHS = 64
 """Upper estimate of the number of token paths of one filling; with most tokenizers there is only one."""
-PHASES = 8
+PHASES = 14
 """Maximum number of searches and counts in one exposure attack; each descends the tree once."""
 ROUNDS = 12
 """Maximum number of sampling rounds; each round makes as many draws as the remaining budget allows in the worst
@@ -112,8 +112,8 @@ def _exposure(case: Case) -> Bounds:
     most = min(max(case.budget, case.longest) + 1, 1 + case.longest + tree) + histogram
     least = 1 + steps + min(steps, 1)
     search = _tree_search(case, Range(least, most), PHASES, least)
-    # Whole texts are read if the budget pays for too few draws, or if all fillings fit the budget.
-    few_draws = not counted and case.budget < DRAWN * case.most_steps
+    # Whole texts are read if all fillings fit the budget, or on a model without a cache for too few draws.
+    few_draws = not counted and case.step > 1 and case.budget < DRAWN * case.most_steps
     texts = most if few_draws else (0 if counted or case.size > case.budget else case.size) + histogram
     if case.by_token:
         texts_cost = _by_token(case, Range(0, texts))

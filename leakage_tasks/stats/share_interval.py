@@ -12,10 +12,10 @@ from leakage_tasks.core.arrays import FloatArray
 def share_interval(numbers: ArrayLike, mean: float, variance: float, level: float) -> tuple[FloatArray, FloatArray]:
     """Return the ends of a share's interval from the moments of independent unbiased estimates.
 
-    Uses Student's t, with one more estimate of 0 for the lower end and one of 1 for the upper end, as the Clopper-Pearson
-    interval counts one more trial of either outcome. So a rare outcome that no estimate shows is within the interval,
-    and equal estimates have an interval. Below a mean of one half, t is used on the logarithm of the mean, since
-    estimates of small shares are right-skewed.
+    Uses Student's t, with one more estimate of 0 for the lower end and one of 1 for the upper end, as Clopper and
+    Pearson's interval counts one more trial of either outcome. So a rare outcome that no estimate shows is within the
+    interval, and equal estimates have an interval. Below a mean of one half, t is used on the logarithm of the mean,
+    since estimates of small shares are right-skewed.
 
     Args:
         numbers: Numbers of estimates, ``[n]`` or one number.

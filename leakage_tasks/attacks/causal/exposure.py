@@ -48,14 +48,16 @@ def _access(needs: Sequence[type], target: Any, values: Mapping[str, Any]) -> st
 def exposure(request: AttackRequest) -> AttackResult:
     """Compute the rank of the secret by its cost under the model (The Secret Sharer, Definitions 2 and 3).
 
-    If ``budget`` pays for all nodes of the search tree or all texts of the space, the rank is exact. For a larger
-    space, a few draws estimate the number of nodes that an exact count would read. If ``budget`` allows, the attack
-    counts; else it makes more draws, until the 95 % interval of the exposure is ± ``precision`` bits or the budget is
-    spent. If the effective sample size of the draws is too small, it counts a thinned tree. If that is too imprecise as
-    well, the rank is a bound that holds for any distribution of costs. If the budget pays for hardly any draws, the
-    attack scores a uniform sample of whole texts.
+    If ``budget`` pays for all nodes of the search tree or all texts of the space, or if the model has
+    memorized the secret, the rank is exact. For a larger space, a few uniform random fillings decide: if the rank is a
+    large share of |R|, more of them estimate it. Else draws by proposals estimate it, until the 95 % interval of the
+    exposure is ± ``precision`` bits or the budget is spent (default: 0.25 bits for planted canaries, 0.5 for controls).
+    If these draws show that ``budget`` pays for an exact count, the attack counts. If the effective sample size of the
+    draws is too small, it counts a thinned tree. If that is too imprecise as well, the rank is a bound that holds for
+    any distribution of costs. If the budget pays for hardly any draws, it is spent on uniform random fillings alone.
 
-    ``budget`` counts all sequences; the secret itself is read even if it exceeds ``budget``. ``method=exact`` counts
+    ``budget`` counts all sequences, each of one token on models with a cache; a whole text counts as many as its tokens
+    after the shared prefix. The secret itself is read even if it exceeds ``budget``. ``method=exact`` counts
     without an estimate first; ``estimated`` never counts. A model that only scores whole texts gets the ``rank-sample``
     attack. ``histogram`` is as in :func:`~leakage_tasks.attacks.causal.whole_texts.random_fillings`;
     ``signal=calibrated`` is :func:`~leakage_tasks.attacks.causal.calibrated.calibrated_rank`. Raises OptionError if
@@ -248,26 +250,25 @@ def _estimate(
 def _exact_if_affordable(
     explorer: SearchTree, secret: tuple[int, ...], bound: float, request: AttackRequest, path: Sequence[Nodes]
 ) -> AttackResult | None:
-    """Return the exact rank if the budget pays for the whole tree or all whole texts, or if few nodes are left to count.
+    """Return the exact rank if the budget pays for the whole tree or all whole texts, or if few nodes need counting.
 
-    The nodes of the secret's path are known, so few are left if the model has memorized the secret. If a text costs
-    less than its nodes (:func:`_text_cost`), all texts may be affordable if the tree is not.
+    If much text follows the last slot, each text has many nodes, and counting in the tree may cost more than scoring
+    every whole text. The count then stops at the cost of scoring every text, and leaves enough budget to do so. The
+    nodes of the secret's path are known, so few others are counted if the model has memorized the secret.
     """
     size, left = request.canary.attack_space.size, request.budget - explorer.calls
     if explorer.paths.inner_nodes(left) is not None:
         return _count_within(explorer, secret, bound, request, request.budget, path)
-    few = explorer.calls + min(FEW_NODES * explorer.paths.longest, int(left * WORTH_COUNTING))
-    counted = _count_within(explorer, secret, bound, request, few, path)
-    if counted is not None or size * _text_cost(explorer) > left:
+    few = min(FEW_NODES * explorer.paths.longest, int(left * WORTH_COUNTING))
+    most = few if size > left else min(left - size, size)
+    counted = _count_within(explorer, secret, bound, request, explorer.calls + most, path)
+    if counted is not None or size > left:
         return counted
     return _add_search_calls(whole_texts.ranked_by_all(request), explorer)
 
 
 def _text_cost(explorer: SearchTree) -> int:
-    """Return the cost of a whole text in sequences of the tree, each of which is one token if the model keeps a cache.
-
-    A model without a cache reads all tokens of a text for each node.
-    """
+    """Return the cost of a whole text in nodes: its tokens, or 1 if the model has no cache and reads whole texts."""
     return max(1, explorer.paths.longest) if getattr(explorer.target, "cached", True) else 1
 
 

@@ -122,6 +122,8 @@ class RankEstimate:
 
         If it does not pay for enough draws for an estimate, count a thinned tree instead.
         """
+        if not self._is_taught and self._affordable < LEAST:
+            return None
         if not self._is_taught:
             self.make_pilots()
         if self._likely_affordable < LEAST:
@@ -150,12 +152,12 @@ class RankEstimate:
     def _estimate_by_tree(self, by_draws: AttackResult) -> AttackResult | None:
         """Estimate the rank by a thinned tree.
 
-        If the tree is too imprecise, return the result ``by_draws``, or None to score whole texts instead.
+        If the tree is too imprecise, return the result ``by_draws``, or None to draw uniform random fillings instead.
         """
         self._lookahead.settle()
         size, count = self._explorer.space.size, self._count_tree()
         if not _is_usable(count):
-            left = self._budget - self._explorer.calls - 1
+            left = self._affordable
             return None if left > 0 and size * at_most(0, left, LEVELS[1]) < by_draws["rank_high"] else by_draws
         low, high = (min(1 + end, size) for end in count.interval(LEVELS[1]))
         rank = min(1 + float(count.others.mean()), size)

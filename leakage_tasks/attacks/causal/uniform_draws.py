@@ -1,6 +1,6 @@
 """Uniform random fillings in groups, and their estimates of the share of fillings that cost no more than a secret.
 
-The paths of all draws are read together, so that equal beginnings are read once, and a path ends when it costs more than
+The paths of all draws are read together, so that equal beginnings are read once. A path ends when it costs more than
 the secret. If text follows the last slot, the draws of a group share all slots but the last: they see several endings
 for the price of one beginning. Once a filling is complete, one draw of its group reads the rest of the text with the
 weight of the group, since the costs of this text vary little.
@@ -34,7 +34,8 @@ GROUP = 4
 class Groups:
     """Groups of uniform draws in one tree: ``size`` draws each; draw i belongs to group i // ``size``.
 
-    ``counts`` gives the chances of each child. Below a node with at most ``ends`` fillings, the draws of a group differ.
+    ``counts`` gives the chances of each child. From a node with at most ``ends`` fillings on, the draws of a group
+    differ.
     """
 
     explorer: SearchTree
@@ -54,7 +55,7 @@ class GroupVisit:
     """Nodes that were read, all of their ``children``, and the draws at these nodes.
 
     Draw ``who[i]`` is at row ``at[i]`` of ``nodes`` and chose row ``chosen[i]`` of ``children``, which is read next if
-    ``goes[i]``. ``is_complete[i]`` is true if its filling is complete. ``chance`` are the probabilities of the children.
+    ``goes[i]``. ``is_complete[i]`` is true if its filling is complete. ``chance`` has the children's probabilities.
     """
 
     nodes: Nodes

@@ -41,6 +41,8 @@ STEP = 4
 """The number of groups is a multiple of this value, so that the last digit of a cost does not change it."""
 FEWEST, MOST = 12, 64
 """Minimum and maximum number of groups; if more are needed, other proposals need fewer rows."""
+ROUNDS = 4
+"""Maximum number of rounds of draws to spend the remaining budget."""
 SAFETY = 1.25
 """Safety factor on the variance of draws."""
 LEAST_VARIANCE = 0.25
@@ -85,7 +87,7 @@ class Shares:
         variance = usual if self.binary else max(SAFETY * float(self.values.var(ddof=1)), LEAST_VARIANCE * usual)
         numbers = np.arange(FEWEST, MOST + 1, STEP)
         low, high = share_interval(numbers, mean, variance, level)
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             enough = np.flatnonzero(np.log2(high / low) / 2 <= precision)
         return int(numbers[enough[0]]) if len(enough) else None
 
@@ -132,16 +134,22 @@ class UniformRank:
         return self._summary(self._draws(number, 2), LEVELS[1])
 
     def sample(self) -> AttackResult | None:
-        """Return the share of all draws that the remaining budget pays for; None if it pays for no draw.
+        """Return the share of as many random fillings as the remaining budget pays for; None if it pays for none.
 
         The interval is Clopper and Pearson's; if no draw costs as little as the secret, the rank is a bound.
         """
-        number = self._affordable_texts
-        if not number or not getattr(self._explorer.target, "cached", True):
+        parts: list[Shares] = []
+        # Draws that share nodes or end early leave budget for more draws.
+        number = self._affordable_texts if getattr(self._explorer.target, "cached", True) else 0
+        while number and len(parts) < ROUNDS:
+            parts.append(self._random_fillings(self._read_fillings(number, 3 + len(parts)), number))
+            number = self._affordable_texts
+        if not parts:
             return None
-        draws = self._random_fillings(self._read_fillings(number, 3), number)
-        hits, fewest, most = (int(part.values.sum()) for part in (draws, *(draws.ends or (draws, draws))))
-        return share_of_sample(hits, number, self._explorer.space.size, (fewest, most))
+        draws = sum(len(part.values) for part in parts)
+        every = [(part, *(part.ends or (part, part))) for part in parts]
+        hits, fewest, most = (sum(int(end.values.sum()) for end in ends) for ends in zip(*every, strict=True))
+        return share_of_sample(hits, draws, self._explorer.space.size, (fewest, most))
 
     def _first_draws(self) -> Shares:
         """Make the draws that decide, and learn from them. Each half is estimated by a prediction of the other half."""

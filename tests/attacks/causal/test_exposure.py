@@ -253,7 +253,7 @@ def test_a_pilot_of_one_draw_asks_for_more():
 
 
 @pytest.mark.slow
-def test_a_budget_for_hardly_any_draws_goes_to_whole_texts():
+def test_a_budget_for_hardly_any_draws_goes_to_uniform_fillings():
     canary = make("the pin is {digits:3}.", "707")
     rank, _ = brute_rank(tiny_gpt2(letters()), letters(), canary)
     held = []
@@ -275,7 +275,7 @@ def test_the_interval_is_as_narrow_as_asked_for(precision):
 
 
 def test_an_estimate_says_what_stands_behind_it():
-    canary = make("the pin is {digits:6}.", "707120")
+    canary = make("the pin is {digits:6}.", "000000")
     extra = run_attack("exposure", target_of(letters()), [canary], values={"method": "estimated"})[0].extra
     assert LEAST_EFFECTIVE <= extra["effective_draws"] <= extra["draws"]
     assert extra["weight_bound"] <= math.log2(10**6) + 4

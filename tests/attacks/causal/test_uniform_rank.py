@@ -1,0 +1,110 @@
+"""Ranks from uniform random fillings, against exact counts and made-up models with known ranks."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from leakage_tasks.attacks import run_attack
+from leakage_tasks.attacks.causal.exposure import count_exactly
+from leakage_tasks.attacks.causal.lookahead import Lookahead
+from leakage_tasks.attacks.causal.path_counts import path_counts
+from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.causal.uniform_draws import GROUP, Groups, Prediction, learn, read_groups, shares_of_groups
+from leakage_tasks.attacks.causal.uniform_rank import UniformRank
+from leakage_tasks.canaries import Canary
+from leakage_tasks.targets import CausalTarget
+from tests.attacks.made_up import MadeUp, Ranks
+from tests.oracles import letters, merging, tiny_gpt2
+
+
+def searched(template, secret, tokenizer=letters):
+    canary = Canary("c", template, tuple(secret))
+    explorer = SearchTree(CausalTarget(tiny_gpt2(tokenizer()), tokenizer()), canary.space)
+    path = explorer.path_of(canary.secret)
+    return explorer, path, within(explorer.follow(path))
+
+
+@pytest.mark.parametrize("template", ["the pin is {digits:3}", "the pin is {digits:3}.", "the pin is {digits:2}. it"])
+@pytest.mark.parametrize("taught", [0, 6])
+def test_estimates_are_unbiased_with_any_prediction(template, taught):
+    explorer, path, bound = searched(template, "70" if "2" in template else "707")
+    others = count_exactly(explorer, path, bound, 10**6).others
+    counts = path_counts(explorer.paths, explorer.space)
+    groups, lookahead = Groups.of(explorer, counts), Lookahead(explorer, bound)
+    if taught:
+        learn(lookahead, groups, read_groups(groups, taught, "learn", bound), range(taught))
+    visits = read_groups(groups, 3000, "draw", bound)
+    shares, seen = shares_of_groups(groups, path, [bound], 3000, visits, Prediction(lookahead, counts))
+    error = shares[0].std(ddof=1) / math.sqrt(3000)
+    assert shares[0].mean() == pytest.approx(others / explorer.space.size, abs=4 * error + 1e-9)
+    assert seen[0] <= others
+
+
+def test_the_draws_of_a_group_share_a_beginning_and_one_reads_the_rest():
+    explorer, _, _ = searched("the pin is {digits:2}. it", "70")
+    groups = Groups.of(explorer, path_counts(explorer.paths, explorer.space))
+    before = explorer.calls
+    list(read_groups(groups, 1, "0", np.inf))
+    rest = len(". it")
+    assert explorer.calls - before == 1 + GROUP + (rest - 1)
+
+
+@pytest.mark.parametrize("tokenizer", [letters, merging])
+def test_the_interval_holds_the_exact_rank(tokenizer):
+    held = []
+    for secret in ("707", "120", "999"):
+        explorer, path, bound = searched("the pin is {digits:3}.", secret, tokenizer)
+        rank = 1 + count_exactly(explorer, path, bound, 10**6).others
+        for seed in range(12):
+            ranked = UniformRank(explorer, path, bound, str(seed), 10**6, 0.5).result()
+            held += [] if ranked is None else [ranked["rank_low"] <= rank <= ranked["rank_high"]]
+    assert len(held) >= 12
+    assert stats.binomtest(sum(held), len(held), 0.95, alternative="less").pvalue > 0.01
+
+
+@pytest.mark.parametrize("model", ["independent", "Markov"])
+def test_controls_of_a_model_that_knows_nothing_take_few_rows_and_have_their_rank(model):
+    target, stream = MadeUp(model, 9), np.random.default_rng(2)
+    made = [Ranks(target).random(f"c{n}", stream) for n in range(30)]
+    controls = [dataclasses.replace(canary, planted=False, repetitions=0) for canary, _ in made]
+    found = run_attack("exposure", target, controls)
+    held = [each.rank_low <= rank <= each.rank_high for each, (_, rank) in zip(found, made, strict=True)]
+    assert np.mean(held) >= 0.9
+    assert np.mean([each.model_calls for each in found]) <= 500
+
+
+@pytest.mark.parametrize(("planted", "given", "used"), [(True, None, 0.25), (False, None, 0.5), (False, 0.1, 0.1)])
+def test_the_precision_is_by_purpose_or_the_user_s_and_in_the_finding(planted, given, used):
+    target = MadeUp("Markov", 9)
+    canary, _ = Ranks(target).near(29, "c", np.random.default_rng(0))
+    canary = dataclasses.replace(canary, planted=planted, repetitions=int(planted))
+    values = {} if given is None else {"precision": given}
+    found = run_attack("exposure", target, [canary], values=values)[0]
+    assert found.extra["precision"] == used
+    assert math.log2(found.rank_high / found.rank_low) / 2 <= used
+
+
+def test_a_memorized_secret_takes_the_rows_of_its_path_alone():
+    target = MadeUp("independent", 9)
+    target._costs = np.full((9, 10, 10), 10.0)
+    target._costs[:, :, 7] = 0.1
+    found = run_attack("exposure", target, [Canary("c", "{digits:9}", tuple("777777777"))])[0]
+    assert (found.rank, found.method, found.model_calls) == (1, "exact", 9)
+
+
+def test_a_smaller_budget_reads_fewer_rows_although_text_follows_the_secret():
+    canary = Canary("c", "the pin is {digits:9}. that is it now.", tuple("707120333"), repetitions=0, planted=False)
+    tokens = []
+    for budget in (120, 300, 2000):
+        target, read = CausalTarget(tiny_gpt2(letters()), letters()), []
+        hook = target.model.register_forward_pre_hook(
+            lambda module, args, kwargs, read=read: read.append(kwargs["input_ids"].numel()), with_kwargs=True
+        )
+        run_attack("exposure", target, [canary], budget=budget)
+        hook.remove()
+        tokens.append(sum(read))
+    assert tokens[0] < tokens[1] < tokens[2]
+    assert tokens[1] <= 300 + 200
