@@ -41,7 +41,7 @@ CONTEXTS = 4
 class Begun(NamedTuple):
     """n texts that were read from their first token.
 
-    ``costs`` ``[length − 1]`` are in bits, for each token after the first; ``logits`` ``[n, V]`` are for the next token.
+    ``costs`` ``[length − 1]`` are in bits, for each token after the first; ``logits`` ``[n, V]`` for the next token.
     """
 
     rows: TextRows
