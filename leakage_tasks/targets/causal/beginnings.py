@@ -93,10 +93,10 @@ def _begin_after(reader: Any, known: Begun, texts: Sequence[Sequence[int]]) -> B
     logits, rows = reader.engine.go_on(np.repeat(known.rows.numbers, len(texts)), ids.numpy(), lengths)
     with reader.inference():
         after = torch.cat([known.logits[None].expand(len(texts), -1, -1), logits[:, :-1]], dim=1)
-        costs = after.log_softmax(-1).gather(-1, ids.to(after.device)[..., None])[..., 0].cpu().double() / -LN2
+        costs = after.log_softmax(-1).gather(-1, ids.to(after.device)[..., None])[..., 0].cpu().double().numpy() / -LN2
         last = logits[torch.arange(len(texts)), torch.from_numpy(lengths - 1)]
     own = zip(costs, lengths.tolist(), strict=True)
-    return Begun(rows, [torch.cat([known.costs[0], row[:length]]) for row, length in own], last)
+    return Begun(rows, [np.concatenate([known.costs[0], row[:length]]) for row, length in own], last)
 
 
 def costs_after(reader: Any, rows: Sequence[list[int]], unscored: Sequence[int], shared: int) -> FloatArray | None:
@@ -111,8 +111,7 @@ def costs_after(reader: Any, rows: Sequence[list[int]], unscored: Sequence[int],
         return None
     with reader.whole_texts.halving(1):
         begun = begin(reader, [rows[0][:shared]], [None])
-    summed = begun.costs[0].numpy()
-    scored = {skipped: float(summed[skipped - 1 :].sum()) for skipped in set(unscored)}
+    scored = {skipped: float(begun.costs[0][skipped - 1 :].sum()) for skipped in set(unscored)}
     first = np.array([scored[skipped] for skipped in unscored])
     if continues(reader):
         try:

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.core.arrays import IntArray
+from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.causal.cache import attention_only
@@ -45,7 +45,7 @@ class Begun(NamedTuple):
     """
 
     rows: TextRows
-    costs: list[Tensor]
+    costs: list[FloatArray]
     logits: Tensor
 
 
@@ -153,7 +153,7 @@ class Engine:
         tokens = reader.on_device(ids)
         with reader.inference():
             logits, cache = reader.read_first(tokens, sources)
-            after = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double() / -LN2
+            after = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double().numpy() / -LN2
             last = logits[torch.arange(len(texts)), torch.from_numpy(lengths) - 1]
             rows = self._keep(ids, lengths, cache, sources)
         return Begun(rows, [costs[: length - 1] for costs, length in zip(after, lengths.tolist(), strict=True)], last)
