@@ -75,7 +75,7 @@ def installed(package: str | None) -> bool:
         return False
 
 
-def loaded(folder: Path, name: str, device: str) -> HFLM:
+def loaded(folder: Path, name: str, device: str = "cpu") -> HFLM:
     """Load the model in ``folder`` into the harness on ``device``, quantized as in :data:`KINDS`."""
     dtype = getattr(torch, name) if name in HALF else torch.float32
     options = {"quantization_config": KINDS[name][1](), "dtype": dtype, "device_map": device}

@@ -52,8 +52,9 @@ class Begun(NamedTuple):
 class Kind(NamedTuple):
     """A kind of pass over texts that were read before.
 
-    ``lengths`` and ``sources`` say whether texts of several lengths, and after several source sentences, are continued;
-    ``beyond`` is the number of lengths below the longest text at which the model's computation changes.
+    ``lengths`` and ``sources`` say whether texts of several lengths, and after several source sentences, are continued.
+    The model's computation changes at some lengths: ``beyond`` is the number of these below the longest text, and
+    ``turns`` the number between the shortest and the longest.
     """
 
     context: bool
@@ -63,6 +64,7 @@ class Kind(NamedTuple):
     lengths: bool
     sources: bool
     beyond: int
+    turns: int = 0
 
     def covers(self, other: Kind) -> bool:
         """Return True if a pass of this kind proves one of the other kind."""
@@ -281,9 +283,13 @@ class Engine:
 
     def _kind(self, rows: IntArray, tokens: IntArray) -> Kind:
         lengths, sources = self.tree.lengths[rows], self.tree.sources[rows]
-        beyond = sum(int(lengths.max()) + tokens.shape[1] > turn for turn in self._turns)
+        least, most = (self.beyond(int(end) + tokens.shape[1]) for end in (lengths.min(), lengths.max()))
         several = bool((lengths != lengths[0]).any()), bool((sources != sources[0]).any())
-        return Kind(bool(self._context_numbers(rows[:1])[0]), tokens.shape[1] > 1, *several, beyond)
+        return Kind(bool(self._context_numbers(rows[:1])[0]), tokens.shape[1] > 1, *several, most, most - least)
+
+    def beyond(self, length: int) -> int:
+        """Return the number of lengths below ``length`` tokens at which the model's computation changes."""
+        return sum(length > turn for turn in self._turns)
 
     def _step_aside(self, kind: Kind, rows: IntArray) -> None:
         """Give up the fastest part of a kind of pass that is wrong, and warn.

@@ -73,7 +73,7 @@ class SuffixSampler:
         # On a CPU, copying rows into one batch takes longer than an additional pass.
         self.mixing = target.device.type != "cpu"
         """True to read rows of two lengths in one pass if the model supports it."""
-        self._mixing_proven = False
+        self._mixing_proven: set[tuple[int, int]] = set()
         self.goes_on_by_tokens: bool | None = None
         """True if the model reads only one token at a time after a cached state; None until it is known."""
         self._row_bytes: dict[int, tuple[int, int]] = {}
@@ -145,14 +145,13 @@ class SuffixSampler:
         """
         states = live.states(parts)
         logits, grown = read_together(self.target, states, [token[:, None] for token in tokens])
-        if not self._mixing_proven:
-            alone = [
-                self.target.read_on(state.cache(), token[:, None])[0][:, -1]
-                for state, token in zip(states, tokens, strict=True)
-            ]
+        least, most = (self.target.engine.beyond(1 + end(state.length for state in states)) for end in (min, max))
+        if (least, most) not in self._mixing_proven:
+            pairs = zip(states, tokens, strict=True)
+            alone = [self.target.read_on(state.cache(), token[:, None])[0][:, -1] for state, token in pairs]
             if not self.target.engine.agree(torch.cat(logits), torch.cat(alone)):
                 raise StateChangesForm
-            self._mixing_proven = True
+            self._mixing_proven.add((least, most))
         live.grew(parts, grown)
         return logits
 

@@ -112,7 +112,8 @@ def test_of_the_users_own_mails_bands_are_told_alone(tmp_path: Path, monkeypatch
     assert len(own) == len(exact) > 0
     for banded, found in zip(own, exact, strict=True):
         for one, other in zip([banded["bits"], *banded["controls"]], [found["bits"], *found["controls"]], strict=True):
-            assert one != other
+            # A rank of |R| is 0 bits in a band too.
+            assert one != other or other == 0
             powers = (found["log2_size"] - one) / math.log2(10)
             bands = [abs(one - bits) for _, bits in band_chances(found["log2_size"])]
             # The mean of a band, or its end where an estimate is too wide, or where all fillings end.

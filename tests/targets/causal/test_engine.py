@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import AutoModelForCausalLM, Phi3Config
 
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.log import log
@@ -209,6 +210,30 @@ def test_a_wrong_pass_over_several_tokens_is_found(wrong: str, monkeypatch: pyte
             target.engine.go_on(text.numbers, np.array([[5, 6, 7]]))
     assert not target.engine.reads_many
     check("gpt2", target)
+
+
+@pytest.mark.parametrize("lengths", [(10, 20), (20, 10)])
+def test_texts_on_both_sides_of_a_turn_are_proven_by_themselves(lengths: tuple[int, int]) -> None:
+    """Positions of all rows of a pass are rotated as its longest row needs, differently beyond 16 tokens."""
+    rotary = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [4.0] * 4, "rope_theta": 1e4}
+    own = {"num_key_value_heads": 1, "original_max_position_embeddings": 16, "pad_token_id": 0, "vocab_size": V}
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    torch.manual_seed(0)
+    config = Phi3Config(**sizes, **own, rope_parameters={**rotary, "original_max_position_embeddings": 16})
+    model = AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3.0)
+    target, tokens = CausalTarget(model, letters()), np.array([7, 9, 11])
+    prefixes = [list(target.begun([5 + place % 9 for place in range(length)])) for length in lengths]
+    read = [target.start(prefix, COLUMNS)[0] for prefix in prefixes]
+    steps = [Step(target, texts[np.zeros(3, dtype=np.int64)], tokens, COLUMNS) for texts in read]
+    for answers in (one_by_one(steps), extend_all(steps)):
+        for prefix, (_, costs) in zip(prefixes, answers, strict=True):
+            with torch.no_grad():
+                rows = torch.tensor([[*prefix, int(token)] for token in tokens])
+                plain = model(rows).logits[:, -1].double().log_softmax(-1) / -np.log(2)
+            assert np.abs(costs - plain.numpy()).max() < 1e-3
 
 
 @pytest.mark.parametrize("name", ["gpt2", "lstm"])

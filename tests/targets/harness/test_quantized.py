@@ -17,7 +17,7 @@ from leakage_tasks.targets.rounding import in_half_precision
 from tests.oracles import merging
 
 TEXTS = [f"the pin of ann is {number:03}." for number in range(0, 1000, 10)]
-ROUNDED = {"bfloat16", "bitsandbytes, 8 bits"}
+ROUNDED = {"bfloat16", "float16", "bitsandbytes, 8 bits"}
 """What rounds the numbers between its layers, so that the batch shows; the others only unpack their weights."""
 SLOW = {"quanto, 4 bits"}
 """What cannot be read in torch's inference mode."""
