@@ -9,104 +9,48 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
-from weakref import WeakValueDictionary
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.causal.cache import attention_only
 from leakage_tasks.targets.causal.key_values import KeyValueBatch, KeyValueTable, Reading
 from leakage_tasks.targets.causal.own_attention import attending, takes_positions
+from leakage_tasks.targets.causal.pass_kinds import Begun, CannotReadMany, Kind
+from leakage_tasks.targets.causal.plain_passes import PlainPasses
 from leakage_tasks.targets.causal.shared_context import SharedContext, SharedContextBatch
-from leakage_tasks.targets.causal.text_rows import NOTHING, VIRTUAL, TextRows, TextTree
+from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.causal.whole_states import WholeStates
 from leakage_tasks.targets.causal.windows import turns_of
 from leakage_tasks.targets.memory import out_of_memory
 from leakage_tasks.targets.noise import warn_of_slower
-from leakage_tasks.targets.rounding import SAME_NATS, SAME_SHARE, explains
-
-CHECKED = 4
-"""Number of rows of a pass that are compared with plain passes."""
-
 
 CONTEXTS = 4
 """Maximum number of contexts that are stored once each."""
 
 
-class Begun(NamedTuple):
-    """n texts that were read from their first token.
-
-    ``costs`` ``[length − 1]`` are in bits, for each token after the first; ``logits`` ``[n, V]`` for the next token.
-    """
-
-    rows: TextRows
-    costs: list[FloatArray]
-    logits: Tensor
-
-
-class Kind(NamedTuple):
-    """A kind of pass over texts that were read before.
-
-    ``lengths`` and ``sources`` say whether texts of several lengths, and after several source sentences, are continued.
-    The model's computation changes at some lengths: ``beyond`` is the number of these below the longest text, and
-    ``turns`` the number between the shortest and the longest.
-    """
-
-    context: bool
-    """The texts begin with the shared context."""
-    many: bool
-    """Several tokens are read after each text."""
-    lengths: bool
-    sources: bool
-    beyond: int
-    turns: int = 0
-
-    def covers(self, other: Kind) -> bool:
-        """Return True if a pass of this kind proves one of the other kind."""
-        return self[:2] == other[:2] and all(mine >= theirs for mine, theirs in zip(self[2:], other[2:], strict=True))
-
-
-class CannotReadMany(Exception):
-    """The model reads only one token at a time after a cached state."""
-
-
-class Engine:
-    """The table of texts of one model, read by ``reader``."""
+class Engine(PlainPasses):
+    """The texts of one model, and the passes of ``reader`` over them."""
 
     def __init__(self, reader: Any) -> None:
-        self._reader = reader
-        self.tree = TextTree(self._forget)
-        self.table: KeyValueTable | WholeStates | None = None
+        super().__init__(reader)
         self.cached: bool = reader.cached
         """False if each text is read again from its first token."""
         self.pads: bool | None = None
         """True if texts of several lengths can begin in one pass; None until tried."""
-        self.mixes = self.mixes_sources = self.reads_many = self.shares = True
-        """True unless the kind of pass is known to be wrong: over texts of several lengths, after several sources, over
-        several tokens after each text, and with a shared context that is stored once."""
+        self.mixes = self.mixes_sources = self.shares = True
+        """True unless the kind of pass is known to be wrong: over texts of several lengths, after several sources, and
+        with a shared context that is stored once."""
         self._contexts: dict[int, SharedContext] = {}
         """The contexts that are stored once, by their numbers in the tree, latest used last."""
         self._numbers = itertools.count(1)
         self._turns = turns_of(reader.model.config, reader.windows)
         self._positions = takes_positions(reader.stepper)
-        self._prompt, self._virtual = np.zeros(0, dtype=np.int64), 0
         self._proven: list[Kind] = []
-        self._sources: WeakValueDictionary[int, Any] = WeakValueDictionary()
-
-    @property
-    def row_bytes(self) -> int:
-        """Memory in bytes of a text's state, without the state of the text before its last token."""
-        return 0 if self.table is None else self.table.row_bytes
-
-    @property
-    def copied_bytes(self) -> float:
-        """Memory in bytes that a pass takes for each token before those that it reads."""
-        return self.table.copied_bytes if isinstance(self.table, KeyValueTable) else 0.0
 
     # -- texts from their first token -------------------------------------------------------------------------
 
@@ -157,61 +101,8 @@ class Engine:
             logits, cache = reader.read_first(tokens, sources)
             after = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double().numpy() / -LN2
             last = logits[torch.arange(len(texts)), torch.from_numpy(lengths) - 1]
-            rows = self._keep(ids, lengths, cache, sources)
+            rows = self.keep(ids, lengths, cache, sources)
         return Begun(rows, [costs[: length - 1] for costs, length in zip(after, lengths.tolist(), strict=True)], last)
-
-    def _keep(self, ids: IntArray, lengths: IntArray, cache: Any, sources: Sequence[Any]) -> TextRows:
-        """Add rows for texts ``[n, k]`` of some lengths and store their states, if the model has any."""
-        if cache is not None and self.table is None:
-            self._make_table(cache, ids.shape[1], sources[0] is None)
-        if isinstance(self.table, WholeStates) and (lengths != lengths[0]).any():
-            raise ValueError("a state of more than attention")
-        before, skipped = NOTHING, self._virtual
-        if len(self._prompt):
-            before = int(self._prompt[-1])
-        elif self._virtual:
-            ids, lengths = np.pad(ids, ((0, 0), (self._virtual, 0)), constant_values=VIRTUAL), lengths + self._virtual
-            skipped = 0
-        rows, added = self.tree.add_texts(np.full(len(ids), before), ids, lengths)
-        texts = self._holding(rows[np.arange(len(ids)), lengths - 1], sources)
-        if isinstance(self.table, KeyValueTable):
-            read = skipped + ids.shape[1]
-            places = (skipped + np.arange(len(ids))[:, None] * read + np.arange(ids.shape[1]))[added]
-            self._store(self.table, cache, rows[added], places)
-        elif self.table is not None:
-            self.table.make_room(self.tree.size)
-            self.table.store(cache, texts.numbers)
-        return texts
-
-    def _make_table(self, cache: Any, read: int, alike: bool) -> None:
-        """Make the table for a model's kind of cache.
-
-        A cache may begin with the states of a soft prompt, before the ``read`` tokens; they are stored once if they are
-        ``alike`` for all texts.
-        """
-        if not attention_only(cache):
-            self.table, self.reads_many = WholeStates(), False
-            return
-        self.table, self._virtual = KeyValueTable(cache), cache.layers[0].keys.shape[2] - read
-        if self._virtual and alike:
-            virtual, lengths = np.full((1, self._virtual), VIRTUAL), np.full(1, self._virtual)
-            self._prompt = self.tree.add_texts(np.full(1, NOTHING), virtual, lengths)[0][0]
-            self.tree.hold(self._prompt)
-            self._store(self.table, cache, self._prompt, np.arange(self._virtual))
-
-    def _store(self, table: KeyValueTable, cache: Any, rows: IntArray, places: IntArray) -> None:
-        table.make_room(self.tree.size)
-        table.store(cache, rows, places)
-
-    def _holding(self, rows: IntArray, sources: Sequence[Any]) -> TextRows:
-        """Hold rows, and the sources of their texts."""
-        if sources[0] is None:
-            return TextRows.holding(self.tree, rows)
-        used = {id(source): source for source in sources}
-        for number, source in used.items():
-            self._sources[number] = source
-        self.tree.sources[rows] = [id(source) for source in sources]
-        return TextRows.holding(self.tree, rows, tuple(used.values()))
 
     # -- more tokens after texts ------------------------------------------------------------------------------
 
@@ -325,11 +216,11 @@ class Engine:
         assert self.table is not None
         reader = self._reader
         with reader.inference():
-            fed, sources = reader.on_device(tokens), self._sources_of(rows)
+            fed, sources = reader.on_device(tokens), self.sources_of(rows)
             logits, cache = reader.read_on(self.table.cache(rows), fed, sources)
             if not keep:
                 return logits, None
-            texts = self._added(rows, tokens, lengths)[1]
+            texts = self.add(rows, tokens, lengths)[1]
             self.table.make_room(self.tree.size)
             self.table.store(cache, texts.numbers)
         return logits, texts
@@ -340,11 +231,11 @@ class Engine:
         reader, context = self._reader, self._contexts[int(self.tree.contexts[rows[0]])] if kind.context else None
         new, texts, added = None, None, np.arange(tokens.shape[1]) < lengths[:, None]
         if keep:
-            new, texts = self._added(rows, tokens, lengths)
+            new, texts = self.add(rows, tokens, lengths)
             table.make_room(self.tree.size)
         before = 0 if context is None else context.length
         reading = Reading(self.tree.paths(rows, before), new, added, before)
-        fed, sources = reader.on_device(tokens), self._sources_of(rows)
+        fed, sources = reader.on_device(tokens), self.sources_of(rows)
         arguments = {}
         if self._positions and (context is not None or reading.mask is not None):
             arguments["position_ids"] = reader.on_device(reading.positions)
@@ -364,50 +255,7 @@ class Engine:
         before = self.tree.tokens[self.tree.paths(rows, self._virtual)]
         whole = np.concatenate([before, tokens], axis=1)
         logits = self._plain_logits(whole, rows, tokens.shape[1])
-        return logits, self._added(rows, tokens, lengths)[1] if keep else None
-
-    def _added(self, rows: IntArray, tokens: IntArray, lengths: IntArray) -> tuple[IntArray, TextRows]:
-        new, _ = self.tree.add_texts(rows, tokens, lengths)
-        return new, self._holding(new[np.arange(len(rows)), lengths - 1], self._sources_of(rows))
-
-    def _sources_of(self, rows: IntArray) -> list[Any]:
-        """Return the source of each text, None without sources."""
-        if not self._sources:
-            return [None] * len(rows)
-        return [self._sources[number] for number in self.tree.sources[rows].tolist()]
-
-    # -- plain passes -----------------------------------------------------------------------------------------
-
-    def _is_plain(self, logits: Tensor, rows: IntArray, tokens: IntArray, lengths: IntArray) -> bool:
-        """Compare some rows of a pass, the shortest and longest texts among them, with plain passes."""
-        before = self.tree.lengths[rows]
-        order = np.lexsort((np.arange(len(rows)), lengths, before))
-        chosen = order[np.linspace(0, len(rows) - 1, min(CHECKED, len(rows))).round().astype(np.int64)]
-        fast, plain = [], []
-        for place in np.unique(np.stack([before[chosen], lengths[chosen]], axis=1), axis=0):
-            same = chosen[(before[chosen] == place[0]) & (lengths[chosen] == place[1])]
-            texts = [[*self.tree.read_tokens(rows[n]), *tokens[n, : place[1]].tolist()] for n in same]
-            plain.append(self._plain_logits(np.array(texts), rows[same], int(place[1])).flatten(0, 1))
-            fast.append(logits[torch.from_numpy(same).to(logits.device), : place[1]].flatten(0, 1))
-        return self.agree(torch.cat(fast), torch.cat(plain))
-
-    def _plain_logits(self, texts: IntArray, rows: IntArray, keep: int) -> Tensor:
-        """Return logits ``[n, keep, V]`` after the last tokens of whole texts ``[n, length]``."""
-        reader = self._reader
-        with reader.inference():
-            logits: Tensor = reader.read(reader.on_device(texts), keep, self._sources_of(rows))
-            return logits
-
-    def agree(self, fast: Tensor, plain: Tensor) -> bool:
-        """Return True if logits ``[n, V]`` of a pass equal plain ones up to rounding."""
-        costs, expected = fast.log_softmax(-1), plain.log_softmax(-1)
-        apart = (costs - expected).abs()
-        # Compare by <=, so that NaN counts as a difference.
-        within = bool((apart <= SAME_NATS + SAME_SHARE * expected.abs()).all())
-        if within or explains(self._reader.noise, [fast], [plain]):
-            return True
-        log.debug("a pass is off by %s nats", float(apart.max()))
-        return False
+        return logits, self.add(rows, tokens, lengths)[1] if keep else None
 
     def copied_tokens(self, rows: IntArray) -> int:
         """Return the largest number of tokens of these texts that a pass copies, which a stored context is not."""
@@ -439,14 +287,6 @@ class Engine:
             if len(self._contexts) > CONTEXTS:
                 del self._contexts[next(iter(self._contexts))]
         return begun
-
-    def held(self, numbers: IntArray) -> TextRows:
-        """Return texts that are kept independently of the other texts of their pass."""
-        return self._holding(numbers, self._sources_of(numbers))
-
-    def _forget(self, rows: IntArray) -> None:
-        if isinstance(self.table, WholeStates):
-            self.table.forget(rows)
 
 
 def _together(
