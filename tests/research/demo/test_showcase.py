@@ -42,7 +42,7 @@ SMALL = Sizes(
         epochs=3,
     ),
     questions=50,
-    budget=100,
+    budget=1_000,
 )
 TRAINING = {"seconds": 12.3, "parameters": 1234}
 PROMISE = {"epsilon": 7.996, "delta": 1e-5, "rows": 4861, "epsilon_by_copies": {1: 26.2, 4: None}}
