@@ -1,5 +1,6 @@
 """The counts of operations and of waits of the host, against operations that are written out by hand."""
 
+import argparse
 import threading
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from torch import nn
 
 from benchmarks.dispatch_tally import Tally
-from benchmarks.operations import canaries_of, plain_operations
+from benchmarks.operations import canaries_of, plain_operations, run_counted
 from benchmarks.small_models import harness_model
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.planning.meter import metered
@@ -84,3 +85,21 @@ def test_passes_and_rows_of_a_run_equal_those_of_the_meter(name):
     assert (tally.passes, tally.rows) == (seen.passes, seen.rows)
     assert tally.passes < tally.rows
     assert tally.inside < tally.operations.total()
+
+
+@pytest.mark.parametrize("task", ["canary_exposure", "canary_extraction"])
+@pytest.mark.parametrize(
+    ("name", "canaries"),
+    [
+        *[(name, 2) for name in ("llama", "gemma3", "gpt2", "mamba", "t5")],
+        ("llama", 40),
+        *[pytest.param(name, 100, marks=pytest.mark.slow) for name in ("gemma3", "gpt2", "mamba", "t5")],
+        pytest.param("llama", 1000, marks=pytest.mark.slow),
+    ],
+)
+def test_a_pass_takes_few_operations_more_than_a_plain_one_however_many_canaries(name, canaries, task):
+    options = argparse.Namespace(rows=1024, device="cpu", budget=60)
+    tally, plain, _ = run_counted(name, task, canaries, options)
+    assert tally.operations.total() <= 1.6 * plain * tally.passes
+    assert tally.syncs <= 2 * tally.passes
+    assert tally.rows > tally.passes
