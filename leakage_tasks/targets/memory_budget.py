@@ -70,9 +70,9 @@ def free_on_gpu(device: torch.device) -> int:
 class MemoryBudget:
     """The memory that one model's passes and its searches' KV caches may take on ``device``.
 
-    A KV cache is the ``memory`` attribute of its holder. If all caches together exceed the budget, the oldest holder's
-    attribute becomes None, and the cache is computed again when it is needed. ``spread`` is True if several processes
-    hold parts of the model; these must make equal decisions.
+    A KV cache is the ``memory`` attribute of its holder. If all caches together exceed the budget, the attribute of the
+    holder that is needed last becomes None, and its cache is computed again when it is needed. ``spread`` is True if
+    several processes hold parts of the model; these must make equal decisions.
     """
 
     def __init__(self, device: torch.device | None = None, spread: bool = False) -> None:
@@ -97,11 +97,8 @@ class MemoryBudget:
     @property
     def rows(self) -> int:
         """The maximum bytes of a search's rows in a pass if the user sets no batch size."""
-        return self._on_device(1 - COPIES, CPU_BYTES)
-
-    def _on_device(self, share: float, on_cpu: int) -> int:
-        most = int(share * self.batch)
-        return most if self.device.type == "cuda" else min(on_cpu, most)
+        most = int((1 - COPIES) * self.batch)
+        return most if self.device.type == "cuda" else min(CPU_BYTES, most)
 
     @property
     def whole(self) -> int:

@@ -10,10 +10,12 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import make_canaries
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
+from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.requests import STEP_SPLITTER
 from leakage_tasks.targets.pass_size import PassSize
 from tests.oracles import letters, tiny_gpt2
+from tests.targets.causal.models import model_of
 
 CANARIES = make_canaries("the pin of {unique} is {digits:4}.", 6, controls=3, seed=1)
 ATTACKS = [
@@ -124,6 +126,17 @@ def test_a_third_of_the_findings_are_complete_at_half_of_the_rows():
     run_attack("shortest-path", target, made, done=lambda *_: complete.append(rows[0]), **options)
     assert sum(each <= rows[0] / 2 for each in complete) >= 20
     assert len(passes) <= 1.05 * 101
+
+
+def test_texts_that_share_passes_only_at_equal_lengths_advance_together():
+    canaries, passes = make_canaries("the pin of {unique} is {digits:5}", 16, controls=8, seed=1), []
+    for model in (tiny_gpt2(letters()), model_of("hybrid")):
+        target = CausalTarget(model, letters())
+        target.pass_size = PassSize(fixed=64)
+        with metered([model]) as count:
+            run_attack("shortest-path", target, canaries, goal="extraction", budget=300, values={"stopping": "proven"})
+        passes.append(count.passes)
+    assert passes[1] <= 1.2 * passes[0]
 
 
 def test_a_canary_at_fault_is_named_in_company(monkeypatch):

@@ -18,14 +18,17 @@ import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import PathCounts
+from leakage_tasks.attacks.causal.random_descents import Visit
 from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
+AnyVisit = TypeVar("AnyVisit", "GroupVisit", Visit)
 GROUP = 4
 """Number of draws in a group, if text follows the last slot."""
 
@@ -174,7 +177,7 @@ def _ending(explorer: SearchTree, visit: GroupVisit, secret: Sequence[int]) -> B
     return ending
 
 
-def without_caches(visits: Iterable[GroupVisit]) -> list[GroupVisit]:
+def without_caches(visits: Iterable[AnyVisit]) -> list[AnyVisit]:
     """Keep visits after all paths were read, without the KV caches of their nodes."""
     return [dataclasses.replace(visit, nodes=dataclasses.replace(visit.nodes, memory=None)) for visit in visits]
 

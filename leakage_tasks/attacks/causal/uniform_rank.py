@@ -17,7 +17,7 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.random_descents import Power, ProposalMixture, Visit
 from leakage_tasks.attacks.causal.rank_draws import LEVELS
-from leakage_tasks.attacks.causal.search_tree import Nodes, SearchTree, mask_of
+from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
 from leakage_tasks.attacks.causal.uniform_draws import (
     Groups,
     GroupVisit,
@@ -155,7 +155,7 @@ class UniformRank:
         """Make the draws that decide, and learn from them. Each half is estimated by a prediction of the other half."""
         explorer, groups, half = self._explorer, self._groups, FIRST // 2
         if groups is None:
-            fillings = [_without_cache(visit) for visit in self._read_fillings(FIRST, 0)]
+            fillings = without_caches(self._read_fillings(FIRST, 0))
             for visit in fillings:
                 self.lookahead.learn_from(visit)
             self.lookahead.settle()
@@ -247,9 +247,3 @@ class UniformRank:
     def _last_tokens(self) -> int:
         """Maximum number of tokens that the draws of a group do not share, without the text after a filling."""
         return max(map(len, self._explorer.space.slots[-1].values))
-
-
-def _without_cache(visit: Visit) -> Visit:
-    nodes = visit.nodes
-    kept = Nodes(nodes.states, nodes.costs, nodes.paths, None, nodes.following)
-    return Visit(kept, *(value for name, value in vars(visit).items() if name != "nodes"))

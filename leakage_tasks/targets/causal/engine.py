@@ -52,6 +52,11 @@ class Engine(PlainPasses):
         self._positions = takes_positions(reader.stepper)
         self._proven: list[Kind] = []
 
+    @property
+    def mixes_lengths(self) -> bool:
+        """True unless texts of several lengths are known to need separate passes."""
+        return self.cached and self.mixes and (not isinstance(self.table, WholeStates) or self.table.one_form)
+
     # -- texts from their first token -------------------------------------------------------------------------
 
     def begin(self, texts: Sequence[Sequence[int]], sources: Sequence[Any] = (None,)) -> Begun:

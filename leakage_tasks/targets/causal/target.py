@@ -120,9 +120,11 @@ class CausalTarget(CausalReader):
 
     def extend(self, texts: TextRows, tokens: IntArray, columns: IntArray) -> tuple[TextRows, FloatArray]:
         step, at_once = Step(self, texts, tokens, columns), self.step_rows(texts)
-        answer = len(tokens) * self.engine.row_bytes / self.states.most
-        kind = "extend", *self._model_key
-        return submit(kind, extend_all, step, len(tokens) / at_once, len(tokens), STEP_SPLITTER, 0.0, answer)
+        state = self.engine.row_bytes / self.states.most
+        # Attacks whose texts share a pass only at equal lengths advance together.
+        in_parts, held = (STEP_SPLITTER, 0.0) if self.engine.mixes_lengths else (None, state)
+        kind, count = ("extend", *self._model_key), len(tokens)
+        return submit(kind, extend_all, step, count / at_once, count, in_parts, held, count * state)
 
     def step_rows(self, texts: TextRows) -> int:
         """Return the maximum number of rows of one pass that continues ``texts``."""

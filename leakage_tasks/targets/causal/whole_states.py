@@ -58,6 +58,11 @@ class WholeStates:
         self.row_bytes = 0
         """Memory of the latest state in bytes."""
 
+    @property
+    def one_form(self) -> bool:
+        """True unless the form of a state is known to depend on the length of its text."""
+        return len(self._pools) <= 1
+
     def make_room(self, rows: int) -> None:
         """Grow to ``rows`` rows."""
         more = rows - len(self._pool_of)
