@@ -135,8 +135,10 @@ def _at_once(reader: Any, begun: Begun, own: Sequence[list[int]], shared: int) -
         with reader.inference():
             return row_bits(logits, tokens[:, 1:].to(logits.device), mask[:, 1:].to(logits.device))
 
+    copied = reader.engine.copied_tokens(begun.rows.numbers)
+
     def fit(length: int) -> int:
-        return int(reader.text_rows(shared + length, length))
+        return int(reader.text_rows(shared + length, length, copied))
 
     lengths = list(map(len, own))
     rest = reader.whole_texts.by_length(lengths, fit, read, own, most_padding=reader.most_padding)

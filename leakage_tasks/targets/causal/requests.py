@@ -78,18 +78,18 @@ def start_all(requests: Sequence[Start]) -> list[tuple[TextRows, float, FloatArr
 def extend_all(requests: Sequence[Step]) -> list[Reached]:
     """Extend the texts of all requests by one token."""
     reader, engine = requests[0].target, requests[0].target.engine
-    rows = np.concatenate([step.rows.numbers for step in requests])
+    before = TextRows.joined([step.rows for step in requests])
     tokens = np.concatenate([step.tokens for step in requests])[:, None]
     columns, each = _all_columns(requests)
 
     def read(part: slice) -> tuple[TextRows, FloatArray]:
         started = time.perf_counter()
-        logits, texts = engine.go_on(rows[part], tokens[part])
+        logits, texts = engine.go_on(before.numbers[part], tokens[part])
         costs = reader.costs(logits[:, 0], columns)
         reader.pass_size.note(part.stop - part.start, time.perf_counter() - started)
         return texts, costs
 
-    parts = reader.limit.parts(len(rows), read, min(step.target.step_rows(step.rows) for step in requests))
+    parts = reader.limit.parts(len(before), read, reader.step_rows(before))
     texts, costs = TextRows.joined([texts for texts, _ in parts]), np.concatenate([costs for _, costs in parts])
     if len(requests) == 1:
         return [(texts, costs)]

@@ -157,17 +157,18 @@ class CausalTarget(CausalReader):
         size = share_of_whole_texts(len(encoded), self.text_rows(longest))
         return submit(("texts", *self._model_key), score_all, Texts(self, encoded), size, len(encoded))
 
-    def text_rows(self, length: int, own: int | None = None) -> int:
+    def text_rows(self, length: int, own: int | None = None, before: int | None = None) -> int:
         """Return the maximum batch size for whole texts of ``length`` tokens, with logits at every token.
 
-        If they have a prefix in common that is already cached, ``own`` tokens of each remain to be read.
+        If they have a prefix in common that is already cached, ``own`` tokens of each remain to be read; ``before`` is
+        as in :meth:`rows`.
         """
         own = length if own is None else own
         tokens = TOKENS_ON_CPU
         if self.device.type != "cpu":
             logits = LOGIT_BYTES * self.vocabulary
             tokens = max(tokens, min(TOKENS_ELSEWHERE, self.states.batch // logits))
-        return max(1, min(CausalTarget.rows(self, length, own), tokens // own, self.texts_that_fit(own)))
+        return max(1, min(CausalTarget.rows(self, length, own, before), tokens // own, self.texts_that_fit(own)))
 
     def tokens_read(self, length: int, own: int, texts: int) -> int:
         """Return the number of tokens read per text, for ``texts`` texts with ``own`` tokens after a common prefix."""
