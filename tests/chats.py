@@ -59,13 +59,18 @@ def _bytes(digits: bool, special: list[str]) -> Tokenizer:
 
 def _pieces(unigram: bool, special: list[str]) -> Tokenizer:
     """Pieces that carry the space before them: unigram without one at the beginning of a text, or BPE with."""
-    found = Tokenizer(models.Unigram() if unigram else models.BPE(unk_token="<unk>"))
-    found.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never" if unigram else "first")
-    found.decoder = decoders.Metaspace(prepend_scheme="never" if unigram else "first")
+    how = "never" if unigram else "first"
     letters = sorted({letter for text in NUMBERS for letter in text} | {"▁", "\n", "[", "]", "I", "N", "S", "T", "/"})
-    how: Any = {"special_tokens": ["<unk>", *special], "initial_alphabet": letters, "show_progress": False}
-    pieces = trainers.UnigramTrainer(vocab_size=160, unk_token="<unk>", **how)
-    found.train_from_iterator(NUMBERS, pieces if unigram else trainers.BpeTrainer(vocab_size=200, **how))
+    words = [f"▁{word}" for text in NUMBERS for word in text.split()]
+    found = Tokenizer(
+        kinds.unigram_model([*words, *letters], ["<unk>", *special]) if unigram else models.BPE(unk_token="<unk>")
+    )
+    found.pre_tokenizer, found.decoder = pre_tokenizers.Metaspace(prepend_scheme=how), decoders.Metaspace("▁", how)
+    if unigram:
+        found.add_special_tokens([AddedToken(token, special=True) for token in ("<unk>", *special)])
+    else:
+        names = {"special_tokens": ["<unk>", *special], "initial_alphabet": letters}
+        found.train_from_iterator(NUMBERS, trainers.BpeTrainer(vocab_size=200, show_progress=False, **names))
     return found
 
 

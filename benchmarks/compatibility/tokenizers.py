@@ -7,7 +7,7 @@ import json
 import math
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -140,25 +140,29 @@ def nfkc_lowercase() -> PreTrainedTokenizerFast:
 
 
 def _unigram(normalizer: Any = None) -> Tokenizer:
-    """Build a unigram model from the frequencies of pieces of up to six characters.
-
-    The trainer of `tokenizers` is not used, because its result differs between runs.
-    """
     words = [f"▁{word}" for word in " ".join(corpus()).split()]
     if normalizer is not None:
         words = [normalizer.normalize_str(word) for word in words]
-    spans = ((start, start + length) for start in range(2) for length in range(1, 7))
-    counts = Counter(word[start:end] for start, end in spans for word in words if end <= len(word))
-    counts.update(character for word in words for character in word)
-    frequent = sorted(counts, key=lambda piece: (len(piece) > 1, -counts[piece], piece))[:150]
-    pieces = [(token, 0.0) for token in SPECIAL] + [(piece, math.log(counts[piece] / len(words))) for piece in frequent]
-    made = Tokenizer(models.Unigram(pieces, unk_id=SPECIAL.index(UNK)))
+    made = Tokenizer(unigram_model(words, SPECIAL))
     if normalizer is not None:
         made.normalizer = normalizer
     made.pre_tokenizer = pre_tokenizers.Metaspace()
     made.decoder = decoders.Metaspace()
     made.add_special_tokens([AddedToken(token, special=True) for token in SPECIAL])
     return made
+
+
+def unigram_model(words: Sequence[str], special: Sequence[str]) -> models.Unigram:
+    """Build a unigram model from the frequencies of pieces of up to six characters; ``special`` contains ``UNK``.
+
+    The trainer of `tokenizers` is not used, because its result differs between runs.
+    """
+    spans = ((start, start + length) for start in range(2) for length in range(1, 7))
+    counts = Counter(word[start:end] for start, end in spans for word in words if end <= len(word))
+    counts.update(character for word in words for character in word)
+    frequent = sorted(counts, key=lambda piece: (len(piece) > 1, -counts[piece], piece))[:150]
+    pieces = [(token, 0.0) for token in special] + [(piece, math.log(counts[piece] / len(words))) for piece in frequent]
+    return models.Unigram(pieces, unk_id=special.index(UNK))
 
 
 _BERT = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

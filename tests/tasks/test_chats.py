@@ -98,7 +98,8 @@ def test_ranks_of_ten_thousand_fillings_are_those_of_whole_conversations(style: 
 )
 def test_any_turn_is_scored_after_what_stands_before_it(style: str, role: str, system: str, tmp_path: Any) -> None:
     canaries = make_canaries("The pin of {unique} is {digits:2}.", 2, seed=1)
-    found, results = logged(style, canaries, tmp_path, metadata={"role": role}, system_instruction=system)
+    metadata = {"role": role, "stopping": "proven"}
+    found, results = logged(style, canaries, tmp_path, metadata=metadata, system_instruction=system)
     for canary in canaries:
         fillings = [canary.space.fill(filling) for filling in canary.space.enumerate()]
         costs = costs_of(style, [rendered(style, text, role, system, FOLLOWING[role]) for text in fillings])

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from tokenizers.processors import RobertaProcessing
 from transformers import PreTrainedTokenizerFast
 
+from benchmarks.compatibility.tokenizers import unigram_model
 from leakage_tasks.canaries.alphabets import word_list
 from leakage_tasks.canaries.spaces import parse_template
 from leakage_tasks.targets import ClassifierTarget
@@ -42,12 +43,9 @@ def byte_level() -> PreTrainedTokenizerFast:
 
 
 def metaspace() -> PreTrainedTokenizerFast:
-    tokenizer = Tokenizer(models.Unigram())
+    words = [f"▁{word}" for word in [*WORDS, *"0123456789.,:!"]]
+    tokenizer = Tokenizer(unigram_model(words, ["<unk>", "<pad>"]))
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    trainer = trainers.UnigramTrainer(
-        vocab_size=120, special_tokens=["<unk>", "<pad>"], unk_token="<unk>", show_progress=False
-    )
-    tokenizer.train_from_iterator([" ".join([*WORDS, *"0123456789.,:!"])] * 50, trainer)
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", unk_token="<unk>")
 
 
