@@ -138,12 +138,12 @@ def measured(name: str, folder: Path) -> list[dict[str, Any]]:
         planner = Planner(lm, task, str(manifest), {"budget": BUDGET}, PILOT)
         for kind in planner.kinds():
             own_canaries = [request.canary for _, request in planner.pairs if kind_of(request.canary) == kind.kind]
-            findings, took = attack_together(own_canaries, planner.attacked, planner.modules, 1)
+            attempt = attack_together(own_canaries, planner.attacked, planner.modules, 1)
             ranges = {quantity: kind.estimate(quantity) for quantity in QUANTITIES}
             row: dict[str, Any] = {"model": name, "task": task, "attack": kind.attack, "kind": kind.kind}
-            row["held"] = held([int(finding.model_calls or 0) for finding in findings], kind)
+            row["held"] = held([int(finding.model_calls or 0) for finding in attempt.findings.values()], kind)
             for quantity, estimate in ranges.items():
-                actual = getattr(took, quantity)
+                actual = getattr(attempt.total, quantity)
                 row[quantity] = {"low": estimate.low, "high": estimate.high, "took": actual, "worst": estimate.worst}
             rows.append(row)
             print(line(row), flush=True)

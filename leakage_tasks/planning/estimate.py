@@ -40,8 +40,8 @@ class KindPlan:
     bounds: Bounds
     groups: Mapping[str, Stratum]
     pace: Pace
-    merged: bool | None
-    """True if searches share forward passes; None if the pilot had no time to test this."""
+    merged: bool
+    """True if searches of different canaries share forward passes."""
     unfinished: int = 0
     """Number of the pilot's canaries whose attack was stopped by the time limit."""
 

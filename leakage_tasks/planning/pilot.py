@@ -1,13 +1,12 @@
-"""The pilot of a plan: some canaries are attacked one by one to measure their cost."""
+"""The pilot of a plan: some canaries are attacked together to measure their cost."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from torch import nn
 
@@ -15,21 +14,23 @@ from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.planning.meter import metered
+from leakage_tasks.planning.pace import Pace
 from leakage_tasks.planning.passes import MERGED
 from leakage_tasks.planning.watch import PilotTimeUpError, PilotWatch
+from leakage_tasks.targets.scheduler import OnRows
 
 FEWEST = 5
 """Smallest pilot; with fewer canaries, the range is almost as wide as without a pilot."""
-TRIED = 5
-"""Number of canaries that are attacked together to test if searches share passes, since two may not fill a pass."""
-Attacked = Callable[[Sequence[Canary]], list[Finding]]
+Attacked = Callable[[Sequence[Canary], OnRows, Callable[[int, Finding], None]], object]
+"""A function that attacks canaries; it calls its second argument with a canary's index and the rows that were read for
+it, and its third with a canary's index and finding."""
 
 
 @dataclass(frozen=True)
 class AttackCost:
-    """The cost of one attack: rows, forward passes and tokens of the model, and the total seconds.
+    """The cost of attacks: rows, forward passes and tokens of the model, and seconds.
 
-    If it is not ``complete``, the time limit stopped the attack, and its full cost is this or more.
+    If it is not ``complete``, the time limit stopped an attack, and the full cost is this or more.
     """
 
     rows: float
@@ -37,6 +38,17 @@ class AttackCost:
     tokens: float
     seconds: float
     complete: bool = True
+
+
+@dataclass
+class Attempt:
+    """Attacks on several canaries that ran together: their total cost, and by index of the canary the rows read for it,
+    the passes with such rows, and the finding of a finished attack."""
+
+    total: AttackCost = field(init=False)
+    rows: dict[int, int] = field(default_factory=dict)
+    passes: dict[int, int] = field(default_factory=dict)
+    findings: dict[int, Finding] = field(default_factory=dict)
 
 
 def sample_canaries(canaries: Sequence[Canary], number: int, seed: int) -> list[Canary]:
@@ -55,38 +67,36 @@ def check_number(number: int) -> None:
 
 
 def pilot_costs(
-    canaries: Iterable[Canary], attacked: Attacked, modules: Sequence[nn.Module], length: int, watch: PilotWatch
-) -> dict[str, AttackCost]:
-    """Return the cost of each canary alone, by its id, until the pilot's time is up.
+    canaries: Sequence[Canary],
+    attacked: Attacked,
+    modules: Sequence[nn.Module],
+    length: int,
+    pace: Pace,
+    watch: PilotWatch,
+) -> tuple[dict[str, AttackCost], bool]:
+    """Return the cost of each canary alone, by its id, and True if searches of different canaries share passes.
 
-    The last canary may be incomplete, and the canaries after it are missing. Texts have about ``length`` tokens.
+    The canaries are attacked together until the pilot's time is up; those whose attack has not begun are missing. Texts
+    have about ``length`` tokens.
     """
-    costs: dict[str, AttackCost] = {}
-    for canary in canaries:
-        if costs and watch.is_over:
-            break
-        _, costs[canary.id] = attack_together([canary], attacked, modules, length, watch)
-        watch.attacked(1, costs[canary.id].rows)
-        if not costs[canary.id].complete:
-            break
-    return costs
-
-
-def merges(
-    canaries: Sequence[Canary], alone: dict[str, AttackCost], attacked: Attacked, modules: Any, watch: PilotWatch
-) -> bool | None:
-    """Return True if searches of different canaries share forward passes, None if there was no time to test this.
-
-    The test uses the few canaries with the lowest cost.
-    """
-    complete = [canary for canary in canaries if canary.id in alone and alone[canary.id].complete]
-    few = sorted(complete, key=lambda canary: alone[canary.id].rows)[:TRIED]
-    if not modules or len(canaries) < 2:
-        return False
-    if len(few) < 2:
-        return None
-    _, together = attack_together(few, attacked, modules, 1, watch)
-    return together.passes <= MERGED * sum(alone[canary.id].passes for canary in few) if together.complete else None
+    if not canaries:
+        return {}, False
+    attempt = attack_together(canaries, attacked, modules, length, watch)
+    total, rows, passes = attempt.total, attempt.rows, attempt.passes
+    if not rows:
+        # Attacks that take all canaries in one call do not tell whose rows they read.
+        rows = dict.fromkeys(range(len(canaries)), 1)
+        passes = dict.fromkeys(rows, round(total.passes))
+    merged = bool(modules) and len(rows) > 1 and total.passes <= MERGED * sum(passes.values())
+    work = max(total.seconds - pace.a_pass * total.passes, 0.0)
+    costs = {}
+    for index in sorted(rows):
+        share = rows[index] / sum(rows.values())
+        alone = float(passes[index]) if merged else share * total.passes
+        seconds = share * work + pace.a_pass * alone if merged else share * total.seconds
+        cost = AttackCost(share * total.rows, alone, share * total.tokens, seconds, index in attempt.findings)
+        costs[canaries[index].id] = cost
+    return costs, merged
 
 
 def attack_together(
@@ -95,19 +105,28 @@ def attack_together(
     modules: Sequence[nn.Module],
     length: int,
     watch: PilotWatch | None = None,
-) -> tuple[list[Finding], AttackCost]:
-    """Attack canaries together; return the findings and the cost.
+) -> Attempt:
+    """Attack canaries together and measure the cost, until the time limit of ``watch``."""
+    attempt, watch = Attempt(), watch or PilotWatch()
 
-    The findings are empty if the time limit of ``watch`` stopped the attack.
-    """
-    findings: list[Finding] = []
+    def on_rows(index: int, rows: int) -> None:
+        attempt.rows[index] = attempt.rows.get(index, 0) + rows
+        attempt.passes[index] = attempt.passes.get(index, 0) + 1
+        watch.check()
+
+    def done(index: int, finding: Finding) -> None:
+        attempt.findings[index] = finding
+        watch.attacked(1)
+
     complete = False
     started = time.perf_counter()
-    with metered(modules, None if watch is None else watch.passed) as count, suppress(PilotTimeUpError):
-        findings = attacked(canaries)
+    with metered(modules, watch.passed) as count, suppress(PilotTimeUpError):
+        attacked(canaries, on_rows, done)
         complete = True
     seconds = time.perf_counter() - started
     # The forward passes of an API model cannot be counted; its calls are whole texts.
-    calls = sum(finding.model_calls or 0 for finding in findings)
+    calls = sum(attempt.rows.values()) or sum(finding.model_calls or 0 for finding in attempt.findings.values())
     rows, passes = (count.rows, count.passes) if count.passes else (calls, calls)
-    return findings, AttackCost(rows, passes, count.tokens or calls * length, seconds, complete)
+    attempt.total = AttackCost(rows, passes, count.tokens or calls * length, seconds, complete)
+    watch.add_rows(round(attempt.total.rows))
+    return attempt

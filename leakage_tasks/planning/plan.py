@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -21,10 +21,11 @@ from leakage_tasks.planning.estimate import QUANTITIES, KindPlan, Plan
 from leakage_tasks.planning.memory import Memory, memory_of
 from leakage_tasks.planning.meter import modules_of
 from leakage_tasks.planning.pace import Pace, pace_of
-from leakage_tasks.planning.pilot import AttackCost, check_number, merges, pilot_costs, sample_canaries
+from leakage_tasks.planning.pilot import AttackCost, check_number, pilot_costs, sample_canaries
 from leakage_tasks.planning.watch import PilotWatch
 from leakage_tasks.stats.totals import Stratum
 from leakage_tasks.targets.memory_budget import memory_within
+from leakage_tasks.targets.scheduler import OnRows
 from leakage_tasks.tasks.attack_handler import prepared
 from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction
 
@@ -64,15 +65,15 @@ def make_plan(
             raise OptionError(f"--tasks {task}: leakage plan knows {' and '.join(TASKS)}: use one of them, or both")
     if not tasks:
         raise OptionError(f"--tasks is empty: give {' or '.join(TASKS)}")
-    kinds: list[KindPlan] = []
+    kinds: dict[str, list[KindPlan]] = dict.fromkeys(tasks, [])
     memory, spent, watch = Memory(0, 0, 0), 0.0, watch or PilotWatch()
-    names = list(dict.fromkeys(tasks))
-    for index, task in enumerate(names):
+    # Extraction usually reads fewer rows and leaves the rest of its time to exposure.
+    for index, task in enumerate(sorted(kinds, reverse=True)):
         watch.say(f"{task}: verifying fast scoring and timing forward passes")
         planner = Planner(lm, task, manifest, metadata, pilot, chat)
-        kinds += planner.kinds(watch, len(names) - index)
+        kinds[task] = planner.kinds(watch, len(kinds) - index)
         memory, spent = memory.larger(planner.memory()), spent + planner.spent
-    return Plan(kinds, memory, spent)
+    return Plan([kind for task in kinds for kind in kinds[task]], memory, spent)
 
 
 class Planner:
@@ -151,8 +152,7 @@ class Planner:
         started = time.perf_counter()
         bounds = _bounds(pairs, kind)
         length = max(1, round(bounds.tokens.most / max(bounds.rows.most, 1)))
-        taken = pilot_costs(sample, self.attacked, self.modules, length, self._watch)
-        merged = merges(sample, taken, self.attacked, self.modules, self._watch)
+        taken, merged = pilot_costs(sample, self.attacked, self.modules, length, self.pace, self._watch)
         if sample:
             self.spent += time.perf_counter() - started
             self._watch.close_share(time.perf_counter() - started)
@@ -164,12 +164,19 @@ class Planner:
         unfinished = sum(not cost.complete for cost in taken.values())
         return KindPlan(self.task, attack, kind, len(pairs), len(tried), bounds, groups, pace, merged, unfinished)
 
-    def attacked(self, canaries: Sequence[Canary]) -> list[Finding]:
+    def attacked(
+        self,
+        canaries: Sequence[Canary],
+        on_rows: OnRows | None = None,
+        done: Callable[[int, Finding], None] | None = None,
+    ) -> list[Finding]:
         """Run the task's attack on some of its canaries, without natural canaries."""
         task_settings = self.task_settings
         limits = {"budget": task_settings["budget"], "seed": task_settings["seed"], "goal": task_settings["goal"]}
         options = {"values": task_settings["settings"], "context": self.context}
-        return run_attack(task_settings["attack"], self.target, canaries, **limits, **options, on_rows=self._watch.read)
+        return run_attack(
+            task_settings["attack"], self.target, canaries, **limits, **options, on_rows=on_rows, done=done
+        )
 
 
 def kind_of(canary: Canary) -> str:

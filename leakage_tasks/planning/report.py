@@ -75,10 +75,6 @@ def notes(plan: Plan) -> list[str]:
             "the pilot's time ended before all of its canaries were finished: an interrupted attack may need up to "
             "the whole budget, so a larger --pilot_seconds narrows the range"
         )
-    if any(kind.merged is None for kind in plan.kinds):
-        lines.append(
-            "there was no time to test if searches share passes: passes are estimated for searches in sequence"
-        )
     pilot = "there was no pilot"
     if len(unknown) < len(plan.kinds):
         pilot = f"the pilot took {_seconds(plan.pilot_seconds)}"

@@ -80,22 +80,25 @@ class PilotWatch:
         return time.perf_counter() >= self._deadline
 
     def passed(self, count: Count) -> None:
-        """Show the number of rows that the current attack has read. Raises PilotTimeUpError if its time is up."""
-        self.read(0, 0)
+        """Show the number of rows that the current attacks have read. Raises PilotTimeUpError if their time is up."""
+        self.check()
         if self._bar is not None:
             self._bar.set_postfix_str(f"{self._shown + count.rows:,} rows read", refresh=False)
             self._bar.update(0)
 
-    def read(self, index: int, rows: int) -> None:
-        """Raise PilotTimeUpError if the current attack's time is up; used for models whose passes cannot be counted."""
+    def check(self) -> None:
+        """Raise PilotTimeUpError if the time of the current attacks is up."""
         if self.is_over:
             raise PilotTimeUpError
 
-    def attacked(self, canaries: int, rows: float) -> None:
-        """Show that ``canaries`` more canaries are complete, with ``rows`` rows read for them."""
-        self._shown += round(rows)
+    def attacked(self, canaries: int) -> None:
+        """Show that ``canaries`` more canaries are complete."""
         if self._bar is not None:
             self._bar.update(canaries)
+
+    def add_rows(self, rows: int) -> None:
+        """Count the rows of attacks that have ended."""
+        self._shown += rows
 
     def planned(self, kind: KindPlan) -> None:
         """Show the plan for one kind of canary."""

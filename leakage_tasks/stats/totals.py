@@ -46,12 +46,15 @@ class Stratum:
 
     @property
     def likely(self) -> float:
-        """The expected total: the size times the sample mean, with ``most`` for unfinished members.
+        """The expected total: the size times the mean, which is estimated as for exponential lifetimes with censoring.
 
-        Without a sample each member counts as ``most``, so that the plan is not exceeded.
+        That is the sum of all values, bounds included, over the number of known values, at most ``most``. Without a
+        known value each member counts as ``most``, so that the plan is not exceeded.
         """
-        values = [*self.sampled, *(max(self.most, bound) for bound in self.unfinished)]
-        return self.size * (float(np.mean(values)) if values else self.most)
+        if not self.sampled:
+            return self.size * max((self.most, *self.unfinished))
+        mean = (sum(self.sampled) + sum(self.unfinished)) / len(self.sampled)
+        return self.size * (min(mean, max((self.most, *self.sampled))) if self.unfinished else mean)
 
 
 def total_range(groups: Sequence[Stratum], level: float = LEVEL) -> tuple[float, float]:

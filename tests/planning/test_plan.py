@@ -51,11 +51,11 @@ def test_the_run_stays_within_the_range(lm: Any, manifest: str) -> None:
     planner = Planner(lm, TASK, manifest, METADATA, 5)
     for kind in planner.kinds():
         own = [request.canary for _, request in planner.pairs if request.canary.planted == (kind.kind == "planted")]
-        findings, took = attack_together(own, planner.attacked, planner.modules, 1)
+        attempt = attack_together(own, planner.attacked, planner.modules, 1)
         for name in ("rows", "passes", "tokens"):
             found = kind.estimate(name)
-            assert found.low <= getattr(took, name) <= found.high <= found.worst
-        calls = [float(each.model_calls or 0) for each in findings]
+            assert found.low <= getattr(attempt.total, name) <= found.high <= found.worst
+        calls = [float(each.model_calls or 0) for each in attempt.findings.values()]
         random, ends, held = np.random.default_rng(0), kind.bounds.rows, 0
         for _ in range(200):
             sample = tuple(random.choice(calls, 5, replace=False))
@@ -70,7 +70,7 @@ def test_whole_texts_of_many_canaries_share_passes_as_planned(lm: Any, tmp_path:
     (kind,) = planner.kinds()
     # A run of its own, which proves what the pilot has proven.
     run = Planner(lm, TASK, manifest_of(tmp_path, made), {"budget": 20, "attack": "rank-sample"}, 0)
-    _, took = attack_together(made, run.attacked, run.modules, 1)
+    took = attack_together(made, run.attacked, run.modules, 1).total
     found = kind.estimate("passes")
     assert kind.merged
     assert found.low <= took.passes <= found.high < 12
@@ -96,7 +96,7 @@ def test_without_a_pilot_a_control_is_expected_to_take_the_most(lm: Any, tmp_pat
     planner = Planner(lm, "canary_extraction", manifest_of(tmp_path, made), {"budget": 2000, "stopping": "proven"}, 0)
     (kind,) = planner.kinds()
     planner.attacked(made)  # A first run reads a few rows more, which verify fast scoring.
-    _, took = attack_together(made, planner.attacked, planner.modules, 1)
+    took = attack_together(made, planner.attacked, planner.modules, 1).total
     assert kind.estimate("rows").likely >= took.rows > 3 * 500
 
 
@@ -186,7 +186,7 @@ def test_searches_after_different_sources_are_planned_as_they_run(tmp_path: Path
     translator = HFLM(pretrained=tiny("t5"), tokenizer=ending(), backend="seq2seq", batch_size=8)
     planner = Planner(translator, TASK, manifest_of(tmp_path, canaries), METADATA, 5)
     (kind,) = planner.kinds()
-    _, took = attack_together([request.canary for _, request in planner.pairs], planner.attacked, planner.modules, 1)
+    took = attack_together([request.canary for _, request in planner.pairs], planner.attacked, planner.modules, 1).total
     found = kind.estimate("passes")
     assert kind.merged
     assert found.low <= took.passes <= found.high

@@ -106,7 +106,16 @@ def test_a_sample_larger_than_its_group_is_an_error() -> None:
 def test_members_that_are_not_finished_may_take_the_most() -> None:
     group = Stratum(3, (1.0,), 0.5, 100, unfinished=(7.0, 2.0))
     assert total_range([group]) == (1 + 7 + 2, 1 + 100 + 100)
-    assert group.likely == pytest.approx(201)
+    assert Stratum(3, (), 0.5, 100, unfinished=(7.0, 2.0)).likely == 300
+    assert Stratum(3, (1.0,), 0.5, 8, unfinished=(7.0, 2.0)).likely == 3 * 8
+
+
+def test_the_likely_total_is_right_wherever_the_pilot_stops() -> None:
+    """Members with exponential costs of mean 50, seen up to a limit that leaves 82 to 2 % unfinished."""
+    costs = np.random.default_rng(1).exponential(50, 20_000)
+    for limit in (10.0, 50.0, 100.0, 200.0):
+        sampled, cut = tuple(costs[costs <= limit]), (limit,) * int((costs > limit).sum())
+        assert Stratum(20_000, sampled, 0, 1e9, unfinished=cut).likely == pytest.approx(costs.sum(), rel=0.03)
 
 
 def test_a_range_with_unfinished_members_holds_that_of_the_finished_ones() -> None:
