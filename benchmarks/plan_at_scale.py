@@ -1,7 +1,7 @@
 """Calculated times of 1,000 canaries at 1 B, 8 B and 70 B parameters on one and eight H100s. Prints a table.
 
 ``python -m benchmarks.plan_at_scale [--times-plain 1 1.6 44]``. The times are not measured: they come from the
-throughput model of ``leakage_tasks/planning/machines.py``, whose rates are those of plain passes on an H100, and from
+throughput model of ``benchmarks/machines.py``, whose rates are those of plain passes on an H100, and from
 the rows that searches for nine digits took on a character LSTM. Each number of ``--times-plain`` is a ratio of torch
 operations per pass, as ``benchmarks.operations`` counts it.
 """
@@ -12,7 +12,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
-from leakage_tasks.planning.machines import Machine, Shape, Work, rows_that_fit, run_seconds
+from benchmarks.machines import Machine, Shape, Work, rows_that_fit, run_seconds
 
 CANARIES = 1000
 CONTEXT = 64
