@@ -34,6 +34,9 @@ STOPPING = Option(
     "ten certain guesses (proven), or after twice as many iterations as the first filling took (paper)",
     choices=(SETTLED, PROVEN, PAPER),
 )
+WHOLE = 256
+"""Maximum number of nodes of a tree that is read whole instead of in part by a beam search, which for a secret of nine
+digits reads 139."""
 BATCH = Option("batch", int, 128, "number of nodes that best-first search reads per iteration", minimum=1)
 
 
@@ -49,7 +52,8 @@ def shortest_path(request: AttackRequest) -> AttackResult:
 
     ``stopping=settled`` ends when it is certain whether the secret is the cheapest filling and whether it is among the
     ten cheapest: ten known fillings cost less, or all fillings that cost less are known. Its guesses are fillings that
-    a beam search found and fillings that a best-first search without knowledge of the secret finds up to its cost.
+    a beam search found and fillings that a best-first search without knowledge of the secret finds up to its cost. A
+    small tree is searched whole instead.
 
     When ``budget`` sequences are spent, the search returns the best fillings so far; ``proven`` of them are certain.
     """
@@ -80,6 +84,7 @@ class _Search:
         self._explorer, self._limit, self._batch = explorer, limit, batch
         self._frontier = Frontier(explorer)
         self._of_beam: list[Guess] | None = None
+        self._whole = False
         self._taken: list[Guess] = []
         self._bound = self._ceiling = np.inf
         self._secret: SecretPath | None = None
@@ -92,6 +97,8 @@ class _Search:
     @property
     def proven(self) -> int:
         """The number of fillings that are certain to be the cheapest."""
+        if self._whole:
+            return len(self.best)
         left = min(self._frontier.cheapest(), self._ceiling) + self._explorer.prefix_cost
         return sum(guess.score <= left for guess in self.best)
 
@@ -103,7 +110,7 @@ class _Search:
 
     def prove(self) -> None:
         """Search until ten fillings are certain to be the cheapest. A beam search gives a bound."""
-        self._bound = self._explorer.tenth(self._beam())
+        self._bound = self._explorer.tenth(self._beam(BEAM))
         self._start()
         while self._goes_on:
             self._iterate()
@@ -116,7 +123,7 @@ class _Search:
         guesses on a ``natural`` secret must not depend on the secret: the beam search, which does not know it, runs
         first in any case, and if it finds too few guesses, the search does not use the secret either.
         """
-        few = natural and len(self._beam()) < min(GUESSES, self._explorer.space.size)
+        few = natural and len(self._first_guesses()) < min(GUESSES, self._explorer.space.size)
         if few or self._explorer.calls + len(path) > self._limit:
             self.prove()
             return self._exhausted
@@ -126,7 +133,7 @@ class _Search:
         while not self._ten_are_cheaper(self._secret.cost):
             self._bound = min(self._ceiling, self._explorer.tenth(self.best))
             if self._of_beam is None and self._is_wide(self._secret):
-                self._beam()
+                self._first_guesses()
             elif self._goes_on:
                 self._iterate()
             else:
@@ -141,10 +148,18 @@ class _Search:
         """Return True if more nodes than a beam search keeps per level are known to cost no more than the secret."""
         return max(secret.cheaper_siblings, self._frontier.within(self._bound)) > BEAM
 
-    def _beam(self) -> list[Guess]:
+    def _first_guesses(self) -> list[Guess]:
+        """Return the cheapest fillings of a small tree, or else the guesses of a beam search; it runs once."""
+        if self._of_beam is None:
+            nodes = self._explorer.paths.inner_nodes(min(WHOLE, self._limit - self._explorer.calls))
+            self._whole = nodes is not None
+            return self._beam(BEAM if nodes is None else max(nodes, 1))
+        return self._of_beam
+
+    def _beam(self, width: int) -> list[Guess]:
         """Return the guesses of a beam search; it runs once."""
         if self._of_beam is None:
-            self._of_beam = beam_search(self._explorer, BEAM, self._limit)
+            self._of_beam = beam_search(self._explorer, width, self._limit)
         return self._of_beam
 
     def _start(self) -> None:
@@ -153,7 +168,7 @@ class _Search:
     @property
     def _exhausted(self) -> bool:
         """True if all nodes up to the bound have been read."""
-        return self._frontier.cheapest() > self._bound
+        return self._whole or self._frontier.cheapest() > self._bound
 
     @property
     def _goes_on(self) -> bool:

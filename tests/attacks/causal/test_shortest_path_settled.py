@@ -110,6 +110,25 @@ def test_figures_are_those_of_the_full_proof_for_every_tokenizer(tokenizer, temp
     assert sum(success_at(10, found) for found in settled) >= 10
 
 
+def test_the_guesses_on_an_unknown_secret_of_a_small_space_are_brute_forces():
+    """A beam search compares fillings of as many tokens, and misses some where digits merge."""
+    model = CausalTarget(tiny_gpt2(merging()), merging())
+    templates = [f"{letter} pin is {{digits:2}}." for letter in "abcdefgh"]
+    dearest = []
+    for number, template in enumerate(templates):
+        space = Canary("c", template, ("0", "0")).space
+        fillings = list(space.enumerate())
+        costs = model.log_perplexity([space.fill(filling) for filling in fillings])
+        order = sorted(range(100), key=lambda index: costs[index])
+        dearest.append(Canary(str(number), template, fillings[order[-1]]))
+        found = run_attack("shortest-path", model, [dearest[-1]])[0]
+        assert [space.index(guess.filling) for guess in found.guesses] == order[:10]
+        assert (found.proven, found.place) == (10, None)
+    beams = run_attack("beam", model, dearest)
+    proven = run_attack("shortest-path", model, dearest, values={"stopping": "proven"})
+    assert [found.guesses for found in beams] != [found.guesses for found in proven]
+
+
 @pytest.mark.parametrize("chance", [0.8, 0.9, 0.999])
 def test_a_memorized_secret_takes_a_row_per_token(chance):
     found = search(memorized(NINE, chance), NINE)
