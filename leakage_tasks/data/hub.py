@@ -11,7 +11,7 @@ from leakage_tasks.core.atomic import check_place, write_text
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.partial_results import parts_folder
 from leakage_tasks.data import Columns, overlap
-from leakage_tasks.data.shards import Shards, state_of
+from leakage_tasks.data.shards import Shards, shards_of, state_of
 
 SCHEME = "hub:"
 """The prefix that marks the name of a hub data set among paths."""
@@ -42,7 +42,7 @@ class Pointer:
         return f"{SCHEME}{self.name}{subset}@{self.revision[:12]}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HubShards(Shards):
     """Pointers to the shards of a hub data set; each is named like its future parquet file, plus a suffix."""
 
@@ -73,11 +73,14 @@ def is_hub(source: Path) -> bool:
     return str(source).startswith(SCHEME)
 
 
-def shards_for(source: Path, wanted: Columns, output: Path) -> HubShards:
-    """Return the shards of a data set of the hub; pointers to them are stored next to the folder ``output``.
+def shards_for(source: Path, wanted: Columns, output: Path) -> Shards:
+    """Return the shards of any data; pointers to shards of the hub are stored next to ``output``.
 
-    Raises PlantingError for an output that cannot be written or is inside the data set, and as :func:`hub_shards`.
+    Raises PlantingError for an output that cannot be written or is inside a data set of the hub, and as
+    :func:`hub_shards` and :func:`~leakage_tasks.data.shards.shards_of`.
     """
+    if not is_hub(source):
+        return shards_of(source)
     check_place(output, PlantingError)
     home = Path(_parts(source)[0])
     if home.is_dir() and overlap(output, home):
@@ -107,7 +110,7 @@ def hub_shards(source: Path, wanted: Columns, folder: Path) -> HubShards:
     total = stream.num_shards
     pointers = [Pointer(name, subset, wanted.split, commit, features.to_dict(), index, total) for index in range(total)]
     names = [f"{wanted.split}-{index:05}-of-{total:05}.parquet" for index in range(total)]
-    shards = HubShards(parts_folder(parts_folder(folder) / "hub"), tuple(names), pointers[0])
+    shards = HubShards(parts_folder(parts_folder(folder) / "hub"), tuple(names), pointer=pointers[0])
     for file, pointer in zip(names, pointers, strict=True):
         write_text(shards.path(file), json.dumps(asdict(pointer)) + "\n", private=True)
     return shards
