@@ -79,7 +79,7 @@ def listed(folder: Path) -> dict[Path, int]:
 
 @CHANGES
 def test_plant(leakage: Leakage, meanwhile: Any, text: Path, change: Callable[[Path], None]) -> None:
-    meanwhile("leakage_tasks.canaries.planting.sha256_of", lambda: change(text))
+    meanwhile("leakage_tasks.canaries.shard_work.sha256_of", lambda: change(text))
     before = listed(text.parent)
     outcome = leakage("plant", text.parent / "canaries.jsonl", text, "-o", text.parent / "planted.txt")
     check(outcome, text, text.parent, before)

@@ -12,12 +12,13 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.canaries.occurrences import CopyCount
 from leakage_tasks.canaries.sidecar import Part, Sidecar, sha256_of
+from leakage_tasks.data.shards import WHOLE
 
 _CHANGED = "changed since it was planted (its SHA-256 is not the recorded one)"
 
 
 def against_record(
-    record: Sidecar | None, planted: Path, canaries: Sequence[Canary], hashes: str | Mapping[str, str]
+    record: Sidecar | None, planted: Path, canaries: Sequence[Canary], hashes: Mapping[str, str]
 ) -> Iterator[str]:
     """Yield differences between planted data and their record.
 
@@ -25,12 +26,12 @@ def against_record(
         record: The record, or None without a record.
         planted: The path of the data.
         canaries: The canaries of the manifest.
-        hashes: The SHA-256 of the single file, or of each shard by name.
+        hashes: The SHA-256 of each shard by name.
     """
     if record is None:
         return
-    if isinstance(hashes, str) or record.shards is None:
-        if record.output_sha256 != (hashes if isinstance(hashes, str) else sha256_of(planted)):
+    if WHOLE in hashes or record.shards is None:
+        if record.output_sha256 != (hashes.get(WHOLE) or sha256_of(planted)):
             yield f"{planted}: {_CHANGED}"
     else:
         yield from _against_shards(planted, record.shards, hashes)

@@ -40,7 +40,7 @@ class FileScan:
     tokenizer: str | None
     shared: bool = False
     state: Path | None = None
-    """The folder that stores the result, or None."""
+    """The file that stores the result, or None."""
     key: Any = None
     """Additional data on which the result depends, for the key of the stored result."""
 
@@ -95,11 +95,10 @@ def scan(task: FileScan) -> Occurrences:
         kind = format_of(task.planted)
         digest = sha256_of(task.planted)
         key = ["verify", digest, asdict(task.wanted), task.chunk, task.tokenizer, task.shared, task.key]
-        if task.state is not None and (earlier := load_part(task.state, key)) is not None:
+        if (earlier := load_part(task.state, key)) is not None:
             return Occurrences.from_json(earlier, texts)
         occurrences = _scan(task, kind, digest)
-    if task.state is not None:
-        save_part(task.state, key, occurrences.to_json(texts))
+    save_part(task.state, key, occurrences.to_json(texts))
     return occurrences
 
 

@@ -11,12 +11,12 @@ from functools import cached_property
 from pathlib import Path
 
 from leakage_tasks.canaries.places import stream_of
-from leakage_tasks.canaries.sidecar import VALIDATION_TAKES, Before, Part, Sidecar, named, sidecar_path
+from leakage_tasks.canaries.sidecar import VALIDATION_TAKES, Before, Part, Sidecar, named, read_sidecar, sidecar_path
 from leakage_tasks.core.atomic import check_place
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.data import Columns, Format, Layout, check_output, format_of, overlap
 from leakage_tasks.data.chat import Turn
-from leakage_tasks.data.shards import earlier_run_note
+from leakage_tasks.data.shards import Shards, check_no_other_files, earlier_run_note
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class PlantJob:
 
     manifest: Path
     """The manifest of the canaries to plant."""
-    source: Path
+    shards: Shards
     """The data to copy."""
     output: Path
     """The path of the copy."""
@@ -41,7 +41,12 @@ class PlantJob:
     @cached_property
     def kind(self) -> Format:
         """The format of the data. Raises PlantingError for an unknown format."""
-        return format_of(self.source)
+        return format_of(self.shards.path(self.shards.names[0]))
+
+    @property
+    def source(self) -> Path:
+        """The file or folder with the data."""
+        return self.shards.home
 
     @property
     def record_path(self) -> Path:
@@ -53,113 +58,73 @@ class PlantJob:
         """The seed with which the copies' positions are drawn."""
         return stream_of(self.seed, self.part)
 
-    def record(
-        self,
-        layout: Layout,
-        hashes: tuple[str, str, str],
-        copies: dict[str, int],
-        characters: int,
-        heights: dict[str, int],
-    ) -> Sidecar:
-        """Return the record of the copy.
-
-        Args:
-            layout: The layout of the data.
-            hashes: The hashes of input, manifest and output.
-            copies: The number of copies by canary id.
-            characters: The length of all texts of the copy.
-            heights: The number of rows of a canary's copy by id, if it is not 1.
-        """
-        return Sidecar(
-            seed=self.seed,
-            format=self.kind.name,
-            input=self.source.name,
-            input_sha256=hashes[0],
-            input_rows=layout.rows,
-            manifest=self.manifest.name,
-            manifest_sha256=hashes[1],
-            output=self.output.name,
-            output_sha256=hashes[2],
-            output_rows=layout.rows + (sum(copies.values()) if self.turn == "new" else 0),
-            text_column=layout.text,
-            label_column=layout.label,
-            source_column=self.wanted.source,
-            split=self.wanted.split if (self.source / "dataset_dict.json").is_file() else None,
-            copies=copies,
-            part=self.part,
-            before=self._before(layout),
-            characters=characters,
-            role=layout.role if layout.chat or self._is_rendered(layout) else None,
-            unpacked_sha256=layout.unpacked_sha256,
-            heights=heights or None,
-            turn=self.turn if layout.chat else None,
-            prompt=layout.prompt if self.turn == "new" else None,
-        )
-
-    def _before(self, layout: Layout) -> Before:
+    def before(self, layout: Layout) -> Before:
+        """Return the kind of text before a copy in training."""
         if layout.chat:
             return "chat turn" if self.turn == "new" else "text of a chat turn"
-        if self._is_rendered(layout):
+        if is_rendered(layout):
             return "template of a row"
         if layout.prompt is not None:
             return "prompt"
         return "line break" if self.kind.running else "start of a row"
 
-    @staticmethod
-    def _is_rendered(layout: Layout) -> bool:
-        return layout.shape is not None and layout.shape.rendered
+
+def is_rendered(layout: Layout) -> bool:
+    """Return True if trainers put a template around the columns of a row."""
+    return layout.shape is not None and layout.shape.rendered
 
 
-def jobs_of(
-    manifest: Path,
-    wanted: Columns,
-    seed: int,
-    training: tuple[Path, Path],
-    validation: tuple[Path | None, Path | None],
-    turn: Turn = "new",
-) -> list[PlantJob]:
-    """Return a job for each copy to make.
+def jobs_of(training: PlantJob, validation: Path | None, validation_output: Path | None) -> list[PlantJob]:
+    """Return ``training``, or a job for the training part and a job for the validation part.
 
-    Args:
-        manifest: The path of the manifest.
-        wanted: The requested columns and split.
-        seed: The seed of the copies' positions.
-        training: The training data and the path of their copy.
-        validation: The validation data and the path of their copy, or None for both.
-        turn: The position of the copies in chats.
-
-    Raises:
-        OptionError: For validation data without an output, or the reverse.
+    Raises OptionError for validation data without an output, or the reverse.
     """
-    held, held_output = validation
-    whole = PlantJob(manifest, named(Path(training[0])), named(Path(training[1])), seed, wanted, turn=turn)
-    if held is None and held_output is None:
-        return [whole]
-    if held is None or held_output is None:
+    if validation is None and validation_output is None:
+        return [training]
+    if validation is None or validation_output is None:
         raise OptionError(
             "--validation and --validation-output go together: name the validation data and the path of its copy"
         )
-    other = PlantJob(manifest, named(Path(held)), named(Path(held_output)), seed, wanted, "validation", turn)
-    return [replace(whole, part="training"), other]
+    other = replace(
+        training, shards=Shards(named(Path(validation))), output=named(Path(validation_output)), part="validation"
+    )
+    return [replace(training, part="training"), other]
 
 
 def check_places(jobs: Sequence[PlantJob]) -> None:
     """Check the outputs and records of all jobs.
 
-    Raises PlantingError for an output that does not have its input's format, cannot be written, or would overwrite an
-    input, the manifest or an earlier output.
+    Raises PlantingError for an unknown format, and for an output that does not have its input's format, cannot be
+    written, holds other files, or would overwrite an input, the manifest or an earlier output.
     """
     taken = [*((job.source, "input") for job in jobs), (jobs[0].manifest, "manifest")]
     for job in jobs:
-        check_output(job.source, job.output)
+        if job.shards.alone and job.kind:
+            check_output(job.source, job.output)
         for ours in (job.output, job.record_path):
             for theirs, what in taken:
-                if overlap(ours, theirs):
+                # The record may be in the folder of the shards that match a pattern.
+                allowed = not job.shards.alone and (ours, theirs) == (job.record_path, job.source)
+                if overlap(ours, theirs) and not allowed:
                     raise PlantingError(f"{ours}: would overwrite the {what} {theirs}: choose another output")
+        if not job.shards.alone:
+            _check_folder(job)
         check_place(job.output, PlantingError)
         if job.record_path.is_dir():
             raise PlantingError(f"{job.record_path}: is a folder, but the record needs this path: remove it")
         taken += [(job.output, "output"), (job.record_path, "output's record")]
+
+
+def _check_folder(job: PlantJob) -> None:
+    """Raise PlantingError for an output that cannot hold the shards of a folder, and for shards that are planted."""
+    if job.output.is_file() or job.output.suffix:
+        raise PlantingError(
+            f"{job.output}: must be a folder, because the input has several shards: give the name of a folder"
+        )
+    check_no_other_files(job.output, job.shards.names, PlantingError)
+    earlier = read_sidecar(sidecar_path(job.source))
+    if earlier is not None and earlier.shards is not None:
+        raise PlantingError(f"{job.source}: is planted already: plant into {earlier.input} instead")
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,19 @@
-"""Planting in data of several files. All rows are counted first, so that positions are uniform over all files."""
+"""Planting in the shards of a job. All rows are counted first, so that positions are uniform over all shards."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.manifest import manifest_hash
-from leakage_tasks.canaries.places import Gap, distribute_gaps, gaps_of, stream_of
-from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport
+from leakage_tasks.canaries.places import distribute_gaps, gaps_of
+from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport, is_rendered
 from leakage_tasks.canaries.shard_work import (
     ShardFacts,
     ShardPaths,
@@ -19,150 +21,205 @@ from leakage_tasks.canaries.shard_work import (
     Written,
     count_shard,
     plant_shard,
+    write_shard,
 )
-from leakage_tasks.canaries.sidecar import Sidecar, read_sidecar, sha256_of_all, sidecar_path, write_sidecar
-from leakage_tasks.core.atomic import check_place, replacing
+from leakage_tasks.canaries.sidecar import (
+    Sidecar,
+    read_sidecar,
+    repetitions_in,
+    sha256_of_all,
+    sidecar_path,
+    write_sidecar,
+)
+from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.partial_results import parts_folder
 from leakage_tasks.core.permissions import open_to_readers
-from leakage_tasks.core.workers import workers
-from leakage_tasks.data import Layout, format_of, overlap
-from leakage_tasks.data.shapes import shape_called
-from leakage_tasks.data.shards import Shards, check_no_other_files, clear, make_folders, state_of
+from leakage_tasks.data import Layout
+from leakage_tasks.data.shards import clear, make_folders, state_of
+
+MapCall = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+"""A function that calls a function for each task, possibly in other processes."""
 
 
-def plant_shards(
-    job: PlantJob,
-    shards: Shards,
-    canaries: Sequence[Canary],
-    planted: Sequence[Canary],
-    jobs: int = 1,
-    dask: str | None = None,
+@dataclass(frozen=True)
+class Counted:
+    """The shards of a job after counting, and the layout of all shards together."""
+
+    job: PlantJob
+    paths: Sequence[ShardPaths]
+    facts: Sequence[ShardFacts]
+    layout: Layout
+
+    def joined(self, hashes: Sequence[str]) -> str:
+        """Return the hash of the data, given the hash of each shard."""
+        shards = self.job.shards
+        return hashes[0] if shards.alone else sha256_of_all(dict(zip(shards.names, hashes, strict=True)))
+
+    @property
+    def input_sha256(self) -> str:
+        """The hash of the data before planting."""
+        return self.joined([shard.input_sha256 for shard in self.facts])
+
+
+def count(job: PlantJob, map_call: MapCall) -> Counted:
+    """Count the rows of all shards; an interrupted run on a folder continues with the shards that are left.
+
+    Raises LeakageError for a shard that cannot be read, for shards with different columns, and for a turn, role or
+    prompt that the data do not have.
+    """
+    shards = job.shards
+    if shards.alone:
+        paths = [ShardPaths(name, shards.path(name), job.output, None, job.wanted) for name in shards.names]
+    else:
+        output = job.output.absolute()
+        state = parts_folder(state_of(output))
+        paths = [
+            ShardPaths(name, shards.path(name).absolute(), output / name, state, job.wanted) for name in shards.names
+        ]
+        make_folders(output, shards.names, shards.root)
+    facts: list[ShardFacts] = map_call(count_shard, paths)
+    _check_equal_columns(paths, facts)
+    layout = replace(facts[0].layout, rows=sum(shard.layout.rows for shard in facts))
+    if not layout.chat and job.turn != "new":
+        problem = f"column {layout.text!r} holds no chat turns, so copies cannot go into the last or a random turn"
+        raise PlantingError(subject=str(job.source), problem=problem, remedy="leave {} out", option="chat_position")
+    return Counted(job, paths, facts, layout.for_copies(paths[0].source, job.wanted))
+
+
+def plant_counted(
+    counted: Counted, canaries: Sequence[Canary], planted: Sequence[Canary], map_call: MapCall, files: ExitStack
 ) -> PlantReport:
-    """Copy all shards to the folder ``job.output`` and plant the canaries ``planted`` in them.
+    """Write the planted copies of all shards and their record.
 
-    A copy is equally likely before every row of all shards. Output and record do not depend on ``jobs``. An interrupted
-    run continues with the shards that are left.
+    A copy is equally likely before every row of all shards. Output and record do not depend on the number of processes.
 
     Args:
-        job: The input, output, seed and columns.
-        shards: The files of the data set.
+        counted: The job and its shards.
         canaries: All canaries of the manifest.
         planted: The canaries to plant.
-        jobs: The number of shards processed in parallel.
-        dask: The address of a dask scheduler, or None.
+        map_call: The function that processes the shards.
+        files: The context that replaces older files by the copy of a single file and its record when it closes. The
+            shards of a folder are replaced one by one, and an interrupted run continues with the shards that are left.
 
     Raises:
-        LeakageError: If a shard cannot be read or written; finished shards are kept.
+        LeakageError: If a shard cannot be read or written.
     """
-    output = job.output.absolute()
-    _check(job, shards)
-    state = parts_folder(state_of(output))
-    all_paths = [
-        ShardPaths(name, shards.path(name).absolute(), output / name, state, job.wanted) for name in shards.names
-    ]
-    make_folders(output, shards.names, shards.root)
-    copies = {canary.id: canary.repetitions for canary in planted}
-    with workers(len(all_paths), jobs, dask) as map_call:
-        facts: list[ShardFacts] = map_call(count_shard, all_paths)
-        _check_equal_columns(all_paths, facts)
-        rows = [shard.rows for shard in facts]
-        gaps = gaps_of(copies, sum(rows), stream_of(job.seed, None))
-        done: list[Written] = map_call(
-            plant_shard, _tasks(job, all_paths, facts, distribute_gaps(gaps, rows), canaries, planted)
-        )
-    record = _record(job, shards, facts, done, planted, canaries)
-    heights = {name: height for shard in done for name, height in shard.heights.items()}
-    record = replace(record, heights=heights or None)
-    with replacing(job.record_path, private=True) as beside:
-        write_sidecar(record, beside)
-    open_to_readers(job.record_path, (paths.source for paths in all_paths), shards.root)
-    clear(state, output)
+    job = counted.job
+    shares = ((canary, repetitions_in(job.part, canary.repetitions)) for canary in planted)
+    here = [replace(canary, repetitions=share) for canary, share in shares if share]
+    content = manifest_hash(canaries)
+    tasks = _tasks(counted, content, here)
+    if job.shards.alone:
+        _check_not_planted(job.source, counted.input_sha256, content)
+        record_file = files.enter_context(replacing(job.record_path, like=job.source))
+        beside = files.enter_context(replacing(job.output, like=job.source))
+        done = [write_shard(job.kind, tasks[0], beside)]
+        record = _record(counted, done, here, content)
+        write_sidecar(record, record_file)
+    else:
+        done = map_call(plant_shard, tasks)
+        record = _record(counted, done, here, content)
+        with replacing(job.record_path, private=True) as record_file:
+            write_sidecar(record, record_file)
+        open_to_readers(job.record_path, (paths.source for paths in counted.paths), job.shards.root)
+        output = job.output.absolute()
+        clear(parts_folder(state_of(output)), output)
     controls = sum(not canary.planted for canary in canaries)
-    natural = len(canaries) - len(planted) - controls
-    unused = job.wanted.label is None and any(canary.label is not None for canary in planted)
-    again = (sum(shard.again for shard in facts), sum(shard.again for shard in done))
     return PlantReport(
-        job.output, job.record_path, record, controls, natural=natural, labels_unused=unused, again=again
+        job.output,
+        job.record_path,
+        record,
+        controls,
+        natural=len(canaries) - len(planted) - controls,
+        few=len(planted) - len(here),
+        without_turn=sum(shard.skipped for shard in done),
+        labels_unused=record.label_column is None and any(canary.label is not None for canary in here),
+        again=(sum(shard.again for shard in counted.facts), sum(shard.again for shard in done)),
     )
 
 
-def _tasks(
-    job: PlantJob,
-    all_paths: Sequence[ShardPaths],
-    facts: Sequence[ShardFacts],
-    dealt: Sequence[Sequence[Gap]],
-    canaries: Sequence[Canary],
-    planted: Sequence[Canary],
-) -> list[ShardPlanting]:
+def _tasks(counted: Counted, manifest_sha256: str, here: Sequence[Canary]) -> list[ShardPlanting]:
+    job = counted.job
     labels: dict[str, Any] = {}
-    for shard in facts:
-        labels = shard.labels | labels
-    by_id = {canary.id: canary for canary in planted}
+    for shard in counted.facts:
+        labels = shard.layout.labels | labels
+    by_id = {canary.id: canary for canary in here}
+    rows = [shard.layout.rows for shard in counted.facts]
+    gaps = gaps_of({canary.id: canary.repetitions for canary in here}, sum(rows), job.stream)
     tasks = []
-    for paths, shard, gaps in zip(all_paths, facts, dealt, strict=True):
-        content = json.dumps([manifest_hash(canaries), job.seed, job.wanted.role, job.wanted.prompt, gaps])
-        key = hashlib.sha256(content.encode()).hexdigest()
-        here = {name: by_id[name] for _, name in gaps}
-        tasks.append(ShardPlanting(paths, shard, key, gaps, here, labels))
+    for paths, shard, own in zip(counted.paths, counted.facts, distribute_gaps(gaps, rows), strict=True):
+        stream, canaries = job.stream, by_id
+        if not job.shards.alone:
+            content = json.dumps([manifest_sha256, job.seed, job.wanted.role, job.wanted.prompt, own])
+            stream = hashlib.sha256(content.encode()).hexdigest()
+            canaries = {name: by_id[name] for _, name in own}
+        tasks.append(ShardPlanting(paths, shard, stream, own, canaries, labels, job.turn))
     return tasks
 
 
-def _record(
-    job: PlantJob,
-    shards: Shards,
-    facts: Sequence[ShardFacts],
-    done: Sequence[Written],
-    planted: Sequence[Canary],
-    canaries: Sequence[Canary],
-) -> Sidecar:
-    first = facts[0]
-    kind = format_of(shards.path(shards.names[0]))
-    layout = Layout(sum(shard.rows for shard in facts), (), first.text, first.label, chat=first.chat)
-    layout.shape = shape_called(first.shape)
-    layout = layout.for_copies(shards.root, job.wanted)
-    shard_records: dict[str, dict[str, Any]] = {
+def _record(counted: Counted, done: Sequence[Written], here: Sequence[Canary], manifest_sha256: str) -> Sidecar:
+    job, layout = counted.job, counted.layout
+    copies = {canary.id: canary.repetitions for canary in here}
+    shards = {
         name: {
-            "rows": shard.rows,
+            "rows": shard.layout.rows,
             "input_sha256": shard.input_sha256,
             "output_sha256": written.output_sha256,
-            "unpacked_sha256": shard.unpacked_sha256,
+            "unpacked_sha256": shard.layout.unpacked_sha256,
         }
-        for name, shard, written in zip(shards.names, facts, done, strict=True)
+        for name, shard, written in zip(job.shards.names, counted.facts, done, strict=True)
     }
-    before, after = (
-        sha256_of_all({name: hashes[part] for name, hashes in shard_records.items()})
-        for part in ("input_sha256", "output_sha256")
+    of_splits = (job.source / "dataset_dict.json").is_file()
+    return Sidecar(
+        seed=job.seed,
+        format=job.kind.name,
+        input=job.shards.display_name,
+        input_sha256=counted.input_sha256,
+        input_rows=layout.rows,
+        manifest=job.manifest.name,
+        manifest_sha256=manifest_sha256,
+        output=job.output.name,
+        output_sha256=counted.joined([written.output_sha256 for written in done]),
+        output_rows=layout.rows + (sum(copies.values()) if job.turn == "new" else 0),
+        text_column=layout.text,
+        label_column=layout.label,
+        source_column=job.wanted.source,
+        split=job.wanted.split if of_splits else job.shards.split,
+        copies=copies,
+        part=job.part,
+        before=job.before(layout),
+        characters=_characters(counted, done, here),
+        role=layout.role if layout.chat or is_rendered(layout) else None,
+        unpacked_sha256=layout.unpacked_sha256 if job.shards.alone else None,
+        heights={name: height for shard in done for name, height in shard.heights.items()} or None,
+        shards=None if job.shards.alone else shards,
+        turn=job.turn if layout.chat else None,
+        prompt=layout.prompt if job.turn == "new" else None,
     )
-    characters = sum(shard.characters for shard in facts)
-    characters += sum((len(canary.text) + kind.running) * canary.repetitions for canary in planted)
-    copies = {canary.id: canary.repetitions for canary in planted}
-    job.__dict__["kind"] = kind
-    record = job.record(layout, (before, manifest_hash(canaries), after), copies, characters, {})
-    return replace(record, input=shards.display_name, split=shards.split, shards=shard_records)
 
 
-def _check(job: PlantJob, shards: Shards) -> None:
-    """Raise PlantingError for an output that cannot be written, or that contains other files than these shards."""
-    for ours in (job.output, job.record_path):
-        for theirs, what in ((shards.home, "input"), (job.manifest, "manifest")):
-            if overlap(ours, theirs) and not (ours == job.record_path and theirs == shards.home):
-                raise PlantingError(f"{ours}: would overwrite the {what} {theirs}: choose another output")
-    if job.output.is_file() or job.output.suffix:
+def _characters(counted: Counted, done: Sequence[Written], here: Sequence[Canary]) -> int:
+    """Return the number of characters of all texts after planting."""
+    if counted.job.turn != "new":
+        return sum(shard.characters for shard in done)
+    # A line of running text includes its line break.
+    added = sum((len(canary.text) + counted.job.kind.running) * canary.repetitions for canary in here)
+    return added + sum(shard.layout.characters or 0 for shard in counted.facts)
+
+
+def _check_not_planted(source: Path, sha256: str, manifest_sha256: str) -> None:
+    earlier = read_sidecar(sidecar_path(source))
+    if earlier and (earlier.output_sha256, earlier.manifest_sha256) == (sha256, manifest_sha256):
         raise PlantingError(
-            f"{job.output}: must be a folder, because the input has several shards: give the name of a folder"
+            f"{source}: holds the canaries of this manifest already: plant into {earlier.input} instead"
         )
-    check_no_other_files(job.output, shards.names, PlantingError)
-    check_place(job.output, PlantingError)
-    earlier = read_sidecar(sidecar_path(shards.home))
-    if earlier is not None and earlier.shards is not None:
-        raise PlantingError(f"{shards.home}: is planted already: plant into {earlier.input} instead")
 
 
 def _check_equal_columns(all_paths: Sequence[ShardPaths], facts: Sequence[ShardFacts]) -> None:
-    first = facts[0]
+    first = facts[0].layout
     for paths, shard in zip(all_paths, facts, strict=True):
-        if (shard.text, shard.chat, shard.shape) != (first.text, first.chat, first.shape):
+        if (shard.layout.text, shard.layout.chat, shard.layout.shape) != (first.text, first.chat, first.shape):
             raise PlantingError(
                 f"{paths.source}: its text column or its kind of rows differs from {all_paths[0].name}: name the column"
             )

@@ -9,26 +9,27 @@ from pathlib import Path
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.classes import BY_COUNT, choose_class, class_counts
-from leakage_tasks.canaries.copy_rows import check_prompt, points_of
+from leakage_tasks.canaries.copy_rows import check_prompt
 from leakage_tasks.canaries.families.corpus import frequent_words
 from leakage_tasks.canaries.generate import public
-from leakage_tasks.canaries.manifest import is_private, manifest_hash, read_manifest, write_manifest
+from leakage_tasks.canaries.manifest import is_private, read_manifest, write_manifest
 from leakage_tasks.canaries.near import with_near_copies
 from leakage_tasks.canaries.places import Gap, gaps_of
 from leakage_tasks.canaries.plant_jobs import PlantJob, PlantReport, check_places, jobs_of
-from leakage_tasks.canaries.plant_shards import plant_shards
-from leakage_tasks.canaries.sidecar import named, read_sidecar, repetitions_in, sha256_of, sidecar_path, write_sidecar
+from leakage_tasks.canaries.plant_shards import Counted, count, plant_counted
+from leakage_tasks.canaries.sidecar import named
 from leakage_tasks.canaries.sizes import high_share
-from leakage_tasks.canaries.turns import check_turns, draw_turns
+from leakage_tasks.canaries.turns import check_turns
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.former_names import accept_former_arguments
 from leakage_tasks.core.stable_inputs import unchanged
-from leakage_tasks.data import Columns, Format, Layout
-from leakage_tasks.data.chat import role_of, turn_of
+from leakage_tasks.core.workers import workers
+from leakage_tasks.data import Columns
+from leakage_tasks.data.chat import Turn, role_of, turn_of
 from leakage_tasks.data.hub import is_hub, shards_for
 from leakage_tasks.data.layout import TEXT
-from leakage_tasks.data.shards import shards_of
+from leakage_tasks.data.shards import Shards, shards_of
 
 
 @accept_former_arguments(fuzzy="near_copies", turn="chat_position")
@@ -65,7 +66,7 @@ def plant(
     taken from a randomly drawn row of the data.
 
     ``source`` may be a folder of files, or a pattern: the files are shards of one data set, and ``output`` is a folder
-    (:func:`~leakage_tasks.canaries.plant_shards.plant_shards`). It may also be a data set of the hub,
+    (:func:`~leakage_tasks.canaries.plant_shards.plant_counted`). It may also be a data set of the hub,
     ``hub:owner/name`` (:mod:`leakage_tasks.data.hub`), whose shards are streamed.
 
     Args:
@@ -102,123 +103,69 @@ def plant(
     check_prompt(prompt)
     text, is_named = (TEXT, False) if text_column is None else (text_column, True)
     wanted = Columns(text, label_column, split, source_column, role_of(role, "--role"), prompt, is_named)
-    source, position = Path(source), turn_of(chat_position, "--chat-position")
-    shards = None if is_hub(source) else shards_of(source)
-    if is_hub(source) or shards is not None:
-        unsupported = {
-            "validation": validation,
-            "label": label,
-            "near-copies": near_copies,
-            "chat-position": None if position == "new" else position,
-        }
-        for name, value in unsupported.items():
-            if value is not None:
-                raise OptionError(
-                    f"--{name} is not for shards: use it when making the canaries, or plant into one file"
-                )
-        with unchanged(Path(manifest)):
-            canaries = read_manifest(Path(manifest))
-            planted = _to_plant(canaries, Path(manifest), source_column)
-            job = PlantJob(Path(manifest), source, named(Path(output)), seed, wanted)
-            shards = shards or shards_for(source, wanted, job.output)
-            report = plant_shards(job, shards, canaries, planted, jobs, dask)
-            return replace(report, public=public(canaries), remark=high_share(report.record, canaries))
-    if position != "new":
+    manifest, position = Path(manifest), turn_of(chat_position, "--chat-position")
+    remote = is_hub(Path(source))
+    shards = Shards(Path(source)) if remote else shards_of(named(Path(source)))
+    alone = shards.alone and not remote
+    if not alone:
+        _check_options_of_shards(validation, label, near_copies, position)
+    elif position != "new":
         check_turns(position, label_column, source_column, label, prompt)
-    copies = jobs_of(Path(manifest), wanted, seed, (source, output), (validation, validation_output), position)
-    first = copies[0]
-    with ExitStack() as files, unchanged(*(job.source for job in copies), first.manifest):
-        canaries = read_manifest(first.manifest)
-        kinds = [job.kind for job in copies]
+    whole = PlantJob(manifest, shards, named(Path(output)), seed, wanted, turn=position)
+    copies = jobs_of(whole, validation, validation_output)
+    watched = [job.source for job in copies] if alone else []
+    with ExitStack() as files, unchanged(*watched, manifest):
+        canaries = read_manifest(manifest)
+        _to_plant(canaries, manifest, source_column)
+        if remote:
+            copies = [replace(whole, shards=shards_for(Path(source), wanted, whole.output))]
         check_places(copies)
-        layouts = [_layout(kind, job) for kind, job in zip(kinds, copies, strict=True)]
-        chosen, canaries, labelled = _label(canaries, first, layouts[0], label)
-        if near_copies is not None:
-            if validation is not None:
-                raise OptionError("--near-copies and --validation do not go together: a near copy is planted once")
-            words = frequent_words(first.kind.row_texts(first.source, layouts[0], wanted))
-            canaries = with_near_copies(canaries, near_copies, words, seed)
-        planted = _to_plant(canaries, first.manifest, source_column)
-        if labelled or near_copies is not None:
-            # The manifest is replaced when the files close, together with the planted data.
-            write_manifest(canaries, files.enter_context(replacing(first.manifest, private=is_private(canaries))))
-        reports = [_plant(job, layout, canaries, planted, files) for job, layout in zip(copies, layouts, strict=True)]
+        processes = (jobs, dask) if not alone else (1, None)
+        with workers(len(copies[0].shards.names), *processes) as map_call:
+            parts = [count(job, map_call) for job in copies]
+            chosen, canaries, labelled = _label(canaries, parts[0], label)
+            if near_copies is not None:
+                canaries = _with_near_copies(canaries, parts[0], near_copies, validation)
+            planted = _to_plant(canaries, manifest, source_column)
+            if labelled or near_copies is not None:
+                # The manifest is replaced when the files close, together with the planted data.
+                write_manifest(canaries, files.enter_context(replacing(manifest, private=is_private(canaries))))
+            reports = [plant_counted(part, canaries, planted, map_call, files) for part in parts]
     remark = high_share(reports[0].record, canaries)
-    whole = replace(reports[0], label=chosen, labelled=labelled, public=public(canaries), remark=remark)
-    return replace(whole, validation=reports[1]) if len(reports) > 1 else whole
+    report = replace(reports[0], label=chosen, labelled=labelled, public=public(canaries), remark=remark)
+    return replace(report, validation=reports[1]) if len(reports) > 1 else report
 
 
-def _layout(kind: Format, job: PlantJob) -> Layout:
-    """Return the layout of the data.
-
-    Raises PlantingError for a turn or role that the data do not have, and as ``survey`` does.
-    """
-    layout = kind.survey(job.source, job.wanted)
-    if not layout.chat and job.turn != "new":
-        problem = f"column {layout.text!r} holds no chat turns, so copies cannot go into the last or a random turn"
-        raise PlantingError(subject=str(job.source), problem=problem, remedy="leave {} out", option="chat_position")
-    return layout.for_copies(job.source, job.wanted)
-
-
-def _plant(
-    job: PlantJob, layout: Layout, canaries: Sequence[Canary], planted: Sequence[Canary], files: ExitStack
-) -> PlantReport:
-    """Write one copy of the data and its record; both files replace older files when ``files`` closes."""
-    shares = ((canary, repetitions_in(job.part, canary.repetitions)) for canary in planted)
-    here = [replace(canary, repetitions=share) for canary, share in shares if share]
-    before, content = sha256_of(job.source), manifest_hash(canaries)
-    earlier = read_sidecar(sidecar_path(job.source))
-    if earlier and (earlier.output_sha256, earlier.manifest_sha256) == (before, content):
-        raise PlantingError(
-            f"{job.source}: holds the canaries of this manifest already: plant into {earlier.input} instead"
-        )
-    record_beside = files.enter_context(replacing(job.record_path, like=job.source))
-    beside = files.enter_context(replacing(job.output, like=job.source))
-    skipped = _write_copies(job, beside, layout, here)
-    if job.turn != "new":
-        characters = job.kind.characters(beside, replace(layout, characters=None), job.wanted)
-    else:
-        characters = job.kind.characters(job.source, layout, job.wanted)
-        # A line of running text includes its line break.
-        characters += sum((len(canary.text) + job.kind.running) * canary.repetitions for canary in here)
-    copies = {canary.id: canary.repetitions for canary in here}
-    heights = {}
-    if job.turn == "new":
-        all_heights = {canary.id: job.kind.height(layout.row(canary)) for canary in here}
-        heights = {name: height for name, height in all_heights.items() if height != 1}
-    record = job.record(layout, (before, content, sha256_of(beside)), copies, characters, heights)
-    write_sidecar(record, record_beside)
-    controls = sum(not canary.planted for canary in canaries)
-    return PlantReport(
-        job.output,
-        job.record_path,
-        record,
-        controls,
-        natural=len(canaries) - len(planted) - controls,
-        few=len(planted) - len(here),
-        without_turn=skipped,
-        labels_unused=layout.label is None and any(canary.label is not None for canary in here),
-    )
+def _check_options_of_shards(
+    validation: Path | None, label: str | None, near_copies: int | None, position: Turn
+) -> None:
+    """Raise OptionError for an option that changes the manifest or needs a single file."""
+    unsupported = {
+        "validation": validation,
+        "label": label,
+        "near-copies": near_copies,
+        "chat-position": None if position == "new" else position,
+    }
+    for name, value in unsupported.items():
+        if value is not None:
+            raise OptionError(f"--{name} is not for shards: use it when making the canaries, or plant into one file")
 
 
-def _write_copies(job: PlantJob, output: Path, layout: Layout, here: Sequence[Canary]) -> int:
-    """Write the data with the canaries' copies. Return the number of conversations without a suitable turn."""
-    if job.turn != "new":
-        drawn = draw_turns(job, layout, here)
-        job.kind.write_into_turns(job.source, output, layout, job.wanted, drawn.additions)
-        return drawn.skipped
-    gaps, by_id = draw_gaps(here, layout.rows, job.stream), {canary.id: canary for canary in here}
-    points = points_of(job.kind, job.source, layout, job.wanted, gaps, by_id, job.stream)
-    job.kind.write(job.source, output, layout, job.wanted, points)
-    return 0
+def _with_near_copies(
+    canaries: Sequence[Canary], part: Counted, near_copies: int, validation: Path | None
+) -> list[Canary]:
+    if validation is not None:
+        raise OptionError("--near-copies and --validation do not go together: a near copy is planted once")
+    job = part.job
+    words = frequent_words(job.kind.row_texts(job.source, part.layout, job.wanted))
+    return with_near_copies(canaries, near_copies, words, job.seed)
 
 
-def _label(
-    canaries: list[Canary], job: PlantJob, layout: Layout, label: str | None
-) -> tuple[str | None, list[Canary], int]:
+def _label(canaries: list[Canary], part: Counted, label: str | None) -> tuple[str | None, list[Canary], int]:
     """Return the selected class, the canaries (with this class if they had no class), and the number of changes."""
     if label is None:
         return None, canaries, 0
+    job, layout = part.job, part.layout
     if layout.label is None:
         raise OptionError(f"--label {label} needs --label-column: name the column of the classes")
     chosen = label

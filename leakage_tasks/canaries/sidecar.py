@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path, PurePosixPath
 from types import NoneType
 from typing import Any, Literal, get_args
@@ -16,6 +16,7 @@ from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.inputs import check_file, parse_json, read_bytes
 from leakage_tasks.core.version import __version__
 from leakage_tasks.data.chat import Role, Turn
+from leakage_tasks.data.shards import WHOLE
 
 SCHEMA = 1
 MOST, LONGEST_NAME = 1 << 53, 255
@@ -112,6 +113,16 @@ class Sidecar:
         if self.before is None:
             return None
         return TRAINED_AFTER[self.before].replace("{context}", f"context={Context(before=self.prompt or '')}")
+
+    def by_shard(self) -> dict[str, Sidecar]:
+        """Return a record of each shard alone, by name; for a single file, this record by the name ``WHOLE``."""
+        if self.shards is None:
+            return {WHOLE: self}
+        hashes = ("input_sha256", "output_sha256", "unpacked_sha256")
+        return {
+            name: replace(self, input_rows=shard["rows"], shards=None, **{part: shard[part] for part in hashes})
+            for name, shard in self.shards.items()
+        }
 
 
 def repetitions_in(part: Part | None, repetitions: int) -> int:

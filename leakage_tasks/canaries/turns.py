@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.plant_jobs import PlantJob
 from leakage_tasks.core.errors import OptionError, PlantingError
-from leakage_tasks.data import Layout
-from leakage_tasks.data.chat import Turn
+from leakage_tasks.data.chat import Role, Turn
 from leakage_tasks.data.layout import Additions
 from leakage_tasks.data.turns import turns_by
-
-
-@dataclass(frozen=True)
-class DrawnTurns:
-    """The turns that get a copy, and the number of conversations without a suitable turn."""
-
-    additions: Additions
-    skipped: int
 
 
 def check_turns(
@@ -42,26 +33,38 @@ def check_turns(
             )
 
 
-def draw_turns(job: PlantJob, layout: Layout, canaries: Sequence[Canary]) -> DrawnTurns:
-    """Draw a turn of ``layout.role`` for every copy of every canary, with the job's random stream.
+def draw_turns(
+    source: Path, chats: Iterable[Any], role: Role, draw: tuple[Turn, str], canaries: Iterable[Canary]
+) -> tuple[Additions, int]:
+    """Return a turn of ``role`` for every copy of every canary, and the number of conversations without such a turn.
 
     Conversations are drawn uniformly and without replacement from the conversations with a text of the role, so each
-    copy is in its own conversation. The copy goes into the last such turn, or into a uniformly drawn one. Raises
-    PlantingError for too few conversations.
+    copy is in its own conversation. The copy goes into the last such turn, or into a uniformly drawn one.
+
+    Args:
+        source: The data, for error messages.
+        chats: The conversations of all rows.
+        role: The role whose turn gets a copy.
+        draw: The position, ``last`` or ``random``, and the seed.
+        canaries: The canaries to plant.
+
+    Raises:
+        PlantingError: If there are too few conversations.
     """
-    values = job.kind.values(job.source, layout, job.wanted, layout.text)
-    able = [(row, turns) for row, value in enumerate(values) if (turns := turns_by(value, layout.role))]
+    turn, seed = draw
+    turns_by_row = [turns_by(chat, role) for chat in chats]
+    able = [(row, turns) for row, turns in enumerate(turns_by_row) if turns]
     copies = [canary.text for canary in canaries for _ in range(canary.repetitions)]
     if len(able) < len(copies):
         raise PlantingError(
-            subject=str(job.source),
-            problem=f"{len(able):,} conversations have a text of the {layout.role}'s, and {len(copies):,} copies need "
+            subject=str(source),
+            problem=f"{len(able):,} conversations have a text of the {role}'s, and {len(copies):,} copies need "
             "one each",
-            remedy=f"plant fewer, or give other data or {{}} other than {job.turn}",
+            remedy=f"plant fewer, or give other data or {{}} other than {turn}",
             option="chat_position",
         )
-    stream = random.Random(f"turns:{job.stream}")
+    stream = random.Random(f"turns:{seed}")
     additions = {}
     for text, (row, turns) in zip(copies, stream.sample(able, len(copies)), strict=True):
-        additions[row] = (turns[-1] if job.turn == "last" else stream.choice(turns), text)
-    return DrawnTurns(additions, layout.rows - len(able))
+        additions[row] = (turns[-1] if turn == "last" else stream.choice(turns), text)
+    return additions, len(turns_by_row) - len(able)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Sequence
-from contextlib import ExitStack, closing, nullcontext
-from dataclasses import asdict, dataclass, replace
+from contextlib import closing, nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import cast
 
@@ -22,9 +22,6 @@ from leakage_tasks.data import Columns, check_output, format_of, overlap
 from leakage_tasks.data.lines import open_source
 from leakage_tasks.data.packed import codec_of
 from leakage_tasks.data.shards import check_no_other_files, clear, earlier_run_note, make_folders, state_of
-
-_SHARD_HASHES = ("input_sha256", "output_sha256", "unpacked_sha256")
-"""The fields of a shard's record that replace the corresponding fields of the whole data's record."""
 
 
 def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = None) -> str:
@@ -47,63 +44,58 @@ def remove(planted: Path, output: Path, *, jobs: int = 1, dask: str | None = Non
             output is left behind.
     """
     planted, output = named(Path(planted)), named(Path(output))
+    shown = output
     record = _read_record(planted)
     if record.turn not in (None, "new"):
         raise PlantingError(
             f"{planted}: its copies are in turns of existing conversations (--chat-position {record.turn}), and cannot "
             f"be removed: use the original data {record.input}"
         )
-    if record.shards is not None:
-        return _remove_from_shards(planted, output, record, jobs, dask)
-    check_output(planted, output)
-    for path in (planted, sidecar_path(planted)):
-        if overlap(output, path):
-            raise PlantingError(f"{output}: would overwrite {path}: choose another output")
-    check_place(output, PlantingError)
-    with ExitStack() as files, unchanged(planted):
-        if sha256_of(planted) != record.output_sha256:
-            raise PlantingError(f"{planted}: changed after planting, so the copies cannot be found: plant again")
-        gaps = gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part))
-        _restore(
-            planted,
-            files.enter_context(replacing(output, like=planted)),
-            record,
-            planted_rows(gaps, record.heights or {}),
-        )
-    return _summary(output, record)
-
-
-def _remove_from_shards(planted: Path, output: Path, record: Sidecar, jobs: int, dask: str | None) -> str:
-    """Do the work of :func:`remove` for data in several files."""
-    shards = record.shards or {}
-    if overlap(output, planted) or output.is_file():
-        raise PlantingError(f"{output}: is a file, or holds {planted} or is in it: choose another output")
-    check_no_other_files(output, shards, PlantingError)
-    check_place(output, PlantingError)
-    dealt = distribute_gaps(
-        gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part)),
-        [facts["rows"] for facts in shards.values()],
-    )
-    state = parts_folder(state_of(output))
-    make_folders(output, shards, planted)
-    tasks = []
-    for (name, facts), gaps in zip(shards.items(), dealt, strict=True):
-        hashes = {part: facts[part] for part in _SHARD_HASHES}
-        shard_record = replace(record, input_rows=facts["rows"], shards=None, **hashes)
-        shard_state = state / f"{name}.removed.json"
-        tasks.append(Removal((planted / name).absolute(), (output / name).absolute(), shard_state, shard_record, gaps))
+    _check_output(planted, output, record)
+    if record.shards is None:
+        jobs, dask, state = 1, None, None
+    else:
+        planted, output = planted.absolute(), output.absolute()
+        state = parts_folder(state_of(output))
+        make_folders(output, record.shards, planted)
+    records = record.by_shard()
+    rows = [shard.input_rows for shard in records.values()]
+    gaps = gaps_of(record.copies, record.input_rows, stream_of(record.seed, record.part))
+    tasks = [
+        Removal(planted / name, output / name, state and state / f"{name}.removed.json", shard, own)
+        for (name, shard), own in zip(records.items(), distribute_gaps(gaps, rows), strict=True)
+    ]
     done: list[Written] = map_tasks(remove_one, tasks, jobs, dask)
-    clear(state, output)
-    return _summary(output, record) + earlier_run_note(sum(shard.again for shard in done), len(done))
+    if state is not None:
+        clear(state, output)
+    copies = sum(record.copies.values())
+    return (
+        f"{shown}: {copies} copies of {len(record.copies)} canaries removed, equal to {record.input}"
+        + earlier_run_note(sum(shard.again for shard in done), len(done))
+    )
+
+
+def _check_output(planted: Path, output: Path, record: Sidecar) -> None:
+    """Raise PlantingError for an output that cannot be written, or that would overwrite the planted data."""
+    if record.shards is None:
+        check_output(planted, output)
+        for path in (planted, sidecar_path(planted)):
+            if overlap(output, path):
+                raise PlantingError(f"{output}: would overwrite {path}: choose another output")
+    else:
+        if overlap(output, planted) or output.is_file():
+            raise PlantingError(f"{output}: is a file, or holds {planted} or is in it: choose another output")
+        check_no_other_files(output, record.shards, PlantingError)
+    check_place(output, PlantingError)
 
 
 @dataclass(frozen=True)
 class Removal:
-    """A planted shard, and the path of its copy without canaries."""
+    """A planted shard, the path of its copy without canaries, and the file for the stored result or None."""
 
     planted: Path
     output: Path
-    state: Path
+    state: Path | None
     record: Sidecar
     """The record of this shard alone."""
     gaps: Sequence[Gap]
@@ -155,11 +147,6 @@ def _read_record(planted: Path) -> Sidecar:
             "give the data that 'leakage plant' wrote"
         )
     return record
-
-
-def _summary(output: Path, record: Sidecar) -> str:
-    copies = sum(record.copies.values())
-    return f"{output}: {copies} copies of {len(record.copies)} canaries removed, equal to {record.input}"
 
 
 def _unpacked_hash(path: Path) -> str:

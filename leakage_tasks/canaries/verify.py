@@ -140,11 +140,11 @@ def _check_planted(
     # Without a record, copies may be in existing turns.
     shared = record is None or record.turn in ("last", "random")
     task = FileScan(planted.absolute(), _columns(record, *columns), canaries, *chunks, shared)
-    hashes, files = scan_all(planted, manifest, task, jobs, dask)
-    joined = Occurrences.joined(files)
+    files = scan_all(planted, manifest, task, jobs, dask)
+    joined = Occurrences.joined(list(files.values()))
     counts = copy_counts(canaries, joined, part)
     problems = [
-        *against_record(record, planted, canaries, hashes),
+        *against_record(record, planted, canaries, {name: file.sha256 for name, file in files.items()}),
         *against_manifest(canaries, counts, part),
         *against_sources(joined.wrong, canaries),
     ]
@@ -154,7 +154,7 @@ def _check_planted(
     if chunks[0] is not None:
         report.unit = "characters" if chunks[1] is None else "tokens"
         report.cut = {canary.id: joined.cut[canary.text] for canary in canaries if joined.cut[canary.text]}
-    report.again, report.shards = sum(file.again for file in files), len(files)
+    report.again, report.shards = sum(file.again for file in files.values()), len(files)
     return report
 
 

@@ -62,13 +62,12 @@ def sanitize_command(
     """
     options = {name: value for name, value in locals().items() if name not in ("data", "jobs", "dask")}
     from leakage_tasks.data import Columns
-    from leakage_tasks.data.hub import is_hub, shards_for
-    from leakage_tasks.data.shards import shards_of
+    from leakage_tasks.data.hub import shards_for
     from leakage_tasks.defences.sanitize import sanitize
 
     columns = Columns(text_column, None, split)
-    shards = shards_for(data, columns, output) if is_hub(data) else shards_of(data)
-    if shards is not None:
+    shards = shards_for(data, columns, output)
+    if not shards.alone:
         from leakage_tasks.core.errors import OptionError
         from leakage_tasks.defences.sanitize_shards import SanitizeOptions, sanitize_shards
 

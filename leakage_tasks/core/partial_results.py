@@ -39,8 +39,10 @@ def parts_folder(folder: Path) -> Path:
     return folder.absolute()
 
 
-def load_part(path: Path, key: Any) -> dict[str, Any] | None:
+def load_part(path: Path | None, key: Any) -> dict[str, Any] | None:
     """Return the result that an earlier run stored at this path under this JSON-compatible key, or None."""
+    if path is None:
+        return None
     try:
         stored = parse_json(read_bytes(path))
     except (OSError, ValueError):
@@ -48,8 +50,13 @@ def load_part(path: Path, key: Any) -> dict[str, Any] | None:
     return stored if isinstance(stored, dict) and stored.pop(_KEY, None) == _hash_of(key) else None
 
 
-def save_part(path: Path, key: Any, result: Mapping[str, Any]) -> None:
-    """Store a result atomically and readable only by its owner. Raises LeakageError if the write fails."""
+def save_part(path: Path | None, key: Any, result: Mapping[str, Any]) -> None:
+    """Store a result atomically and readable only by its owner, unless ``path`` is None.
+
+    Raises LeakageError if the write fails.
+    """
+    if path is None:
+        return
     try:
         path.parent.mkdir(_OWNER, parents=True, exist_ok=True)
     except OSError as error:

@@ -12,17 +12,16 @@ import pyarrow as pa
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.data.base import register_format
-from leakage_tasks.data.batches import first_column, small_pieces
-from leakage_tasks.data.dictionaries import with_wide_indices
-from leakage_tasks.data.layout import Columns, Layout, Places, Points
+from leakage_tasks.data.batches import small_pieces
+from leakage_tasks.data.layout import Columns
 from leakage_tasks.data.lines import open_source
-from leakage_tasks.data.parquet import ArrowFormat, splice, without_rows
+from leakage_tasks.data.parquet import BatchFormat
 
 MAGIC = b"ARROW1"
 
 
 @register_format("arrow")
-class ArrowFileFormat(ArrowFormat):
+class ArrowFileFormat(BatchFormat):
     """The format of ``.arrow`` files; a copy is a stream or a file, like the source."""
 
     name = "arrow"
@@ -32,22 +31,23 @@ class ArrowFileFormat(ArrowFormat):
         schema = schema_of(source)
         return schema, sum(len(batch) for batch in _batches(source))
 
-    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy batch by batch. Other columns of an inserted row are null, or empty if null is not allowed."""
-        schema = with_wide_indices(schema_of(source), layout)
-        _write(splice(_batches(source), points, schema, source), output, schema, source)
-
-    def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy batch by batch without the rows ``dropped``."""
-        _write(without_rows(_batches(source), dropped, layout), output, schema_of(source), source)
-
-    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """Yield a column's values, read in pieces that fit in memory."""
+    def batches(self, source: Path, column: str | None = None) -> Iterator[Any]:
+        """Yield validated record batches as in the file, or pieces of one column. Raises PlantingError for damage."""
         row = 0
-        for batch in _batches(path):
-            for piece in small_pieces(batch.select([column]), path, row):
-                yield from first_column(piece, path, row)
+        for batch in _batches(source):
+            yield from (batch,) if column is None else small_pieces(batch.select([column]), source, row)
             row += len(batch)
+
+    def save(self, batches: Iterator[Any], output: Path, schema: Any, source: Path) -> None:
+        """Write a stream or a file, like ``source``."""
+        make = pa.ipc.new_file if _is_file(source) else pa.ipc.new_stream
+        with output.open("wb") as plain, make(plain, schema) as writer:
+            for batch in batches:
+                try:
+                    writer.write_batch(batch)
+                except pa.ArrowInvalid as error:
+                    problem = f"a row cannot be inserted ({first_line(error)})"
+                    raise PlantingError(f"{source}: {problem}: save it as an Arrow stream") from None
 
 
 def schema_of(source: Path) -> Any:
@@ -89,14 +89,3 @@ def _batches(source: Path) -> Iterator[Any]:
                 raise PlantingError(f"{source}: damaged after row {row} ({why}): check the file") from None
             yield batch
             row += len(batch)
-
-
-def _write(batches: Iterator[Any], output: Path, schema: Any, source: Path) -> None:
-    make = pa.ipc.new_file if _is_file(source) else pa.ipc.new_stream
-    with output.open("wb") as plain, make(plain, schema) as writer:
-        for batch in batches:
-            try:
-                writer.write_batch(batch)
-            except pa.ArrowInvalid as error:
-                problem = f"a row cannot be inserted ({first_line(error)})"
-                raise PlantingError(f"{source}: {problem}: save it as an Arrow stream") from None

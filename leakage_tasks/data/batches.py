@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,36 +12,22 @@ import pyarrow.parquet as pq
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.log import first_line
-from leakage_tasks.data.lines import LARGEST_ROW, open_source
-from leakage_tasks.data.pages import Chunk, pages, row_groups
+from leakage_tasks.data.lines import LARGEST_ROW
 
 ROWS = 256
 BYTES = 32 << 20
 """Number of uncompressed bytes to read at a time; a larger row is read alone."""
-FREE, TIMES = 64 << 20, 100
-"""Limits on a page's uncompressed size: bytes that are always allowed, and the allowed multiple of its compressed
-size."""
-MOST_TURNS = 1 << 26
 _TURN = 64
-_BUFFER = 1 << 20
+BUFFER = 1 << 20
 
 
 def open_parquet(source: Path, **options: Any) -> Any:
     """Open a ``pyarrow.parquet.ParquetFile``. Raises PlantingError for another file."""
     try:
-        return pq.ParquetFile(source, buffer_size=_BUFFER, **options)
+        return pq.ParquetFile(source, buffer_size=BUFFER, **options)
     # UnicodeDecodeError is raised for a column whose name is not UTF-8.
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise PlantingError(f"{source}: not a parquet file ({first_line(error)}): check the file") from None
-
-
-def parquet_chunks(source: Path) -> list[list[Chunk]]:
-    """Return the column chunks of each row group. Raises PlantingError if the file's footer is damaged."""
-    with closing(open_source(source)) as stream:
-        try:
-            return row_groups(stream)
-        except ValueError as error:
-            raise PlantingError(f"{source}: not a parquet file ({error}): check the file") from None
 
 
 def first_column(batch: Any, source: Path, row: int) -> list[Any]:
@@ -57,8 +42,7 @@ def parquet_batches(source: Path, column: str | None = None) -> Iterator[Any]:
     """Yield record batches of a column, or of all columns, in the file's schema.
 
     Strings are decoded from their dictionaries only after their decoded size is known: a few hundred bytes of a file
-    can contain gigabytes. Raises PlantingError for a damaged file, for a page with an implausible compression ratio,
-    and for a row of more than 256 MiB.
+    can contain gigabytes. Raises PlantingError for a damaged file, and for a row of more than 256 MiB.
     """
     with open_parquet(source) as table:
         schema, leaves = table.schema_arrow, _strings(table)
@@ -68,10 +52,9 @@ def parquet_batches(source: Path, column: str | None = None) -> Iterator[Any]:
         leaves = []
     row = 0
     with open_parquet(source, read_dictionary=leaves) as table:
-        for group, chunks in enumerate(parquet_chunks(source)):
-            rows = _rows_at_once(source, chunks, column, leaves)
+        for group in range(table.num_row_groups):
             try:
-                for batch in table.iter_batches(rows, row_groups=[group], columns=columns):
+                for batch in table.iter_batches(rows_at_once(table, group), row_groups=[group], columns=columns):
                     for piece in small_pieces(batch, source, row):
                         yield piece.cast(wanted)
                     row += len(batch)
@@ -133,34 +116,8 @@ def _can_unpack(source: Path, leaves: list[str], schema: Any) -> bool:
     return True
 
 
-def _rows_at_once(source: Path, chunks: list[Chunk], column: str | None, leaves: list[str]) -> int:
-    """Return the number of rows of a row group that can be read at once, even if each row is as large as a page."""
-    largest = 0
-    with closing(open_source(source)) as stream:
-        for chunk in chunks:
-            if column is None or chunk.path.split(".")[0] == column or chunk.path == column:
-                largest += _largest_page(source, stream, chunk, keeps=chunk.path in leaves, turns=column is not None)
-    return max(1, min(ROWS, BYTES // max(1, largest)))
-
-
-def _largest_page(source: Path, stream: BinaryIO, chunk: Chunk, *, keeps: bool, turns: bool) -> int:
-    """Return the uncompressed bytes of a column's largest page; if ``keeps``, dictionary pages do not count."""
-    largest = values = 0
-    try:
-        for page in pages(stream, chunk):
-            if page.unpacked > max(FREE, TIMES * page.packed):
-                raise PlantingError(
-                    f"{source}: column {chunk.path!r} unpacks {page.packed:,} bytes to "
-                    f"{page.unpacked >> 20:,} MiB: write the file with smaller pages if this size is intended"
-                )
-            values += 0 if page.dictionary else page.values
-            largest = largest if page.dictionary and keeps else max(largest, page.unpacked)
-    except ValueError as error:
-        raise PlantingError(f"{source}: not a parquet file ({error}): check the file") from None
-    nested = "." in chunk.path
-    if turns and nested and values > max(MOST_TURNS, TIMES * chunk.packed):
-        raise PlantingError(
-            f"{source}: column {chunk.path!r} holds {values:,} turns in a row group, expected "
-            f"{MOST_TURNS:,} at most: write the file with smaller row groups"
-        )
-    return largest
+def rows_at_once(table: Any, group: int) -> int:
+    """Return the number of rows of a row group that are read at once: at most 256, for about 32 MiB uncompressed."""
+    # A column's metadata is not requested: pyarrow ends the process if it is damaged.
+    metadata = table.metadata.row_group(group)
+    return max(1, min(ROWS, BYTES * metadata.num_rows // max(1, metadata.total_byte_size)))

@@ -5,16 +5,44 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from leakage_tasks.core.atomic import check_place, write_text
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.partial_results import parts_folder
 from leakage_tasks.data import Columns, overlap
-from leakage_tasks.data.pointers import POINTER, SCHEME, Pointer
-from leakage_tasks.data.shards import Shards, state_of
+from leakage_tasks.data.shards import Shards, shards_of, state_of
+
+SCHEME = "hub:"
+"""The prefix that marks the name of a hub data set among paths."""
+POINTER = ".hub-shard"
+"""The suffix of a pointer's file name."""
 
 
 @dataclass(frozen=True)
+class Pointer:
+    """A reference to a shard of a split, stored in a small file that is used as the path of the shard."""
+
+    name: str
+    """The data set: ``owner/name``, or the absolute path of a folder."""
+    subset: str | None
+    """The configuration of the data set."""
+    split: str
+    revision: str
+    """The commit; for a folder, a hash of its files' sizes and modification times."""
+    features: dict[str, Any]
+    """The features of all shards, in the form of ``datasets``."""
+    shard: int
+    of: int
+
+    @property
+    def display_name(self) -> str:
+        """The name of the data set in errors and records."""
+        subset = f":{self.subset}" if self.subset else ""
+        return f"{SCHEME}{self.name}{subset}@{self.revision[:12]}"
+
+
+@dataclass(frozen=True, kw_only=True)
 class HubShards(Shards):
     """Pointers to the shards of a hub data set; each is named like its future parquet file, plus a suffix."""
 
@@ -45,11 +73,14 @@ def is_hub(source: Path) -> bool:
     return str(source).startswith(SCHEME)
 
 
-def shards_for(source: Path, wanted: Columns, output: Path) -> HubShards:
-    """Return the shards of a data set of the hub; pointers to them are stored next to the folder ``output``.
+def shards_for(source: Path, wanted: Columns, output: Path) -> Shards:
+    """Return the shards of any data; pointers to shards of the hub are stored next to ``output``.
 
-    Raises PlantingError for an output that cannot be written or is inside the data set, and as :func:`hub_shards`.
+    Raises PlantingError for an output that cannot be written or is inside a data set of the hub, and as
+    :func:`hub_shards` and :func:`~leakage_tasks.data.shards.shards_of`.
     """
+    if not is_hub(source):
+        return shards_of(source)
     check_place(output, PlantingError)
     home = Path(_parts(source)[0])
     if home.is_dir() and overlap(output, home):
@@ -79,7 +110,7 @@ def hub_shards(source: Path, wanted: Columns, folder: Path) -> HubShards:
     total = stream.num_shards
     pointers = [Pointer(name, subset, wanted.split, commit, features.to_dict(), index, total) for index in range(total)]
     names = [f"{wanted.split}-{index:05}-of-{total:05}.parquet" for index in range(total)]
-    shards = HubShards(parts_folder(parts_folder(folder) / "hub"), tuple(names), pointers[0])
+    shards = HubShards(parts_folder(parts_folder(folder) / "hub"), tuple(names), pointer=pointers[0])
     for file, pointer in zip(names, pointers, strict=True):
         write_text(shards.path(file), json.dumps(asdict(pointer)) + "\n", private=True)
     return shards

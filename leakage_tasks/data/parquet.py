@@ -15,7 +15,7 @@ from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.data.additions import with_addition
 from leakage_tasks.data.base import Format, register_format
-from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches, parquet_chunks
+from leakage_tasks.data.batches import first_column, open_parquet, parquet_batches
 from leakage_tasks.data.dictionaries import in_dictionaries_of, with_wide_indices, without_unused
 from leakage_tasks.data.layout import (
     Additions,
@@ -59,8 +59,40 @@ class ArrowFormat(Format):
         return layout
 
 
+class BatchFormat(ArrowFormat):
+    """Base of formats that are read and written as a stream of record batches."""
+
+    @abstractmethod
+    def batches(self, source: Path, column: str | None = None) -> Iterator[Any]:
+        """Yield record batches of all columns, or of one column in pieces that fit in memory.
+
+        Raises PlantingError for damaged data.
+        """
+
+    @abstractmethod
+    def save(self, batches: Iterator[Any], output: Path, schema: Any, source: Path) -> None:
+        """Write record batches to a new file, in the same way as the file ``source``."""
+
+    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
+        """Copy batch by batch; other columns of an inserted row are null, or empty if null is not allowed."""
+        schema = with_wide_indices(self.schema_and_rows(source, wanted)[0], layout)
+        self.save(splice(self.batches(source), points, schema, source), output, schema, source)
+
+    def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
+        """Copy batch by batch without the rows ``dropped``."""
+        schema, _ = self.schema_and_rows(source, wanted)
+        self.save(without_rows(self.batches(source), dropped, layout), output, schema, source)
+
+    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
+        """Yield a column's values, read in pieces that fit in memory."""
+        row = 0
+        for batch in self.batches(path, column):
+            yield from first_column(batch, path, row)
+            row += len(batch)
+
+
 @register_format("parquet")
-class ParquetFormat(ArrowFormat):
+class ParquetFormat(BatchFormat):
     """The format of ``.parquet`` files."""
 
     name = "parquet"
@@ -70,31 +102,20 @@ class ParquetFormat(ArrowFormat):
         with open_parquet(source) as table:
             return table.schema_arrow, table.metadata.num_rows
 
-    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Copy batch by batch; other columns of an inserted row are null, or empty if null is not allowed."""
-        schema = with_wide_indices(self.schema_and_rows(source, wanted)[0], layout)
-        spliced = splice(parquet_batches(source), points, schema, source)
-        write_batches(spliced, output, schema, compression_of(source))
+    def batches(self, source: Path, column: str | None = None) -> Iterator[Any]:
+        """Yield record batches in pieces that fit in memory."""
+        return parquet_batches(source, column)
+
+    def save(self, batches: Iterator[Any], output: Path, schema: Any, source: Path) -> None:
+        """Write record batches with the compression of ``source``."""
+        write_batches(batches, output, schema, compression_of(source))
 
     def write_into_turns(
         self, source: Path, output: Path, layout: Layout, wanted: Columns, additions: Additions
     ) -> None:
         """Copy batch by batch; in a changed row, other columns stay unchanged."""
         schema, _ = self.schema_and_rows(source, wanted)
-        changed = with_additions(parquet_batches(source), layout, additions)
-        write_batches(changed, output, schema, compression_of(source))
-
-    def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Copy batch by batch without the rows ``dropped``."""
-        schema, _ = self.schema_and_rows(source, wanted)
-        write_batches(without_rows(parquet_batches(source), dropped, layout), output, schema, compression_of(source))
-
-    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """Yield a column's values, read in batches that fit in memory."""
-        row = 0
-        for batch in parquet_batches(path, column):
-            yield from first_column(batch, path, row)
-            row += len(batch)
+        self.save(with_additions(self.batches(source), layout, additions), output, schema, source)
 
 
 def write_batches(batches: Iterator[Any], output: Path, schema: Any, compression: str) -> None:
@@ -113,8 +134,15 @@ def write_batches(batches: Iterator[Any], output: Path, schema: Any, compression
 
 
 def compression_of(source: Path) -> str:
-    """Return the compression of a file's first column, by its name in the parquet writer."""
-    return next((chunk.codec for group in parquet_chunks(source) for chunk in group), "snappy")
+    """Return the compression of a file's first column, by its name in the parquet writer.
+
+    The file must have been read before: pyarrow ends the process if a column's metadata is damaged.
+    """
+    with open_parquet(source) as table:
+        if not (table.metadata.num_row_groups and table.metadata.num_columns):
+            return "snappy"
+        codec = table.metadata.row_group(0).column(0).compression.lower()
+    return "none" if codec == "uncompressed" else codec
 
 
 def with_additions(batches: Iterator[Any], layout: Layout, additions: Additions) -> Iterator[Any]:

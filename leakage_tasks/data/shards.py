@@ -1,4 +1,4 @@
-"""Data in several files of one format: all files of a folder, or the files that match a pattern."""
+"""Data as a list of shards: the files of a folder, the files that match a pattern, or a single file or data set."""
 
 from __future__ import annotations
 
@@ -19,26 +19,35 @@ _FRONT = 1 << 20
 """Maximum number of characters read from a card's front matter."""
 
 
+WHOLE = ""
+"""The name of the only shard of a single file or data set: its path is the root itself."""
+
+
 @dataclass(frozen=True)
 class Shards:
-    """Files below ``root``, by relative name, in the order of their rows."""
+    """Files below ``root``, by relative name, in the order of their rows; or the single data set ``root``."""
 
     root: Path
-    names: tuple[str, ...]
+    names: tuple[str, ...] = (WHOLE,)
+
+    @property
+    def alone(self) -> bool:
+        """True for a single file or data set, False for the files of a folder."""
+        return self.names == (WHOLE,)
 
     @property
     def display_name(self) -> str:
         """The name of the data in records."""
-        return self.root.resolve().name
+        return self.root.name if self.alone else self.root.resolve().name
 
     @property
     def split(self) -> str | None:
-        """The split, if the data set has several splits."""
+        """The split, if the shards belong to one of several splits."""
         return None
 
     @property
     def home(self) -> Path:
-        """The folder that must not be changed."""
+        """The file or folder that must not be changed."""
         return self.root
 
     def path(self, name: str) -> Path:
@@ -46,15 +55,15 @@ class Shards:
         return self.root / name
 
 
-def shards_of(source: Path) -> Shards | None:
-    """Return the shards of a folder or pattern; None for a file, or a folder that is a single data set.
+def shards_of(source: Path) -> Shards:
+    """Return the shards of a folder or pattern; a file, or a folder that is a single data set, is one shard.
 
     Files whose names begin with a dot and files of unknown format are ignored. Raises PlantingError for a pattern
     without matches, and for shards of several formats.
     """
     if source.is_dir():
         if any(kind.holds(source) for kind in FORMATS.values()):
-            return None
+            return Shards(source)
         _check_no_splits(source)
         root, files = source, [path for path in source.rglob("*") if path.is_file()]
     elif glob.has_magic(str(source)) and not source.exists():
@@ -63,12 +72,12 @@ def shards_of(source: Path) -> Shards | None:
         root = Path(*parts[:first])
         files = [Path(path) for path in glob.glob(str(source), recursive=True) if os.path.isfile(path)]
     else:
-        return None
+        return Shards(source)
     names = (path.relative_to(root) for path in files if file_kind(path) is not None)
     shards = sorted((name.as_posix() for name in names if not _hidden(name)), key=PurePosixPath)
     if not shards:
         if source.is_dir():
-            return None
+            return Shards(source)
         raise PlantingError(f"{source}: no file of a known kind fits this pattern: check it, or name a folder")
     kinds = {file_kind(Path(name)): ending_of(Path(name)) for name in shards}
     if len(kinds) > 1:

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.core.inputs import parse_json, read_bytes
 from leakage_tasks.core.stable_inputs import changed
 from leakage_tasks.data.base import register_format
-from leakage_tasks.data.batches import first_column, small_pieces
-from leakage_tasks.data.layout import Columns, Layout, Places, Points
-from leakage_tasks.data.parquet import ArrowFormat, splice, without_rows, write_batches
-from leakage_tasks.data.parquet_shards import parquet_files, tables_of
-from leakage_tasks.data.pointers import POINTER, Pointer
+from leakage_tasks.data.batches import BUFFER, rows_at_once, small_pieces
+from leakage_tasks.data.hub import POINTER, Pointer
+from leakage_tasks.data.layout import Columns, Layout
+from leakage_tasks.data.parquet import BatchFormat, write_batches
 
 ROWS = 1_000
 COMPRESSION = "zstd"
@@ -32,7 +32,7 @@ _REMEDY = "check the name, that the hub can be reached, and that 'datasets' can 
 
 
 @register_format("data set of the hub")
-class HubFormat(ArrowFormat):
+class HubFormat(BatchFormat):
     """The format of pointers to shards of a hub data set; copies are parquet files."""
 
     name = "parquet"
@@ -56,22 +56,13 @@ class HubFormat(ArrowFormat):
             layout.characters += sum(map(len, turns))
         return layout
 
-    def write(self, source: Path, output: Path, layout: Layout, wanted: Columns, points: Points) -> None:
-        """Stream batch by batch; other columns of an inserted row are null, or empty if null is not allowed."""
-        schema = _features_of(_pointer(source)).arrow_schema
-        write_batches(splice(_batches(source), points, schema, source), output, schema, COMPRESSION)
+    def batches(self, source: Path, column: str | None = None) -> Iterator[Any]:
+        """Stream record batches in the schema of all shards."""
+        return _batches(source, column)
 
-    def write_without(self, source: Path, output: Path, layout: Layout, wanted: Columns, dropped: Places) -> None:
-        """Stream batch by batch without the rows ``dropped``."""
-        schema = _features_of(_pointer(source)).arrow_schema
-        write_batches(without_rows(_batches(source), dropped, layout), output, schema, COMPRESSION)
-
-    def values(self, path: Path, layout: Layout, wanted: Columns, column: str) -> Iterator[Any]:
-        """Yield a column's values, read in pieces that fit in memory."""
-        row = 0
-        for batch in _batches(path, column):
-            yield from first_column(batch, path, row)
-            row += len(batch)
+    def save(self, batches: Iterator[Any], output: Path, schema: Any, source: Path) -> None:
+        """Write a parquet file."""
+        write_batches(batches, output, schema, COMPRESSION)
 
 
 def commit_of(name: str, revision: str | None) -> str:
@@ -152,6 +143,33 @@ def _tables(pointer: Pointer, column: str | None) -> Iterator[Any]:
     stream = builder.as_streaming_dataset(pointer.split)
     for table in stream.shard(pointer.of, pointer.shard).with_format("arrow").iter(ROWS):
         yield table if column is None else table.select([column])
+
+
+def parquet_files(builder: Any, split: str) -> list[str]:
+    """Return the paths and addresses of a split's files, one per shard; empty if they must be streamed.
+
+    They must be streamed if they are not parquet files, or if the data set's card selects columns or rows.
+    """
+    from datasets.packaged_modules.parquet.parquet import ParquetConfig
+
+    config = builder.config
+    whole = isinstance(config, ParquetConfig) and config.columns is None and getattr(config, "filters", None) is None
+    return [str(file) for file in config.data_files[split]] if whole else []
+
+
+def tables_of(file: str, column: str | None) -> Iterator[Any]:
+    """Yield tables of one column, or of all columns; a column that the file lacks is left out.
+
+    ``datasets`` also streams such files, but with a pyarrow scanner that reads up to 1 GiB more than the caller has
+    used.
+    """
+    from datasets.utils.file_utils import xopen
+
+    with xopen(file, "rb") as stream, pq.ParquetFile(stream, buffer_size=BUFFER) as parquet:
+        columns = None if column is None else [column]
+        for group in range(parquet.num_row_groups):
+            for batch in parquet.iter_batches(rows_at_once(parquet, group), row_groups=[group], columns=columns):
+                yield pa.Table.from_batches([batch])
 
 
 @contextmanager

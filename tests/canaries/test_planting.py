@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from scipy.stats import chisquare
 
-from leakage_tasks.canaries import Canary, make_canaries, plant, planting, read_manifest, verify, write_manifest
+from leakage_tasks.canaries import Canary, make_canaries, plant, read_manifest, shard_work, verify, write_manifest
 from leakage_tasks.canaries.planting import draw_gaps
 from leakage_tasks.core.errors import LeakageError, PlantingError
 
@@ -375,13 +375,13 @@ def test_at_no_moment_can_others_read_private_text(tmp_path: Path, monkeypatch: 
     source.chmod(0o600)
     write_manifest(make_canaries("pin {unique} is {digits:4}", 3), tmp_path / "c.jsonl")
     looks = []
-    usual = planting.sha256_of
+    usual = shard_work.sha256_of
 
     def looking(path: Path) -> str:
         looks.append([each for each in _open_to_others(tmp_path) if b"private" in each.read_bytes()])
         return usual(path)
 
-    monkeypatch.setattr(planting, "sha256_of", looking)
+    monkeypatch.setattr(shard_work, "sha256_of", looking)
     before = os.umask(0)
     try:
         plant(tmp_path / "c.jsonl", source, tmp_path / "planted.txt")

@@ -106,36 +106,6 @@ def test_a_row_that_unpacks_to_gigabytes_is_declined(tmp_path: Path) -> None:
         list(parquet_batches(path, "messages"))
 
 
-@pytest.fixture
-def page(tmp_path: Path) -> Path:
-    """A page of 80 MB in a few kilobytes."""
-    return write(tmp_path / "page.parquet", pa.table({"text": ["a" * 80_000_000, "b"]}), use_dictionary=False)
-
-
-def test_a_page_that_is_packed_too_tightly_is_declined(page: Path) -> None:
-    with pytest.raises(PlantingError, match=r"column 'text' unpacks [\d,]+ bytes to 76 MiB: write the file with sm"):
-        list(parquet_batches(page, "text"))
-
-
-def test_a_footer_that_lies_of_its_size_changes_nothing(page: Path) -> None:
-    chunk = pq.ParquetFile(page).metadata.row_group(0).column(0)
-    told = varint(chunk.total_uncompressed_size)
-    raw = page.read_bytes()
-    footer = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
-    page.write_bytes(raw[:footer] + raw[footer:].replace(told, varint(1 << 21)))
-    assert pq.ParquetFile(page).metadata.row_group(0).column(0).total_uncompressed_size != chunk.total_uncompressed_size
-    with pytest.raises(PlantingError, match="to 76 MiB"):
-        list(parquet_batches(page, "text"))
-
-
-def varint(number: int) -> bytes:
-    """A positive number in Thrift's compact protocol."""
-    number, out = number << 1, b""
-    while number > 127:
-        out, number = out + bytes([number & 127 | 128]), number >> 7
-    return out + bytes([number])
-
-
 def test_large_pages_of_ordinary_text_are_read(tmp_path: Path) -> None:
     import random
 

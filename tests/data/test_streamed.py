@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from leakage_tasks.canaries import plant, verify
-from leakage_tasks.data.parquet_shards import parquet_files, tables_of
+from leakage_tasks.data.streamed import parquet_files, tables_of
 from tests.canaries.conftest import manifest as manifest
 
 CARD = """---
