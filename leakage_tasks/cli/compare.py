@@ -64,7 +64,7 @@ def compare_command(
         else:
             data = [comparison.to_json() for comparison in comparisons]
             as_json = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
-            text = as_json if kind == ".json" else page(comparisons, _svg(comparisons))
+            text = as_json if kind == ".json" else page(comparisons, _picture(comparisons))
             write_text(path, text, errors="backslashreplace")
         print(f"wrote {path}")
 
@@ -100,11 +100,11 @@ def _slopes(comparisons: Sequence[Comparison]) -> Figure:
     return draw_slopes(names, {group: complete[group] for group in sorted(complete, key=copies_in) if complete[group]})
 
 
-def _svg(comparisons: Sequence[Comparison]) -> bytes | None:
-    """Return the plot for the page, or None if a comparison has no exposures."""
+def _picture(comparisons: Sequence[Comparison]) -> str | None:
+    """Return the address of the page's plot, or None if a comparison has no exposures."""
     from leakage_tasks.report.load.findings import EXPOSURE
-    from leakage_tasks.report.plots.style import svg
+    from leakage_tasks.report.plots.style import data_uri
 
     if not all(comparison.documents.get(EXPOSURE) for comparison in comparisons):
         return None
-    return svg(_slopes(comparisons))
+    return data_uri(_slopes(comparisons))

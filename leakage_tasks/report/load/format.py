@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from leakage_tasks.metrics.audit import AuditFigure
 
 NOTHING = "–"
+NEVER = "controls"
+"""Name of the group of canaries that were never planted."""
 ARROWS = {"lower": "↓", "higher": "↑", None: ""}
 """The better direction: for the defender in leakage tasks, for the user in usefulness tasks."""
 

@@ -1,4 +1,4 @@
-"""JSON-able details of each run for the page: its tasks, plots, canaries and pairs."""
+"""Details of each run for the page: its tasks, plots, canaries and pairs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from leakage_tasks.report.load.findings import CanaryDetail, Details, PairDetail
 from leakage_tasks.report.load.format import NOTHING, flag_words, interval, number
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.samples import audit_of
-from leakage_tasks.report.page.spreads import exposures, repetitions
+from leakage_tasks.report.page.spreads import by_copies, describe_spread
 
 MOST, IN_ALL, LEAST = 300, 3000, 20
 """Maximum number of canaries (and of pairs) shown per run, maximum over all runs, and the number that every run may
 show."""
 
+PLOTS = 50
+"""Maximum number of runs with a figure."""
 SLOTS = 200
 """Maximum number of slots or tokens shown of one secret or guess."""
 _METHODS = {
@@ -45,10 +47,13 @@ PAIR_HEADS = (
 def describe_runs(board: Board, *, reveal: bool = False) -> list[dict[str, Any]]:
     """Describe all runs of the board in its order. Raises ResultsError for samples that cannot be read."""
     most = max(LEAST, min(MOST, IN_ALL // max(1, len(board.entries))))
-    return [_run(entry, read_details(entry.run, reveal=reveal), most) for entry in board.entries]
+    return [
+        _run(entry, read_details(entry.run, reveal=reveal), most, drawn=index < PLOTS)
+        for index, entry in enumerate(board.entries)
+    ]
 
 
-def _run(entry: Entry, details: Details, most: int) -> dict[str, Any]:
+def _run(entry: Entry, details: Details, most: int, drawn: bool) -> dict[str, Any]:
     canaries = sorted(details.canaries, key=_canary_order)
     pairs = sorted(details.pairs, key=_pair_order)
     return {
@@ -56,8 +61,7 @@ def _run(entry: Entry, details: Details, most: int) -> dict[str, Any]:
         "facts": list(_run_facts(entry.run)),
         "warnings": flag_words(entry.flags),
         "missing": [[task, reason] for task, reason in details.missing.items()],
-        "exposures": exposures(canaries),
-        "repetitions": repetitions(canaries),
+        "spread": describe_spread(by_copies(entry.run.name, canaries), drawn=drawn),
         "audit": [[figure.title, audit_words(figure), figure.words] for figure in audit_of(entry.run, 0.0)],
         "canaries": {"total": len(canaries), "shown": [describe_canary(canary) for canary in canaries[:most]]},
         "pairs": {
@@ -232,11 +236,20 @@ def _guesses(canary: CanaryDetail) -> list[dict[str, Any]]:
 
 
 def _guess(slots: list[str], right: Sequence[bool] | None, cost: str) -> dict[str, Any]:
-    description: dict[str, Any] = {"slots": slots[:SLOTS], "cost": cost, "cut": max(0, len(slots) - SLOTS)}
-    if right is not None:
-        description["right"] = "".join("1" if hit else "0" for hit in right[:SLOTS])
-        description["score"] = f"{sum(right):,} of {len(right):,} right"
-    return description
+    """Describe a guess: ``slots``, ``right`` (1 or 0 per slot, if known), as heard (``spoken``), and ``words``."""
+    shown, known = slots[:SLOTS], None if right is None else right[:SLOTS]
+    score = [] if right is None else [f"{sum(right):,} of {len(right):,} right"]
+    words = ", ".join([*score, *([cost] if cost else [])])
+    return {
+        "slots": shown,
+        "right": "" if known is None else "".join("1" if hit else "0" for hit in known),
+        "spoken": " ".join(shown) if known is None else _spoken(shown, known),
+        "words": words + (f", first {SLOTS} of {len(slots):,} shown" if len(slots) > SLOTS else ""),
+    }
+
+
+def _spoken(slots: Sequence[str], right: Sequence[bool]) -> str:
+    return ", ".join(f"{slot} {'right' if hit else 'wrong'}" for slot, hit in zip(slots, right, strict=False))
 
 
 def _tokens(guess: Sequence[int], suffix: Sequence[int]) -> dict[str, Any]:

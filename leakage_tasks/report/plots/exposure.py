@@ -41,8 +41,12 @@ def chance_levels(sizes: Iterable[float]) -> dict[str, float]:
 
 
 def exposure_axis(axes: Axes, exposures: Iterable[float], sizes: Iterable[float]) -> None:
-    """Set up the vertical axis of exposures, with lines at chance and at the maximum of each of ``sizes`` = log2|R|."""
-    named = chance_levels(sizes)
+    """Set up the vertical axis of exposures, with lines at chance and at the maximum of each of ``sizes`` = log2|R|.
+
+    Of more than three sizes, only the smallest and the largest have lines.
+    """
+    ordered = sorted(set(sizes))
+    named = chance_levels(ordered if len(ordered) <= 3 else (ordered[0], ordered[-1]))
     # An extrapolated exposure may exceed log2|R|.
     axes.set_ylim(0, max(*named.values(), *exposures) * 1.1)
     draw_levels(axes, named)
