@@ -18,7 +18,7 @@ import pytest
 from leakage_tasks.report.load.format import interval, number
 from leakage_tasks.report.load.validate import printable
 from leakage_tasks.report.page import page
-from leakage_tasks.report.page.runs import describe_runs
+from leakage_tasks.report.page.runs import describe_runs, marked
 from leakage_tasks.report.plots.style import plain
 from tests.report.pages import board, canary, pair, usual_canaries, write_run
 
@@ -218,7 +218,7 @@ def test_natural_secrets_are_in_the_file_only_when_revealed(tmp_path: Path, reve
     (shown,) = describe_runs(board(tmp_path), reveal=revealing)[0]["canaries"]["shown"]
     assert [each["slots"] for each in shown["guesses"][:1]] == ([secret] if revealing else [])
     assert "person-7" in text
-    for told in (" ".join(secret), "<b>9</b><b>4</b><b>8</b>"):
+    for told in (f"<code>{' '.join(secret)}</code>", f"<b>{' '.join(secret)}</b>"):
         assert (told in text) is revealing
 
 
@@ -244,7 +244,7 @@ def test_of_a_natural_secret_the_page_tells_the_power_of_ten_its_rank_is_in(tmp_
 def test_tokens_of_pairs_are_in_the_file_only_when_revealed(tmp_path: Path, revealing: bool):
     write_run(tmp_path, "one", pairs=[pair(4, wrong=0.25, bits=2.0, reveal=True)])
     (shown,) = describe_runs(board(tmp_path), reveal=revealing)[0]["pairs"]["shown"]
-    assert ("<u>91</u><u>92</u>" in page(board(tmp_path), reveal=revealing)) is revealing
+    assert ("<code>91 92 93 94</code>" in page(board(tmp_path), reveal=revealing)) is revealing
     assert shown["cells"] == ["4", "no", "0.250", "–", "0.250", "7 of 20"]
     assert ("secret" in shown) is revealing
     if revealing:
@@ -273,6 +273,18 @@ def test_long_secrets_are_cut(tmp_path: Path):
     guess = shown["guesses"][0]
     assert (len(shown["secret"]), len(guess["slots"]), len(guess["right"])) == (200, 200, 200)
     assert guess["words"] == "5,000 of 5,000 right, 10.0 bits, first 200 of 5,000 shown"
+
+
+@pytest.mark.parametrize(
+    ("right", "parts"),
+    [
+        ("1100", [(True, "a b␣c"), (False, "\u2068ש\u2069 d")]),
+        ("", [(False, "a b␣c \u2068ש\u2069 d")]),
+        ("01", [(False, "a"), (True, "b␣c"), (False, "\u2068ש\u2069 d")]),
+    ],
+)
+def test_neighbouring_slots_of_a_guess_that_are_right_are_one_part(right: str, parts: list):
+    assert marked({"slots": ["a", "b c", "ש", "d"], "right": right}) == parts
 
 
 def test_the_wheel_holds_what_the_page_is_made_of(wheel: Path):

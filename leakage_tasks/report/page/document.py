@@ -14,7 +14,7 @@ from leakage_tasks.report.board.board import Board, Column, Entry
 from leakage_tasks.report.board.outputs import register_board
 from leakage_tasks.report.load.figures import Figure
 from leakage_tasks.report.load.format import ARROWS, context_lines, flag_words, interval, number, verdict_words
-from leakage_tasks.report.page.runs import PLOTS, describe_runs
+from leakage_tasks.report.page.runs import PLOTS, describe_runs, joined, marked
 from leakage_tasks.report.page.spreads import DOTS
 from leakage_tasks.report.page.views import describe_views
 
@@ -36,7 +36,8 @@ def page(board: Board, *, reveal: bool = False) -> str:
     script = f'"use strict";\n(() => {{\n{_read_parts(SCRIPTS)}}})();\n'
     views, views_left_out = describe_views(board)
     shared: dict[str, Any] = {
-        function.__name__: function for function in (context_lines, flag_words, interval, number, verdict_words)
+        function.__name__: function
+        for function in (context_lines, flag_words, interval, joined, marked, number, verdict_words)
     }
     titles = {column.key: column.title for column in board.columns}
     return render(

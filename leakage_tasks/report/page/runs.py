@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
@@ -236,20 +238,30 @@ def _guesses(canary: CanaryDetail) -> list[dict[str, Any]]:
 
 
 def _guess(slots: list[str], right: Sequence[bool] | None, cost: str) -> dict[str, Any]:
-    """Describe a guess: ``slots``, ``right`` (1 or 0 per slot, if known), as heard (``spoken``), and ``words``."""
-    shown, known = slots[:SLOTS], None if right is None else right[:SLOTS]
+    """Describe a guess: ``slots``, ``right`` (1 or 0 per slot, if known), ``heard`` by screen readers, ``words``."""
+    known = () if right is None else right[:SLOTS]
+    hits = ", ".join(str(place) for place, hit in enumerate(known, 1) if hit)
     score = [] if right is None else [f"{sum(right):,} of {len(right):,} right"]
-    words = ", ".join([*score, *([cost] if cost else [])])
+    cut = [f"first {SLOTS} of {len(slots):,} shown"] if len(slots) > SLOTS else []
     return {
-        "slots": shown,
-        "right": "" if known is None else "".join("1" if hit else "0" for hit in known),
-        "spoken": " ".join(shown) if known is None else _spoken(shown, known),
-        "words": words + (f", first {SLOTS} of {len(slots):,} shown" if len(slots) > SLOTS else ""),
+        "slots": slots[:SLOTS],
+        "right": "".join("1" if hit else "0" for hit in known),
+        "heard": f"right slots: {hits}" if hits else "",
+        "words": ", ".join([*score, *([cost] if cost else []), *cut]),
     }
 
 
-def _spoken(slots: Sequence[str], right: Sequence[bool]) -> str:
-    return ", ".join(f"{slot} {'right' if hit else 'wrong'}" for slot, hit in zip(slots, right, strict=False))
+def joined(slots: Iterable[str]) -> str:
+    """Return slots as one text with a space between neighbours; a space within a slot is shown as ␣."""
+    # The marks keep a slot that is written from right to left in its place.
+    shown = (slot if slot.isascii() else f"\u2068{slot}\u2069" for slot in slots)
+    return " ".join(slot.replace(" ", "␣") for slot in shown)
+
+
+def marked(guess: Mapping[str, Any]) -> list[tuple[bool, str]]:
+    """Return the text of a guess in parts of neighbouring slots, each with True if its slots are right."""
+    judged = zip(guess["right"].ljust(len(guess["slots"]), "0"), guess["slots"], strict=False)
+    return [(hit == "1", joined(slot for _, slot in part)) for hit, part in groupby(judged, itemgetter(0))]
 
 
 def _tokens(guess: Sequence[int], suffix: Sequence[int]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def exposure_axis(axes: Axes, exposures: Iterable[float], sizes: Iterable[float]
     ordered = sorted(set(sizes))
     named = chance_levels(ordered if len(ordered) <= 3 else (ordered[0], ordered[-1]))
     # An extrapolated exposure may exceed log2|R|.
-    axes.set_ylim(0, max(*named.values(), *exposures) * 1.1)
+    axes.set_ylim(0, max(1.0, *named.values(), *exposures) * 1.1)
     draw_levels(axes, named)
     axes.set_ylabel("exposure (bits)")
     tidy(axes)
