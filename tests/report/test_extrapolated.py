@@ -15,10 +15,9 @@ from leakage_tasks.report.load.findings import read_details
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.page import page
 from leakage_tasks.report.page.runs import describe_canary
-from leakage_tasks.report.page.spreads import by_copies
 from leakage_tasks.report.plots.exposure import draw_epochs
 from leakage_tasks.report.plots.findings import epochs_of, repetitions_of
-from leakage_tasks.report.plots.repetitions import draw_repetitions
+from leakage_tasks.report.plots.repetitions import by_repetitions, draw_repetitions
 from leakage_tasks.report.score.score import score_file
 from tests.report.made import STAMP
 from tests.report.pages import board, canary, write_run
@@ -74,7 +73,8 @@ def test_a_canary_is_told_with_its_fit(run: Path):
 
 def test_it_is_no_bound_among_the_spreads(run: Path):
     (made,) = read_runs([run])
-    found = by_copies("one", read_details(made).canaries).exposures
+    details = read_details(made).canaries
+    found = by_repetitions("one", [each.exposure for each in details if each.exposure], []).exposures
     assert [point.bound for point in found] == [False] * 3
     assert max(point.exposure for point in found) == BITS
 

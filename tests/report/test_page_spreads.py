@@ -3,20 +3,22 @@ from __future__ import annotations
 from scipy import stats
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.report.load.findings import CanaryDetail
 from leakage_tasks.report.load.format import number
-from leakage_tasks.report.page.spreads import by_copies, describe_spread, exposure_table, extraction_table
+from leakage_tasks.report.page.spreads import describe_spread, exposure_table, extraction_table
+from leakage_tasks.report.plots.repetitions import by_repetitions
 
 
-def detail(name: int, rank: float | None = None, times: int = 1, hit: bool | None = None, **fields: object):
+def ranked(name: int, rank: float | None, times: int = 1, **fields: object) -> Finding:
     named = {"canary": str(name), "planted": times > 0, "repetitions": times, "kind": "random", "log2_size": 20.0}
-    ranked = None if rank is None else Finding(attack="exposure", rank=rank, **{**named, **fields})
-    searched = None if hit is None else Finding(attack="greedy", correct=(hit,), **named)
-    return CanaryDetail(str(name), times > 0, times, "random", exposure=ranked, extraction=searched)
+    return Finding(**{"attack": "exposure", "rank": rank, **named, **fields})
+
+
+def guessed(name: int, hit: bool, times: int = 1) -> Finding:
+    return ranked(name, None, times, attack="greedy", correct=(hit,))
 
 
 def test_rows_are_by_repetitions_with_controls_first():
-    run = by_copies("one", [detail(1, 4.0, 10), detail(2, 8.0, 0), detail(3, 2.0, 1), detail(4, 16.0, 10)])
+    run = by_repetitions("one", [ranked(1, 4.0, 10), ranked(2, 8.0, 0), ranked(3, 2.0, 1), ranked(4, 16.0, 10)], [])
     assert [(row[0], row[1], row[4]) for row in exposure_table(run).rows] == [
         ("never (controls)", "1", "17.0"),
         ("once", "1", "19.0"),
@@ -25,27 +27,27 @@ def test_rows_are_by_repetitions_with_controls_first():
 
 
 def test_a_row_has_the_quartiles_of_all_its_canaries():
-    run = by_copies("one", [detail(each, 2.0 ** (each / 1000)) for each in range(10_001)])
+    run = by_repetitions("one", [ranked(each, 2.0 ** (each / 1000)) for each in range(10_001)], [])
     ((_, count, *told),) = exposure_table(run).rows
     assert (count, told) == ("10,001", [number(20 - bits) for bits in (10.0, 7.5, 5.0, 2.5, 0.0)])
 
 
 def test_a_control_is_a_control_however_often_its_twin_was_planted():
-    run = by_copies("one", [CanaryDetail("a", False, 9, "random", exposure=detail(1, 4.0).exposure)])
+    run = by_repetitions("one", [ranked(1, 4.0, 9, planted=False)], [])
     assert [point.repetitions for point in run.exposures] == [0]
 
 
 def test_bounds_are_told_from_ranks():
-    run = by_copies("one", [detail(1, 4.0, method="lower_bound"), detail(2, 2.0, method="exact")])
+    run = by_repetitions("one", [ranked(1, 4.0, method="lower_bound"), ranked(2, 2.0, method="exact")], [])
     assert [point.bound for point in run.exposures] == [True, False]
 
 
 def test_without_a_value_there_is_nothing():
-    assert describe_spread(by_copies("one", [detail(1)]), drawn=True) is None
+    assert describe_spread(by_repetitions("one", [ranked(1, None)], []), drawn=True) is None
 
 
 def test_a_run_of_extraction_alone_is_drawn_with_its_table():
-    spread = describe_spread(by_copies("one", [detail(1, hit=True)]), drawn=True)
+    spread = describe_spread(by_repetitions("one", [], [guessed(1, True)]), drawn=True)
     assert spread is not None
     assert spread["figure"].startswith("data:image/svg+xml;base64,")
     assert spread["alt"].endswith("planted once: 1 of 1 extracted, 1.00 [0.025, 1.00]")
@@ -53,8 +55,8 @@ def test_a_run_of_extraction_alone_is_drawn_with_its_table():
 
 
 def test_shares_extracted_have_clopper_pearson_intervals():
-    canaries = [detail(each, times=4, hit=each < 3) for each in range(10)] + [detail(11, times=0, hit=False)]
-    control, planted = extraction_table(by_copies("one", canaries)).rows
+    canaries = [guessed(each, each < 3, 4) for each in range(10)] + [guessed(11, False, 0)]
+    control, planted = extraction_table(by_repetitions("one", [], canaries)).rows
     assert control[:3] == ["never (controls)", "0", "1"]
     low, high = stats.beta.ppf(0.025, 3, 8), stats.beta.ppf(0.975, 4, 7)
     assert planted == ["4 times", "3", "10", f"{number(0.3)} [{number(low)}, {number(high)}]"]

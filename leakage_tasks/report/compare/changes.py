@@ -12,7 +12,7 @@ from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.suffix_values import recalled
 from leakage_tasks.metrics.tiers import planted_words
-from leakage_tasks.report.load.comparability import differences, measured
+from leakage_tasks.report.load.comparability import check_scored, differences, measured
 from leakage_tasks.report.load.findings import EXPOSURE, EXTRACTION, SUFFIXES, Details, read_details
 from leakage_tasks.report.load.format import NEVER, NOTHING, number
 from leakage_tasks.report.load.run import Run
@@ -104,10 +104,7 @@ def compare(before: Run, after: Run) -> Comparison:
     tasks = [task for task in TITLES if task in measured(before).keys() & measured(after).keys()]
     if not tasks:
         for run in (before, after):
-            if any(result.predicted_only for result in run.tasks.values() if result.is_leakage):
-                raise ResultsError(
-                    f"{run.files[-1]}: the run had --predict_only, so nothing was scored: run lm_eval again without it"
-                )
+            check_scored(run)
         raise ResultsError(
             f"{after.files[-1]}: has no leakage task in common with {before.files[-1]}: run the same tasks"
         )

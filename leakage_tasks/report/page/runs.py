@@ -9,15 +9,15 @@ from operator import itemgetter
 from typing import Any
 
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
-from leakage_tasks.metrics.audit import AuditFigure
 from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Board, Entry
 from leakage_tasks.report.load.findings import CanaryDetail, Details, PairDetail, read_details
-from leakage_tasks.report.load.format import NOTHING, flag_words, interval, number
+from leakage_tasks.report.load.format import NOTHING, audit_words, flag_words, number
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.samples import audit_of
-from leakage_tasks.report.page.spreads import by_copies, describe_spread
+from leakage_tasks.report.page.spreads import describe_spread
+from leakage_tasks.report.plots.repetitions import RunByRepetitions, by_repetitions
 
 MOST, IN_ALL, LEAST = 300, 3000, 20
 """Maximum number of canaries (and of pairs) shown per run, maximum over all runs, and the number that every run may
@@ -63,7 +63,7 @@ def _run(entry: Entry, details: Details, most: int, drawn: bool) -> dict[str, An
         "facts": list(_run_facts(entry.run)),
         "warnings": flag_words(entry.flags),
         "missing": [[task, reason] for task, reason in details.missing.items()],
-        "spread": describe_spread(by_copies(entry.run.name, canaries), drawn=drawn),
+        "spread": describe_spread(_spread(entry.run.name, canaries), drawn=drawn),
         "audit": [[figure.title, audit_words(figure), figure.words] for figure in audit_of(entry.run, 0.0)],
         "canaries": {"total": len(canaries), "shown": [describe_canary(canary) for canary in canaries[:most]]},
         "pairs": {
@@ -73,6 +73,11 @@ def _run(entry: Entry, details: Details, most: int, drawn: bool) -> dict[str, An
             "shown": [_describe_pair(pair) for pair in pairs[:most]],
         },
     }
+
+
+def _spread(name: str, canaries: Sequence[CanaryDetail]) -> RunByRepetitions:
+    exposure = (canary.exposure for canary in canaries if canary.exposure is not None)
+    return by_repetitions(name, exposure, (canary.extraction for canary in canaries if canary.extraction is not None))
 
 
 def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
@@ -85,17 +90,6 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
         yield task, ", ".join([*([documents] if documents else []), *used]) or "ran"
     if run.versions:
         yield "Versions", ", ".join(f"{name} {version}" for name, version in run.versions.items())
-
-
-def audit_words(figure: AuditFigure) -> str:
-    """Return an auditing metric with its interval and sample size, or the reason why it has no value."""
-    if figure.refused is not None:
-        return f"no value: {figure.refused}"
-    if figure.lower_bound:
-        best = f"; a perfect attack could have shown {number(figure.best)}"
-        return f"{number(figure.value)} or more ({figure.basis}{best})"
-    value = f"{number(figure.value)} {interval(figure)}".strip()
-    return f"{value} ({figure.basis}; {number(figure.chance)} without a leak)"
 
 
 def describe_canary(canary: CanaryDetail) -> dict[str, Any]:

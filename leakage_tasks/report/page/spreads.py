@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.load.figures import Figure
-from leakage_tasks.report.load.findings import CanaryDetail
-from leakage_tasks.report.load.format import interval, number
-from leakage_tasks.report.plots.repetitions import CanaryPoint, RunByRepetitions, draw_repetitions
+from leakage_tasks.report.load.format import number, with_interval
+from leakage_tasks.report.plots.repetitions import RunByRepetitions, draw_repetitions
 from leakage_tasks.report.plots.style import data_uri
 from leakage_tasks.stats.intervals import clopper_pearson
 
@@ -26,20 +24,6 @@ class Table(NamedTuple):
     caption: str
     heads: tuple[str, ...]
     rows: list[list[str]]
-
-
-def by_copies(name: str, canaries: Sequence[CanaryDetail]) -> RunByRepetitions:
-    """Group the exposures and extractions of a run by number of copies; controls have 0."""
-    points = [
-        CanaryPoint(canary.id, _copies(canary), bits, found.log2_size, found.method == "lower_bound")
-        for canary in canaries
-        if (found := canary.exposure) is not None and (bits := found.exposure) is not None
-    ]
-    extracted: dict[int, list[bool]] = {}
-    for canary in canaries:
-        if canary.extracted is not None:
-            extracted.setdefault(_copies(canary), []).append(canary.extracted)
-    return RunByRepetitions(name, points, extracted)
 
 
 def describe_spread(run: RunByRepetitions, *, drawn: bool) -> dict[str, Any] | None:
@@ -72,12 +56,8 @@ def extraction_table(run: RunByRepetitions) -> Table:
     for times, outcomes in sorted(run.extracted.items()):
         hits, count = sum(outcomes), len(outcomes)
         share = Figure(hits / count, *clopper_pearson(hits, count))
-        rows.append([_label(times), f"{hits:,}", f"{count:,}", f"{number(share.value)} {interval(share)}"])
+        rows.append([_label(times), f"{hits:,}", f"{count:,}", with_interval(share)])
     return Table("Canaries extracted, by number of copies", EXTRACTION_HEADS, rows)
-
-
-def _copies(canary: CanaryDetail) -> int:
-    return canary.repetitions if canary.planted else 0
 
 
 def _label(times: int) -> str:

@@ -6,8 +6,7 @@ from typing import Any
 
 from leakage_tasks.report.board.board import Board
 from leakage_tasks.report.board.front import Trade, trades
-from leakage_tasks.report.load.figures import Figure
-from leakage_tasks.report.load.format import interval, number
+from leakage_tasks.report.load.format import with_interval
 from leakage_tasks.report.page.spreads import Table
 from leakage_tasks.report.plots.style import data_uri
 from leakage_tasks.report.plots.trade import draw_trade
@@ -29,7 +28,10 @@ def describe_views(board: Board) -> tuple[list[dict[str, Any]], int]:
 
 
 def _view(trade: Trade, several: bool) -> dict[str, Any]:
-    rows = [[point.name, _text(point.across), _text(point.up), point.standing] for point in trade.points[:ROWS]]
+    rows = [
+        [point.name, with_interval(point.across), with_interval(point.up), point.standing]
+        for point in trade.points[:ROWS]
+    ]
     words = f"{trade.across.title} against {trade.up.title}"
     return {
         "words": f"Group {trade.group}: {words}" if several else words,
@@ -38,7 +40,3 @@ def _view(trade: Trade, several: bool) -> dict[str, Any]:
         "more": max(0, len(trade.points) - ROWS),
         "left_out": trade.left_out,
     }
-
-
-def _text(figure: Figure) -> str:
-    return f"{number(figure.value)} {interval(figure)}".strip()

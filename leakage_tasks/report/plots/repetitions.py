@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import FEWEST
+from leakage_tasks.metrics.extraction import extracted
 from leakage_tasks.report.plots.exposure import exposure_axis
 from leakage_tasks.report.plots.style import QUIET, Entry, colour, legend_below, marker, new_figure, plain, tidy
 from leakage_tasks.stats.intervals import clopper_pearson
@@ -48,6 +50,20 @@ class RunByRepetitions:
     name: str
     exposures: Sequence[CanaryPoint]
     extracted: Mapping[int, Sequence[bool]] = field(default_factory=dict)
+
+
+def by_repetitions(name: str, exposure: Iterable[Finding], extraction: Iterable[Finding]) -> RunByRepetitions:
+    """Group the findings of both tasks by number of copies; controls have 0."""
+    points = [
+        CanaryPoint(finding.canary, _copies(finding), bits, finding.log2_size, finding.method == "lower_bound")
+        for finding in exposure
+        if (bits := finding.exposure) is not None
+    ]
+    outcomes: dict[int, list[bool]] = {}
+    for finding in extraction:
+        if (right := extracted(finding)) is not None:
+            outcomes.setdefault(_copies(finding), []).append(right == 1)
+    return RunByRepetitions(name, points, outcomes)
 
 
 def draw_repetitions(runs: Sequence[RunByRepetitions], most: int | None = None) -> Figure:
@@ -183,6 +199,10 @@ def _draw_extracted(axes: Axes, runs: Sequence[RunByRepetitions], groups: Sequen
                 _summary(axes, index + shift, share, ends, number)
     axes.set(ylim=(-0.03, 1.03), ylabel="share extracted")
     _ticks(axes, groups, [[len(run.extracted.get(times, ())) for times in groups] for run in runs])
+
+
+def _copies(finding: Finding) -> int:
+    return finding.repetitions if finding.planted else 0
 
 
 def _jitter(number: int) -> float:
