@@ -18,7 +18,8 @@ import pytest
 from leakage_tasks.report.load.format import interval, number
 from leakage_tasks.report.load.validate import printable
 from leakage_tasks.report.page import page
-from leakage_tasks.report.page.runs import describe_runs, marked
+from leakage_tasks.report.page.guesses import marked
+from leakage_tasks.report.page.runs import describe_runs
 from leakage_tasks.report.plots.style import plain
 from tests.report.pages import board, canary, pair, usual_canaries, write_run
 

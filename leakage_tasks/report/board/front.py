@@ -16,6 +16,7 @@ from leakage_tasks.report.board.board import Board, Column
 from leakage_tasks.report.load.figures import Figure
 
 Point = tuple[float, float]
+ON_FRONT, UNRANKED = "on the front", "not ranked: see its warnings"
 LARGEST = 1e15
 """Magnitude from which values are not drawn."""
 
@@ -37,8 +38,6 @@ class TradePoint:
     across: Figure
     up: Figure
     standing: str
-    member: bool
-    ranked: bool
 
 
 @dataclass(frozen=True)
@@ -101,20 +100,15 @@ def trade(board: Board, group: int, across: Column, up: Column) -> Trade:
     ranked = [each for each in entries if not each[0].unranked]
     values = [(wide.value or 0.0, high.value or 0.0) for _, wide, high in ranked]
     members, outdone = pareto_front(values, (str(across.direction), str(up.direction)))
-    standings = [(index, "on the front") for index in members]
-    standings += [(index, f"dominated by {ranked[other][0].run.name}") for index, other in outdone.items()]
-    points = [
-        TradePoint(entry.run.name, entry.run.model, wide, high, words, index in members, True)
-        for index, words in standings
-        for entry, wide, high in [ranked[index]]
-    ]
-    points += [
-        TradePoint(entry.run.name, entry.run.model, wide, high, "not ranked: see its warnings", False, False)
-        for entry, wide, high in entries
-        if entry.unranked
-    ]
+    standings = dict.fromkeys(members, ON_FRONT)
+    standings |= {index: f"dominated by {ranked[other][0].run.name}" for index, other in outdone.items()}
+    placed = [(ranked[index], words) for index, words in standings.items()]
+    placed += [(each, UNRANKED) for each in entries if each[0].unranked]
+    points = tuple(
+        TradePoint(entry.run.name, entry.run.model, wide, high, words) for (entry, wide, high), words in placed
+    )
     models = tuple(sorted({entry.run.model for entry in board.entries}))
-    return Trade(group, across, up, tuple(points), models, len(board.groups[group - 1].entries) - len(entries))
+    return Trade(group, across, up, points, models, len(board.groups[group - 1].entries) - len(entries))
 
 
 def pareto_front(points: Sequence[Point], better: tuple[str, str]) -> Front:

@@ -156,8 +156,8 @@ def _findings(
             finding = read(answer)
         except (ValueError, LookupError, TypeError, AttributeError):
             raise ResultsError(
-                f"{result.logged}:{number}: holds no finding of {task}: give the file as lm_eval wrote it, or move it to "
-                "another folder for a report without it"
+                f"{result.logged}:{number}: holds no finding of {task}: give the file as lm_eval wrote it, or move it "
+                "to another folder for a report without it"
             ) from None
         yield doc, finding
 

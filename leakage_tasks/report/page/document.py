@@ -14,7 +14,8 @@ from leakage_tasks.report.board.board import Board, Column, Entry
 from leakage_tasks.report.board.outputs import register_board
 from leakage_tasks.report.load.figures import Figure
 from leakage_tasks.report.load.format import ARROWS, context_lines, flag_words, interval, number, verdict_words
-from leakage_tasks.report.page.runs import PLOTS, describe_runs, joined, marked
+from leakage_tasks.report.page.guesses import joined, marked
+from leakage_tasks.report.page.runs import PLOTS, describe_runs
 from leakage_tasks.report.page.spreads import DOTS
 from leakage_tasks.report.page.views import describe_views
 

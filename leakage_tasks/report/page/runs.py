@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import itemgetter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
@@ -16,6 +14,7 @@ from leakage_tasks.report.load.findings import CanaryDetail, Details, PairDetail
 from leakage_tasks.report.load.format import NOTHING, audit_words, flag_words, number
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.samples import audit_of
+from leakage_tasks.report.page.guesses import SLOTS, guesses_of, token_guess
 from leakage_tasks.report.page.spreads import describe_spread
 from leakage_tasks.report.plots.repetitions import RunByRepetitions, by_repetitions
 
@@ -25,8 +24,6 @@ show."""
 
 PLOTS = 50
 """Maximum number of runs with a figure."""
-SLOTS = 200
-"""Maximum number of slots or tokens shown of one secret or guess."""
 _METHODS = {
     "exact": "exact",
     "estimated": "estimated from draws",
@@ -101,7 +98,7 @@ def describe_canary(canary: CanaryDetail) -> dict[str, Any]:
         "hit": canary.extracted is True,
         "facts": list(_facts(canary)),
         "secret": None if canary.secret is None else list(canary.secret[:SLOTS]),
-        "guesses": _guesses(canary),
+        "guesses": guesses_of(canary),
         "note": _note(canary),
     }
 
@@ -123,7 +120,7 @@ def _describe_pair(pair: PairDetail) -> dict[str, Any]:
     if pair.suffix:
         description["prefix"] = " ".join(map(str, pair.prefix[-SLOTS:]))
         description["secret"] = list(map(str, pair.suffix[:SLOTS]))
-        description["guesses"] = [_tokens(guess, pair.suffix) for guess in pair.guesses]
+        description["guesses"] = [token_guess(guess, pair.suffix) for guess in pair.guesses]
     return description
 
 
@@ -215,53 +212,6 @@ def _effort(finding: Finding) -> str:
     return (
         finding.attack if finding.model_calls is None else f"{finding.attack}, {finding.model_calls:,} sequences scored"
     )
-
-
-def _guesses(canary: CanaryDetail) -> list[dict[str, Any]]:
-    finding = canary.guessed
-    if finding is None:
-        return []
-    if not finding.guesses:
-        right = canary.right(0)
-        # Only the mask is known: which slots of the best guess were right, not their text.
-        return [] if not right else [_guess(["•"] * len(right), right, "")]
-    return [
-        _guess(list(guess.filling), canary.right(index), f"{number(guess.score)} bits")
-        for index, guess in enumerate(finding.guesses)
-    ]
-
-
-def _guess(slots: list[str], right: Sequence[bool] | None, cost: str) -> dict[str, Any]:
-    """Describe a guess: ``slots``, ``right`` (1 or 0 per slot, if known), ``heard`` by screen readers, ``words``."""
-    known = () if right is None else right[:SLOTS]
-    hits = ", ".join(str(place) for place, hit in enumerate(known, 1) if hit)
-    score = [] if right is None else [f"{sum(right):,} of {len(right):,} right"]
-    cut = [f"first {SLOTS} of {len(slots):,} shown"] if len(slots) > SLOTS else []
-    return {
-        "slots": slots[:SLOTS],
-        "right": "".join("1" if hit else "0" for hit in known),
-        "heard": f"right slots: {hits}" if hits else "",
-        "words": ", ".join([*score, *([cost] if cost else []), *cut]),
-    }
-
-
-def joined(slots: Iterable[str]) -> str:
-    """Return slots as one text with a space between neighbours; a space within a slot is shown as ␣."""
-    # The marks keep a slot that is written from right to left in its place.
-    shown = (slot if slot.isascii() else f"\u2068{slot}\u2069" for slot in slots)
-    return " ".join(slot.replace(" ", "␣") for slot in shown)
-
-
-def marked(guess: Mapping[str, Any]) -> list[tuple[bool, str]]:
-    """Return the text of a guess in parts of neighbouring slots, each with True if its slots are right."""
-    judged = zip(guess["right"].ljust(len(guess["slots"]), "0"), guess["slots"], strict=False)
-    return [(hit == "1", joined(slot for _, slot in part)) for hit, part in groupby(judged, itemgetter(0))]
-
-
-def _tokens(guess: Sequence[int], suffix: Sequence[int]) -> dict[str, Any]:
-    right = [left == true for left, true in zip(guess, suffix, strict=False)]
-    # A negative id marks positions after the end of a draw.
-    return _guess([str(token) if token >= 0 else "end" for token in guess[: len(right)]], right, "")
 
 
 def _note(canary: CanaryDetail) -> str:

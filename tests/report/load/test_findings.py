@@ -142,6 +142,6 @@ def test_names_file_and_line_that_hold_no_finding(tmp_path: Path, line: str, pro
 
 def test_names_a_file_that_is_not_text(tmp_path: Path):
     write_run(tmp_path, "one", [canary("a", rank=1)])
-    logged(tmp_path, EXPOSURE).write_bytes(b"\xff\xfe\n")
+    logged(tmp_path, EXPOSURE).write_bytes(b"{\xff}\n")
     with pytest.raises(ResultsError, match="jsonl:1: not JSON .*utf-8"):
         details(tmp_path)
