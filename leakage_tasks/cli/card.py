@@ -28,7 +28,7 @@ def card_command(
     """
     from leakage_tasks.core.atomic import check_place
     from leakage_tasks.core.stable_inputs import unchanged
-    from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
+    from leakage_tasks.report.card.card import make_card, read_card, read_measured_run, save_card
     from leakage_tasks.report.load.results import files_read
     from leakage_tasks.report.load.samples import audit_of
 
@@ -37,7 +37,7 @@ def card_command(
     if name is not None and not name.strip():
         raise OptionError("--name is empty: give the model's name, such as --name my-model, or leave the option out")
     with unchanged(*files_read([result]), card):
-        run = read_one_run(result)
+        run = read_measured_run(result)
         old = read_card(card)
         if not dry_run:
             check_place(card)

@@ -10,13 +10,12 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
-from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.core.errors import OptionError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from leakage_tasks.report.compare.changes import Comparison
-    from leakage_tasks.report.load.run import Run
 
 KINDS = (".html", ".json", ".png", ".svg")
 
@@ -42,7 +41,7 @@ def compare_command(
     from leakage_tasks.core.atomic import check_place, write_text
     from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.compare.changes import READING, as_text, compare, page
-    from leakage_tasks.report.load.results import files_read, name_runs
+    from leakage_tasks.report.load.results import files_read, name_runs, read_one_run
     from leakage_tasks.report.plots.style import save
 
     if len(results) < 2:
@@ -54,7 +53,7 @@ def compare_command(
             raise OptionError(f"--output {path}: unknown kind of file: use a name that ends in {', '.join(KINDS)}")
         check_place(path)
     with unchanged(*files_read(results)):
-        first, *others = name_runs([_single_run(path) for path in results])
+        first, *others = name_runs([read_one_run(path) for path in results])
         comparisons = [compare(first, other) for other in others]
     print("\n\n".join([*map(as_text, comparisons), READING]))
     for path in output or []:
@@ -64,18 +63,9 @@ def compare_command(
         else:
             data = [comparison.to_json() for comparison in comparisons]
             as_json = json.dumps(data, indent=1, ensure_ascii=False) + "\n"
-            text = as_json if kind == ".json" else page(comparisons, _svg(comparisons))
+            text = as_json if kind == ".json" else page(comparisons, _picture(comparisons))
             write_text(path, text, errors="backslashreplace")
         print(f"wrote {path}")
-
-
-def _single_run(path: Path) -> Run:
-    from leakage_tasks.report.load.results import read_runs
-
-    runs = read_runs([path])
-    if len(runs) > 1:
-        raise ResultsError(f"{path}: holds {len(runs)} runs: give the results file of one run")
-    return runs[0]
 
 
 def _slopes(comparisons: Sequence[Comparison]) -> Figure:
@@ -100,11 +90,11 @@ def _slopes(comparisons: Sequence[Comparison]) -> Figure:
     return draw_slopes(names, {group: complete[group] for group in sorted(complete, key=copies_in) if complete[group]})
 
 
-def _svg(comparisons: Sequence[Comparison]) -> bytes | None:
-    """Return the plot for the page, or None if a comparison has no exposures."""
+def _picture(comparisons: Sequence[Comparison]) -> str | None:
+    """Return the address of the page's plot, or None if a comparison has no exposures."""
     from leakage_tasks.report.load.findings import EXPOSURE
-    from leakage_tasks.report.plots.style import svg
+    from leakage_tasks.report.plots.style import data_uri
 
     if not all(comparison.documents.get(EXPOSURE) for comparison in comparisons):
         return None
-    return svg(_slopes(comparisons))
+    return data_uri(_slopes(comparisons))

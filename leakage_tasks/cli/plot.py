@@ -115,6 +115,31 @@ def training_command(
     _write(draw_training(read_curves(source, "step" if steps else "epoch")), paths)
 
 
+@command_help(example="leakage plot trade results --up HDT -o trade.png")
+def trade_command(
+    sources: Annotated[list[Path], typer.Argument(help="Results files of lm_eval, or folders with such files.")],
+    output: Output,
+    across: Annotated[
+        str | None, typer.Option(help="Title of the column of usefulness (default: the first of the leaderboard).")
+    ] = None,
+    up: Annotated[
+        str | None, typer.Option(help="Title of the column of leakage (default: the first of the leaderboard).")
+    ] = None,
+    group: Annotated[int, typer.Option(help="Number of the group of comparable runs, as in the leaderboard.")] = 1,
+) -> None:
+    """Draw usefulness against leakage, with the Pareto front.
+
+    Titles are those of leakage leaderboard --all, without unit and arrow.
+    """
+    paths = _checked(output)
+    from leakage_tasks.report.board.board import make_board
+    from leakage_tasks.report.board.front import choose_trade
+    from leakage_tasks.report.load.results import read_runs
+    from leakage_tasks.report.plots.trade import draw_trade
+
+    _write(draw_trade(choose_trade(make_board(read_runs(sources)), across, up, group)), paths)
+
+
 def _checked(output: Path) -> list[Path]:
     """Return the files to write. Raises LeakageError if a file cannot be written."""
     from leakage_tasks.core.atomic import check_place
@@ -154,6 +179,7 @@ def plot_app() -> typer.Typer:
         "histogram": histogram_command,
         "recall": recall_command,
         "training": training_command,
+        "trade": trade_command,
     }
     for name, function in commands.items():
         app.command(name, cls=LeakageCommand)(function)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.report.board.board import make_board
-from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
+from leakage_tasks.report.card.card import make_card, read_card, read_measured_run, save_card
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.page import page
@@ -30,6 +30,6 @@ def write_card(results: str | Path, path: str | Path, name: str | None = None) -
         >>> from leakage_tasks import write_card
         >>> write_card("results", "README.md", name="mine")
     """
-    run = read_one_run(Path(results))
+    run = read_measured_run(Path(results))
     card = make_card(read_card(Path(path)), Path(path), run, name=name, audited=audit_of(run, 0.0))
     save_card(Path(path), card.text)

@@ -69,6 +69,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "plot histogram": ("run -o out.png",),
     "plot recall": ("run -o out.png",),
     "plot training": ("trainer_state.json -o out.png",),
+    "plot trade": ("run -o out.png",),
     "study list": ("",),
     "study run": ("none/such",),
     "study report": ("--results none -o out.md",),

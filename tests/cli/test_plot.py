@@ -22,6 +22,7 @@ from leakage_tasks.stats import skew_normal
 from tests.conftest import ROOT
 from tests.oracles import merging, tiny_gpt2
 from tests.report.logged import choice, finding, log, suffix
+from tests.report.pages import usual_canaries, write_run
 from tests.targets.suffix_oracle import prefixes_of
 
 COSTS = {"costs": np.random.default_rng(0).normal(60, 8, 100).round(4).tolist()}
@@ -73,6 +74,15 @@ def test_an_ending_writes_that_one_the_same_every_time(plot, folder, kind):
         assert plot(kind, folder / "runs", "-o", folder / name)[0] == 0
     assert (folder / "one.svg").read_bytes() == (folder / "again.svg").read_bytes()
     assert not list(folder.glob("*.png"))
+
+
+def test_the_chosen_columns_are_drawn_against_each_other(plot, tmp_path):
+    for name, leak in (("a", 0.9), ("b", 0.2)):
+        write_run(tmp_path / "runs", name, usual_canaries(leak, each=2), useful={"arc": leak, "hella": 0.5})
+    assert plot("trade", tmp_path / "runs", "--across", "hella acc", "--up", "HDT", "-o", tmp_path / "x.svg")[0] == 0
+    text = (tmp_path / "x.svg").read_text()
+    assert "hella acc (higher is better)" in text
+    assert ">HDT (" in text
 
 
 def test_a_history_of_epochs_is_drawn(plot, tmp_path):
@@ -130,6 +140,7 @@ def test_a_histogram_of_one_canary(plot, folder):
         (["epochs", "some.json", "runs", "-o", "x"], "some.json: is a history of epochs, which has a plot of its own"),
         (["epochs", "some.json", "-o", "x"], "some.json: cannot be read"),
         (["training", "some.json", "-o", "x"], "some.json: cannot be read"),
+        (["trade", "runs", "-o", "x"], "--across: no run has such a column: add other runs"),
     ],
 )
 def test_what_can_be_put_right_is_one_line(plot, folder, monkeypatch, arguments, words):

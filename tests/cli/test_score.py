@@ -119,7 +119,7 @@ def test_the_audit_says_what_each_figure_means_and_why_one_is_missing(run, canar
     assert f"Membership AUC: {auc.value:.6g} [{auc.low:.6g}, {auc.high:.6g}] (6 planted, 5 controls" in text
     assert f"ε, one canary swapped: {bound.value:.6g} or more (" in text
     assert f"a perfect attack could have shown {bound.best:.6g})" in text
-    assert "TPR at 1 % FPR: no value, requires 100 controls" in text
+    assert "TPR at 1 % FPR: no value: requires 100 controls" in text
     assert "0 shows nothing and is no evidence of privacy" in " ".join(text.split())
 
 

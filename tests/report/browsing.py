@@ -84,7 +84,7 @@ CONTRASTS = """
     const told = walker.currentNode.data.trim() && !node.closest("script, style, .unseen");
     if (!told || !node.getClientRects().length) continue;
     const style = getComputedStyle(node);
-    const ink = light(numbers(node.closest("svg") ? style.fill : style.color));
+    const ink = light(numbers(style.color));
     const paper = light(ground(node));
     const ratio = (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
     found.push([ratio, walker.currentNode.data.trim().slice(0, 40)]);
@@ -95,9 +95,7 @@ CONTRASTS = """
 """The contrast of every text that shows, the lowest first, each with its beginning."""
 FOCUSED = """
 () => {
-  const ring = document.activeElement.querySelector(".ring");
-  const outline = getComputedStyle(document.activeElement).outlineStyle;
-  return outline !== "none" || Boolean(ring && getComputedStyle(ring).stroke !== "none");
+  return getComputedStyle(document.activeElement).outlineStyle !== "none";
 }
 """
 """Whether what has the focus shows it."""

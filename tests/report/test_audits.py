@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.metrics.audit import AuditFigure, audit
+from leakage_tasks.report.load.format import audit_words
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.load.samples import audit_of, read_samples
-from leakage_tasks.report.page.runs import audit_words, describe_runs
+from leakage_tasks.report.page.runs import describe_runs
 from tests.report.made import leaking, results, write
 from tests.report.pages import board, usual_canaries, write_run
 

@@ -15,10 +15,9 @@ from leakage_tasks.report.load.findings import read_details
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.page import page
 from leakage_tasks.report.page.runs import describe_canary
-from leakage_tasks.report.page.spreads import exposures
 from leakage_tasks.report.plots.exposure import draw_epochs
 from leakage_tasks.report.plots.findings import epochs_of, repetitions_of
-from leakage_tasks.report.plots.repetitions import draw_repetitions
+from leakage_tasks.report.plots.repetitions import by_repetitions, draw_repetitions
 from leakage_tasks.report.score.score import score_file
 from tests.report.made import STAMP
 from tests.report.pages import board, canary, write_run
@@ -74,10 +73,10 @@ def test_a_canary_is_told_with_its_fit(run: Path):
 
 def test_it_is_no_bound_among_the_spreads(run: Path):
     (made,) = read_runs([run])
-    spread = exposures(read_details(made).canaries)
-    assert spread is not None
-    assert [row["bounds"] for row in spread["rows"]] == [[0], [0], [0]]
-    assert max(dot for row in spread["rows"] for dot in row["dots"]) == BITS
+    details = read_details(made).canaries
+    found = by_repetitions("one", [each.exposure for each in details if each.exposure], []).exposures
+    assert [point.bound for point in found] == [False] * 3
+    assert max(point.exposure for point in found) == BITS
 
 
 def test_scores_and_audit_take_it_for_no_exact_rank(run: Path):

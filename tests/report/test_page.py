@@ -2,22 +2,25 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
+import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from leakage_tasks.report.load.format import interval, number
 from leakage_tasks.report.load.validate import printable
 from leakage_tasks.report.page import page
+from leakage_tasks.report.page.guesses import marked
 from leakage_tasks.report.page.runs import describe_runs
+from leakage_tasks.report.plots.style import plain
 from tests.report.pages import board, canary, pair, usual_canaries, write_run
 
 NASTY = '"><img src=x onerror=alert(1)></script><script>alert(1)</script>\u2028\u2029&<!--'
@@ -45,8 +48,10 @@ class Parsed(HTMLParser):
     def of(self, tag: str) -> list[dict[str, str | None]]:
         return [attributes for name, attributes in self.elements if name == tag]
 
-    def data(self, name: str) -> Any:
-        return json.loads("".join(text for attributes, text in self.raw if attributes.get("id") == name))
+    @property
+    def words(self) -> str:
+        """The text outside script and style, with single spaces."""
+        return " ".join(" ".join(self.text).split())
 
 
 @pytest.fixture(scope="module")
@@ -57,77 +62,146 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_has_every_figure_with_interval_controls_and_count(folder: Path):
-    text = " ".join(" ".join(Parsed(page(board(folder))).text).split())
+@pytest.fixture(scope="module")
+def text(folder: Path) -> str:
+    """The page of the runs."""
+    return page(board(folder))
+
+
+def test_has_every_figure_with_interval_controls_and_count(folder: Path, text: str):
+    words = " ".join(" ".join(Parsed(text).text).split())
     found = board(folder).groups[0].entries[0].figures["canary_extraction/extracted"]
     assert interval(found).startswith("[")
-    assert f"{number(found.value)} {interval(found)} controls 0.00 n = 9" in text
+    assert f"{number(found.value)} {interval(found)} controls 0.00 n = 9" in words
 
 
-def test_says_why_a_group_stands_apart(folder: Path):
-    text = " ".join(Parsed(page(board(folder))).text)
-    assert "not ranked against group 1: " in text
-    assert "other canaries (cdcdcdcd… instead of abababab…)" in text
+def test_says_why_a_group_stands_apart(text: str):
+    words = " ".join(Parsed(text).text)
+    assert "not ranked against group 1: " in words
+    assert "other canaries (cdcdcdcd… instead of abababab…)" in words
 
 
-def test_says_flags_in_words(folder: Path):
-    text = " ".join("".join(Parsed(page(board(folder))).text).split())
-    assert "▲ underpowered" in text
-    assert "a: canary_exposure, canary_extraction: underpowered: with fewer than 17 canaries" in text
+def test_says_flags_in_words(text: str):
+    words = " ".join("".join(Parsed(text).text).split())
+    assert "▲ underpowered" in words
+    assert "a: canary_exposure, canary_extraction: underpowered: with fewer than 17 canaries" in words
 
 
-def test_explains_every_column(folder: Path):
+def test_explains_every_column(folder: Path, text: str):
     made = board(folder)
-    parsed = Parsed(page(made))
-    text = " ".join(parsed.text)
-    assert all(column.description in text for column in made.columns)
+    parsed = Parsed(text)
+    words = " ".join(parsed.text)
+    assert all(column.description in words for column in made.columns)
     links = [each["href"] for each in parsed.of("a") if each.get("class") == "about"]
     places = {each.get("id") for _, each in parsed.elements}
     assert len(links) == len(made.columns)
     assert {str(link)[1:] for link in links} <= places
 
 
-def test_the_same_board_is_the_same_text_in_another_process(folder: Path):
+def test_the_same_board_is_the_same_text_in_another_process(folder: Path, text: str):
     code = (
         "import sys; from leakage_tasks.report.page import page; from tests.report.pages import board;"
         f"sys.stdout.buffer.write(page(board(__import__('pathlib').Path({str(folder)!r}))).encode())"
     )
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, check=True)
-    assert done.stdout.decode() == page(board(folder))
+    assert done.stdout.decode() == text
 
 
-def test_the_policy_allows_our_script_and_style_alone(folder: Path):
-    parsed = Parsed(page(board(folder)))
+def test_the_policy_allows_our_script_and_style_alone(text: str):
+    parsed = Parsed(text)
     (policy,) = (each["content"] for each in parsed.of("meta") if each.get("http-equiv") == "Content-Security-Policy")
     style, script = parsed.raw[0][1], parsed.raw[-1][1]
     hashes = [hashlib.sha256(each.encode()).digest() for each in (script, style)]
     digests = ["sha256-" + base64.b64encode(each).decode() for each in hashes]
     assert policy == (
-        f"default-src 'none'; script-src '{digests[0]}'; style-src '{digests[1]}'; base-uri 'none'; form-action 'none'"
+        f"default-src 'none'; script-src '{digests[0]}'; style-src '{digests[1]}'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
     )
 
 
 def test_names_from_results_stay_text(tmp_path: Path):
-    write_run(tmp_path, NASTY, [canary(NASTY.replace("\u2028\u2029", ""), rank=1)], model=NASTY, useful={NASTY: 0.5})
-    text = page(board(tmp_path))
-    parsed = Parsed(text)
-    assert {tag for tag, _ in parsed.elements} & {"img"} == set()
-    assert len(parsed.of("script")) == 3
-    assert parsed.data("run-data-0")["canaries"]["shown"][0]["head"][0] == NASTY.replace("\u2028\u2029", "")
-    assert parsed.data("scatter-data")["groups"][0]["points"][0]["model"] == printable(NASTY)
-    assert "\u2028" not in "".join(raw for _, raw in parsed.raw)
+    name = NASTY.replace("\u2028\u2029", "")
+    write_run(tmp_path, NASTY, [canary(name, rank=1)], model=NASTY, useful={NASTY: 0.5})
+    parsed = Parsed(page(board(tmp_path)))
+    assert len(parsed.of("script")) == 1
+    # Canary, facts, and the table beside the figure.
+    assert parsed.text.count(name) == 1
+    assert parsed.text.count(printable(NASTY)) > 2
+    assert not any("\u2028" in text for text in parsed.text)
 
 
-def test_no_element_carries_style_or_script(tmp_path: Path, folder: Path):
-    attributes = {name for _, each in Parsed(page(board(folder))).elements for name in each}
+def test_names_in_figures_stay_text(tmp_path: Path):
+    write_run(tmp_path, NASTY, [canary("a", rank=1)], model=NASTY, useful={"arc": 0.5})
+    figures = [str(each["src"]) for each in Parsed(page(board(tmp_path))).of("img")]
+    assert len(figures) == 3
+    for figure in reversed(figures):
+        kind, _, content = figure.partition(",")
+        assert kind == "data:image/svg+xml;base64"
+        tree = ElementTree.fromstring(base64.b64decode(content))
+        assert {element.tag.rpartition("}")[2] for element in tree.iter()}.isdisjoint({"script", "img", "a"})
+    assert plain(printable(NASTY)) in ElementTree.tostring(tree, encoding="unicode", method="text")
+
+
+@pytest.mark.parametrize("scheme", [lambda part: part, lambda part: 1 - part], ids=["light", "dark"])
+def test_letters_in_figures_stand_out_from_the_ground(text: str, scheme: Callable[[float], float]):
+    """A dark scheme exchanges light and dark."""
+
+    def light(colour: str) -> float:
+        parts = [scheme(int(colour[at : at + 2], 16) / 255) for at in (1, 3, 5)]
+        linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+        return sum(part * share for part, share in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+
+    colours = set()
+    for figure in Parsed(text).of("img"):
+        tree = ElementTree.fromstring(base64.b64decode(str(figure["src"]).partition(",")[2]))
+        texts = [element for element in tree.iter() if element.tag.endswith("}text")]
+        assert texts
+        for element in texts:
+            named = re.search(r"(?:^|; )fill: (#[0-9a-f]{6})", element.get("style") or "")
+            colours.add(named[1] if named else "#000000")
+    ground = "#ffffff" if scheme(0) == 0 else "#ebe7e2"
+    ratios = {each: sorted((light(each) + 0.05, light(ground) + 0.05)) for each in colours}
+    assert {each: high / low for each, (low, high) in ratios.items() if high / low < 4.5} == {}
+
+
+def test_every_figure_has_its_text(text: str):
+    figures = Parsed(text).of("img")
+    words = [str(each["alt"]) for each in figures]
+    assert "Group 1: arc acc against Exposure, planted once: one mark per run" in words[0]
+    assert "planted never (controls): 3 canaries, median" in words[-1]
+    assert "planted never (controls): 0 of 3 extracted, 0.00 [0.00, 0.708]" in words[-1]
+
+
+def test_a_table_has_the_values_of_every_mark(folder: Path, text: str):
+    made = board(folder)
+    entry = made.groups[0].entries[0]
+    figure = entry.figure(next(column for column in made.columns if column.title == "Exposure, planted once"))
+    assert f"a 0.600 [0.561, 0.639] {number(figure.value)}" in Parsed(text).words
+
+
+def test_runs_beyond_the_drawn_ones_have_their_tables(folder: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("leakage_tasks.report.page.runs.PLOTS", 1)
+    monkeypatch.setattr("leakage_tasks.report.page.views.VIEWS", 0)
+    parsed = Parsed(page(board(folder)))
+    assert len(parsed.of("img")) == 1
+    assert parsed.words.count("Exposure in bits, by number of copies") == 2
+
+
+def test_no_element_carries_style_or_script(text: str):
+    attributes = {name for _, each in Parsed(text).elements for name in each}
     assert "style" not in attributes
     assert not [name for name in attributes if name.startswith("on")]
 
 
-def test_nothing_is_loaded(folder: Path):
-    parsed = Parsed(page(board(folder)))
-    assert not [each for tag, each in parsed.elements if "src" in each or tag in ("link", "iframe", "object", "base")]
+def test_nothing_is_loaded(text: str):
+    parsed = Parsed(text)
+    loading = [
+        (tag, each) for tag, each in parsed.elements if "src" in each or tag in ("link", "iframe", "object", "base")
+    ]
+    assert {(tag, str(each["src"]).partition(",")[0]) for tag, each in loading} == {
+        ("img", "data:image/svg+xml;base64")
+    }
     assert all(str(each["href"]).startswith("#") for each in parsed.of("a"))
 
 
@@ -142,23 +216,24 @@ def test_natural_secrets_are_in_the_file_only_when_revealed(tmp_path: Path, reve
     natural = canary("person-7", rank=1, kind="natural", reveal=True, secret=secret, template="call {digits:6}")
     write_run(tmp_path, "one", [natural])
     text = page(board(tmp_path), reveal=revealing)
-    shown = Parsed(text).data("run-data-0")["canaries"]["shown"][0]
-    assert shown["head"][0] == "person-7"
-    assert (json.dumps(secret, separators=(",", ":")) in text) is revealing
+    (shown,) = describe_runs(board(tmp_path), reveal=revealing)[0]["canaries"]["shown"]
     assert [each["slots"] for each in shown["guesses"][:1]] == ([secret] if revealing else [])
+    assert "person-7" in text
+    for told in (f"<code>{' '.join(secret)}</code>", f"<b>{' '.join(secret)}</b>"):
+        assert (told in text) is revealing
 
 
 def test_the_page_says_that_ten_guesses_are_certain_to_beat_the_secret(tmp_path: Path):
     doc, ranked, searched = canary("canary-1", rank=500)
     settled = replace(searched, proven=0, extra={"place_settled": True})
     write_run(tmp_path, "one", [(doc, ranked, settled)])
-    shown = Parsed(page(board(tmp_path))).data("run-data-0")["canaries"]["shown"][0]
+    (shown,) = describe_runs(board(tmp_path))[0]["canaries"]["shown"]
     assert dict(shown["facts"])["Certain"] == "ten guesses are more probable than the secret"
 
 
 def test_of_a_natural_secret_the_page_tells_the_power_of_ten_its_rank_is_in(tmp_path: Path):
     write_run(tmp_path, "one", [canary("person-7", rank=57, kind="natural", hit=False)])
-    shown = Parsed(page(board(tmp_path))).data("run-data-0")["canaries"]["shown"][0]
+    (shown,) = describe_runs(board(tmp_path))[0]["canaries"]["shown"]
     facts = dict(shown["facts"])
     assert shown["head"][1:] == ["in the data once", "12.8 to 17.1 of 19.9 bits", ""]
     assert facts["Exposure"] == "12.8 to 17.1 of 19.9 bits"
@@ -169,7 +244,8 @@ def test_of_a_natural_secret_the_page_tells_the_power_of_ten_its_rank_is_in(tmp_
 @pytest.mark.parametrize("revealing", [False, True])
 def test_tokens_of_pairs_are_in_the_file_only_when_revealed(tmp_path: Path, revealing: bool):
     write_run(tmp_path, "one", pairs=[pair(4, wrong=0.25, bits=2.0, reveal=True)])
-    (shown,) = Parsed(page(board(tmp_path), reveal=revealing)).data("run-data-0")["pairs"]["shown"]
+    (shown,) = describe_runs(board(tmp_path), reveal=revealing)[0]["pairs"]["shown"]
+    assert ("<code>91 92 93 94</code>" in page(board(tmp_path), reveal=revealing)) is revealing
     assert shown["cells"] == ["4", "no", "0.250", "–", "0.250", "7 of 20"]
     assert ("secret" in shown) is revealing
     if revealing:
@@ -195,7 +271,21 @@ def test_long_secrets_are_cut(tmp_path: Path):
     secret = ["1"] * 5000
     write_run(tmp_path, "one", [canary("a", rank=1, secret=secret, guesses=[secret])])
     (shown,) = describe_runs(board(tmp_path))[0]["canaries"]["shown"]
-    assert (len(shown["secret"]), len(shown["guesses"][0]["slots"]), shown["guesses"][0]["cut"]) == (200, 200, 4800)
+    guess = shown["guesses"][0]
+    assert (len(shown["secret"]), len(guess["slots"]), len(guess["right"])) == (200, 200, 200)
+    assert guess["words"] == "5,000 of 5,000 right, 10.0 bits, first 200 of 5,000 shown"
+
+
+@pytest.mark.parametrize(
+    ("right", "parts"),
+    [
+        ("1100", [(True, "a b␣c"), (False, "\u2068ש\u2069 d")]),
+        ("", [(False, "a b␣c \u2068ש\u2069 d")]),
+        ("01", [(False, "a"), (True, "b␣c"), (False, "\u2068ש\u2069 d")]),
+    ],
+)
+def test_neighbouring_slots_of_a_guess_that_are_right_are_one_part(right: str, parts: list):
+    assert marked({"slots": ["a", "b c", "ש", "d"], "right": right}) == parts
 
 
 def test_the_wheel_holds_what_the_page_is_made_of(wheel: Path):

@@ -15,7 +15,15 @@ from leakage_tasks.report.board.board import Board, Column, Entry, Group
 from leakage_tasks.report.board.outputs import register_board
 from leakage_tasks.report.load import markdown
 from leakage_tasks.report.load.figures import Figure
-from leakage_tasks.report.load.format import NOTHING, context_lines, flag_words, interval, number, verdict_words
+from leakage_tasks.report.load.format import (
+    NOTHING,
+    context_lines,
+    flag_words,
+    interval,
+    number,
+    verdict_words,
+    with_interval,
+)
 
 Cell = tuple[str, ...]
 """The lines of one cell of a table in the terminal."""
@@ -199,7 +207,7 @@ def _grid(columns: list[list[Cell]]) -> str:
 
 
 def _markdown_cell(figure: Figure) -> str:
-    lines = [f"{number(figure.value)} {interval(figure)}".strip(), ", ".join(context_lines(figure))]
+    lines = [with_interval(figure), ", ".join(context_lines(figure))]
     return "<br>".join(markdown.escaped(line) for line in lines if line)
 
 

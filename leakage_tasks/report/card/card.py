@@ -14,9 +14,9 @@ from leakage_tasks.report.card.file import CardParts, split_card
 from leakage_tasks.report.card.index import eval_results, model_name, one_line, unfit
 from leakage_tasks.report.card.section import section
 from leakage_tasks.report.card.splice import front_data, with_results
-from leakage_tasks.report.load.comparability import measured
+from leakage_tasks.report.load.comparability import check_scored, measured
 from leakage_tasks.report.load.markdown import escaped
-from leakage_tasks.report.load.results import read_runs
+from leakage_tasks.report.load.results import read_one_run
 from leakage_tasks.report.load.run import Run
 
 BOM = "\ufeff"
@@ -36,22 +36,15 @@ class Card:
     unfit: tuple[tuple[str, str], ...]
 
 
-def read_one_run(path: str | Path) -> Run:
+def read_measured_run(path: str | Path) -> Run:
     """Return the one run with leakage results under ``path``. Raises ResultsError for another number of runs."""
-    runs = read_runs([path])
-    if len(runs) > 1:
-        names = ", ".join(one_line(run.name) for run in runs[:10]) + (", …" if len(runs) > 10 else "")
-        raise ResultsError(f"{path}: holds {len(runs)} runs ({names}), but a card describes one: name its results file")
-    if not measured(runs[0]):
-        if any(result.predicted_only for result in runs[0].tasks.values() if result.is_leakage):
-            raise ResultsError(
-                f"{path}: the run had --predict_only, so nothing was scored and a card would have no values: run "
-                "lm_eval again without it"
-            )
+    run = read_one_run(path)
+    if not measured(run):
+        check_scored(run)
         raise ResultsError(
             f"{path}: no leakage was measured: run lm_eval with a task such as canary_exposure, or --tasks leakage"
         )
-    return runs[0]
+    return run
 
 
 def make_card(

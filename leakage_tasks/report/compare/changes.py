@@ -12,16 +12,16 @@ from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.suffix_values import recalled
 from leakage_tasks.metrics.tiers import planted_words
-from leakage_tasks.report.load.comparability import differences, measured
+from leakage_tasks.report.load.comparability import check_scored, differences, measured
 from leakage_tasks.report.load.findings import EXPOSURE, EXTRACTION, SUFFIXES, Details, read_details
-from leakage_tasks.report.load.format import NOTHING, number
+from leakage_tasks.report.load.format import NEVER, NOTHING, number
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.stats.intervals import LEVEL
 from leakage_tasks.stats.paired import Difference, mean_difference, rate_difference
 
 TITLES = {EXPOSURE: "exposure, bits", EXTRACTION: "share extracted", SUFFIXES: "recall"}
 UNSURE = ("lower_bound", EXTRAPOLATED)
-IN_ALL, NEVER, PAIRS = "planted, all", "controls", "pairs"
+IN_ALL, PAIRS = "planted, all", "pairs"
 HEADS = ("", "n", "before", "after", "difference", "95 % interval", "p", "detectable")
 READING = (
     "A difference is after minus before, for canaries or pairs of both runs. p is two-sided, for no change: from sign "
@@ -104,10 +104,7 @@ def compare(before: Run, after: Run) -> Comparison:
     tasks = [task for task in TITLES if task in measured(before).keys() & measured(after).keys()]
     if not tasks:
         for run in (before, after):
-            if any(result.predicted_only for result in run.tasks.values() if result.is_leakage):
-                raise ResultsError(
-                    f"{run.files[-1]}: the run had --predict_only, so nothing was scored: run lm_eval again without it"
-                )
+            check_scored(run)
         raise ResultsError(
             f"{after.files[-1]}: has no leakage task in common with {before.files[-1]}: run the same tasks"
         )
@@ -211,15 +208,13 @@ def verdicts(changes: Sequence[Change]) -> Iterator[str]:
         yield f"{change.task}: {change.group}: {words}"
 
 
-def page(comparisons: Sequence[Comparison], picture: bytes | None) -> str:
-    """Return all comparisons as one HTML document without external resources; ``picture`` is an SVG of slopes."""
-    import base64
-
+def page(comparisons: Sequence[Comparison], picture: str | None) -> str:
+    """Return all comparisons as one HTML document without external resources; ``picture`` is the address of a plot."""
     from leakage_tasks.report.page.document import render
 
     return render(
         "changes.html",
-        ("base.css", "table.css", "print.css", "changes.css"),
+        ("base.css", "table.css", "plots.css", "print.css", "changes.css"),
         loads=["img-src data:"],
         comparisons=comparisons,
         heads=HEADS,
@@ -227,7 +222,7 @@ def page(comparisons: Sequence[Comparison], picture: bytes | None) -> str:
         row=_row,
         verdicts=verdicts,
         number=number,
-        picture=None if picture is None else base64.b64encode(picture).decode(),
+        picture=picture,
         reading=READING,
     )
 

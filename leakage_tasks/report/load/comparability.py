@@ -8,9 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.report.load.results import Run, TaskResult
 
 _HASH = re.compile(r"[0-9a-f]{64}")
+
+
+def check_scored(run: Run) -> None:
+    """Raise ResultsError for a run under ``--predict_only``, which scored no leakage."""
+    if any(result.predicted_only for result in run.tasks.values() if result.is_leakage):
+        raise ResultsError(
+            f"{run.files[-1]}: the run had --predict_only, so nothing was scored: run lm_eval again without it"
+        )
 
 
 def measured(run: Run) -> dict[str, TaskResult]:

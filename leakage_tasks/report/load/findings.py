@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeVar
 
 from leakage_tasks.attacks.coarse import NATURAL, coarsened
@@ -21,11 +20,10 @@ from leakage_tasks.attacks.suffix.finding import (
     suffix_finding_from_json,
 )
 from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.inputs import check_file
-from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.core.null_results import reason_of
 from leakage_tasks.metrics.extraction import within_ten
 from leakage_tasks.report.load.run import Run
+from leakage_tasks.report.load.sample_lines import read_objects
 
 EXPOSURE, EXTRACTION, SUFFIXES = "canary_exposure", "canary_extraction", "suffix_extraction"
 """Tasks whose samples are read."""
@@ -147,7 +145,7 @@ def _findings(
     if result.logged is None:
         missing[task] = "no samples next to its results: run lm_eval again with --log_samples and --output_path"
         return
-    for number, row in _rows(result.logged, task):
+    for number, row in read_objects(result.logged):
         try:
             doc, answer = row.get("doc") or {}, row["resps"][0][0]
             if row.get("filter", HEADLINE) != HEADLINE:
@@ -157,28 +155,11 @@ def _findings(
                 return
             finding = read(answer)
         except (ValueError, LookupError, TypeError, AttributeError):
-            raise _no_finding(result.logged, number, task) from None
+            raise ResultsError(
+                f"{result.logged}:{number}: holds no finding of {task}: give the file as lm_eval wrote it, or move it "
+                "to another folder for a report without it"
+            ) from None
         yield doc, finding
-
-
-def _no_finding(path: Path, number: int, task: str) -> ResultsError:
-    return ResultsError(
-        f"{path}:{number}: holds no finding of {task}: give the file as lm_eval wrote it, or move it to another folder "
-        "for a report without it"
-    )
-
-
-def _rows(path: Path, task: str) -> Iterator[tuple[int, Any]]:
-    """Yield a file's samples with their line number from 1."""
-    try:
-        check_file(path)
-        with path.open(encoding="utf-8") as lines:
-            yield from read_json_lines(lines)
-    except LineError as bad:
-        raise _no_finding(path, bad.number, task) from None
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise ResultsError(f"{path}: cannot be read ({reason}): give the file as lm_eval wrote it") from None
 
 
 def _canary(finding: Finding, doc: Mapping[str, Any], reveal: bool) -> CanaryDetail:

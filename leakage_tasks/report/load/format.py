@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from leakage_tasks.metrics.verdict import Verdict
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from leakage_tasks.metrics.audit import AuditFigure
 
 NOTHING = "–"
+NEVER = "controls"
+"""Name of the group of canaries that were never planted."""
 ARROWS = {"lower": "↓", "higher": "↑", None: ""}
 """The better direction: for the defender in leakage tasks, for the user in usefulness tasks."""
 
@@ -32,11 +34,25 @@ def percent(share: float) -> str:
     return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.3g} %"
 
 
-def interval(figure: Figure | AuditFigure) -> str:
-    """Format an interval as ``[low, high]``, or as an empty text if there is none."""
+def interval(figure: Figure | AuditFigure, shown: Callable[[float | None], str] = number) -> str:
+    """Format an interval as ``[low, high]`` with the ends as ``shown``, or as an empty text if there is none."""
     if figure.low is None or figure.high is None:
         return ""
-    return f"[{number(figure.low)}, {number(figure.high)}]"
+    return f"[{shown(figure.low)}, {shown(figure.high)}]"
+
+
+def with_interval(figure: Figure | AuditFigure, shown: Callable[[float | None], str] = number) -> str:
+    """Format a value and its interval, if there is one."""
+    return f"{shown(figure.value)} {interval(figure, shown)}".strip()
+
+
+def audit_words(figure: AuditFigure, shown: Callable[[float | None], str] = number) -> str:
+    """Return an auditing metric with its interval and sample size, or the reason why it has no value."""
+    if figure.refused is not None:
+        return f"no value: {figure.refused}"
+    if figure.lower_bound:
+        return f"{shown(figure.value)} or more ({figure.basis}; a perfect attack could have shown {shown(figure.best)})"
+    return f"{with_interval(figure, shown)} ({figure.basis}; {shown(figure.chance)} without a leak)"
 
 
 def context_lines(figure: Figure) -> list[str]:

@@ -43,6 +43,15 @@ def read_runs(paths: Iterable[str | Path]) -> list[Run]:
     return name_runs(_join_runs(runs))
 
 
+def read_one_run(path: str | Path) -> Run:
+    """Return the only run under ``path``. Raises ResultsError for several runs."""
+    runs = read_runs([path])
+    if len(runs) > 1:
+        names = ", ".join(run.name for run in runs[:10]) + (", …" if len(runs) > 10 else "")
+        raise ResultsError(f"{path}: holds {len(runs)} runs ({names}): give the results file of one run")
+    return runs[0]
+
+
 def results_files(path: str | Path) -> list[Path]:
     """Return the path itself, or all results files in and below a folder. Raises ResultsError."""
     location = Path(path)

@@ -87,7 +87,7 @@ def _named(data: Mapping[str, Any], arguments: Mapping[str, Any]) -> Any:
     """
     name = data.get("model_name")
     added = {str(arguments[option]) for option in ADDED if arguments.get(option)}
-    return None if arguments.get("pretrained") and name in added else name
+    return None if arguments.get("pretrained") and str(name) in added else name
 
 
 def _part(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -5,29 +5,26 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import json
 from collections.abc import Sequence
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from leakage_tasks.core.version import __version__
 from leakage_tasks.report.board.board import Board, Column, Entry
 from leakage_tasks.report.board.outputs import register_board
 from leakage_tasks.report.load.figures import Figure
 from leakage_tasks.report.load.format import ARROWS, context_lines, flag_words, interval, number, verdict_words
-from leakage_tasks.report.page.runs import describe_runs
-from leakage_tasks.report.page.scatter import scatter
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
+from leakage_tasks.report.page.guesses import joined, marked
+from leakage_tasks.report.page.runs import PLOTS, describe_runs
+from leakage_tasks.report.page.spreads import DOTS
+from leakage_tasks.report.page.views import describe_views
 
 STYLES = ("base.css", "table.css", "plots.css", "details.css", "print.css")
-SCRIPTS = ("dom.js", "table.js", "about.js", "plot.js", "scatter.js", "spreads.js", "guesses.js", "run.js", "main.js")
+SCRIPTS = ("dom.js", "table.js", "about.js", "details.js", "main.js")
 """Scripts in the order of the page."""
 WIDE, ROOM = 56.0, 4.0
 """Width of the small drawing of an interval, and the margin at its ends, in pixels."""
 _BETTER = {"lower": "lower is better", "higher": "higher is better", None: "no better side"}
-_UNSAFE = {code: f"\\u{code:04x}" for code in (ord("<"), ord(">"), ord("&"), 0x2028, 0x2029)}
 
 
 @register_board("html")
@@ -38,22 +35,26 @@ def page(board: Board, *, reveal: bool = False) -> str:
     that cannot be read.
     """
     script = f'"use strict";\n(() => {{\n{_read_parts(SCRIPTS)}}})();\n'
-    runs = describe_runs(board, reveal=reveal)
+    views, views_left_out = describe_views(board)
     shared: dict[str, Any] = {
-        function.__name__: function for function in (context_lines, flag_words, interval, number, verdict_words)
+        function.__name__: function
+        for function in (context_lines, flag_words, interval, joined, marked, number, verdict_words)
     }
     titles = {column.key: column.title for column in board.columns}
     return render(
         "page.html",
         STYLES,
         script,
+        loads=["img-src data:"],
         board=board,
         scales=[_scale(board, column) for column in board.columns],
         ranked_by=[titles[key] for key in board.ranked_by],
         kinds=sorted({entry.run.model for entry in board.entries}),
-        runs=runs,
-        scatter=as_json(scatter(board)),
-        details=[as_json(run) for run in runs],
+        runs=describe_runs(board, reveal=reveal),
+        views=views,
+        views_left_out=views_left_out,
+        most_dots=DOTS,
+        most_plots=PLOTS,
         reveal=reveal,
         **shared,
         badges=_badges,
@@ -98,14 +99,6 @@ def render(template: str, styles: tuple[str, ...], script: str = "", loads: Sequ
     )
     # Names from results may contain unpaired surrogates, which UTF-8 cannot encode.
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def as_json(data: Any) -> Markup:
-    """Return data as JSON that cannot close the script element around it."""
-    from markupsafe import Markup
-
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return Markup(text.translate(_UNSAFE))
 
 
 def _digest(text: str) -> str:

@@ -1,4 +1,4 @@
-"""JSON-able details of each run for the page: its tasks, plots, canaries and pairs."""
+"""Details of each run for the page: its tasks, plots, canaries and pairs."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
-from leakage_tasks.metrics.audit import AuditFigure
 from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Board, Entry
 from leakage_tasks.report.load.findings import CanaryDetail, Details, PairDetail, read_details
-from leakage_tasks.report.load.format import NOTHING, flag_words, interval, number
+from leakage_tasks.report.load.format import NOTHING, audit_words, flag_words, number
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.samples import audit_of
-from leakage_tasks.report.page.spreads import exposures, repetitions
+from leakage_tasks.report.page.guesses import SLOTS, guesses_of, token_guess
+from leakage_tasks.report.page.spreads import describe_spread
+from leakage_tasks.report.plots.repetitions import RunByRepetitions, by_repetitions
 
 MOST, IN_ALL, LEAST = 300, 3000, 20
 """Maximum number of canaries (and of pairs) shown per run, maximum over all runs, and the number that every run may
 show."""
 
-SLOTS = 200
-"""Maximum number of slots or tokens shown of one secret or guess."""
+PLOTS = 50
+"""Maximum number of runs with a figure."""
 _METHODS = {
     "exact": "exact",
     "estimated": "estimated from draws",
@@ -45,10 +46,13 @@ PAIR_HEADS = (
 def describe_runs(board: Board, *, reveal: bool = False) -> list[dict[str, Any]]:
     """Describe all runs of the board in its order. Raises ResultsError for samples that cannot be read."""
     most = max(LEAST, min(MOST, IN_ALL // max(1, len(board.entries))))
-    return [_run(entry, read_details(entry.run, reveal=reveal), most) for entry in board.entries]
+    return [
+        _run(entry, read_details(entry.run, reveal=reveal), most, drawn=index < PLOTS)
+        for index, entry in enumerate(board.entries)
+    ]
 
 
-def _run(entry: Entry, details: Details, most: int) -> dict[str, Any]:
+def _run(entry: Entry, details: Details, most: int, drawn: bool) -> dict[str, Any]:
     canaries = sorted(details.canaries, key=_canary_order)
     pairs = sorted(details.pairs, key=_pair_order)
     return {
@@ -56,8 +60,7 @@ def _run(entry: Entry, details: Details, most: int) -> dict[str, Any]:
         "facts": list(_run_facts(entry.run)),
         "warnings": flag_words(entry.flags),
         "missing": [[task, reason] for task, reason in details.missing.items()],
-        "exposures": exposures(canaries),
-        "repetitions": repetitions(canaries),
+        "spread": describe_spread(_spread(entry.run.name, canaries), drawn=drawn),
         "audit": [[figure.title, audit_words(figure), figure.words] for figure in audit_of(entry.run, 0.0)],
         "canaries": {"total": len(canaries), "shown": [describe_canary(canary) for canary in canaries[:most]]},
         "pairs": {
@@ -67,6 +70,11 @@ def _run(entry: Entry, details: Details, most: int) -> dict[str, Any]:
             "shown": [_describe_pair(pair) for pair in pairs[:most]],
         },
     }
+
+
+def _spread(name: str, canaries: Sequence[CanaryDetail]) -> RunByRepetitions:
+    exposure = (canary.exposure for canary in canaries if canary.exposure is not None)
+    return by_repetitions(name, exposure, (canary.extraction for canary in canaries if canary.extraction is not None))
 
 
 def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
@@ -81,17 +89,6 @@ def _run_facts(run: Run) -> Iterator[tuple[str, str]]:
         yield "Versions", ", ".join(f"{name} {version}" for name, version in run.versions.items())
 
 
-def audit_words(figure: AuditFigure) -> str:
-    """Return an auditing metric with its interval and sample size, or the reason why it has no value."""
-    if figure.refused is not None:
-        return f"no value: {figure.refused}"
-    if figure.lower_bound:
-        best = f"; a perfect attack could have shown {number(figure.best)}"
-        return f"{number(figure.value)} or more ({figure.basis}{best})"
-    value = f"{number(figure.value)} {interval(figure)}".strip()
-    return f"{value} ({figure.basis}; {number(figure.chance)} without a leak)"
-
-
 def describe_canary(canary: CanaryDetail) -> dict[str, Any]:
     """Describe a canary: ``head`` (id, copies, exposure, outcome), ``facts`` as pairs, ``secret`` and ``guesses``."""
     finding = canary.exposure
@@ -101,7 +98,7 @@ def describe_canary(canary: CanaryDetail) -> dict[str, Any]:
         "hit": canary.extracted is True,
         "facts": list(_facts(canary)),
         "secret": None if canary.secret is None else list(canary.secret[:SLOTS]),
-        "guesses": _guesses(canary),
+        "guesses": guesses_of(canary),
         "note": _note(canary),
     }
 
@@ -123,7 +120,7 @@ def _describe_pair(pair: PairDetail) -> dict[str, Any]:
     if pair.suffix:
         description["prefix"] = " ".join(map(str, pair.prefix[-SLOTS:]))
         description["secret"] = list(map(str, pair.suffix[:SLOTS]))
-        description["guesses"] = [_tokens(guess, pair.suffix) for guess in pair.guesses]
+        description["guesses"] = [token_guess(guess, pair.suffix) for guess in pair.guesses]
     return description
 
 
@@ -215,34 +212,6 @@ def _effort(finding: Finding) -> str:
     return (
         finding.attack if finding.model_calls is None else f"{finding.attack}, {finding.model_calls:,} sequences scored"
     )
-
-
-def _guesses(canary: CanaryDetail) -> list[dict[str, Any]]:
-    finding = canary.guessed
-    if finding is None:
-        return []
-    if not finding.guesses:
-        right = canary.right(0)
-        # Only the mask is known: which slots of the best guess were right, not their text.
-        return [] if not right else [_guess(["•"] * len(right), right, "")]
-    return [
-        _guess(list(guess.filling), canary.right(index), f"{number(guess.score)} bits")
-        for index, guess in enumerate(finding.guesses)
-    ]
-
-
-def _guess(slots: list[str], right: Sequence[bool] | None, cost: str) -> dict[str, Any]:
-    description: dict[str, Any] = {"slots": slots[:SLOTS], "cost": cost, "cut": max(0, len(slots) - SLOTS)}
-    if right is not None:
-        description["right"] = "".join("1" if hit else "0" for hit in right[:SLOTS])
-        description["score"] = f"{sum(right):,} of {len(right):,} right"
-    return description
-
-
-def _tokens(guess: Sequence[int], suffix: Sequence[int]) -> dict[str, Any]:
-    right = [left == true for left, true in zip(guess, suffix, strict=False)]
-    # A negative id marks positions after the end of a draw.
-    return _guess([str(token) if token >= 0 else "end" for token in guess[: len(right)]], right, "")
 
 
 def _note(canary: CanaryDetail) -> str:

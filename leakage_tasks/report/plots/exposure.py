@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.style import (
     Entry,
@@ -41,10 +42,14 @@ def chance_levels(sizes: Iterable[float]) -> dict[str, float]:
 
 
 def exposure_axis(axes: Axes, exposures: Iterable[float], sizes: Iterable[float]) -> None:
-    """Set up the vertical axis of exposures, with lines at chance and at the maximum of each of ``sizes`` = log2|R|."""
-    named = chance_levels(sizes)
+    """Set up the vertical axis of exposures, with lines at chance and at the maximum of each of ``sizes`` = log2|R|.
+
+    Of more than three sizes, only the smallest and the largest have lines.
+    """
+    ordered = sorted(set(sizes))
+    named = chance_levels(ordered if len(ordered) <= 3 else (ordered[0], ordered[-1]))
     # An extrapolated exposure may exceed log2|R|.
-    axes.set_ylim(0, max(*named.values(), *exposures) * 1.1)
+    axes.set_ylim(0, max(1.0, *named.values(), *exposures) * 1.1)
     draw_levels(axes, named)
     axes.set_ylabel("exposure (bits)")
     tidy(axes)
@@ -105,7 +110,7 @@ def _draw_controls(axes: Axes, points: Sequence[EpochExposure]) -> list[Entry]:
 
 def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number: int) -> Entry:
     """Draw the canaries planted ``times`` times."""
-    label = "planted once" if times == 1 else f"planted {times} times"
+    label = planted_words(times)
     lines: dict[str, list[EpochExposure]] = {}
     for point in points:
         lines.setdefault(point.canary, []).append(point)

@@ -9,7 +9,6 @@ from pathlib import Path
 from leakage_tasks.attacks import Finding
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding, suffix_finding_from_json
 from leakage_tasks.core.errors import OptionError, ResultsError
-from leakage_tasks.metrics.extraction import extracted
 from leakage_tasks.metrics.suffix_values import guessed
 from leakage_tasks.report.load.findings import EXPOSURE, EXTRACTION, SUFFIXES
 from leakage_tasks.report.load.results import read_runs, results_files
@@ -19,7 +18,7 @@ from leakage_tasks.report.load.samples import Samples, read_samples
 from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.histogram import MOST, Costs
 from leakage_tasks.report.plots.recall import RecallCurve
-from leakage_tasks.report.plots.repetitions import CanaryPoint, RunByRepetitions
+from leakage_tasks.report.plots.repetitions import RunByRepetitions, by_repetitions
 
 Sources = Sequence[str | Path]
 
@@ -136,31 +135,12 @@ def epochs_of(sources: Sources) -> list[EpochExposure]:
 def repetitions_of(sources: Sources) -> list[RunByRepetitions]:
     """Read exposures, and extractions if the runs tested them, by number of copies. Raises LeakageError."""
     runs = _exposed_runs(sources, EXTRACTION)
-    return [RunByRepetitions(run.name, _canary_points(run.exposure), _outcomes(run.extraction)) for run in runs]
+    return [by_repetitions(run.name, run.exposure, run.extraction) for run in runs]
 
 
 def _exposed_runs(sources: Sources, *others: str) -> list[RunFindings]:
     """Read the runs with findings of exposure, with their findings of ``others``. Raises OptionError without a run."""
     return _require_any([run for run in read_logged(sources, [EXPOSURE, *others]) if run.exposure], EXPOSURE)
-
-
-def _canary_points(findings: Iterable[Finding]) -> list[CanaryPoint]:
-    return [
-        CanaryPoint(
-            finding.canary, finding.repetitions, finding.exposure, finding.log2_size, finding.method == "lower_bound"
-        )
-        for finding in findings
-        if finding.exposure is not None
-    ]
-
-
-def _outcomes(findings: Iterable[Finding]) -> dict[int, list[bool]]:
-    outcomes: dict[int, list[bool]] = {}
-    for finding in findings:
-        right = extracted(finding)
-        if right is not None:
-            outcomes.setdefault(finding.repetitions, []).append(right == 1)
-    return outcomes
 
 
 def costs_of(sources: Sources, canaries: Sequence[str] = ()) -> list[Costs]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.plots.style import QUIET, SMALL, STRESS, Entry, legend_below, new_figure, plain, tidy
 from leakage_tasks.stats.skew_normal import SkewNormalFit, fit_skew_normal
 
@@ -103,8 +104,7 @@ def _draw_fit(axes: Axes, fit: SkewNormalFit, panel: Costs) -> list[Entry]:
 
 def _describe(axes: Axes, panel: Costs, judged: Iterable[tuple[str, str]]) -> None:
     """Write the panel's results above it, one line each, so that no text covers the curve."""
-    times = panel.repetitions
-    planted = "never planted" if not times else "planted once" if times == 1 else f"planted {times} times"
+    planted = planted_words(panel.repetitions) if panel.repetitions else "never planted"
     least = "at least " * (panel.method == "lower_bound")
     how = panel.method.replace("_", " ")
     most = f"{'the space has' if panel.method == 'extrapolated' else 'of at most'} {panel.log2_size:.1f}"

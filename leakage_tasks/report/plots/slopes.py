@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.report.compare.changes import NEVER
+from leakage_tasks.report.load.format import NEVER
 from leakage_tasks.report.plots.style import Entry, colour, legend_below, marker, new_figure, plain, tidy
 
 if TYPE_CHECKING:

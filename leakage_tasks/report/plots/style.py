@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +32,7 @@ SMALL = 9.0
 LONGEST = 48
 """Maximum number of characters of a name in a plot."""
 _RESOLUTION = 150
+_SPACES = re.compile(rb"\s*\n\s*")
 _SETTINGS: Any = {"svg.fonttype": "none", "svg.hashsalt": "lm-eval-leakage"}
 
 
@@ -65,21 +68,27 @@ def save(figure: Figure, path: str | Path) -> Path:
     return Path(path)
 
 
-def svg(figure: Figure) -> bytes:
-    """Return the SVG that :func:`save` writes."""
+def data_uri(figure: Figure) -> str:
+    """Return a figure as the address of an ``<img>``: an SVG without a ground, with text as text.
+
+    A browser shows it as a document of its own, which can neither run scripts nor load anything.
+    """
     written = io.BytesIO()
-    _save(figure, written, vector=True)
-    return written.getvalue()
+    _save(figure, written, vector=True, transparent=True)
+    short = _SPACES.sub(b" ", written.getvalue())
+    return f"data:image/svg+xml;base64,{base64.b64encode(short).decode()}"
 
 
-def _save(figure: Figure, to: Path | io.BytesIO, vector: bool) -> None:
+def _save(figure: Figure, to: Path | io.BytesIO, vector: bool, transparent: bool = False) -> None:
     import matplotlib
 
     # Without this metadata Matplotlib would write the time and its version.
     metadata: Mapping[str, Any] = {"Date": None, "Creator": None} if vector else {"Software": None}
     with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure.savefig(to, format="svg" if vector else "png", dpi=_RESOLUTION, metadata=metadata)
+        figure.savefig(
+            to, format="svg" if vector else "png", dpi=_RESOLUTION, metadata=metadata, transparent=transparent
+        )
 
 
 def plain(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.load.training_log import Point, TrainingCurves
 from leakage_tasks.report.plots.exposure import chance_levels
 from leakage_tasks.report.plots.style import (
@@ -77,8 +78,7 @@ def _draw_exposures(axes: Axes, curves: TrainingCurves) -> list[Entry]:
     entries: list[Entry] = []
     for number, (times, points) in enumerate(sorted(curves.planted.items(), reverse=True)):
         look: dict[str, Any] = {"color": colour(number), "marker": marker(number)}
-        often = "once" if times == 1 else f"{times} times"
-        entries.append((_draw_line(axes, points, look), f"exposure, planted {often}"))
+        entries.append((_draw_line(axes, points, look), f"exposure, {planted_words(times)}"))
         bounds = [point for point in points if point[0] in curves.bounds.get(times, ())]
         if bounds:
             axes.plot(*_columns(bounds), **hollow(**look, markersize=5, markevery=_stride(points)))

@@ -16,6 +16,8 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.audit import AuditFigure
 from leakage_tasks.metrics.scoring import Scores
+from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.format import audit_words, interval
 from leakage_tasks.report.load.results_file import read_run
 from leakage_tasks.report.load.samples import Samples, read_samples
 
@@ -155,16 +157,19 @@ def _rows(scored: ScoredSamples, every: bool) -> Iterator[tuple[str, ...]]:
             for metric in (metrics[name] for name in values if name not in ends):
                 low, high = (values.get(end) for end in metric.interval or ("", ""))
                 value = number(values[metric.name])
-                yield column, metric.name, value, _interval(low, high), metric.unit, metric.description
+                yield (
+                    column,
+                    metric.name,
+                    value,
+                    interval(Figure(None, low, high), number),
+                    metric.unit,
+                    metric.description,
+                )
 
 
 def number(value: float | None) -> str:
     """Format a value with six significant digits, or as a dash if it is None."""
     return NOTHING if value is None else f"{value:.6g}"
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return "" if low is None or high is None else f"[{number(low)}, {number(high)}]"
 
 
 def _comparison(compared: ResultsComparison) -> str:
@@ -181,14 +186,4 @@ def _comparison(compared: ResultsComparison) -> str:
 def _figure(figure: AuditFigure) -> str:
     indent = "      "
     meaning = textwrap.fill(figure.words, WIDTH, initial_indent=indent, subsequent_indent=indent)
-    return f"  {figure.title}: {_value(figure)}" + (f"\n{meaning}" if meaning else "")
-
-
-def _value(figure: AuditFigure) -> str:
-    if figure.refused is not None:
-        return f"no value, {figure.refused}"
-    if figure.lower_bound:
-        best = f"a perfect attack could have shown {number(figure.best)}"
-        return f"{number(figure.value)} or more ({figure.basis}; {best})"
-    interval = _interval(figure.low, figure.high)
-    return f"{number(figure.value)} {interval} ({figure.basis}; {figure.chance:g} without a leak)"
+    return f"  {figure.title}: {audit_words(figure, number)}" + (f"\n{meaning}" if meaning else "")

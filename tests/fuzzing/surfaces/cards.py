@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 from hypothesis import strategies as st
 
-from leakage_tasks.report.card.card import make_card, read_card, read_one_run, save_card
+from leakage_tasks.report.card.card import make_card, read_card, read_measured_run, save_card
 from leakage_tasks.report.load.markdown import escaped, table
 from tests.fuzzing import hostile, mutate
 from tests.fuzzing.case import Call, ensure
@@ -95,7 +95,7 @@ def _clean(value: Any) -> Any:
 
 
 def _read(path: Path, card: Path, name: str | None) -> None:
-    run = read_one_run(path)
+    run = read_measured_run(path)
     cell = escaped(run.name)
     ensure(cell.isprintable() and not re.search(r"[<>]", cell), "a name is harmless in Markdown")
     ensure(table(["a"], [[cell]]).count("\n") == 3, "a name stays in its cell")

@@ -19,7 +19,7 @@ from leakage_tasks.attacks.finding import Finding, finding_from_json
 from leakage_tasks.cli.card import card_command
 from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
 from leakage_tasks.metrics.audit import audit
-from leakage_tasks.report.card.card import make_card, read_one_run
+from leakage_tasks.report.card.card import make_card, read_measured_run
 from leakage_tasks.report.card.file import END, START, split_card
 from leakage_tasks.report.card.sentences import describe_attacks, describe_tested
 from tests.report.made import STAMP, declaration, leaking, results, tiered, write
@@ -33,7 +33,7 @@ HARMLESS = {"text", "softbreak", "strong_open", "strong_close", "code_inline", "
 
 def card(folder: Path, old: str | None = None, *, name: str | None = None, content: dict | None = None, **changed):
     found = results({**leaking(), **USEFUL}, **changed) if content is None else content
-    run = read_one_run(write(folder, found))
+    run = read_measured_run(write(folder, found))
     return make_card(old, Path("README.md"), run, name=name, audited=[])
 
 
@@ -65,7 +65,7 @@ def test_every_headline_figure_is_there_with_what_belongs_to_it(tmp_path):
 def test_the_day_is_that_on_which_leakage_was_measured(tmp_path):
     write(tmp_path / "a", results(leaking(), date=86400.0))
     write(tmp_path / "b", results({"arc": {"acc": 0.5}}, date=10 * 86400.0))
-    run = read_one_run(tmp_path)
+    run = read_measured_run(tmp_path)
     made = make_card(None, Path("README.md"), run, audited=[])
     assert "measured on 1970-01-02 how much" in made.section
     assert "in the same run" not in made.section
@@ -439,12 +439,12 @@ def test_what_is_not_one_run_with_leakage_figures_is_refused(tmp_path):
     write(folder / "b", results(leaking(), model="m/two"))
     message = refused(folder, place=place)
     assert "2 runs (one, two)" in message
-    assert "name its results file" in message
+    assert "give the results file of one run" in message
     useful = write(tmp_path / "useful", results({"lambada": {"acc": 0.5}}))
     assert "no leakage was measured" in refused(useful, place=place)
     null = write(tmp_path / "null", results({"canary_exposure": {"exposure": None}}))
     assert "no leakage was measured" in refused(null, place=place)
-    assert isinstance(pytest.raises(ResultsError, read_one_run, null).value, LeakageError)
+    assert isinstance(pytest.raises(ResultsError, read_measured_run, null).value, LeakageError)
 
 
 @pytest.mark.parametrize(

@@ -123,17 +123,25 @@ def test_says_why_a_task_was_not_answered(tmp_path: Path):
     assert read.canaries[0].extracted is None
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"resps": [["{}"]]}', '{"resps": [[3]], "doc": {}}'])
-def test_names_file_and_line_that_hold_no_finding(tmp_path: Path, line: str):
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("{", "not JSON"),
+        ("[]", "expected an object, found a list: give the file as lm_eval wrote it"),
+        ('{"resps": [["{}"]]}', f"holds no finding of {EXPOSURE}: give the file as lm_eval wrote it, or move"),
+        ('{"resps": [[3]], "doc": {}}', f"holds no finding of {EXPOSURE}: "),
+    ],
+)
+def test_names_file_and_line_that_hold_no_finding(tmp_path: Path, line: str, problem: str):
     write_run(tmp_path, "one", [canary("a", rank=1)])
     with logged(tmp_path, EXPOSURE).open("a") as file:
         file.write(f"\n{line}\n")
-    with pytest.raises(ResultsError, match=rf"samples_canary_exposure_.*\.jsonl:3: holds no finding of {EXPOSURE}: "):
+    with pytest.raises(ResultsError, match=rf"samples_canary_exposure_.*\.jsonl:3: {problem}"):
         details(tmp_path)
 
 
 def test_names_a_file_that_is_not_text(tmp_path: Path):
     write_run(tmp_path, "one", [canary("a", rank=1)])
-    logged(tmp_path, EXPOSURE).write_bytes(b"\xff\xfe")
-    with pytest.raises(ResultsError, match="not UTF-8"):
+    logged(tmp_path, EXPOSURE).write_bytes(b"{\xff}\n")
+    with pytest.raises(ResultsError, match="jsonl:1: not JSON .*utf-8"):
         details(tmp_path)

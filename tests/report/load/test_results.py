@@ -184,6 +184,12 @@ def test_two_adapters_of_one_name_are_told_apart_by_their_whole_names(tmp_path: 
     assert [run.name for run in read_runs([tmp_path])] == ["base + a/adapter", "base + b/adapter"]
 
 
+def test_a_name_of_another_kind_is_shown_as_text(tmp_path: Path):
+    config = {"model": "hf", "model_args": "pretrained=base,peft=a"}
+    (run,) = read_runs([write(tmp_path, results(leaking(), config=config, model_name=["a"]))])
+    assert run.source == "['a']"
+
+
 @pytest.mark.parametrize(
     ("config", "parts"),
     [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from matplotlib.collections import LineCollection, PathCollection
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.report.plots.repetitions import MOST_RUNS, CanaryPoint, RunByRepetitions, draw_repetitions
+from leakage_tasks.report.plots.repetitions import MOST_RUNS, USUAL, CanaryPoint, RunByRepetitions, draw_repetitions
 from leakage_tasks.stats.intervals import bounded_mean, clopper_pearson
 
 SIZE = 20.0
@@ -98,6 +100,7 @@ def test_one_run_needs_no_name():
         "one canary",
         "mean",
         "95 % interval: log-t; from 10 canaries on",
+        "19 of 20 secrets that were never shown",
     ]
 
 
@@ -122,6 +125,37 @@ def test_what_was_extracted_is_a_second_panel_with_exact_intervals():
 
 def test_no_panel_for_what_nobody_extracted():
     assert len(draw_repetitions([run()]).axes) == 1
+
+
+def test_extraction_alone_is_the_only_panel():
+    (axes,) = draw_repetitions([RunByRepetitions("one", [], {0: [False] * 12, 1: [True, False] * 5})]).axes
+    assert means(axes) == {0: [0.0], 1: [0.5]}
+    assert axes.get_ylabel() == "share extracted"
+
+
+def test_a_large_group_shows_evenly_spaced_ranks_and_the_mean_of_all():
+    many = [CanaryPoint(str(number), 1, number / 1000, SIZE) for number in range(10_000)]
+    axes = draw_repetitions([RunByRepetitions("one", many)], most=200).axes[0]
+    heights = sorted(height for _, height in points(axes))
+    assert heights == pytest.approx([(50 * part + 25) / 1000 for part in range(200)])
+    assert means(axes) == {0: [pytest.approx(4.9995)]}
+
+
+def test_the_grey_part_holds_19_of_20_secrets_that_were_never_shown():
+    size = 1_000_000
+    reaching = sum(math.log2(size / rank) >= USUAL for rank in range(1, size + 1))
+    assert reaching / size == pytest.approx(0.05, abs=2e-6)
+    band = draw_repetitions([run()]).axes[0].patches[0]
+    assert (band.get_y(), band.get_height()) == (0, USUAL)
+
+
+def test_of_many_sizes_the_smallest_and_the_largest_have_lines():
+    some = [CanaryPoint(str(size), 1, 1.0, float(size)) for size in (10, 12, 14, 30)]
+    axes = draw_repetitions([RunByRepetitions("one", some)]).axes[0]
+    assert [text.get_text() for text in axes.texts if "most" in text.get_text()] == [
+        "at most: log₂|R| = 10.0",
+        "at most: log₂|R| = 30.0",
+    ]
 
 
 def test_points_stay_where_they_are_when_others_come_or_go():

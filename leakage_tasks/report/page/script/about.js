@@ -9,7 +9,9 @@ function startAbout() {
     if (owner === node) return;
     owner = node;
     const entry = byId(node.dataset.about);
-    tip.replaceChildren(h("strong", {}, entry.querySelector("dt").textContent), ...[...entry.querySelector("dd").children].map((child) => child.cloneNode(true)));
+    const title = document.createElement("strong");
+    title.textContent = entry.querySelector("dt").textContent;
+    tip.replaceChildren(title, ...[...entry.querySelector("dd").children].map((child) => child.cloneNode(true)));
     tip.hidden = false;
     const rect = node.getBoundingClientRect();
     const room = document.documentElement.clientWidth - tip.offsetWidth - 8;

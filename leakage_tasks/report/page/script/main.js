@@ -1,5 +1,5 @@
 document.documentElement.classList.add("js");
 startTable();
 startAbout();
-startScatter();
-startRun();
+for (const select of document.querySelectorAll("select[data-panels]")) startChoice(select);
+for (const list of document.querySelectorAll("[data-parts]")) startParts(list);

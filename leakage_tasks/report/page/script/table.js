@@ -26,16 +26,16 @@ function startTable() {
 
   heads.forEach((head, at) => {
     const label = head.querySelector(".sort");
-    const button = h("button", { type: "button", class: "sort", "data-about": label.dataset.about });
-    button.append(...label.childNodes);
-    label.replaceWith(button);
+    const sorter = button("sort", ...label.childNodes);
+    Object.assign(sorter.dataset, label.dataset);
+    label.replaceWith(sorter);
     head.setAttribute("aria-sort", "none");
-    button.addEventListener("click", () => {
+    sorter.addEventListener("click", () => {
       const rising = head.getAttribute("aria-sort") !== "ascending";
       for (const other of heads) other.setAttribute("aria-sort", "none");
       head.setAttribute("aria-sort", rising ? "ascending" : "descending");
       sort(at, head.dataset.sort, rising ? 1 : -1);
-      const title = button.querySelector(".title").textContent;
+      const title = sorter.querySelector(".title").textContent;
       status.textContent = `Sorted by ${title}, ${rising ? "ascending" : "descending"}; runs without a value last.`;
     });
   });
@@ -49,7 +49,7 @@ function startTable() {
     }
     for (const { body, rows: members } of bodies) body.hidden = members.every((row) => row.hidden);
     const shown = rows.filter((row) => !row.hidden).length;
-    status.textContent = shown === rows.length ? "" : `${shown} of ${counted(rows.length, "run")} shown`;
+    status.textContent = shown === rows.length ? "" : `${shown} of ${rows.length.toLocaleString("en")} runs shown`;
   }
   byId("find").addEventListener("input", filter);
   if (byId("kind")) byId("kind").addEventListener("change", filter);
