@@ -13,12 +13,13 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets import scheduler
+from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit, rows_within_padding
 from leakage_tasks.targets.memory_budget import MemoryBudget, check_one_row
 from leakage_tasks.targets.noise import FACTOR_ONE, FLOOR_BITS, warn_of_slower
 from leakage_tasks.targets.rounding import in_half_precision, perturbed_rounding
+from leakage_tasks.targets.scheduler import submit
 from leakage_tasks.targets.token_ids import token_ids
 
 TOKENS_ON_CPU = 1 << 11
@@ -114,11 +115,11 @@ class RowModel:
             return np.split(costs, np.cumsum(list(map(len, parts)))[:-1])
 
         kind = (forward, width, len(arrays))
-        return scheduler.submit(kind, answer_all, (rows, arrays), self.share(len(rows), longest), len(rows))
+        return submit(kind, answer_all, (rows, arrays), len(rows), self.capacity(longest))
 
-    def share(self, rows: int, length: int) -> float:
-        """Return the share of a scheduling step that a request of ``rows`` rows fills."""
-        return scheduler.share_of_whole_texts(rows, self.batch(length))
+    def capacity(self, length: int) -> Capacity:
+        """Return the capacity of a pass for rows of ``length`` tokens."""
+        return Capacity.of_whole_texts(self.batch(length))
 
     def _read_rows(self, rows: Rows, width: int, forward: Forward, arrays: Sequence[IntArray]) -> FloatArray:
         more = [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]

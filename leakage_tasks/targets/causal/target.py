@@ -13,6 +13,7 @@ from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import TOKENS_ELSEWHERE, TOKENS_ON_CPU, check_fits, padded, row_bits
+from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.causal.beginnings import continues, fewest_worth, goes_on, worth_sharing
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.reader import CausalReader
@@ -21,7 +22,7 @@ from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS
 from leakage_tasks.targets.memory_budget import check_one_row
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.scheduler import share_of_whole_texts, submit
+from leakage_tasks.targets.scheduler import submit
 from leakage_tasks.targets.token_ids import token_ids
 from leakage_tasks.targets.tokens.token_paths import lay_out
 from leakage_tasks.targets.tokens.tries import Tries
@@ -109,7 +110,7 @@ class CausalTarget(CausalReader):
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
         tokens = self._with_prefix_token(prefix)
         request = Start(self, tokens, columns)
-        begun = submit(("start", *self._model_key), start_all, request, 1 / self.read_rows(len(tokens)))
+        begun = submit(("start", *self._model_key), start_all, request, 1, Capacity(self.read_rows(len(tokens))))
         check_one_row(self.engine.row_bytes + LOGIT_BYTES * self.vocabulary)
         return begun
 
@@ -119,12 +120,11 @@ class CausalTarget(CausalReader):
         return id(self.engine), self._adapted
 
     def extend(self, texts: TextRows, tokens: IntArray, columns: IntArray) -> tuple[TextRows, FloatArray]:
-        step, at_once = Step(self, texts, tokens, columns), self.step_rows(texts)
-        state = self.engine.row_bytes / self.states.most
+        capacity = Capacity(self.step_rows(texts), self.engine.row_bytes, self.states.most)
         # Attacks whose texts share a pass only at equal lengths advance together.
-        in_parts, held = (STEP_SPLITTER, 0.0) if self.engine.mixes_lengths else (None, state)
-        kind, count = ("extend", *self._model_key), len(tokens)
-        return submit(kind, extend_all, step, count / at_once, count, in_parts, held, count * state)
+        in_parts = STEP_SPLITTER if self.engine.mixes_lengths else None
+        step, kind = Step(self, texts, tokens, columns), ("extend", *self._model_key)
+        return submit(kind, extend_all, step, len(tokens), capacity, in_parts)
 
     def step_rows(self, texts: TextRows) -> int:
         """Return the maximum number of rows of one pass that continues ``texts``."""
@@ -154,8 +154,8 @@ class CausalTarget(CausalReader):
         """Return costs in bits ``[n]`` of :meth:`token_rows`. Raises TargetError for a row that is too long."""
         longest = max(map(len, encoded), default=1)
         check_fits(longest - 1, self.max_length)
-        size = share_of_whole_texts(len(encoded), self.text_rows(longest))
-        return submit(("texts", *self._model_key), score_all, Texts(self, encoded), size, len(encoded))
+        capacity = Capacity.of_whole_texts(self.text_rows(longest))
+        return submit(("texts", *self._model_key), score_all, Texts(self, encoded), len(encoded), capacity)
 
     def text_rows(self, length: int, own: int | None = None, before: int | None = None) -> int:
         """Return the maximum batch size for whole texts of ``length`` tokens, with logits at every token.

@@ -15,12 +15,13 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import check_fits, padded, row_bits, rows_at_once
+from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.causal.engine import Engine
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.noise import Noise
 from leakage_tasks.targets.rounding import SENTENCES, measure, text_rows
-from leakage_tasks.targets.scheduler import share_of_whole_texts, submit
+from leakage_tasks.targets.scheduler import submit
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.source import SourceSentence
@@ -228,8 +229,8 @@ class FilledSource:
         lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
         longest, most = max(lengths, default=1), min(ROWS, family.texts_that_fit(max(map(len, targets), default=1)))
         size = rows_at_once(family.device, longest, family.batch_size, family.max_length, most)
-        share, score = share_of_whole_texts(len(texts), size), partial(self._score_all, size)
-        return submit(("pairs", id(family), size), score, (lengths, sources, targets), share, len(texts))
+        request, score = (lengths, sources, targets), partial(self._score_all, size)
+        return submit(("pairs", id(family), size), score, request, len(texts), Capacity.of_whole_texts(size))
 
     def _score_all(
         self, size: int, requests: Sequence[tuple[list[int], list[list[int]], list[list[int]]]]
