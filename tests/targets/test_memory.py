@@ -23,7 +23,8 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import CausalTarget, ClassifierTarget, Seq2SeqTarget, TaggerTarget
 from leakage_tasks.targets.classifier.generators import MaskedGenerator
 from leakage_tasks.targets.masked.target import MaskedTarget
-from leakage_tasks.targets.memory import ACTIVATIONS, RowLimit, activation_bytes, out_of_memory
+from leakage_tasks.targets.memory import ACTIVATIONS, activation_bytes, out_of_memory
+from leakage_tasks.targets.pass_rows import RowLimit
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes
@@ -201,7 +202,7 @@ def test_a_tagger_survives_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target.model, "read", small)
     assert target.label_costs(rows) == pytest.approx(expected, abs=1e-6)
     assert refused
-    target.limit.most = 100
+    target.pass_rows.limit.most = 100
     assert view.label_costs(target.encode([pin("1", "2").text] * 3)) == pytest.approx(whole, abs=1e-6)
 
 

@@ -109,7 +109,7 @@ def costs_after(reader: Any, rows: Sequence[list[int]], unscored: Sequence[int],
     by_steps = len(rows) >= fewest_worth(reader, shared, longest)
     if not (continues(reader) or by_steps):
         return None
-    with reader.whole_texts.halving(1):
+    with reader.pass_rows.whole_texts.halving(1):
         begun = begin(reader, [rows[0][:shared]], [None])
     scored = {skipped: float(begun.costs[0][skipped - 1 :].sum()) for skipped in set(unscored)}
     first = np.array([scored[skipped] for skipped in unscored])
@@ -141,7 +141,7 @@ def _at_once(reader: Any, begun: Begun, own: Sequence[list[int]], shared: int) -
         return int(reader.text_rows(shared + length, length, copied))
 
     lengths = list(map(len, own))
-    rest = reader.whole_texts.by_length(lengths, fit, read, own, most_padding=reader.most_padding)
+    rest = reader.pass_rows.whole_texts.by_length(lengths, fit, read, own, most_padding=reader.most_padding)
     return _first_costs(reader, begun, own) + rest
 
 
@@ -152,7 +152,7 @@ def _by_steps(reader: Any, begun: Begun, own: Sequence[list[int]]) -> FloatArray
     def part(rows: slice) -> None:
         costs[order[rows]] += _stepped(reader, begun.rows, [own[index] for index in order[rows]])
 
-    reader.limit.parts(len(order), part, reader.step_rows(begun.rows))
+    reader.pass_rows.limit.parts(len(order), part, reader.step_rows(begun.rows))
     return costs
 
 

@@ -24,7 +24,7 @@ from leakage_tasks.targets.causal.plain_passes import CHECKED
 from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Step, extend_all
 from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.causal.whole_states import WholeStates
-from leakage_tasks.targets.pass_size import PassSize
+from leakage_tasks.targets.pass_rows import PassSize
 from tests.oracles import letters
 from tests.targets.causal.models import ATTENTION, COLUMNS, MODELS, OTHERS, V, model_of, next_costs, target_of
 
@@ -251,7 +251,7 @@ def test_memory_that_runs_out_halves_a_pass_and_changes_nothing(name: str, monke
     monkeypatch.setattr(Engine, "_pass", scarce)
     target = target_of(name)
     check(name, target)
-    assert target.limit.most <= 7
+    assert target.pass_rows.limit.most <= 7
     engine = target.engine
     assert engine.cached
     assert engine.mixes
@@ -260,7 +260,7 @@ def test_memory_that_runs_out_halves_a_pass_and_changes_nothing(name: str, monke
 
 def test_rows_beyond_a_pass_are_read_in_several() -> None:
     target = target_of("gpt2")
-    target.pass_size = PassSize(fixed=4)
+    target.pass_rows.tuned = PassSize(fixed=4)
     stepped(target, UNEVEN)
     with metered([target.model]) as count:
         check("gpt2", target)
