@@ -202,7 +202,7 @@ def test_a_tagger_survives_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(target.model, "read", small)
     assert target.label_costs(rows) == pytest.approx(expected, abs=1e-6)
     assert refused
-    target.pass_rows.limit.most = 100
+    target.limit.most = 100
     assert view.label_costs(target.encode([pin("1", "2").text] * 3)) == pytest.approx(whole, abs=1e-6)
 
 

@@ -17,7 +17,8 @@ import torch
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import padded, row_bits
-from leakage_tasks.targets.causal.pass_kinds import Begun, CannotReadMany
+from leakage_tasks.targets.causal.engine import CannotReadMany
+from leakage_tasks.targets.causal.first_passes import Begun
 from leakage_tasks.targets.causal.text_rows import TextRows
 
 SAVED, SHARE = 512, 0.5

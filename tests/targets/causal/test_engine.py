@@ -17,10 +17,9 @@ from leakage_tasks.core.log import log
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.cache import filled, hollow, tensors_of
-from leakage_tasks.targets.causal.engine import Engine
+from leakage_tasks.targets.causal.engine import CannotReadMany, Engine, Kind
+from leakage_tasks.targets.causal.first_passes import CHECKED
 from leakage_tasks.targets.causal.key_values import KeyValueBatch, Reading
-from leakage_tasks.targets.causal.pass_kinds import CannotReadMany, Kind
-from leakage_tasks.targets.causal.plain_passes import CHECKED
 from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Step, extend_all
 from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.causal.whole_states import WholeStates
