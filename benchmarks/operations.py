@@ -62,9 +62,10 @@ def run_counted(name: str, task: str, number: int, options: argparse.Namespace) 
     lm = harness_model(name, options.rows, options.device)
     translates = lm.model.config.is_encoder_decoder
     target = as_target(lm)
-    if hasattr(target, "pass_size"):
+    if hasattr(target, "pass_rows"):
         # On a CPU passes would stay small; a GPU fills passes of thousands of rows.
-        target.pass_size.rows, target.pass_size.note = options.rows, lambda rows, seconds: None
+        tuned = target.pass_rows.tuned
+        tuned.rows, tuned.note = options.rows, lambda rows, seconds: None
     attack, goal = ATTACKS[task]
     limits: dict[str, Any] = {"goal": goal, "budget": options.budget}
     run_attack(attack, target, canaries_of(2, translates, seed=2), **limits)

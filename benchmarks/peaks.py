@@ -34,7 +34,7 @@ from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets import CausalTarget, ClassifierTarget
-from leakage_tasks.targets.memory_budget import memory_within
+from leakage_tasks.targets.memory import memory_within
 from leakage_tasks.targets.suffix.target import CausalSuffixes
 
 WORDS, DRAWS, PAIRS, LENGTH = 30_000, 1000, 1000, 8

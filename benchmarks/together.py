@@ -101,7 +101,8 @@ def _taught(options: argparse.Namespace) -> Setup:
     def fresh() -> CausalTarget:
         # The number of rows per pass is fixed, independent of the device.
         target = CausalTarget(model, tokenizer)
-        target.pass_size.rows, target.pass_size.note = options.rows, lambda rows, seconds: None  # type: ignore[method-assign]
+        tuned = target.pass_rows.tuned
+        tuned.rows, tuned.note = options.rows, lambda rows, seconds: None  # type: ignore[method-assign]
         return target
 
     attacks = [("exposure", "exposure"), ("shortest-path", "extraction")]

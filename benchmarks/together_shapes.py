@@ -148,7 +148,8 @@ def _translator(model: Any, number: int, rows: int) -> Setup:
 
     def fresh() -> Seq2SeqTarget:
         target = Seq2SeqTarget(model, letters(), device=torch.device("cpu"))
-        target.pass_size.rows, target.pass_size.note = rows, lambda rows, seconds: None  # type: ignore[method-assign]
+        tuned = target.pass_rows.tuned
+        tuned.rows, tuned.note = rows, lambda rows, seconds: None  # type: ignore[method-assign]
         # As on a GPU, whose time depends on the number of passes and not on padding.
         target.most_padding = math.inf
         return target

@@ -28,7 +28,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.former_names import accept_former_arguments, current_attack, current_option
 from leakage_tasks.core.option import near
-from leakage_tasks.targets.memory_budget import warning_of_rereading
+from leakage_tasks.targets.memory import warning_of_rereading
 from leakage_tasks.targets.noise import NO_NOISE, recorded_noise
 from leakage_tasks.targets.protocols import ReadsSource, ReadsTags, ScoresLabels, TakesContext
 from leakage_tasks.targets.scheduler import NextAttack, OnRows, in_order, run_concurrently

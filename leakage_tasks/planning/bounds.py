@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from leakage_tasks.attacks.causal.beam import BEAM
 from leakage_tasks.attacks.causal.shortest_path import SETTLED
 from leakage_tasks.planning.case import CHUNK, Case
-from leakage_tasks.targets.causal.plain_passes import CHECKED
+from leakage_tasks.targets.causal.first_passes import CHECKED
 
 PATHS = 64
 """Upper estimate of the number of token paths of one filling; with most tokenizers there is only one."""

@@ -7,8 +7,7 @@ from typing import Any
 
 from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.planning.meter import modules_of
-from leakage_tasks.targets.memory import LOGIT_BYTES
-from leakage_tasks.targets.memory_budget import MemoryBudget
+from leakage_tasks.targets.memory import LOGIT_BYTES, MemoryBudget
 from leakage_tasks.targets.protocols import PredictsNextToken
 
 

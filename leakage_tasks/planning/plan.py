@@ -24,7 +24,7 @@ from leakage_tasks.planning.pace import Pace, pace_of
 from leakage_tasks.planning.pilot import AttackCost, check_number, pilot_costs, sample_canaries
 from leakage_tasks.planning.watch import PilotWatch
 from leakage_tasks.stats.totals import Stratum
-from leakage_tasks.targets.memory_budget import memory_within
+from leakage_tasks.targets.memory import memory_within
 from leakage_tasks.targets.scheduler import OnRows
 from leakage_tasks.tasks.attack_handler import prepared
 from leakage_tasks.tasks.canary_tasks import CanaryExposure, CanaryExtraction

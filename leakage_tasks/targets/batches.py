@@ -13,17 +13,15 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets import scheduler
+from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.full_float32 import full_float32
-from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS, RowLimit, rows_within_padding
-from leakage_tasks.targets.memory_budget import MemoryBudget, check_one_row
+from leakage_tasks.targets.memory import LOGIT_BYTES, MemoryBudget, check_one_row
 from leakage_tasks.targets.noise import FACTOR_ONE, FLOOR_BITS, warn_of_slower
+from leakage_tasks.targets.pass_rows import MOST_ROWS, TOKENS_ON_CPU, RowLimit, rows_at_once, rows_within_padding
 from leakage_tasks.targets.rounding import in_half_precision, perturbed_rounding
+from leakage_tasks.targets.scheduler import submit
 from leakage_tasks.targets.token_ids import token_ids
 
-TOKENS_ON_CPU = 1 << 11
-"""Token positions in a batch on a CPU by default."""
-TOKENS_ELSEWHERE = 1 << 17
 PADDING_ON_CPU = 0.1
 """Padding on a CPU, at most, as a share of a batch's other tokens."""
 FULL_BYTES = 4
@@ -114,11 +112,11 @@ class RowModel:
             return np.split(costs, np.cumsum(list(map(len, parts)))[:-1])
 
         kind = (forward, width, len(arrays))
-        return scheduler.submit(kind, answer_all, (rows, arrays), self.share(len(rows), longest), len(rows))
+        return submit(kind, answer_all, (rows, arrays), len(rows), self.capacity(longest))
 
-    def share(self, rows: int, length: int) -> float:
-        """Return the share of a scheduling step that a request of ``rows`` rows fills."""
-        return scheduler.share_of_whole_texts(rows, self.batch(length))
+    def capacity(self, length: int) -> Capacity:
+        """Return the capacity of a pass for rows of ``length`` tokens."""
+        return Capacity.of_whole_texts(self.batch(length))
 
     def _read_rows(self, rows: Rows, width: int, forward: Forward, arrays: Sequence[IntArray]) -> FloatArray:
         more = [torch.from_numpy(np.ascontiguousarray(array)) for array in arrays]
@@ -226,30 +224,6 @@ def check_fits(length: int, room: int | None) -> None:
 def _answer(device: torch.device, ids: Tensor, mask: Tensor, forward: Forward, arrays: Sequence[Tensor]) -> FloatArray:
     with torch.inference_mode(), full_float32(device):
         return forward(ids, mask, *arrays).cpu().numpy()
-
-
-def rows_at_once(
-    device: torch.device,
-    length: int,
-    batch_size: int | None,
-    max_length: int | None,
-    most: int,
-    on_cpu: int = TOKENS_ON_CPU,
-) -> int:
-    """Return the number of rows in one forward pass.
-
-    Args:
-        device: the model's device.
-        length: tokens of a row.
-        batch_size: rows of full length in a pass; None lets the kind of device decide.
-        max_length: the full length in tokens; None for ``length``.
-        most: upper limit of the result.
-        on_cpu: tokens in a pass on a CPU without ``batch_size``.
-    """
-    tokens = on_cpu if device.type == "cpu" else TOKENS_ELSEWHERE
-    if batch_size is not None:
-        tokens = batch_size * (max_length or length)
-    return max(1, min(tokens // max(length, 1), most))
 
 
 def texts_at_once(batch_size: int | str | None) -> int | None:

@@ -11,11 +11,14 @@ from typing import Any
 Many = Callable[[Sequence[Any]], Sequence[Any]]
 """A function that answers several requests of one kind, in order."""
 ROUNDING = 1e-6
-"""Tolerance of sums of shares of a pass."""
+"""Tolerance of sums of passes."""
 ENDING = 2.0
 """Number of waiting passes below which attacks are served evenly."""
 FULL = 0.98
 """Share of their passes that requests must fill if others of their kind wait, for requests that cannot be split."""
+STATELESS = 4
+"""Number of passes of whole texts that count as one pass: attacks that score whole texts keep no KV cache between
+passes, so more of them can run."""
 
 
 @dataclass(frozen=True)
@@ -26,13 +29,30 @@ class Splitter:
     join: Callable[[Any, Sequence[Any]], Any]
 
 
+@dataclass(frozen=True)
+class Capacity:
+    """The number of ``rows`` like those of a request that fit in a pass, and the memory for the answers.
+
+    ``row_bytes`` is the memory that the answer for a row takes, such as its KV cache; ``memory`` is that of the answers
+    of all running attacks.
+    """
+
+    rows: int
+    row_bytes: int = 0
+    memory: int = 1
+
+    @classmethod
+    def of_whole_texts(cls, at_once: int) -> Capacity:
+        """Return the capacity for whole texts, of which a pass reads ``at_once``; no KV cache is kept of them."""
+        return cls(STATELESS * at_once)
+
+
 @dataclass
 class RequestPart:
-    """Some or all rows of a request; ``size`` is the share of a pass that they fill."""
+    """Some or all rows of a request."""
 
     many: Many
     request: Any
-    size: float
     rows: int
     answer: Any = None
     error: BaseException | None = None
@@ -44,13 +64,10 @@ class PendingRequest:
 
     kind: Hashable
     whole: RequestPart
+    capacity: Capacity
     in_parts: Splitter | None = None
     before: int = 0
     """Rows read for this attack before the request."""
-    held: float = 0.0
-    """Share of the memory for KV caches that the attack holds as long as it runs."""
-    answer_share: float = 0.0
-    """Share of that memory taken by the answer to the whole request."""
     rows_read: int = 0
     error: BaseException | None = None
     answered: bool = False
@@ -62,16 +79,30 @@ class PendingRequest:
         return self.whole.rows - self.rows_read
 
     @property
-    def size(self) -> float:
-        """The share of a pass that these rows fill."""
-        return self.whole.size * self.rows / self.whole.rows if self.rows_read else self.whole.size
+    def passes(self) -> float:
+        """The number of passes that these rows fill."""
+        return self.rows / self.capacity.rows
+
+    @property
+    def answer_memory(self) -> float:
+        """The share of the memory that the answer to the whole request takes."""
+        return self.whole.rows * self.capacity.row_bytes / self.capacity.memory
+
+    @property
+    def held_memory(self) -> float:
+        """The share of the memory that the attack holds as long as it runs.
+
+        If requests cannot be split, their texts share a pass only at equal lengths, so all running attacks advance
+        together and hold at least one row each.
+        """
+        return self.capacity.row_bytes / self.capacity.memory if self.in_parts is None else 0.0
 
     def part(self, rows: int) -> RequestPart:
         """Return the next ``rows`` rows as a part."""
         if self.in_parts is None or rows == self.whole.rows:
             return self.whole
         request = self.in_parts.cut(self.whole.request, slice(self.rows_read, self.rows_read + rows))
-        return RequestPart(self.whole.many, request, self.size * rows / self.rows, rows)
+        return RequestPart(self.whole.many, request, rows)
 
     def note(self, part: RequestPart) -> None:
         """Record the answer to the next part, which may be an error."""
@@ -105,21 +136,19 @@ def rows_to_serve(requests: Sequence[PendingRequest]) -> list[int]:
     Returns:
         Rows per request.
     """
-    sizes = [request.size for request in requests]
-    total = sum(sizes)
+    passes = [request.passes for request in requests]
+    total = sum(passes)
     if len(requests) == 1 or total < 1:
         return [request.rows for request in requests]
     if not all(request.in_parts for request in requests):
-        if any(request.held for request in requests):
-            # These texts share a pass only at equal lengths, so their attacks advance together.
+        if any(request.held_memory for request in requests):
             return [request.rows for request in requests]
-        served = _fewest_that_fill(sizes)
+        served = _fewest_that_fill(passes)
         return [request.rows if index < served else 0 for index, request in enumerate(requests)]
     now, room = [0] * len(requests), 1 + ROUNDING
     for index in _order(requests, ending=total < ENDING):
-        rows, size = requests[index].rows, sizes[index]
-        now[index] = rows if size <= room else math.floor(room * rows / size)
-        room -= size
+        now[index] = min(requests[index].rows, math.floor(room * requests[index].capacity.rows))
+        room -= passes[index]
         if room <= 0:
             break
     return now
@@ -133,9 +162,9 @@ def _order(requests: Sequence[PendingRequest], ending: bool) -> Iterable[int]:
     return chain(partly, (index for index, request in enumerate(requests) if not request.rows_read))
 
 
-def _fewest_that_fill(sizes: Sequence[float]) -> int:
+def _fewest_that_fill(passes: Sequence[float]) -> int:
     """Return how many of the first requests fill :data:`ENDING` or more passes to :data:`FULL`: the fewest, or all."""
-    for number, total in enumerate(accumulate(sizes), 1):
+    for number, total in enumerate(accumulate(passes), 1):
         if total + ROUNDING >= ENDING and total >= FULL * math.ceil(total - ROUNDING):
             return number
-    return len(sizes)
+    return len(passes)

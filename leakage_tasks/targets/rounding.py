@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from leakage_tasks.core.log import log
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.memory import out_of_memory
 from leakage_tasks.targets.noise import BIAS, FACTOR, FACTOR_ONE, SHARED, Noise
@@ -60,6 +61,18 @@ def explains(noise: Noise, fast: Sequence[Tensor], plain: Sequence[Tensor]) -> b
         and float(rows.max()) <= FACTOR_ONE * noise.token_bits
         and bias <= max(BIAS / math.sqrt(len(rows)), SHARED) * noise.token_bits
     )
+
+
+def same_logits(fast: Tensor, plain: Tensor, noise: Callable[[], Noise]) -> bool:
+    """Return True if logits ``[n, …, V]`` of a pass equal plain ones up to rounding; ``noise`` is called if needed."""
+    costs, expected = fast.log_softmax(-1), plain.log_softmax(-1)
+    apart = (costs - expected).abs()
+    # Compare by <=, so that NaN counts as a difference.
+    within = bool((apart <= SAME_NATS + SAME_SHARE * expected.abs()).all())
+    if within or explains(noise(), [fast], [plain]):
+        return True
+    log.debug("a pass is off by %s nats", float(apart.max()))
+    return False
 
 
 def bits_apart(one: Tensor, other: Tensor) -> Tensor:

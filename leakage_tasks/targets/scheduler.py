@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from leakage_tasks.core.log import log
-from leakage_tasks.targets.batching import PendingRequest, RequestPart, Splitter, rows_to_serve
+from leakage_tasks.targets.batching import Capacity, PendingRequest, RequestPart, Splitter, rows_to_serve
 
 Request = TypeVar("Request")
 Answer = TypeVar("Answer")
@@ -37,9 +37,6 @@ MOST_AT_ONCE = 1024
 FILLED = 2.0
 """Passes that the pending requests must fill before no further attack starts. The first request of an attack is small,
 and later ones wait their turn, so attacks start in groups that also fill passes."""
-STATELESS = 4
-"""Number of passes of whole texts that count as one pass: attacks that score whole texts keep no KV cache between
-passes."""
 
 _here = threading.local()
 
@@ -48,11 +45,9 @@ def submit(
     kind: Hashable,
     many: Callable[[Sequence[Request]], Sequence[Answer]],
     request: Request,
-    size: float,
-    rows: int = 1,
+    rows: int,
+    capacity: Capacity,
     in_parts: Splitter | None = None,
-    held: float = 0.0,
-    answer_share: float = 0.0,
 ) -> Answer:
     """Return the answer of ``many`` to one request, batched with requests of equal ``kind`` from other attacks.
 
@@ -62,34 +57,19 @@ def submit(
         kind: requests of equal kind share batches.
         many: answers several requests, in order.
         request: the request.
-        size: share of a pass that it fills; determines its share of the time, and when further attacks start.
         rows: number of texts read for it.
+        capacity: number of such rows that fit in a pass, and the memory for the answers. It determines the share of
+            the time, and when further attacks start: none once the requests fill :data:`FILLED` passes, or a pass whose
+            answers would fill the memory.
         in_parts: functions that split the request, so that its rows may be read in several scheduling steps and passes
             are full; None for a request that is answered whole.
-        held: share of the memory for KV caches that the attack holds as long as it runs; once all of it is held, no
-            more attacks start.
-        answer_share: share of that memory taken by the answer; once the requests fill a pass and their answers would
-            fill the memory, no more attacks start.
     """
     attack: _Attack[Any] | None = getattr(_here, "attack", None)
     if attack is None:
         return many([request])[0]
-    answer: Answer = attack.submit(
-        PendingRequest(
-            kind,
-            RequestPart(many, request, size, rows),
-            in_parts,
-            attack.rows_read,
-            held=held,
-            answer_share=answer_share,
-        )
-    )
+    whole = RequestPart(many, request, rows)
+    answer: Answer = attack.submit(PendingRequest(kind, whole, capacity, in_parts, attack.rows_read))
     return answer
-
-
-def share_of_whole_texts(rows: int, at_once: int) -> float:
-    """Return the ``size`` of a request for ``rows`` whole texts, of which a pass reads ``at_once``."""
-    return rows / (STATELESS * at_once)
 
 
 @dataclass(frozen=True)
@@ -229,13 +209,13 @@ class _Load:
     def add(self, attack: _Attack[Any]) -> None:
         """Add the pending request of an attack."""
         if (question := attack.question) is not None:
-            self._passes += question.size
-            self._held += question.held
-            self._answers += question.answer_share
+            self._passes += question.passes
+            self._held += question.held_memory
+            self._answers += question.answer_memory
 
     @property
     def is_full(self) -> bool:
-        """True if the requests fill :data:`FILLED` passes, or if the attacks take all the memory for KV caches."""
+        """True if the requests fill :data:`FILLED` passes, or if the attacks take all the memory for answers."""
         memory = self._held + self._answers if self._passes >= 1 else self._held
         return self._passes >= FILLED or memory >= 1
 
@@ -257,9 +237,11 @@ def _answer(waiting: Sequence[_Attack[Any]]) -> Iterator[tuple[int, int]]:
             if rows or not question.rows
         ]
         _answer_alike([part for _, _, part in chosen])
-        seconds, size = time.perf_counter() - started, sum(part.size for _, _, part in chosen)
-        for attack, question, part in chosen:
-            attack.seconds += seconds * (part.size / size if size else 1 / len(chosen))
+        # A part's share of the passes is its share of the time.
+        shares = [part.rows / question.capacity.rows for _, question, part in chosen]
+        seconds, whole = time.perf_counter() - started, sum(shares)
+        for (attack, question, part), share in zip(chosen, shares, strict=True):
+            attack.seconds += seconds * (share / whole if whole else 1 / len(chosen))
             attack.rows_read += part.rows
             question.note(part)
             yield attack.number, part.rows

@@ -32,7 +32,7 @@ from leakage_tasks.targets.harness.faults import forward_faults
 from leakage_tasks.targets.harness.filling_noise import example_of, noise_on_fillings
 from leakage_tasks.targets.harness.scorer_proof import prove
 from leakage_tasks.targets.harness.target import as_target
-from leakage_tasks.targets.memory_budget import memory_within
+from leakage_tasks.targets.memory import memory_within
 from leakage_tasks.targets.noise import NO_NOISE, Noise, recorded_noise
 from leakage_tasks.targets.protocols import TakesContext
 from leakage_tasks.targets.seq2seq.languages import Languages

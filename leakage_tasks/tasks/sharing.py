@@ -18,7 +18,7 @@ from leakage_tasks.core.processes import Processes, launched
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import request
 from leakage_tasks.harness.plugin import runs_lm_eval
-from leakage_tasks.targets.pass_size import is_spread
+from leakage_tasks.targets.pass_rows import is_spread
 from leakage_tasks.targets.scheduler import MOST_AT_ONCE
 
 Pool = dict[str, list[Instance]]

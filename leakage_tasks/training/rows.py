@@ -16,8 +16,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.log import first_line
 from leakage_tasks.targets import batches
-from leakage_tasks.targets.memory import out_of_memory
-from leakage_tasks.targets.memory_budget import free_on_gpu
+from leakage_tasks.targets.memory import free_on_gpu, out_of_memory
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -13,7 +13,7 @@ from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.requests import STEP_SPLITTER
-from leakage_tasks.targets.pass_size import PassSize
+from leakage_tasks.targets.pass_rows import PassSize
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.causal.models import model_of
 
@@ -84,7 +84,7 @@ def test_questions_answered_in_parts_change_no_figure(attack, goal, monkeypatch)
     alone, _ = run(made, attack, goal, [[canary] for canary in CANARIES])
     monkeypatch.setattr("leakage_tasks.targets.causal.target.STEP_SPLITTER", replace(STEP_SPLITTER, join=join))
     target = CausalTarget(made, letters())
-    target.pass_size = PassSize(fixed=32)
+    target.pass_rows.tuned = PassSize(fixed=32)
     met = run_attack(attack, target, CANARIES, goal=goal, budget=400)
     assert max(joined) > 1
     for one, other in zip(met, alone, strict=True):
@@ -116,7 +116,7 @@ def test_a_third_of_the_findings_are_complete_at_half_of_the_rows():
     """In 101 passes at most: serving the attacks with the fewest rows first takes 101 and completes none by then."""
     made = make_canaries("the pin of {unique} is {digits:6}.", 30, controls=30, seed=1)
     target = CausalTarget(tiny_gpt2(letters()), letters())
-    target.pass_size = PassSize(fixed=64)
+    target.pass_rows.tuned = PassSize(fixed=64)
     passes, rows, complete = counted(target), [0], []
 
     def on_rows(_, read):
@@ -132,7 +132,7 @@ def test_texts_that_share_passes_only_at_equal_lengths_advance_together():
     canaries, passes = make_canaries("the pin of {unique} is {digits:5}", 16, controls=8, seed=1), []
     for model in (tiny_gpt2(letters()), model_of("hybrid")):
         target = CausalTarget(model, letters())
-        target.pass_size = PassSize(fixed=64)
+        target.pass_rows.tuned = PassSize(fixed=64)
         with metered([model]) as count:
             run_attack("shortest-path", target, canaries, goal="extraction", budget=300, values={"stopping": "proven"})
         passes.append(count.passes)

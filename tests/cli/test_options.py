@@ -10,7 +10,7 @@ import pytest
 from leakage_tasks.attacks.registry import ATTACKS, BUDGET
 from leakage_tasks.models.bridge import SIZES
 from leakage_tasks.pairs.texts import LENGTH
-from leakage_tasks.targets.memory_budget import FREE_SHARE
+from leakage_tasks.targets.memory import FREE_SHARE
 from leakage_tasks.tasks.options import TASKS
 from leakage_tasks.tasks.suffix.options import VALIDATION
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.targets.batching import PendingRequest, RequestPart, Splitter, rows_to_serve
+from leakage_tasks.targets.batching import Capacity, PendingRequest, RequestPart, Splitter, rows_to_serve
 
 IN_PARTS = Splitter(lambda asked, rows: asked[rows], lambda asked, answers: [row for each in answers for row in each])
 PASS = 100
@@ -17,15 +17,15 @@ PASS = 100
 QUESTIONS = st.lists(st.tuples(st.integers(1, 3 * PASS), st.integers(0, 500)), min_size=2, max_size=12)
 
 
-def question(rows: int, before: int = 0, in_parts: Splitter | None = IN_PARTS, held: float = 0.0) -> PendingRequest:
+def question(rows: int, before: int = 0, in_parts: Splitter | None = IN_PARTS, row_bytes: int = 0) -> PendingRequest:
     """It asks for the squares of the first numbers."""
-    whole = RequestPart(lambda asked: [[row * row for row in each] for each in asked], range(rows), rows / PASS, rows)
-    return PendingRequest("squares", whole, in_parts, before, held=held)
+    whole = RequestPart(lambda asked: [[row * row for row in each] for each in asked], range(rows), rows)
+    return PendingRequest("squares", whole, Capacity(PASS, row_bytes, memory=1000), in_parts, before)
 
 
 def answer(asked: PendingRequest, rows: int) -> None:
     part = asked.part(rows)
-    assert part.size == pytest.approx(part.rows / PASS)
+    assert part.rows == rows
     (part.answer,) = part.many([part.request])
     asked.note(part)
 
@@ -126,7 +126,7 @@ def test_requests_that_cannot_be_split_are_served_whole_until_their_passes_are_f
 
 
 def test_requests_that_hold_caches_and_cannot_be_split_are_served_together() -> None:
-    assert rows_to_serve([question(each, in_parts=None, held=0.1) for each in (100, 20)]) == [100, 20]
+    assert rows_to_serve([question(each, in_parts=None, row_bytes=100) for each in (100, 20)]) == [100, 20]
 
 
 def test_an_error_of_a_part_is_that_of_the_question() -> None:

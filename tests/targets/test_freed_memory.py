@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from leakage_tasks.targets import freed_memory
-from leakage_tasks.targets.freed_memory import GROWN, FreedMemory
+from leakage_tasks.targets import memory
+from leakage_tasks.targets.memory import GROWN, FreedMemory
 
 GNU = hasattr(ctypes.CDLL(None), "malloc_trim") if sys.platform == "linux" else False
 MIB = 1 << 20
@@ -32,8 +32,8 @@ class Process:
 def trims(monkeypatch: pytest.MonkeyPatch, looks: int, sizes: list[int]) -> list[int]:
     """At which of so many looks memory is handed back, after which the process is asked for its size once more."""
     found: list[int] = []
-    monkeypatch.setattr(freed_memory, "PAUSE", 0.0)
-    monkeypatch.setattr(freed_memory, "BUSY", float("inf"))
+    monkeypatch.setattr(memory, "PAUSE", 0.0)
+    monkeypatch.setattr(memory, "BUSY", float("inf"))
     watch = FreedMemory()
     watch._process = Process(sizes)  # type: ignore[assignment]
     for place in range(looks):
@@ -55,7 +55,7 @@ def test_growth_counts_from_what_was_left_after_handing_back(monkeypatch: pytest
 
 def test_handing_back_takes_a_small_part_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 1.0, 3.0, 42.0, 43.1, 43.2])
-    monkeypatch.setattr(freed_memory, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(memory, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     small, large = 100 * MIB, 100 * MIB + 2 * GROWN
     found: list[int] = []
     watch = FreedMemory()
@@ -68,7 +68,7 @@ def test_handing_back_takes_a_small_part_of_the_time(monkeypatch: pytest.MonkeyP
 
 
 def test_looks_are_rare(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(freed_memory, "PAUSE", 60.0)
+    monkeypatch.setattr(memory, "PAUSE", 60.0)
     watch = FreedMemory()
     watch._process = Process([MIB])  # type: ignore[assignment]
     for _ in range(50):
@@ -85,9 +85,9 @@ def test_systems_without_the_call_go_on(monkeypatch: pytest.MonkeyPatch) -> None
 
 FRAGMENTED = """
 import psutil, torch
-from leakage_tasks.targets import freed_memory
-freed_memory.PAUSE = 0.0
-watch = freed_memory.FreedMemory()
+from leakage_tasks.targets import memory
+memory.PAUSE = 0.0
+watch = memory.FreedMemory()
 watch.return_if_grown()
 process = psutil.Process()
 large, small = [], []

@@ -23,7 +23,8 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets import CausalTarget, ClassifierTarget, Seq2SeqTarget, TaggerTarget
 from leakage_tasks.targets.classifier.generators import MaskedGenerator
 from leakage_tasks.targets.masked.target import MaskedTarget
-from leakage_tasks.targets.memory import ACTIVATIONS, RowLimit, activation_bytes, out_of_memory
+from leakage_tasks.targets.memory import ACTIVATIONS, activation_bytes, out_of_memory
+from leakage_tasks.targets.pass_rows import RowLimit
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes

@@ -15,8 +15,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.sizes import read_size
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.memory import LOGIT_BYTES
-from leakage_tasks.targets.memory_budget import COPIES, SHARE, MemoryBudget, memory_within
+from leakage_tasks.targets.memory import COPIES, LOGIT_BYTES, SHARE, MemoryBudget, memory_within
 from leakage_tasks.targets.scheduler import run_concurrently
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.target import CausalSuffixes

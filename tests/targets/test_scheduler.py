@@ -6,16 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.targets.batching import Splitter
+from leakage_tasks.targets.batching import Capacity, Splitter
 from leakage_tasks.targets.scheduler import FILLED, run_concurrently, submit
+
+SMALL = Capacity(100)
+"""Of which a row fills a hundredth."""
 
 
 def squares(asked):
     return [each * each for each in asked]
 
 
-def sum_of_squares(upto, many, size=0.01):
-    return lambda: sum(submit("squares", many, number, size) for number in range(upto))
+def sum_of_squares(upto, many):
+    return lambda: sum(submit("squares", many, number, 1, SMALL) for number in range(upto))
 
 
 @given(st.lists(st.integers(0, 12), max_size=20))
@@ -31,7 +34,9 @@ def test_questions_of_all_are_answered_at_once_in_the_order_of_the_attacks():
         seen.append(list(asked))
         return asked
 
-    list(run_concurrently([lambda n=n: [submit("k", many, (n, turn), 0.1) for turn in range(3)] for n in range(4)]))
+    list(
+        run_concurrently([lambda n=n: [submit("k", many, (n, turn), 10, SMALL) for turn in range(3)] for n in range(4)])
+    )
     assert seen == [[(n, turn) for n in range(4)] for turn in range(3)]
 
 
@@ -42,19 +47,19 @@ def test_kinds_are_answered_apart():
         seen.append(sorted(asked))
         return asked
 
-    list(run_concurrently([lambda kind=kind: submit(kind, many, kind, 0.1) for kind in "abab"]))
+    list(run_concurrently([lambda kind=kind: submit(kind, many, kind, 10, SMALL) for kind in "abab"]))
     assert seen == [["a", "a"], ["b", "b"]]
 
 
-def most_running(number, size, **memory):
-    """The maximum number of attacks that have begun and not ended; each makes one request."""
+def most_running(number, rows, capacity):
+    """The maximum number of attacks that have begun and not ended; each makes one request of ``rows`` rows."""
     running, most = set(), []
 
     def attack(n):
         def run():
             running.add(n)
             most.append(len(running))
-            submit("k", lambda asked: asked, n, size, **memory)
+            submit("k", lambda asked: asked, n, rows, capacity)
             running.remove(n)
             return True
 
@@ -65,13 +70,13 @@ def most_running(number, size, **memory):
 
 
 def test_no_more_attacks_are_begun_than_fill_passes():
-    assert most_running(9, 1.0) == FILLED
+    assert most_running(9, 10, Capacity(10)) == FILLED
 
 
 def test_no_more_attacks_are_begun_than_memory_holds_answers_for_if_a_pass_is_full():
-    assert most_running(9, 0.3) == 7
-    assert most_running(9, 0.3, answer_share=0.3) == 4
-    assert most_running(9, 0.3, answer_share=0.6) == 4
+    assert most_running(9, 3, Capacity(10)) == 7
+    assert most_running(9, 3, Capacity(10, row_bytes=10, memory=100)) == 4
+    assert most_running(9, 3, Capacity(10, row_bytes=20, memory=100)) == 4
 
 
 def test_no_more_attacks_are_begun_than_memory_holds_what_they_keep():
@@ -81,7 +86,7 @@ def test_no_more_attacks_are_begun_than_memory_holds_what_they_keep():
         asked_at_once.append(len(asked))
         return asked
 
-    list(run_concurrently([lambda: submit("k", many, 0, 0.01, held=0.3)] * 9))
+    list(run_concurrently([lambda: submit("k", many, 0, 1, Capacity(100, row_bytes=30, memory=100))] * 9))
     assert max(asked_at_once) == 4
     assert sum(asked_at_once) == 9
 
@@ -89,7 +94,7 @@ def test_no_more_attacks_are_begun_than_memory_holds_what_they_keep():
 IN_PARTS = Splitter(lambda asked, rows: (*asked, rows.stop - rows.start), lambda asked, answers: sum(answers))
 
 
-def rounds_of(rows, in_parts=IN_PARTS, held=0.0):
+def rounds_of(rows, in_parts=IN_PARTS, row_bytes=0):
     """Who has how many rows read together, when attack n asks for ``rows[n]`` in turn, 100 of which fill a pass."""
     seen = []
 
@@ -98,9 +103,8 @@ def rounds_of(rows, in_parts=IN_PARTS, held=0.0):
         return [each for _, each in seen[-1]]
 
     def attack(n):
-        return lambda: [
-            submit("k", many, (n, turn), size / 100, size, in_parts, held) for turn, size in enumerate(rows[n])
-        ]
+        capacity = Capacity(100, row_bytes, memory=1000)
+        return lambda: [submit("k", many, (n, turn), size, capacity, in_parts) for turn, size in enumerate(rows[n])]
 
     answers = {each.number: each.result for each in run_concurrently([attack(n) for n in range(len(rows))])}
     assert answers == dict(enumerate(rows))
@@ -125,7 +129,7 @@ def test_requests_that_cannot_be_split_wait_for_the_attacks_that_fill_passes():
 
 def test_requests_that_hold_caches_and_cannot_be_split_advance_together():
     together = [[(0, 100), (1, 25)], [(0, 100), (1, 25)]]
-    assert rounds_of([[100, 100], [25, 25]], in_parts=None, held=0.1) == together
+    assert rounds_of([[100, 100], [25, 25]], in_parts=None, row_bytes=1) == together
 
 
 LEVELS = (1, 1, 10, 37, 44, 47, 10, 24, 28, 29, 10, 66, 117, 135, 134)
@@ -148,7 +152,9 @@ def test_attacks_end_at_a_steady_rate_in_full_passes(canaries, full, evenly, spl
     def attack(n):
         sizes = [rows if rows == 1 else rows * (8 + n % 5) // 10 for rows in LEVELS]
         in_parts = parts if split else None
-        return lambda: [submit(level == 0, many, rows, rows / full, rows, in_parts) for level, rows in enumerate(sizes)]
+        return lambda: [
+            submit(level == 0, many, rows, rows, Capacity(full), in_parts) for level, rows in enumerate(sizes)
+        ]
 
     def on_rows(_, rows):
         read[0] += rows
@@ -163,7 +169,7 @@ def test_rows_are_told_as_they_are_read():
     told = []
 
     def attack(rows):
-        return lambda: submit("k", lambda asked: [0] * len(asked), (), rows / 100, rows, IN_PARTS)
+        return lambda: submit("k", lambda asked: [0] * len(asked), (), rows, SMALL, IN_PARTS)
 
     list(run_concurrently([attack(80), attack(60)], on_rows=lambda *told_of: told.append(told_of)))
     assert told == [(0, 80), (1, 20), (1, 40)]
@@ -179,7 +185,7 @@ def test_each_question_is_answered_once_and_in_its_turn_in_passes_that_are_full_
 
 
 def test_outside_of_attacks_a_question_is_answered_alone():
-    assert submit("squares", squares, 7, 1.0) == 49
+    assert submit("squares", squares, 7, 1, Capacity(1)) == 49
 
 
 def test_only_one_attack_runs_at_a_time():
@@ -190,7 +196,7 @@ def test_only_one_attack_runs_at_a_time():
             running.append(1)
             most.append(len(running))
             running.pop()
-            submit("k", squares, 1, 0.01)
+            submit("k", squares, 1, 1, SMALL)
         return True
 
     list(run_concurrently([attack] * 8))
@@ -203,12 +209,12 @@ def test_an_error_of_one_is_raised_and_the_others_are_ended():
     def waits():
         try:
             while True:
-                submit("k", squares, 1, 0.01)
+                submit("k", squares, 1, 1, SMALL)
         finally:
             ended.append(1)
 
     def fails():
-        submit("k", squares, 1, 0.01)
+        submit("k", squares, 1, 1, SMALL)
         raise ValueError("mine")
 
     before = threading.active_count()
@@ -228,12 +234,12 @@ def test_a_question_that_cannot_be_answered_is_the_fault_of_who_asked():
 
     def bad():
         try:
-            submit("k", many, "bad", 0.1)
+            submit("k", many, "bad", 10, SMALL)
         except ValueError as error:
             caught.append(str(error))
         return "caught"
 
-    found = {each.number: each.result for each in run_concurrently([lambda: submit("k", many, "good", 0.1), bad])}
+    found = {each.number: each.result for each in run_concurrently([lambda: submit("k", many, "good", 10, SMALL), bad])}
     assert found == {0: "good", 1: "caught"}
     assert caught == ["bad"]
 
@@ -243,7 +249,7 @@ def test_leaving_early_ends_all_attacks():
 
     def waits():
         while True:
-            submit("k", squares, 1, 0.01)
+            submit("k", squares, 1, 1, SMALL)
 
     answers = run_concurrently([lambda: 1, waits])
     assert next(answers).result == 1
@@ -258,6 +264,8 @@ def test_time_is_told_by_share_of_the_passes():
         sleep(0.06)
         return asked
 
-    found = list(run_concurrently([lambda: [submit("k", many, 0, 0.2)], lambda: [submit("k", many, 0, 0.1)]]))
+    found = list(
+        run_concurrently([lambda: [submit("k", many, 0, 20, SMALL)], lambda: [submit("k", many, 0, 10, SMALL)]])
+    )
     large, small = (each.seconds for each in sorted(found, key=lambda each: each.number))
     assert large > small

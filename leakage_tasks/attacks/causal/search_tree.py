@@ -19,7 +19,7 @@ from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, best_gue
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.memory_budget import MemoryBudget
+from leakage_tasks.targets.memory import MemoryBudget
 from leakage_tasks.targets.protocols import PredictsNextToken
 from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS
 

@@ -84,7 +84,7 @@ def _extended(target: Any, rows: IntArray, column: int, label: int, starts: Any,
     """Extrapolate each row's loss from its start to every value by the gradient, ``[n, A]``."""
     import torch
 
-    from leakage_tasks.targets.memory import RowLimit
+    from leakage_tasks.targets.pass_rows import RowLimit
 
     matrix = target.embeddings()
 

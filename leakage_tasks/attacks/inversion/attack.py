@@ -28,7 +28,7 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.core.log import log
 from leakage_tasks.core.option import Option
-from leakage_tasks.targets.memory import RowLimit
+from leakage_tasks.targets.pass_rows import RowLimit
 from leakage_tasks.targets.protocols import RelaxesTokens
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ import torch
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import padded, row_bits
-from leakage_tasks.targets.causal.pass_kinds import Begun, CannotReadMany
+from leakage_tasks.targets.causal.engine import CannotReadMany
+from leakage_tasks.targets.causal.first_passes import Begun
 from leakage_tasks.targets.causal.text_rows import TextRows
 
 SAVED, SHARE = 512, 0.5
@@ -109,7 +110,7 @@ def costs_after(reader: Any, rows: Sequence[list[int]], unscored: Sequence[int],
     by_steps = len(rows) >= fewest_worth(reader, shared, longest)
     if not (continues(reader) or by_steps):
         return None
-    with reader.whole_texts.halving(1):
+    with reader.pass_rows.whole_texts.halving(1):
         begun = begin(reader, [rows[0][:shared]], [None])
     scored = {skipped: float(begun.costs[0][skipped - 1 :].sum()) for skipped in set(unscored)}
     first = np.array([scored[skipped] for skipped in unscored])
@@ -141,7 +142,7 @@ def _at_once(reader: Any, begun: Begun, own: Sequence[list[int]], shared: int) -
         return int(reader.text_rows(shared + length, length, copied))
 
     lengths = list(map(len, own))
-    rest = reader.whole_texts.by_length(lengths, fit, read, own, most_padding=reader.most_padding)
+    rest = reader.pass_rows.whole_texts.by_length(lengths, fit, read, own, most_padding=reader.most_padding)
     return _first_costs(reader, begun, own) + rest
 
 
@@ -152,7 +153,7 @@ def _by_steps(reader: Any, begun: Begun, own: Sequence[list[int]]) -> FloatArray
     def part(rows: slice) -> None:
         costs[order[rows]] += _stepped(reader, begun.rows, [own[index] for index in order[rows]])
 
-    reader.limit.parts(len(order), part, reader.step_rows(begun.rows))
+    reader.pass_rows.limit.parts(len(order), part, reader.step_rows(begun.rows))
     return costs
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,11 +18,9 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.log import log
-from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.causal.first_passes import Begun, FirstPasses
 from leakage_tasks.targets.causal.key_values import KeyValueBatch, KeyValueTable, Reading
 from leakage_tasks.targets.causal.own_attention import attending, takes_positions
-from leakage_tasks.targets.causal.pass_kinds import Begun, CannotReadMany, Kind
-from leakage_tasks.targets.causal.plain_passes import PlainPasses
 from leakage_tasks.targets.causal.shared_context import SharedContext, SharedContextBatch
 from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.causal.whole_states import WholeStates
@@ -33,15 +32,37 @@ CONTEXTS = 4
 """Maximum number of contexts that are stored once each."""
 
 
-class Engine(PlainPasses):
+class Kind(NamedTuple):
+    """A kind of pass over texts that were read before.
+
+    ``lengths`` and ``sources`` say whether texts of several lengths, and after several source sentences, are continued.
+    The model's computation changes at some lengths: ``beyond`` is the number of these below the longest text, and
+    ``turns`` the number between the shortest and the longest.
+    """
+
+    context: bool
+    """The texts begin with the shared context."""
+    many: bool
+    """Several tokens are read after each text."""
+    lengths: bool
+    sources: bool
+    beyond: int
+    turns: int = 0
+
+    def covers(self, other: Kind) -> bool:
+        """Return True if a pass of this kind proves one of the other kind."""
+        return self[:2] == other[:2] and all(mine >= theirs for mine, theirs in zip(self[2:], other[2:], strict=True))
+
+
+class CannotReadMany(Exception):
+    """The model reads only one token at a time after a cached state."""
+
+
+class Engine(FirstPasses):
     """The texts of one model, and the passes of ``reader`` over them."""
 
     def __init__(self, reader: Any) -> None:
         super().__init__(reader)
-        self.cached: bool = reader.cached
-        """False if each text is read again from its first token."""
-        self.pads: bool | None = None
-        """True if texts of several lengths can begin in one pass; None until tried."""
         self.mixes = self.mixes_sources = self.shares = True
         """True unless the kind of pass is known to be wrong: over texts of several lengths, after several sources, and
         with a shared context that is stored once."""
@@ -56,58 +77,6 @@ class Engine(PlainPasses):
     def mixes_lengths(self) -> bool:
         """True unless texts of several lengths are known to need separate passes."""
         return self.cached and self.mixes and (not isinstance(self.table, WholeStates) or self.table.one_form)
-
-    # -- texts from their first token -------------------------------------------------------------------------
-
-    def begin(self, texts: Sequence[Sequence[int]], sources: Sequence[Any] = (None,)) -> Begun:
-        """Read texts from their first token. ``sources`` are the additional input of each text, or of all."""
-        sources = list(sources) * (len(texts) // len(sources))
-        if len(set(map(len, texts))) == 1:
-            return self._first_pass(texts, sources)
-        padded = self._padded(texts, sources) if self.cached and self.pads is not False else None
-        if padded is not None:
-            return padded
-        results: dict[int, Begun] = {}
-        for length in sorted(set(map(len, texts))):
-            same = [index for index, text in enumerate(texts) if len(text) == length]
-            begun = self._first_pass([texts[n] for n in same], [sources[n] for n in same])
-            each = [slice(place, place + 1) for place in range(len(same))]
-            results |= {n: Begun(*(part[at] for part in begun)) for n, at in zip(same, each, strict=True)}  # type: ignore[arg-type]
-        parts = [results[index] for index in range(len(texts))]
-        rows, logits = TextRows.joined([part.rows for part in parts]), torch.cat([part.logits for part in parts])
-        return Begun(rows, [part.costs[0] for part in parts], logits)
-
-    def _padded(self, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -> Begun | None:
-        """Read texts of several lengths in one pass; return None if the result is wrong on first use."""
-        try:
-            result = self._first_pass(texts, sources)
-            if self.pads is None:
-                shortest = min(range(len(texts)), key=lambda index: len(texts[index]))
-                alone = self._first_pass([texts[shortest]], [sources[shortest]])
-                self.pads = self.agree(result.logits[shortest : shortest + 1], alone.logits)
-        except Exception as error:
-            if self.pads or out_of_memory(error):
-                raise
-            log.debug("texts of several lengths cannot share a pass: %s", error)
-            self.pads = False
-        if self.pads:
-            return result
-        lengths = len(set(map(len, texts)))
-        warn_of_slower(self._reader.stepper, "texts of different lengths cannot share a forward pass", lengths)
-        return None
-
-    def _first_pass(self, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -> Begun:
-        """Read texts in one pass. Raises ValueError for several lengths if their states cannot hold padding."""
-        reader, lengths = self._reader, np.array([len(text) for text in texts])
-        # A causal model's logits do not depend on later tokens, so any token can serve as padding.
-        ids = np.array([[*text, *[text[-1]] * (int(lengths.max()) - len(text))] for text in texts])
-        tokens = reader.on_device(ids)
-        with reader.inference():
-            logits, cache = reader.read_first(tokens, sources)
-            after = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double().numpy() / -LN2
-            last = logits[torch.arange(len(texts)), torch.from_numpy(lengths) - 1]
-            rows = self.keep(ids, lengths, cache, sources)
-        return Begun(rows, [costs[: length - 1] for costs, length in zip(after, lengths.tolist(), strict=True)], last)
 
     # -- more tokens after texts ------------------------------------------------------------------------------
 
@@ -195,6 +164,7 @@ class Engine(PlainPasses):
         lengths, stepper = self.tree.lengths[rows], self._reader.stepper
         if kind.context:
             self.shares = False
+            self._contexts = {number: replace(known, tensors=[]) for number, known in self._contexts.items()}
             warn_of_slower(stepper, "every row needs its own copy of its context", 1 + int(lengths.max()))
         elif kind.lengths:
             self.mixes = False
@@ -209,6 +179,7 @@ class Engine(PlainPasses):
             raise CannotReadMany
         else:
             self.cached = False
+            self._contexts.clear()
             warn_of_slower(stepper, "every text is read again from its first token", 1 + int(lengths.max()))
 
     def _pass(
@@ -288,7 +259,8 @@ class Engine(PlainPasses):
         if isinstance(self.table, KeyValueTable):
             number, row = next(self._numbers), begun.rows.numbers
             self.tree.contexts[row] = number
-            self._contexts[number] = SharedContext(tuple(tokens), begun, self.table.whole(self.tree.paths(row)[0]))
+            tensors = self.table.whole(self.tree.paths(row)[0]) if self.shares else []
+            self._contexts[number] = SharedContext(tuple(tokens), begun, tensors)
             if len(self._contexts) > CONTEXTS:
                 del self._contexts[next(iter(self._contexts))]
         return begun

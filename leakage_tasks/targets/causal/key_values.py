@@ -16,7 +16,9 @@ from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from leakage_tasks.core.arrays import BoolArray, IntArray
 from leakage_tasks.targets.causal.cache import bytes_of
-from leakage_tasks.targets.causal.text_rows import NOTHING
+
+NOTHING = 0
+"""Row of the empty text. It is never freed, and padding refers to it."""
 
 
 class KeyValueTable:

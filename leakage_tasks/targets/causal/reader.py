@@ -1,11 +1,14 @@
-"""The forward calls of a causal `transformers` model: over whole texts, and over more tokens after a cache."""
+"""Language models, and the forward calls of a causal one: over whole texts, and over more tokens after a cache."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import inspect
+import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -16,20 +19,92 @@ from transformers.cache_utils import DynamicCache
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.batches import PADDING_ON_CPU
 from leakage_tasks.targets.causal.engine import Engine
-from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.causal.windows import windows_of
-from leakage_tasks.targets.noise import Noise
-from leakage_tasks.targets.rounding import measure, text_rows
+from leakage_tasks.targets.embedded_tokens import EmbeddedTokens
+from leakage_tasks.targets.full_float32 import full_float32
+from leakage_tasks.targets.memory import MemoryBudget, activation_bytes
+from leakage_tasks.targets.noise import NO_NOISE, Noise
+from leakage_tasks.targets.pass_rows import SPREAD, PassRows, PassSize, is_spread
+from leakage_tasks.targets.rounding import in_half_precision, measure, text_rows
+from leakage_tasks.targets.tokens.vocabulary import token_pieces
 
+ANY_LENGTH = 2048
+"""Maximum number of tokens for a model without a limit of its own."""
 IN_CACHE = 1 << 22
 """Number of logits normalised at once on a CPU."""
+
+
+class TextModel:
+    """A language model with its tokenizer.
+
+    ``batch_size`` counts texts of ``max_length`` tokens, by default the model's context length. ``autocast`` is the
+    type of the harness's mixed precision, if enabled. ``cached=False`` reads every text again from its first token; the
+    cached pass is verified against it.
+    """
+
+    noise: Any
+    """Rounding noise of the model's costs, a :class:`Noise`."""
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        device: torch.device | str | None = None,
+        batch_size: int | None = None,
+        max_length: int | None = None,
+        autocast: torch.dtype | None = None,
+        cached: bool = True,
+    ) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.device = torch.device(device if device is not None else model.device)
+        # XLNet's configuration returns −1 if there is no limit.
+        positions = getattr(model.config, "max_position_embeddings", None) or 0
+        self.max_length = max_length or (positions if positions > 0 else ANY_LENGTH)
+        self.batch_size, self.autocast, self.cached = batch_size, autocast, cached
+        self._adapted = True
+        self._recorded: dict[bool, Noise] = {}
+        spread = is_spread(model)
+        self.states = MemoryBudget(self.device, spread)
+        self.most_padding = PADDING_ON_CPU if self.device.type == "cpu" else math.inf
+        """Maximum padding as a share of a batch's own tokens, for batches of whole texts."""
+        text_config = model.config.get_text_config()
+        self.vocabulary = int(text_config.vocab_size)
+        """Number of token ids that the model knows."""
+        # Read once, since reading a configuration's attribute takes longer than computing with it.
+        activations = activation_bytes(text_config, 0), activation_bytes(text_config, 1)
+        sizes = batch_size, self.max_length, self.vocabulary, activations
+        self.pass_rows = PassRows(self.device, *sizes, self.states, PassSize(SPREAD if spread else None))
+        self.spelling = cache(lambda: token_pieces(tokenizer, self.vocabulary))
+        """The text that each token adds, computed once."""
+        self.embedded = EmbeddedTokens(model, tokenizer)
+
+    @property
+    def recorded_noise(self) -> Noise:
+        """The noise stated in findings: zero in float32; in 16 bits the noise measured on fillings, if available."""
+        known = self._recorded.get(self._adapted)
+        if known is None:
+            known = self.noise if in_half_precision(self.model, self.autocast) else NO_NOISE
+        return known
+
+    @recorded_noise.setter
+    def recorded_noise(self, noise: Noise) -> None:
+        self._recorded[self._adapted] = noise
+
+    @contextlib.contextmanager
+    def inference(self) -> Iterator[None]:
+        """Compute without gradients, in full float32, and in the harness's mixed precision if it is enabled."""
+        precision = torch.autocast(self.device.type, dtype=self.autocast, enabled=self.autocast is not None)
+        with torch.inference_mode(), full_float32(self.device), precision:
+            yield
 
 
 class CausalReader(TextModel):
     """A causal language model with a KV cache or another state.
 
-    ``settings`` are the arguments of :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
+    ``settings`` are the arguments of :class:`TextModel`.
     """
 
     def __init__(self, model: Any, tokenizer: Any, **settings: Any) -> None:
@@ -49,6 +124,7 @@ class CausalReader(TextModel):
             self.stepper = model.get_base_model()
             room = getattr(model.config, "max_position_embeddings", self.max_length) - prompt.num_virtual_tokens
             self.max_length = min(self.max_length, room)
+            self.pass_rows = replace(self.pass_rows, max_length=self.max_length)
         self._keeps_logits = "logits_to_keep" in inspect.signature(self.stepper.forward).parameters
 
     def before_fine_tuning(self) -> Self | None:

@@ -71,7 +71,7 @@ def start_all(requests: Sequence[Start]) -> list[tuple[TextRows, float, FloatArr
 
     lengths, indices = [len(request.tokens) for request in requests], range(len(requests))
     padding = 0.0 if reader.engine.pads is False or not reader.engine.cached else reader.most_padding
-    reader.limit.by_length(lengths, reader.read_rows, read, indices, most_padding=padding)
+    reader.pass_rows.limit.by_length(lengths, reader.read_rows, read, indices, most_padding=padding)
     return [results[index] for index in indices]
 
 
@@ -86,10 +86,10 @@ def extend_all(requests: Sequence[Step]) -> list[Reached]:
         started = time.perf_counter()
         logits, texts = engine.go_on(before.numbers[part], tokens[part])
         costs = reader.costs(logits[:, 0], columns)
-        reader.pass_size.note(part.stop - part.start, time.perf_counter() - started)
+        reader.pass_rows.tuned.note(part.stop - part.start, time.perf_counter() - started)
         return texts, costs
 
-    parts = reader.limit.parts(len(before), read, reader.step_rows(before))
+    parts = reader.pass_rows.limit.parts(len(before), read, reader.step_rows(before))
     texts, costs = TextRows.joined([texts for texts, _ in parts]), np.concatenate([costs for _, costs in parts])
     if len(requests) == 1:
         return [(texts, costs)]
@@ -127,8 +127,8 @@ def _whole(requests: Sequence[Texts]) -> list[FloatArray]:
     sources = [request.target.source for request in requests for _ in request.rows]
     # Texts of one canary have nearly equal lengths.
     padding = reader.most_padding if len(requests) > 1 else math.inf
-    arguments, lengths = (rows, unscored, sources), list(map(len, rows))
-    costs = reader.whole_texts.by_length(lengths, reader.text_rows, reader.score, *arguments, most_padding=padding)
+    arguments, lengths, limit = (rows, unscored, sources), list(map(len, rows)), reader.pass_rows.whole_texts
+    costs = limit.by_length(lengths, reader.text_rows, reader.score, *arguments, most_padding=padding)
     return np.split(costs, _ends(requests))
 
 

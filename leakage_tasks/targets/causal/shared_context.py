@@ -15,14 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.targets.causal.key_values import KeyValueBatch, KeyValueTable, Reading
+from leakage_tasks.targets.causal.key_values import NOTHING, KeyValueBatch, KeyValueTable, Reading
 from leakage_tasks.targets.causal.own_attention import Scores
-from leakage_tasks.targets.causal.text_rows import NOTHING
 
 
 @dataclass(frozen=True, eq=False)
 class SharedContext:
-    """The ``tokens`` that many texts begin with, after they were read, and keys and values ``[1, H, length, D]``."""
+    """The ``tokens`` that many texts begin with, after they were read, and keys and values ``[1, H, length, D]``.
+
+    There are none if the model cannot share them.
+    """
 
     tokens: tuple[int, ...]
     begun: Any

@@ -12,16 +12,16 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.batches import TOKENS_ELSEWHERE, TOKENS_ON_CPU, check_fits, padded, row_bits
+from leakage_tasks.targets.batches import check_fits, padded, row_bits
+from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.causal.beginnings import continues, fewest_worth, goes_on, worth_sharing
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Start, Step, Texts, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.text_rows import TextRows
-from leakage_tasks.targets.memory import LOGIT_BYTES, MOST_ROWS
-from leakage_tasks.targets.memory_budget import check_one_row
+from leakage_tasks.targets.memory import LOGIT_BYTES, check_one_row
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.scheduler import share_of_whole_texts, submit
+from leakage_tasks.targets.scheduler import submit
 from leakage_tasks.targets.token_ids import token_ids
 from leakage_tasks.targets.tokens.token_paths import lay_out
 from leakage_tasks.targets.tokens.tries import Tries
@@ -36,7 +36,7 @@ class CausalTarget(CausalReader):
     filling and is scored in full.
 
     Costs are computed in float32 for any precision of the model. ``settings`` are the arguments of
-    :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
+    :class:`~leakage_tasks.targets.causal.reader.TextModel`.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, prefix_token: int | None = None, **settings: Any) -> None:
@@ -75,28 +75,9 @@ class CausalTarget(CausalReader):
     def in_context(self, context: Context, space: Space) -> CausalTarget:
         return CausalInContext(self, context, space)
 
-    def rows(self, length: int, read: int = 1, before: int | None = None) -> int:
-        """Return the maximum batch size for texts of ``length`` tokens, of which a pass reads the last ``read``.
-
-        A given ``batch_size`` allows the tokens of this number of texts of full length. By default the batch has the
-        most efficient size (:class:`PassSize`), limited on other devices than a GPU by a small part of memory; a GPU
-        reports when its memory is full. A CPU gets no more tokens at once than suit its caches. ``before`` is the
-        number of tokens whose states are copied for each row, by default all that are not read.
-        """
-        rows = (self.batch_size or 1) * self.max_length // max(length, 1)
-        if self.batch_size is None:
-            copied = length - read if before is None else before
-            cheap = self.states.rows // max(self._row_bytes(length, read, copied), 1)
-            rows = min(self.pass_size.rows, MOST_ROWS if self.device.type == "cuda" else max(rows, int(cheap)))
-        elif self.device.type == "cpu":
-            rows = min(rows, TOKENS_ON_CPU)
-        return max(1, min(rows, self.limit.most))
-
-    def _row_bytes(self, length: int, read: int, copied: int) -> float:
-        """Return the memory of a row in a pass: its state, one layer's copies and activations, and its logits."""
-        first, second = self.activation_bytes
-        own = read * (self.engine.row_bytes + first + length * (second - first))
-        return own + copied * self.engine.copied_bytes + LOGIT_BYTES * self.vocabulary
+    def rows(self, length: int) -> int:
+        """Return the maximum number of rows of one pass that reads the last of ``length`` tokens of each text."""
+        return self.pass_rows.of(self.engine, length)
 
     def _with_prefix_token(self, tokens: Sequence[int]) -> list[int]:
         tokens = list(tokens)
@@ -109,7 +90,7 @@ class CausalTarget(CausalReader):
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
         tokens = self._with_prefix_token(prefix)
         request = Start(self, tokens, columns)
-        begun = submit(("start", *self._model_key), start_all, request, 1 / self.read_rows(len(tokens)))
+        begun = submit(("start", *self._model_key), start_all, request, 1, Capacity(self.read_rows(len(tokens))))
         check_one_row(self.engine.row_bytes + LOGIT_BYTES * self.vocabulary)
         return begun
 
@@ -119,23 +100,22 @@ class CausalTarget(CausalReader):
         return id(self.engine), self._adapted
 
     def extend(self, texts: TextRows, tokens: IntArray, columns: IntArray) -> tuple[TextRows, FloatArray]:
-        step, at_once = Step(self, texts, tokens, columns), self.step_rows(texts)
-        state = self.engine.row_bytes / self.states.most
+        capacity = Capacity(self.step_rows(texts), self.engine.row_bytes, self.states.most)
         # Attacks whose texts share a pass only at equal lengths advance together.
-        in_parts, held = (STEP_SPLITTER, 0.0) if self.engine.mixes_lengths else (None, state)
-        kind, count = ("extend", *self._model_key), len(tokens)
-        return submit(kind, extend_all, step, count / at_once, count, in_parts, held, count * state)
+        in_parts = STEP_SPLITTER if self.engine.mixes_lengths else None
+        step, kind = Step(self, texts, tokens, columns), ("extend", *self._model_key)
+        return submit(kind, extend_all, step, len(tokens), capacity, in_parts)
 
     def step_rows(self, texts: TextRows) -> int:
         """Return the maximum number of rows of one pass that continues ``texts``."""
         longest = 1 + int(self.engine.tree.lengths[texts.numbers].max(initial=0))
         if not self.engine.cached:
             return self.read_rows(longest)
-        return CausalTarget.rows(self, longest, before=self.engine.copied_tokens(texts.numbers))
+        return self.pass_rows.of(self.engine, longest, copied=self.engine.copied_tokens(texts.numbers))
 
     def read_rows(self, length: int) -> int:
         """Return the maximum number of rows of one pass that reads all ``length`` tokens, including a context."""
-        return CausalTarget.rows(self, length, length)
+        return self.pass_rows.of(self.engine, length, length)
 
     def state_bytes(self, texts: TextRows) -> int:
         return len(texts) * self.engine.row_bytes
@@ -154,21 +134,16 @@ class CausalTarget(CausalReader):
         """Return costs in bits ``[n]`` of :meth:`token_rows`. Raises TargetError for a row that is too long."""
         longest = max(map(len, encoded), default=1)
         check_fits(longest - 1, self.max_length)
-        size = share_of_whole_texts(len(encoded), self.text_rows(longest))
-        return submit(("texts", *self._model_key), score_all, Texts(self, encoded), size, len(encoded))
+        capacity = Capacity.of_whole_texts(self.text_rows(longest))
+        return submit(("texts", *self._model_key), score_all, Texts(self, encoded), len(encoded), capacity)
 
-    def text_rows(self, length: int, own: int | None = None, before: int | None = None) -> int:
-        """Return the maximum batch size for whole texts of ``length`` tokens, with logits at every token.
+    def text_rows(self, length: int, own: int | None = None, copied: int | None = None) -> int:
+        """Return the maximum number of whole texts of ``length`` tokens in a pass, with logits at every token.
 
-        If they have a prefix in common that is already cached, ``own`` tokens of each remain to be read; ``before`` is
-        as in :meth:`rows`.
+        If they have a prefix in common that is already cached, ``own`` tokens of each remain to be read. ``copied`` is
+        the number of tokens whose states are copied for each row, by default all that are not read.
         """
-        own = length if own is None else own
-        tokens = TOKENS_ON_CPU
-        if self.device.type != "cpu":
-            logits = LOGIT_BYTES * self.vocabulary
-            tokens = max(tokens, min(TOKENS_ELSEWHERE, self.states.batch // logits))
-        return max(1, min(CausalTarget.rows(self, length, own, before), tokens // own, self.texts_that_fit(own)))
+        return self.pass_rows.of_whole_texts(self.engine, length, length if own is None else own, copied)
 
     def tokens_read(self, length: int, own: int, texts: int) -> int:
         """Return the number of tokens read per text, for ``texts`` texts with ``own`` tokens after a common prefix."""
@@ -215,9 +190,9 @@ class CausalInContext(CausalTarget):
     def _on(self, texts: Sequence[str]) -> list[list[int]]:
         return self._lead.after(self._plain.encode([self._lead.text + text for text in texts]))
 
-    def rows(self, length: int, read: int = 1, before: int | None = None) -> int:
-        """Return the maximum batch size, with the context's tokens counted too."""
-        return super().rows(length + len(self._lead.tokens), read, before)
+    def rows(self, length: int) -> int:
+        """Return the maximum number of rows of a pass, with the context's tokens counted too."""
+        return super().rows(length + len(self._lead.tokens))
 
     def paths(self, space: Space) -> Paths:
         first, *inner, last = space.pieces

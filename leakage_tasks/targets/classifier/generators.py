@@ -86,9 +86,8 @@ class MaskedGenerator:
         lengths = sorted(set(map(len, rows)))
         # The key includes the lengths, since some models read padding.
         kind = "propose", id(self.masked), *lengths
-        return submit(
-            kind, self._propose_all, (rows, columns, tokens), self.masked.share(len(rows), max(lengths)), len(rows)
-        )
+        capacity = self.masked.capacity(max(lengths))
+        return submit(kind, self._propose_all, (rows, columns, tokens), len(rows), capacity)
 
     def _propose_all(
         self, requests: Sequence[tuple[list[list[int]], IntArray, list[IntArray]]]

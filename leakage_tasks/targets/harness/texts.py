@@ -13,8 +13,9 @@ from leakage_tasks.core.log import first_line, log
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.generation import request
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.harness.faults import class_names, forward_faults, gives_no_likelihoods
-from leakage_tasks.targets.scheduler import share_of_whole_texts, submit
+from leakage_tasks.targets.scheduler import submit
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 Answer = TypeVar("Answer")
@@ -107,8 +108,8 @@ def submit_batched(
             answers = iter(call([item for part in several for item in part]))
         return [list(islice(answers, len(part))) for part in several]
 
-    size = share_of_whole_texts(len(requests), requests_at_once(lm))
-    return submit((kind, id(lm)), many, list(requests), size, len(requests))
+    capacity = Capacity.of_whole_texts(requests_at_once(lm))
+    return submit((kind, id(lm)), many, list(requests), len(requests), capacity)
 
 
 def _one_by_one(lm: Any) -> bool:

@@ -15,11 +15,11 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets import scheduler
 from leakage_tasks.targets.batches import RowModel, check_fits, padded, room_of
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.loading import ModelSource, check_max_length
 from leakage_tasks.targets.masked.rows import MaskedRows, Query, batched_copies, varying_positions
+from leakage_tasks.targets.scheduler import submit
 
 ROWS = 1024
 """Maximum number of rows of logits over the vocabulary in memory."""
@@ -154,8 +154,8 @@ class MaskedTarget(RowModel):
         """Return the masked rows, the bits of each queried token ``[queried]``, and whether it is the likeliest."""
         check_fits(max((len(ids) for ids, _ in queries), default=0), self.max_length)
         masked = MaskedRows(queries, self.tokenizer.mask_token_id)
-        size = self.share(len(masked), max((len(ids) for ids, _ in queries), default=1))
-        return masked, *scheduler.submit(("masked", id(self)), self._answer_all, masked, size, len(masked))
+        capacity = self.capacity(max((len(ids) for ids, _ in queries), default=1))
+        return masked, *submit(("masked", id(self)), self._answer_all, masked, len(masked), capacity)
 
     def _answer_all(self, several: Sequence[MaskedRows]) -> list[tuple[FloatArray, NDArray[np.bool_]]]:
         ends = np.cumsum([len(masked.query) for masked in several])

@@ -16,7 +16,7 @@ from leakage_tasks.targets.batches import padded
 from leakage_tasks.targets.causal.cache import filled, hollow, tensors_of
 from leakage_tasks.targets.memory import out_of_memory
 from leakage_tasks.targets.noise import Noise, warn_of_slower
-from leakage_tasks.targets.rounding import SAME_NATS, explains
+from leakage_tasks.targets.rounding import same_logits
 from leakage_tasks.targets.seq2seq.positions import at_positions
 from leakage_tasks.targets.seq2seq.source import NOT_READ, SourceSentence, SourceTable, mask_of
 
@@ -165,9 +165,7 @@ class Decoder:
                 raise
             log.debug("sources of different lengths cannot share a forward pass: %s", error)
         else:
-            apart = float((fast.log_softmax(-1) - plain.log_softmax(-1)).abs().max())
-            log.debug("sources of several lengths in one pass are off by %s nats", apart)
-            if apart <= SAME_NATS or explains(self._noise(), [fast], [plain]):
+            if same_logits(fast, plain, self._noise):
                 return True
         number = len(np.unique(lengths))
         warn_of_slower(self._model, "source sentences of different lengths cannot share a forward pass", number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -14,13 +15,15 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import check_fits, padded, row_bits, rows_at_once
+from leakage_tasks.targets.batches import check_fits, padded, row_bits
+from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.causal.engine import Engine
+from leakage_tasks.targets.causal.reader import TextModel
 from leakage_tasks.targets.causal.target import CausalTarget
-from leakage_tasks.targets.causal.text_model import TextModel
 from leakage_tasks.targets.noise import Noise
+from leakage_tasks.targets.pass_rows import rows_at_once
 from leakage_tasks.targets.rounding import SENTENCES, measure, text_rows
-from leakage_tasks.targets.scheduler import share_of_whole_texts, submit
+from leakage_tasks.targets.scheduler import submit
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.source import SourceSentence
@@ -70,7 +73,7 @@ class Seq2SeqTarget(TextModel):
     If ``generate`` forces a first token (M2M100, NLLB, mBART: the code of the target's language), the decoder also
     reads it before the target, and its cost is not counted (:func:`~leakage_tasks.targets.seq2seq.languages.speech`).
     Raises TargetError for a code of ``languages`` that the tokenizer does not have, and for a model without a start
-    token. ``settings`` are the arguments of :class:`~leakage_tasks.targets.causal.text_model.TextModel`.
+    token. ``settings`` are the arguments of :class:`~leakage_tasks.targets.causal.reader.TextModel`.
     """
 
     def __init__(
@@ -174,8 +177,8 @@ class GivenSource(CausalTarget):
             cached=family.cached,
         )
         self._family, self._source_tokens = family, tuple(source)
-        self.limit, self.whole_texts, self.spelling = family.limit, family.whole_texts, family.spelling
-        self.states, self.pass_size, self._engines = family.states, family.pass_size, family.engines
+        self.spelling, self.states, self._engines = family.spelling, family.states, family.engines
+        self.pass_rows = replace(family.pass_rows, max_length=self.max_length)
         self.most_padding = family.most_padding
 
     @property
@@ -226,10 +229,10 @@ class FilledSource:
         targets = family.encode(texts)
         check_fits(max(map(len, targets), default=0), self.max_length)
         lengths = [len(source) + len(target) for source, target in zip(sources, targets, strict=True)]
-        longest, most = max(lengths, default=1), min(ROWS, family.texts_that_fit(max(map(len, targets), default=1)))
-        size = rows_at_once(family.device, longest, family.batch_size, family.max_length, most)
-        share, score = share_of_whole_texts(len(texts), size), partial(self._score_all, size)
-        return submit(("pairs", id(family), size), score, (lengths, sources, targets), share, len(texts))
+        most = min(ROWS, family.pass_rows.with_logits(max(map(len, targets), default=1)))
+        size = rows_at_once(family.device, max(lengths, default=1), family.batch_size, family.max_length, most)
+        request, score = (lengths, sources, targets), partial(self._score_all, size)
+        return submit(("pairs", id(family), size), score, request, len(texts), Capacity.of_whole_texts(size))
 
     def _score_all(
         self, size: int, requests: Sequence[tuple[list[int], list[list[int]], list[list[int]]]]
@@ -237,7 +240,7 @@ class FilledSource:
         """Compute the costs of several lists of pairs, ``[n]`` each, ``size`` pairs per pass."""
         lengths = [entry for request, _, _ in requests for entry in request]
         sources, targets = ([entry for request in requests for entry in request[part]] for part in (1, 2))
-        costs = self._family.whole_texts.by_length(lengths, lambda _: size, self._score, sources, targets)
+        costs = self._family.pass_rows.whole_texts.by_length(lengths, lambda _: size, self._score, sources, targets)
         return np.split(costs, np.cumsum([len(request[0]) for request in requests])[:-1])
 
     def _score(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> FloatArray:

@@ -12,13 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.targets.batches import TOKENS_ON_CPU
 from leakage_tasks.targets.causal.beginnings import worth_of_a_pass
 from leakage_tasks.targets.causal.cache import attention_only, hollow, tensors_of
 from leakage_tasks.targets.causal.target import CausalTarget
-from leakage_tasks.targets.memory import LOGIT_BYTES, RowLimit
-from leakage_tasks.targets.memory_budget import check_one_row
+from leakage_tasks.targets.memory import LOGIT_BYTES, check_one_row
 from leakage_tasks.targets.noise import warn_of_slower
+from leakage_tasks.targets.pass_rows import TOKENS_ON_CPU, RowLimit
 from leakage_tasks.targets.suffix.growing_attention import AttentionCache
 from leakage_tasks.targets.suffix.growing_cache import ALL, GrowingCache, MixingCache, PartState, StateChangesForm
 from leakage_tasks.targets.suffix.growing_whole import NoCache, WholeStateCache

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.batches import padded, rows_at_once
+from leakage_tasks.targets.batches import padded
+from leakage_tasks.targets.pass_rows import rows_at_once
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.sampled_suffixes import SuffixCosts
@@ -38,7 +39,7 @@ def score_suffixes(
 
 def _rows(sampler: SuffixSampler, length: int, suffix_length: int) -> int:
     target = sampler.target
-    most = min(sampler.limit.most, target.texts_that_fit(suffix_length))
+    most = min(sampler.limit.most, target.pass_rows.with_logits(suffix_length))
     if target.device.type != "cpu":
         most = min(most, max(1, LOGITS_ELSEWHERE // (suffix_length * sampler.vocabulary)))
     return rows_at_once(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.stats.bits import LN2
-from leakage_tasks.targets.memory import SMALLER
+from leakage_tasks.targets.pass_rows import SMALLER
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.growing_cache import GrowingCache
 from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledSuffixes

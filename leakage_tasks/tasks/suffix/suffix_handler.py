@@ -30,7 +30,7 @@ from leakage_tasks.targets.harness.faults import private_forward_faults
 from leakage_tasks.targets.harness.fingerprint import files_fingerprint
 from leakage_tasks.targets.harness.suffixes import HarnessSuffixes
 from leakage_tasks.targets.harness.target import HarnessTarget, only_writes
-from leakage_tasks.targets.memory_budget import memory_within
+from leakage_tasks.targets.memory import memory_within
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.target import CausalSuffixes, causal_suffixes
 from leakage_tasks.tasks.base_task import fingerprint

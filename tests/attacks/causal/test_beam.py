@@ -13,7 +13,7 @@ from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.canaries import Canary
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.memory_budget import MemoryBudget
+from leakage_tasks.targets.memory import MemoryBudget
 from leakage_tasks.targets.tokens import token_paths as layout
 from tests.attacks.written_down import DIGITS, at_random, beam, by_cost, canary, target
 from tests.oracles import letters, merging, tiny_gpt2

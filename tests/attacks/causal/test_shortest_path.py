@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
 from leakage_tasks.targets import CausalTarget
-from leakage_tasks.targets.memory_budget import MemoryBudget
+from leakage_tasks.targets.memory import MemoryBudget
 from leakage_tasks.targets.tokens import token_paths as layout
 from tests.oracles import brute_rank, letters, merging, tiny_gpt2
 

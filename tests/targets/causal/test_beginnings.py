@@ -203,7 +203,7 @@ def test_what_texts_have_in_common_is_read_once() -> None:
 @pytest.mark.usefixtures("steps")
 def test_the_order_of_texts_and_their_number_in_a_pass_change_nothing() -> None:
     target, small = by_tokens("lstm"), by_tokens("lstm")
-    small.pass_size.rows = 3
+    small.pass_rows.tuned.rows = 3
     rows = target.token_rows(texts_of(BEGINNING, 0))
     assert costs_of(small, rows[::-1], "texts")[::-1] == pytest.approx(costs_of(target, rows, "texts"), abs=1e-5)
 

@@ -17,14 +17,13 @@ from leakage_tasks.core.log import log
 from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.cache import filled, hollow, tensors_of
-from leakage_tasks.targets.causal.engine import Engine
+from leakage_tasks.targets.causal.engine import CannotReadMany, Engine, Kind
+from leakage_tasks.targets.causal.first_passes import CHECKED
 from leakage_tasks.targets.causal.key_values import KeyValueBatch, Reading
-from leakage_tasks.targets.causal.pass_kinds import CannotReadMany, Kind
-from leakage_tasks.targets.causal.plain_passes import CHECKED
 from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Step, extend_all
 from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.causal.whole_states import WholeStates
-from leakage_tasks.targets.pass_size import PassSize
+from leakage_tasks.targets.pass_rows import PassSize
 from tests.oracles import letters
 from tests.targets.causal.models import ATTENTION, COLUMNS, MODELS, OTHERS, V, model_of, next_costs, target_of
 
@@ -251,7 +250,7 @@ def test_memory_that_runs_out_halves_a_pass_and_changes_nothing(name: str, monke
     monkeypatch.setattr(Engine, "_pass", scarce)
     target = target_of(name)
     check(name, target)
-    assert target.limit.most <= 7
+    assert target.pass_rows.limit.most <= 7
     engine = target.engine
     assert engine.cached
     assert engine.mixes
@@ -260,7 +259,7 @@ def test_memory_that_runs_out_halves_a_pass_and_changes_nothing(name: str, monke
 
 def test_rows_beyond_a_pass_are_read_in_several() -> None:
     target = target_of("gpt2")
-    target.pass_size = PassSize(fixed=4)
+    target.pass_rows.tuned = PassSize(fixed=4)
     stepped(target, UNEVEN)
     with metered([target.model]) as count:
         check("gpt2", target)

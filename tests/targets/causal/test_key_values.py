@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers.cache_utils import DynamicCache
 
-from leakage_tasks.targets.causal.key_values import KeyValueBatch, KeyValueTable, Reading
-from leakage_tasks.targets.causal.text_rows import NOTHING
+from leakage_tasks.targets.causal.key_values import NOTHING, KeyValueBatch, KeyValueTable, Reading
 
 LAYERS, HEADS, WIDTHS = 2, 3, (4, 5)
 """Keys and values of some models differ in width."""

@@ -108,7 +108,7 @@ def test_memory_that_runs_out_halves_the_texts_of_a_pass(monkeypatch: pytest.Mon
     rows, found = begun(target)
     assert [cost for _, cost, _ in found] == pytest.approx([bits_after("gpt2", row)[0] for row in rows], abs=1e-3)
     assert target.engine.pads
-    assert target.limit.most == 2
+    assert target.pass_rows.limit.most == 2
 
 
 def test_each_request_gets_the_costs_of_its_own_tokens() -> None:

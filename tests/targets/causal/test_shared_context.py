@@ -20,11 +20,11 @@ from leakage_tasks.planning.meter import metered
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.causal.beginnings import CONTEXT
 from leakage_tasks.targets.causal.engine import CONTEXTS, Engine
-from leakage_tasks.targets.causal.key_values import KeyValueBatch, Reading
+from leakage_tasks.targets.causal.key_values import NOTHING, KeyValueBatch, Reading
 from leakage_tasks.targets.causal.own_attention import NAME, NotPlainAttention, Scores, attending
 from leakage_tasks.targets.causal.requests import Start, Step, Texts, extend_all, score_all, start_all
 from leakage_tasks.targets.causal.shared_context import SharedContext, SharedContextBatch
-from leakage_tasks.targets.causal.text_rows import NOTHING, TextRows
+from leakage_tasks.targets.causal.text_rows import TextRows
 from tests.oracles import letters
 from tests.targets.causal.models import COLUMNS, SHARING, V, bits_after, model_of, next_costs, target_of
 
@@ -214,6 +214,8 @@ def test_a_wrong_pass_after_a_context_is_found(
     target = target_of("llama")
     check("llama", target)
     assert (target.engine.shares, target.engine.mixes, target.engine.cached) == (False, True, True)
+    assert target.engine._contexts
+    assert not any(context.tensors for context in target.engine._contexts.values())
     assert "a pass is off by" in caplog.text or "an attention of its own" in caplog.text
 
 
@@ -232,6 +234,7 @@ def test_texts_longer_than_a_window_are_compared_once_more(monkeypatch: pytest.M
     for beginning, shares in ((ONE[:70], True), (ONE + TWO[:40], False)):
         check("mistral 90", target, beginning)
         assert target.engine.shares is shares
+        assert all(bool(context.tensors) is shares for context in target.engine._contexts.values())
 
 
 def test_a_pass_beyond_each_window_is_a_kind_of_its_own() -> None:

@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets import memory, memory_budget
+from leakage_tasks.targets import memory
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.suffix import causal as engine
 from leakage_tasks.targets.suffix import roomy_layer
@@ -160,7 +160,7 @@ def test_memory_that_runs_out_is_answered_by_smaller_batches(monkeypatch, name):
 def test_a_batch_takes_no_more_memory_than_it_may(monkeypatch):
     # Two layers of keys and values of 32 floats for 15 tokens, and 400 logits.
     row = 2 * 2 * 32 * 4 * 15 + memory.LOGIT_BYTES * 400
-    monkeypatch.setattr(memory_budget, "CPU_BYTES", 12 * row)
+    monkeypatch.setattr(memory, "CPU_BYTES", 12 * row)
     sampler, prefixes, uniforms = sampler_of(), prefixes_of(2, 6), numbers(2, 200)
     seen, read_on = [], sampler.target.read_on
 
@@ -196,7 +196,7 @@ def test_rows_that_are_gone_back_to_stay_within_the_memory_too(monkeypatch, rows
     sampler, prefixes, uniforms = sampler_of(), prefixes_of(1, 6), numbers(1, 300)
     plain = draw_suffixes(sampler_of(), prefixes, uniforms, PLAIN)
     monkeypatch.setattr(roomy_layer, "_buffer", counted)
-    with memory_budget.memory_within(rows * (kept + memory.LOGIT_BYTES * 400)):
+    with memory.memory_within(rows * (kept + memory.LOGIT_BYTES * 400)):
         found = draw_suffixes(sampler, prefixes, uniforms, PLAIN)
     assert kept < peak <= rows * kept
     assert all(np.array_equal(one.tokens, other.tokens) for one, other in zip(found, plain, strict=True))

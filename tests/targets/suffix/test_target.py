@@ -12,7 +12,7 @@ import torch
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.causal.target import CausalTarget
-from leakage_tasks.targets.memory_budget import SHARE, memory_within
+from leakage_tasks.targets.memory import SHARE, memory_within
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.target import TEXT_BYTES, CausalSuffixes, _agree
 from tests.oracles import merging, tiny_gpt2

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leakage_tasks.targets.pass_size import FEWEST, TIMED_PASSES, PassSize
+from leakage_tasks.targets.pass_rows import FEWEST, TIMED_PASSES, PassSize
 
 
 def run(seconds_for):
