@@ -104,7 +104,7 @@ class TextTree:
 
     def _release_all(self) -> None:
         while self._let_go:
-            self.release(self._let_go.popleft())
+            self.release(np.concatenate([self._let_go.popleft() for _ in range(len(self._let_go))]))
 
     def release(self, rows: IntArray) -> None:
         """Undo one :meth:`hold` of each row, and free the rows without any use."""

@@ -106,7 +106,7 @@ class TextTable:
 
     def held(self, numbers: IntArray) -> TextRows:
         """Return texts that are kept independently of the other texts of their pass."""
-        return self._holding(numbers, self.sources_of(numbers))
+        return self._holding(numbers, self.sources_of(numbers) if self._sources else (None,))
 
     def _forget(self, rows: IntArray) -> None:
         if isinstance(self.table, WholeStates):
