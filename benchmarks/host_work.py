@@ -58,7 +58,8 @@ def timed(model: torch.nn.Module) -> Iterator[Time]:
         started = time.process_time()
         out = forward(*arguments, **named)
         spent.model += time.process_time() - started
-        spent.passes, spent.rows = spent.passes + 1, spent.rows + len(named["input_ids"])
+        rows = len(named["input_ids"] if "input_ids" in named else arguments[0])
+        spent.passes, spent.rows = spent.passes + 1, spent.rows + rows
         return out
 
     with mock.patch.object(model, "forward", counted):
