@@ -178,7 +178,7 @@ class Lookahead:
             for kind, here in _by_value(steps.kinds_after):
                 after = np.ones((self._tokens, BINS)) if kind == END else self._below(kind)
                 spread, tokens, shifts = self._spread(steps if isinstance(here, slice) else steps[here])
-                completions += spread @ _shifted(after[tokens], shifts)
+                completions += spread @ _shifted(after, tokens, shifts)
         pooled = completions.sum(axis=0) / max(nodes.sum(), 1e-300)
         return (completions + PRIOR * pooled) / (nodes + PRIOR)[:, None]
 
@@ -210,11 +210,15 @@ def _by_value(values: IntArray) -> Iterator[tuple[int, BoolArray | slice]]:
         yield value, values == value
 
 
-def _shifted(values: FloatArray, shifts: IntArray) -> FloatArray:
-    """Shift each row up by its number of bins and fill with zeros, ``[n, BINS]``: adds a cost to a whole row."""
+def _shifted(values: FloatArray, rows: IntArray, shifts: IntArray) -> FloatArray:
+    """Return some ``rows`` of ``values`` ``[n, BINS]``, each shifted up by its number of bins and filled with zeros.
+
+    A shift adds a cost to a whole row.
+    """
     padded = np.concatenate([np.zeros_like(values), values], axis=1)
-    at = (2 * np.arange(len(values)) + 1) * BINS - shifts
-    return padded.ravel()[at[:, None] + np.arange(BINS)]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, BINS, axis=1)
+    shifted: FloatArray = windows[rows, BINS - shifts]
+    return shifted
 
 
 def _interpolated(values: FloatArray, rows: IntArray, positions: FloatArray) -> FloatArray:
