@@ -141,9 +141,10 @@ def chosen_attacks(
     for view, canary in zip([_view_of(target, canary, context) for canary in canaries], canaries, strict=True):
         request = AttackRequest(view, canary, budget or _budget(view, canary), f"{seed}:{canary.id}", noise=noise)
         pairs.append((choose(name, goal, request), request))
-    for attack, _ in pairs:
+    attacks = {attack.name: attack for attack, _ in pairs}
+    for attack in attacks.values():
         _check_goal(attack, own_values, f"attack={AUTO} chose" if name == AUTO else "the attack is", target)
-    settled = {attack.name: attack.resolve_options(all_values) for attack, _ in pairs}
+    settled = {name: attack.resolve_options(all_values) for name, attack in attacks.items()}
     pairs = [(attack, dataclasses.replace(request, values=settled[attack.name])) for attack, request in pairs]
     for _, request in pairs:
         _check(request.target, request.canary, context)

@@ -154,10 +154,11 @@ def count_exactly(
     while True:
         children = explorer.children(nodes, explorer.cut(highest))
         ending = children[explorer.ending(children, highest)]
-        paths = explorer.child_paths(nodes, ending)
-        counted = explorer.paths.count(ending.states, paths) - mask_of(paths, secret)
-        counts += [int(counted[ending.costs <= bound + shift].sum()) for shift in (-margin, 0.0, margin)]
-        best = explorer.cheapest(nodes, children, best)
+        if len(ending):
+            paths = explorer.child_paths(nodes, ending)
+            counted = explorer.paths.count(ending.states, paths) - mask_of(paths, secret)
+            counts += [int(counted[ending.costs <= bound + shift].sum()) for shift in (-margin, 0.0, margin)]
+            best = explorer.cheapest(nodes, children, best)
         onward = children[explorer.paths.goes_on(children.states)]
         if known:
             onward = onward[~mask_of(explorer.child_paths(nodes, onward), known[0].paths[0])]

@@ -10,6 +10,7 @@ probability of each draw is known.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from leakage_tasks.attacks.causal.random_descents import shares
 from leakage_tasks.attacks.causal.search_tree import ArrayRecord, Children, Nodes, SearchTree
-from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 BINS = 256
 """Number of bins for costs from 0 to the bound."""
@@ -59,6 +60,15 @@ class Steps(ArrayRecord):
     weights: FloatArray
 
 
+@dataclass(frozen=True)
+class Observed:
+    """Kinds and last tokens of n nodes, and the steps to their children, without weights, with the parents' rows."""
+
+    kinds: IntArray
+    last: IntArray
+    parts: Sequence[tuple[IntArray, Steps]]
+
+
 class Lookahead:
     """A proposal that chooses a child in proportion to the expected number of cheap completions below it.
 
@@ -72,32 +82,49 @@ class Lookahead:
         self._step = max(bound, 1e-6) / (BINS - 1)
         columns = len(explorer.paths.columns)
         self._tokens = columns if columns <= LARGEST_ALPHABET else 1
-        self._seen: list[Steps] = []
+        self._seen: dict[int, list[Steps]] = {}
         self._nodes: dict[int, FloatArray] = {}
         self._expected: dict[int, FloatArray] = {}
 
     def learn_from(self, visit: Visited) -> None:
         """Record the costs of the children of visited nodes, weighted by the number of descents through each node."""
-        nodes, times = visit.nodes, np.bincount(visit.at, minlength=len(visit.nodes)).astype(np.float64)
-        paths, children = self._explorer.paths, self._explorer.children(nodes)
+        self.learn(self.observed(visit.nodes, self._explorer.children(visit.nodes)), visit.at)
+
+    def observed(self, nodes: Nodes, children: Children) -> Observed:
+        """Return what can be learned from nodes with all of their children, by a lookahead up to the same bound."""
+        paths = self._explorer.paths
         kinds, last = paths.to_come(nodes.states), self._last(nodes)
-        for kind in np.unique(kinds):
-            counts = self._nodes.setdefault(int(kind), np.zeros(self._tokens))
-            counts += np.bincount(last[kinds == kind], weights=times[kinds == kind], minlength=self._tokens)
-        above, after = children.parents, paths.to_come(children.states)
-        costs = children.costs - nodes.costs[above]
-        steps = Steps(kinds[above], last[above], after, self._group(children), costs, times[above])
-        near = costs < self._step * BINS
-        ends = replace(steps, kinds_after=np.full_like(after, END))
-        self._seen.append(ends[near & paths.ends(children.states)])
-        self._seen.append(steps[near & paths.goes_on(children.states)])
+        near = children.costs - nodes.costs[children.parents] < self._step * BINS
+        ends, onward = (near & which(children.states) for which in (paths.ends, paths.goes_on))
+        parts = []
+        for chosen, is_end in ((ends, True), (onward, False)):
+            some = children[chosen]
+            if len(some):
+                above = some.parents
+                after = np.full(len(some), END) if is_end else paths.to_come(some.states)
+                costs = some.costs - nodes.costs[above]
+                steps = Steps(kinds[above], last[above], after, self._group(some), costs, np.zeros(len(some)))
+                parts.append((above, steps))
+        return Observed(kinds, last, parts)
+
+    def learn(self, observed: Observed, at: IntArray) -> None:
+        """Record the costs of observed nodes, weighted by the number of times that a node's row is in ``at``."""
+        kinds, last = observed.kinds, observed.last
+        times = np.bincount(at, minlength=len(kinds)).astype(np.float64)
+        for kind, here in _by_value(kinds):
+            counts = self._nodes.setdefault(kind, np.zeros(self._tokens))
+            counts += np.bincount(last[here], weights=times[here], minlength=self._tokens)
+        for above, steps in observed.parts:
+            for kind, here in _by_value(steps.kinds):
+                weighted = replace(steps, weights=times[above])
+                self._seen.setdefault(kind, []).append(weighted if isinstance(here, slice) else weighted[here])
 
     def settle(self) -> None:
         """Recompute the expected numbers from all records so far; later records have no effect until the next call."""
-        seen = Steps.joined(self._seen)
         self._expected = {}
         for kind in sorted(self._nodes):
-            self._expected[kind] = self._combined(seen[seen.kinds == kind], self._nodes[kind])
+            self._seen[kind] = [Steps.joined(self._seen[kind])] if kind in self._seen else []
+            self._expected[kind] = self._combined(self._seen[kind], self._nodes[kind])
 
     def _group(self, children: Children) -> IntArray:
         return children.columns if self._tokens > 1 else np.zeros(len(children), dtype=np.int64)
@@ -130,9 +157,9 @@ class Lookahead:
         mass: FloatArray = paths.ends(children.states).astype(np.float64)
         onward = np.flatnonzero(paths.goes_on(children.states))
         kinds, last = paths.to_come(children.states[onward]), self._group(children[onward])
-        for kind in np.unique(kinds):
-            rows = kinds == kind
-            mass[onward[rows]] += _interpolated(self._below(int(kind)), last[rows], left[onward[rows]])
+        for kind, here in _by_value(kinds):
+            rows = onward[here]
+            mass[rows] += _interpolated(self._below(kind), last[here], left[rows])
         return mass
 
     def _below(self, kind: int) -> FloatArray:
@@ -143,39 +170,55 @@ class Lookahead:
         known = [shorter for shorter in self._expected if shorter <= kind]
         return self._expected[max(known)] if known else np.ones((self._tokens, BINS))
 
-    def _combined(self, seen: Steps, nodes: FloatArray) -> FloatArray:
+    def _combined(self, seen: Sequence[Steps], nodes: FloatArray) -> FloatArray:
         """Return the expected number of completions of one kind, from its records and the kinds with fewer tokens to
         come."""
         completions = np.zeros((self._tokens, BINS))
-        for kind in np.unique(seen.kinds_after):
-            after = np.ones((self._tokens, BINS)) if kind == END else self._below(int(kind))
-            spread = self._spread(seen[seen.kinds_after == kind])
-            tokens, shifts = np.nonzero(spread.any(axis=0))
-            completions += spread[:, tokens, shifts] @ _shifted(after[tokens], shifts)
+        for steps in seen:
+            for kind, here in _by_value(steps.kinds_after):
+                after = np.ones((self._tokens, BINS)) if kind == END else self._below(kind)
+                spread, tokens, shifts = self._spread(steps if isinstance(here, slice) else steps[here])
+                completions += spread @ _shifted(after, tokens, shifts)
         pooled = completions.sum(axis=0) / max(nodes.sum(), 1e-300)
         return (completions + PRIOR * pooled) / (nodes + PRIOR)[:, None]
 
-    def _spread(self, seen: Steps) -> FloatArray:
-        """Return the children's weights by last token of the parent, own last token and cost bin, ``[tokens, tokens,
-        BINS]``.
+    def _spread(self, seen: Steps) -> tuple[FloatArray, IntArray, IntArray]:
+        """Return the children's weights by last token of the parent and by cell, ``[tokens, c]``, with each cell's own
+        last token and cost bin ``[c]``.
 
-        A cost between two bins counts partly for each of the two.
+        A cost between two bins counts partly for each of the two. Only cells with children are returned.
         """
         position = seen.costs / self._step
         low = np.minimum(position.astype(np.int64), BINS - 1)
-        cell = (seen.last * self._tokens + seen.last_after) * (BINS + 1) + low
-        cells = self._tokens**2 * (BINS + 1)
+        cell = seen.last_after * (BINS + 1) + low
+        cells, row = np.unique(np.concatenate([cell, cell + 1]), return_inverse=True)
+        row, number = seen.last * len(cells) + row.reshape(2, -1), self._tokens * len(cells)
         upper = seen.weights * (position - low)
-        spread = np.bincount(cell, weights=seen.weights - upper, minlength=cells).astype(np.float64)
-        spread += np.bincount(cell + 1, weights=upper, minlength=cells)[:cells]
-        return spread.reshape(self._tokens, self._tokens, BINS + 1)[..., :BINS]
+        spread = np.bincount(row[0], weights=seen.weights - upper, minlength=number).astype(np.float64)
+        spread += np.bincount(row[1], weights=upper, minlength=number)
+        spread = spread.reshape(self._tokens, len(cells))
+        used = spread.any(axis=0) & (cells % (BINS + 1) < BINS)
+        return spread[:, used], cells[used] // (BINS + 1), cells[used] % (BINS + 1)
 
 
-def _shifted(values: FloatArray, shifts: IntArray) -> FloatArray:
-    """Shift each row up by its number of bins and fill with zeros, ``[n, BINS]``: adds a cost to a whole row."""
+def _by_value(values: IntArray) -> Iterator[tuple[int, BoolArray | slice]]:
+    """Yield each distinct value with the elements that have it: a mask, or a slice of all if there is only one."""
+    if len(values) and (values == values[0]).all():
+        yield int(values[0]), slice(None)
+        return
+    for value in np.unique(values).tolist():
+        yield value, values == value
+
+
+def _shifted(values: FloatArray, rows: IntArray, shifts: IntArray) -> FloatArray:
+    """Return some ``rows`` of ``values`` ``[n, BINS]``, each shifted up by its number of bins and filled with zeros.
+
+    A shift adds a cost to a whole row.
+    """
     padded = np.concatenate([np.zeros_like(values), values], axis=1)
-    at = (2 * np.arange(len(values)) + 1) * BINS - shifts
-    return padded.ravel()[at[:, None] + np.arange(BINS)]
+    windows = np.lib.stride_tricks.sliding_window_view(padded, BINS, axis=1)
+    shifted: FloatArray = windows[rows, BINS - shifts]
+    return shifted
 
 
 def _interpolated(values: FloatArray, rows: IntArray, positions: FloatArray) -> FloatArray:

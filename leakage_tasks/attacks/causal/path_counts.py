@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -12,6 +14,8 @@ from leakage_tasks.targets.protocols import Paths
 
 MOST_STATES = 4096
 """Maximum number of states to count; a larger graph is treated as one whose numbers are unknown."""
+_COUNTED: WeakKeyDictionary[Any, PathCounts | None] = WeakKeyDictionary()
+"""Counts by graph, which the paths of several canaries share."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,20 @@ def path_counts(paths: Paths, space: Space) -> PathCounts | None:
 
     Every filling has one path, so there are as many paths as fillings only if each path spells one filling.
     """
-    tables = _tables(paths) if _is_unambiguous(space) else None
+    graph = getattr(paths, "graph", paths)
+    if not _is_unambiguous(space):
+        return None
+    if graph not in _COUNTED:
+        _COUNTED[graph] = _counts(paths)
+    counts = _COUNTED[graph]
+    if counts is None or not np.isclose(counts.of(np.array([paths.root]))[0], float(space.size), rtol=1e-9):
+        return None
+    return counts
+
+
+def _counts(paths: Paths) -> PathCounts | None:
+    """Count the paths below each state; return None if there are too many states, or if a text may end or go on."""
+    tables = _tables(paths)
     if tables is None:
         return None
     states = np.array(sorted(tables))
@@ -46,8 +63,7 @@ def path_counts(paths: Paths, space: Space) -> PathCounts | None:
     for row in order.tolist():
         children, times = tables[int(states[row])]
         fillings[row] += fillings[np.searchsorted(states, children)] @ times
-    counts = PathCounts(states, fillings)
-    return counts if np.isclose(counts.of(np.array([paths.root]))[0], float(space.size), rtol=1e-9) else None
+    return PathCounts(states, fillings)
 
 
 def _tables(paths: Paths) -> dict[int, tuple[IntArray, IntArray]] | None:

@@ -60,9 +60,14 @@ class Power:
         Returns:
             The probability of each child among its siblings, ``[m]``.
         """
-        lowest = np.full(len(nodes), np.inf)
-        np.minimum.at(lowest, children.parents, children.costs)
-        return shares(np.exp2(self.power * (lowest[children.parents] - children.costs)), children.parents, len(nodes))
+        return shares(np.exp2(self.power * _above_lowest(nodes, children)), children.parents, len(nodes))
+
+
+def _above_lowest(nodes: Nodes, children: Children) -> FloatArray:
+    """Return the cost of each child's cheapest sibling without its own cost, ``[m]``."""
+    lowest = np.full(len(nodes), np.inf)
+    np.minimum.at(lowest, children.parents, children.costs)
+    return lowest[children.parents] - children.costs
 
 
 def shares(mass: FloatArray, parents: IntArray, nodes: int) -> FloatArray:
@@ -93,6 +98,19 @@ class ProposalMixture:
     def share(self, proposal: int) -> float:
         """Return the share of the draws that use a proposal."""
         return self.pattern.count(proposal) / len(self.pattern)
+
+    def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
+        """Return each proposal's probabilities of the children, ``[m, K]``, as :meth:`ProposalDistribution.chances`."""
+        chances = np.empty((len(children), self.uniform))
+        # All powers need the same differences of costs.
+        difference = _above_lowest(nodes, children)
+        for index, proposal in enumerate(self.proposals):
+            if isinstance(proposal, Power):
+                mass = np.exp2(proposal.power * difference)
+                chances[:, index] = shares(mass, children.parents, len(nodes))
+            else:
+                chances[:, index] = proposal.chances(explorer, nodes, children, bound)
+        return chances
 
     @cached_property
     def shares(self) -> FloatArray:
@@ -176,12 +194,10 @@ def descend(
     at, who = np.zeros(len(numbers), dtype=np.int64), np.arange(len(numbers))
     while True:
         children = explorer.children(nodes, bound)
-        chance = np.stack(
-            [proposal.chances(explorer, nodes, children, bound) for proposal in mixture.proposals], axis=1
-        )
+        chance = mixture.chances(explorer, nodes, children, bound)
         chosen = draws.choose(nodes, children, chance, at, who)
         goers = who[chosen >= 0]
-        used, taken_row = _distinct_rows(chosen[chosen >= 0], len(children))
+        used, taken_row = distinct_rows(chosen[chosen >= 0], len(children))
         with np.errstate(divide="ignore"):
             taken, reached = children[used], log2_q[children.parents[used]] + np.log2(chance[used])
         whole = draws.whole(goers, nodes.paths.shape[1])
@@ -263,7 +279,7 @@ def _sampled_children(
     return np.clip(taken, first[at], first[at + 1] - 1)
 
 
-def _distinct_rows(chosen: IntArray, rows: int) -> tuple[IntArray, IntArray]:
+def distinct_rows(chosen: IntArray, rows: int) -> tuple[IntArray, IntArray]:
     """Return the distinct chosen rows, in order, and the index of each choice among them; there are ``rows`` rows."""
     marks = np.zeros(rows, dtype=bool)
     marks[chosen] = True

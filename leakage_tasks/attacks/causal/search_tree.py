@@ -54,7 +54,12 @@ class ArrayRecord:
         return len(next(iter(vars(self).values())))
 
     def __getitem__(self, chosen: Any) -> Self:
-        return type(self)(*(column[chosen] for column in vars(self).values()))
+        if isinstance(chosen, np.ndarray) and chosen.dtype == bool:
+            (chosen,) = chosen.nonzero()
+        # Calling the class of a frozen record takes longer than selecting from small arrays.
+        record = object.__new__(type(self))
+        vars(record).update([(name, column[chosen]) for name, column in vars(self).items()])
+        return record
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
@@ -154,15 +159,20 @@ class SearchTree:
         The parent of child i is row ``parents[i]`` of ``batches[which[i]]``. With ``cheapest_first`` the nodes are
         needed in the order of their costs, else the latest are needed first.
         """
-        before = np.empty((len(children), batches[0].paths.shape[1]), dtype=np.int64)
-        for n, nodes in enumerate(batches):
-            before[which == n] = nodes.paths[children.parents[which == n]]
+        if len(batches) == 1:
+            before = batches[0].paths[children.parents]
+        else:
+            before = np.empty((len(children), batches[0].paths.shape[1]), dtype=np.int64)
+            for n, nodes in enumerate(batches):
+                before[which == n] = nodes.paths[children.parents[which == n]]
         tokens = self.tokens(children.columns)
         parents = self._texts(batches, which, children.parents, before)
         memory, following = self.target.extend(parents, tokens, self.paths.columns)
         self.calls += len(children)
         self.nodes += len(children)
-        nodes = Nodes(children.states, children.costs, np.column_stack([before, tokens]), memory, following)
+        nodes = Nodes(
+            children.states, children.costs, np.concatenate([before, tokens[:, None]], axis=1), memory, following
+        )
         self._states.read += len(children)
         needed = self.prefix_cost + float(children.costs.min()) if cheapest_first else None
         self._states.hold(nodes, self.target.state_bytes(memory), needed)
@@ -195,8 +205,10 @@ class SearchTree:
 
     def cheapest(self, nodes: Nodes, children: Children, best: list[Guess]) -> list[Guess]:
         """Return the ten cheapest fillings among ``best`` and the fillings that the children complete."""
-        ending = children[self.paths.ends(children.states)]
-        ending = ending[np.argsort(ending.costs, kind="stable")]
+        (rows,) = self.paths.ends(children.states).nonzero()
+        if not len(rows):
+            return best
+        ending = children[rows[np.argsort(children.costs[rows], kind="stable")]]
         # Decode many paths at once, since decoding is slow; more than ten, since some paths spell no filling.
         for first in range(0, len(ending), 4 * GUESSES):
             part = ending[first : first + 4 * GUESSES]

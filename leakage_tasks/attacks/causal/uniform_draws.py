@@ -22,9 +22,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.lookahead import Lookahead
+from leakage_tasks.attacks.causal.lookahead import Lookahead, Observed
 from leakage_tasks.attacks.causal.path_counts import PathCounts
-from leakage_tasks.attacks.causal.random_descents import Visit
+from leakage_tasks.attacks.causal.random_descents import Visit, distinct_rows
 from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
@@ -69,6 +69,8 @@ class GroupVisit:
     chosen: IntArray
     goes: BoolArray
     is_complete: BoolArray
+    observed: list[Observed] = dataclasses.field(default_factory=list, repr=False)
+    """What lookaheads learn from these nodes, once it is known."""
 
 
 def read_groups(groups: Groups, number: int, seed: str, bound: float) -> Iterator[GroupVisit]:
@@ -98,7 +100,7 @@ def read_groups(groups: Groups, number: int, seed: str, bound: float) -> Iterato
         goes = (children.costs[chosen] <= cut) & explorer.paths.goes_on(children.states[chosen])
         goes &= ~is_complete | (member == 0)
         yield GroupVisit(nodes, children, chance, at, who, chosen, goes, is_complete)
-        rows, row = np.unique(chosen[goes], return_inverse=True)
+        rows, row = distinct_rows(chosen[goes], len(children))
         taken, goers = children[rows], who[goes]
         for part in explorer.parts(nodes, taken):
             here = (row >= part.start) & (row < part.stop)
@@ -187,6 +189,8 @@ def learn(lookahead: Lookahead, groups: Groups, visits: Iterable[GroupVisit], nu
     for visit in visits:
         here = (visit.who // groups.size >= numbers.start) & (visit.who // groups.size < numbers.stop)
         if here.any():
-            lookahead.learn_from(dataclasses.replace(visit, at=visit.at[here]))
+            if not visit.observed:
+                visit.observed.append(lookahead.observed(visit.nodes, visit.children))
+            lookahead.learn(visit.observed[0], visit.at[here])
     lookahead.settle()
     return lookahead

@@ -235,6 +235,8 @@ class Engine(FirstPasses):
 
     def copied_tokens(self, rows: IntArray) -> int:
         """Return the largest number of tokens of these texts that a pass copies, which a stored context is not."""
+        if not self._contexts:
+            return int(self.tree.lengths[rows].max(initial=0))
         numbers = self._context_numbers(rows)
         stored = np.zeros(len(rows), dtype=np.int64)
         for number in np.unique(numbers[numbers > 0]):

@@ -18,6 +18,8 @@ from leakage_tasks.targets.causal.text_rows import TextRows
 MORE_TOKENS = 1.5
 """Maximum factor by which the number of tokens may grow so that texts of several requests share passes."""
 
+ALL = slice(None)
+"""All columns of the costs of a pass."""
 Reached = tuple[TextRows, FloatArray]
 """n texts, and costs in bits of the tokens after each, ``[n, A]``."""
 
@@ -78,7 +80,8 @@ def start_all(requests: Sequence[Start]) -> list[tuple[TextRows, float, FloatArr
 def extend_all(requests: Sequence[Step]) -> list[Reached]:
     """Extend the texts of all requests by one token."""
     reader, engine = requests[0].target, requests[0].target.engine
-    before = TextRows.joined([step.rows for step in requests])
+    # The requests hold these rows.
+    before = TextRows(np.concatenate([step.rows.numbers for step in requests]), ())
     tokens = np.concatenate([step.tokens for step in requests])[:, None]
     columns, each = _all_columns(requests)
 
@@ -95,14 +98,18 @@ def extend_all(requests: Sequence[Step]) -> list[Reached]:
         return [(texts, costs)]
     ends = np.cumsum([len(step.tokens) for step in requests])
     slices = [slice(int(end) - len(step.tokens), int(end)) for end, step in zip(ends, requests, strict=True)]
-    return [(engine.held(texts.numbers[part]), costs[part, chosen]) for part, chosen in zip(slices, each, strict=True)]
+    # A view of the costs would keep those of all requests in memory.
+    own = [
+        costs[part].copy() if chosen is ALL else costs[part, chosen] for part, chosen in zip(slices, each, strict=True)
+    ]
+    return [(engine.held(texts.numbers[part]), costs) for part, costs in zip(slices, own, strict=True)]
 
 
 def _all_columns(requests: Sequence[Any]) -> tuple[IntArray, list[Any]]:
     """Return all tokens whose costs any request needs, and the index of each request's own tokens among them."""
     first = requests[0].columns
     if all(request.columns is first or np.array_equal(request.columns, first) for request in requests):
-        return first, [slice(None)] * len(requests)
+        return first, [ALL] * len(requests)
     columns = np.unique(np.concatenate([request.columns for request in requests]))
     return columns, [np.searchsorted(columns, request.columns) for request in requests]
 

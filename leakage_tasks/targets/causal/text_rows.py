@@ -106,7 +106,7 @@ class TextTree:
 
     def _release_all(self) -> None:
         while self._let_go:
-            self.release(self._let_go.popleft())
+            self.release(np.concatenate([self._let_go.popleft() for _ in range(len(self._let_go))]))
 
     def release(self, rows: IntArray) -> None:
         """Undo one :meth:`hold` of each row, and free the rows without any use."""
@@ -259,7 +259,7 @@ class TextTable:
 
     def held(self, numbers: IntArray) -> TextRows:
         """Return texts that are kept independently of the other texts of their pass."""
-        return self._holding(numbers, self.sources_of(numbers))
+        return self._holding(numbers, self.sources_of(numbers) if self._sources else (None,))
 
     def _forget(self, rows: IntArray) -> None:
         if isinstance(self.table, WholeStates):

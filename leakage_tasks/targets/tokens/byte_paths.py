@@ -6,6 +6,8 @@ one character from U+0000 to U+00FF for each byte.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import IntArray
@@ -16,8 +18,12 @@ from leakage_tasks.targets.tokens.vocabulary import as_bytes, as_text
 
 def by_bytes(space: Space) -> Space:
     """Return the space with all texts spelled in bytes."""
-    slots = {id(slot): Alphabet(slot.name, tuple(map(as_bytes, slot.values))) for slot in space.slots}
-    return Space(tuple(map(as_bytes, space.pieces)), tuple(slots[id(slot)] for slot in space.slots))
+    return Space(tuple(map(as_bytes, space.pieces)), tuple(map(_alphabet_by_bytes, space.slots)))
+
+
+@lru_cache(maxsize=64)
+def _alphabet_by_bytes(slot: Alphabet) -> Alphabet:
+    return Alphabet(slot.name, tuple(map(as_bytes, slot.values)))
 
 
 def on_bytes(encode: Encode) -> Encode:

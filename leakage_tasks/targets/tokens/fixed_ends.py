@@ -59,9 +59,9 @@ def tail_of(space: Space, probes: Sequence[Filling], encoded: Sequence[Tokens], 
     backwards = os.path.commonprefix([tokens[::-1] for tokens in encoded])
     most = min(len(backwards), MARKS)
     counts = [count for count in range(most, 0, -1) if backwards[count - 1] in pieces.added]
-    texts, last = [space.fill(filling) for filling in probes], space.pieces[-1]
     if not counts:
         return NO_TAIL
+    texts, last = [space.fill(filling) for filling in probes], space.pieces[-1]
     begun = texts[0].removesuffix(last)
     cuts = [tuple(tokens) for tokens in encode([begun + last[:at] for at in range(len(last) + 1)])]
     for count in counts:

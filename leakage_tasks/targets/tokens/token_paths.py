@@ -5,10 +5,10 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable, Mapping, Sequence
 
-from leakage_tasks.canaries.spaces import Filling, Space
+from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS, AutomatonPaths, parse
+from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS, AutomatonPaths
 from leakage_tasks.targets.tokens.byte_paths import BytePaths, by_bytes, on_bytes
 from leakage_tasks.targets.tokens.fixed_ends import Encode, Tail, encode_each, head_of, tail_of
 from leakage_tasks.targets.tokens.tries import Tries, probes_of
@@ -54,10 +54,11 @@ def lay_out(
 def _walked(kind: type[AutomatonPaths], space: Space, encode: Encode, pieces: Pieces) -> AutomatonPaths | None:
     """Return the paths found by walking the vocabulary through the template, or None if they would lose a filling."""
     probes = probes_of(space)
-    encoded = [tuple(tokens) for tokens in encode([space.fill(filling) for filling in probes])]
+    texts = [space.begin(filling) for filling in probes]
+    encoded = [tuple(tokens) for tokens in encode(texts)]
     prefix, text = _shared_prefix(space, encoded + _cut_short(space, encode, pieces), encode, pieces)
     tail = tail_of(space, probes, encoded, encode, pieces)
-    if not _holds(space, probes, encoded, prefix, text, tail, pieces):
+    if not _holds(texts, encoded, prefix, text, tail, pieces):
         return None
     return kind(space, encode, prefix, text, pieces, tail)
 
@@ -98,18 +99,17 @@ def _spell(tokens: Sequence[int], pieces: Mapping[int, str], whole: str) -> str 
 
 
 def _holds(
-    space: Space,
-    probes: Sequence[Filling],
+    texts: Sequence[str],
     encoded: Sequence[tuple[int, ...]],
     prefix: tuple[int, ...],
     text: str,
     tail: Tail,
     pieces: Mapping[int, str],
 ) -> bool:
-    """Return True if all probes' tokens begin with ``prefix`` and spell a text that parses to the probe."""
-    for filling, tokens in zip(probes, encoded, strict=True):
+    """Return True if the tokens of all filled probes, ``texts``, begin with ``prefix`` and spell the text."""
+    for filled, tokens in zip(texts, encoded, strict=True):
         between = tokens[len(prefix) : len(tokens) - len(tail.tokens)]
-        spelled = text + "".join(pieces.get(token, "\0") for token in between) + tail.text
-        if tokens[: len(prefix)] != prefix or spelled != space.fill(filling) or filling not in parse(space, spelled):
+        spelled = "".join([pieces.get(token, "\0") for token in between])
+        if tokens[: len(prefix)] != prefix or text + spelled + tail.text != filled:
             return False
     return True

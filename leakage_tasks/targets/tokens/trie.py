@@ -17,6 +17,10 @@ Encode = Callable[[list[str]], list[list[int]]]
 CHUNK = 10_000
 
 
+class TrieGraph:
+    """Identity of a trie that the paths of several spaces share."""
+
+
 class TriePaths:
     """The :class:`~leakage_tasks.targets.protocols.Paths` of a space by enumeration: every path leads to a filling.
 
@@ -33,6 +37,7 @@ class TriePaths:
         self._rows, self._lengths = rows[:, shared:], lengths - shared
         self.longest = int(self._lengths.max())
         self._build(self._rows, self._lengths)
+        self.graph = TrieGraph()
 
     def after(self, prefix: Sequence[int], space: Space) -> TriePaths:
         """Return the trie with another prefix, for a ``space`` of equal fillings."""

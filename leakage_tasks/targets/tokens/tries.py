@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable
+from functools import lru_cache
 
+from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.tokens.trie import Encode, TriePaths
@@ -44,12 +46,17 @@ class Tries:
 
 def probes_of(space: Space) -> list[Filling]:
     """Return random fillings, and fillings in which every value of every slot occurs."""
-    longest = max(map(len, space.slots))
+    return _probes_of(space.slots)
+
+
+@lru_cache(maxsize=KEPT)
+def _probes_of(slots: tuple[Alphabet, ...]) -> list[Filling]:
+    longest = max(map(len, slots))
     cycled = [
-        tuple(slot.values[(turn + 7 * index) % len(slot)] for index, slot in enumerate(space.slots))
+        tuple(slot.values[(turn + 7 * index) % len(slot)] for index, slot in enumerate(slots))
         for turn in range(longest)
     ]
-    return space.sample(PROBES, "probes") + cycled
+    return Space(("",) * (len(slots) + 1), slots).sample(PROBES, "probes") + cycled
 
 
 def _after_last_word(space: Space, encode: Encode) -> TriePaths | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
@@ -42,6 +42,11 @@ class Pieces(dict[int, str]):
     def of(self) -> Callable[[frozenset[str]], Vocabulary]:
         """A cached function that returns the tokens made only of given characters."""
         return lru_cache(VOCABULARIES)(partial(Vocabulary.of, self))
+
+    @cached_property
+    def automata(self) -> dict[Hashable, Any]:
+        """The automata of the last templates, see :class:`~leakage_tasks.targets.tokens.states.Automaton`."""
+        return {}
 
     @cached_property
     def by_bytes(self) -> Pieces:
