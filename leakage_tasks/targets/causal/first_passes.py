@@ -32,6 +32,12 @@ class Begun(NamedTuple):
     logits: Tensor
 
 
+def token_bits(logits: Tensor, tokens: Tensor) -> FloatArray:
+    """Return costs in bits ``[n, k]`` of tokens ``[n, k]``, by the logits ``[n, k, V]`` before each of them."""
+    costs: FloatArray = logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0].cpu().double().numpy() / -LN2
+    return costs
+
+
 class FirstPasses(TextTable):
     """A table of texts, which ``reader`` can read from their first token."""
 
@@ -90,7 +96,7 @@ class FirstPasses(TextTable):
         tokens = reader.on_device(ids)
         with reader.inference():
             logits, cache = reader.read_first(tokens, sources)
-            after = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double().numpy() / -LN2
+            after = token_bits(logits[:, :-1], tokens[:, 1:])
             last = logits[torch.arange(len(texts)), torch.from_numpy(lengths) - 1]
             rows = self.keep(ids, lengths, cache, sources)
         return Begun(rows, [costs[: length - 1] for costs, length in zip(after, lengths.tolist(), strict=True)], last)
