@@ -1,4 +1,4 @@
-"""Assembly of the page: markup, style, script and data in one file without external resources."""
+"""Assembly of the page: markup, style, script and figures in one file without external resources."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.style import (
     Entry,
@@ -110,6 +109,8 @@ def _draw_controls(axes: Axes, points: Sequence[EpochExposure]) -> list[Entry]:
 
 def _draw_group(axes: Axes, points: Sequence[EpochExposure], times: int, number: int) -> Entry:
     """Draw the canaries planted ``times`` times."""
+    from leakage_tasks.metrics.tiers import planted_words
+
     label = planted_words(times)
     lines: dict[str, list[EpochExposure]] = {}
     for point in points:

@@ -15,10 +15,9 @@ import numpy as np
 import torch
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
-from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import padded, row_bits
 from leakage_tasks.targets.causal.engine import CannotReadMany
-from leakage_tasks.targets.causal.first_passes import Begun
+from leakage_tasks.targets.causal.first_passes import Begun, token_bits
 from leakage_tasks.targets.causal.text_rows import TextRows
 
 SAVED, SHARE = 512, 0.5
@@ -48,11 +47,6 @@ def worth_sharing(shared: int, texts: int, tokens: int) -> bool:
 def continues(reader: Any) -> bool:
     """Return True unless the model is known to fail at reading several tokens after a prefix."""
     return bool(reader.engine.cached and reader.engine.reads_many)
-
-
-def goes_on(reader: Any) -> bool:
-    """Return True if the model continues texts that it has read before."""
-    return bool(reader.engine.cached)
 
 
 def fewest_worth(reader: Any, shared: int, longest: int) -> int:
@@ -94,7 +88,7 @@ def _begin_after(reader: Any, known: Begun, texts: Sequence[Sequence[int]]) -> B
     logits, rows = reader.engine.go_on(np.repeat(known.rows.numbers, len(texts)), ids.numpy(), lengths)
     with reader.inference():
         after = torch.cat([known.logits[None].expand(len(texts), -1, -1), logits[:, :-1]], dim=1)
-        costs = after.log_softmax(-1).gather(-1, ids.to(after.device)[..., None])[..., 0].cpu().double().numpy() / -LN2
+        costs = token_bits(after, ids.to(after.device))
         last = logits[torch.arange(len(texts)), torch.from_numpy(lengths - 1)]
     own = zip(costs, lengths.tolist(), strict=True)
     return Begun(rows, [np.concatenate([known.costs[0], row[:length]]) for row, length in own], last)

@@ -32,6 +32,12 @@ class Begun(NamedTuple):
     logits: Tensor
 
 
+def token_bits(logits: Tensor, tokens: Tensor) -> FloatArray:
+    """Return costs in bits ``[n, k]`` of tokens ``[n, k]``, by the logits ``[n, k, V]`` before each of them."""
+    costs: FloatArray = logits.log_softmax(-1).gather(-1, tokens[..., None])[..., 0].cpu().double().numpy() / -LN2
+    return costs
+
+
 class FirstPasses(TextTable):
     """A table of texts, which ``reader`` can read from their first token."""
 
@@ -51,15 +57,12 @@ class FirstPasses(TextTable):
         padded = self._padded(texts, sources) if self.cached and self.pads is not False else None
         if padded is not None:
             return padded
-        results: dict[int, Begun] = {}
-        for length in sorted(set(map(len, texts))):
-            same = [index for index, text in enumerate(texts) if len(text) == length]
-            begun = self._first_pass([texts[n] for n in same], [sources[n] for n in same])
-            each = [slice(place, place + 1) for place in range(len(same))]
-            results |= {n: Begun(*(part[at] for part in begun)) for n, at in zip(same, each, strict=True)}  # type: ignore[arg-type]
-        parts = [results[index] for index in range(len(texts))]
+        lengths = np.array([len(text) for text in texts])
+        groups = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
+        parts = [self._first_pass([texts[n] for n in same], [sources[n] for n in same]) for same in groups]
         rows, logits = TextRows.joined([part.rows for part in parts]), torch.cat([part.logits for part in parts])
-        return Begun(rows, [part.costs[0] for part in parts], logits)
+        costs, back = [row for part in parts for row in part.costs], np.argsort(np.concatenate(groups))
+        return Begun(rows[back], [costs[n] for n in back], logits[torch.from_numpy(back).to(logits.device)])
 
     def _padded(self, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -> Begun | None:
         """Read texts of several lengths in one pass; return None if the result is wrong on first use."""
@@ -90,7 +93,7 @@ class FirstPasses(TextTable):
         tokens = reader.on_device(ids)
         with reader.inference():
             logits, cache = reader.read_first(tokens, sources)
-            after = logits[:, :-1].log_softmax(-1).gather(-1, tokens[:, 1:, None])[..., 0].cpu().double().numpy() / -LN2
+            after = token_bits(logits[:, :-1], tokens[:, 1:])
             last = logits[torch.arange(len(texts)), torch.from_numpy(lengths) - 1]
             rows = self.keep(ids, lengths, cache, sources)
         return Begun(rows, [costs[: length - 1] for costs, length in zip(after, lengths.tolist(), strict=True)], last)

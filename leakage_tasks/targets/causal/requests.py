@@ -12,7 +12,7 @@ import numpy as np
 
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.targets.batching import Splitter
-from leakage_tasks.targets.causal.beginnings import begin, costs_after, goes_on, shared_tokens
+from leakage_tasks.targets.causal.beginnings import begin, costs_after, shared_tokens
 from leakage_tasks.targets.causal.text_rows import TextRows
 
 MORE_TOKENS = 1.5
@@ -141,7 +141,7 @@ def _whole(requests: Sequence[Texts]) -> list[FloatArray]:
 
 def _that_begin_alike(requests: Sequence[Texts]) -> list[tuple[list[int], int]]:
     """Return the indices of requests whose texts are best read after a common prefix, and its length."""
-    if not goes_on(requests[0].target) or any(request.target.source is not None for request in requests):
+    if not requests[0].target.engine.cached or any(request.target.source is not None for request in requests):
         return []
     apart = [_shared([request]) for request in requests]
     saved = sum(shared * (len(request.rows) - 1) for shared, request in zip(apart, requests, strict=True))

@@ -14,7 +14,7 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.targets.batches import check_fits, padded, row_bits
 from leakage_tasks.targets.batching import Capacity
-from leakage_tasks.targets.causal.beginnings import continues, fewest_worth, goes_on, worth_sharing
+from leakage_tasks.targets.causal.beginnings import continues, fewest_worth, worth_sharing
 from leakage_tasks.targets.causal.in_context import lead_of, not_shared, start_token
 from leakage_tasks.targets.causal.reader import CausalReader
 from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Start, Step, Texts, extend_all, score_all, start_all
@@ -152,7 +152,7 @@ class CausalTarget(CausalReader):
 
     def fewest_by_token(self, length: int, own: int, texts: int) -> int:
         """Return the minimum number of texts for reading the rest token by token; 0 if that is not done."""
-        if continues(self) or not goes_on(self) or own >= length:
+        if continues(self) or not self.engine.cached or own >= length:
             return 0
         fewest = fewest_worth(self, length - own, own)
         return fewest if texts >= fewest else 0
