@@ -2,14 +2,16 @@
 
 import dataclasses
 import time
+import weakref
 
 import numpy as np
 import pytest
 
 from leakage_tasks.attacks import ATTACKS, run_attack
+from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.redact import NamingCanary
 from leakage_tasks.attacks.registry import register
-from leakage_tasks.canaries import Canary
+from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.core.errors import LeakageError, OptionError, TargetError
 from leakage_tasks.targets import CausalTarget
 from tests.attacks.causal.test_sampled import Scores
@@ -189,3 +191,20 @@ def test_each_finding_is_told_as_soon_as_it_is_complete():
     assert begun == [0, 1, 2]
     assert [place for place, _ in seen] == [0, 1, 2]
     assert [each for _, each in seen] == found
+
+
+@pytest.mark.parametrize(("attack", "goal"), [("exposure", "exposure"), ("shortest-path", "extraction")])
+def test_an_attack_that_has_ended_keeps_nothing_of_its_search(attack, goal, monkeypatch):
+    made, live, made_tree = weakref.WeakSet(), [], SearchTree.__init__
+
+    def noted(tree, *arguments):
+        made_tree(tree, *arguments)
+        made.add(tree)
+
+    monkeypatch.setattr(SearchTree, "__init__", noted)
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    canaries = make_canaries("the pin of {unique} is {digits:5}.", 6, controls=6, seed=1)
+    # The results that are yielded are kept, and their trees are not.
+    run_attack(attack, target, canaries, goal=goal, budget=200, done=lambda *_: live.append(len(made)))
+    assert all(trees <= len(canaries) - ended for ended, trees in enumerate(live, 1))
+    assert (len(made), target.engine.tree.used) == (0, 1)

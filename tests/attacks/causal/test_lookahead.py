@@ -69,3 +69,28 @@ def test_ranks_by_dynamic_programming_are_those_of_brute_force(model):
         assert rank == (costs <= own + 1e-9).sum()
     canary, rank = ranks.random("c", stream)
     assert rank == (costs <= costs[int("".join(canary.secret))] + 1e-9).sum()
+
+
+def test_a_mixture_gives_each_proposal_its_own_chances():
+    target = MadeUp("Markov", 4)
+    canary, _ = Ranks(target).near(6, "c", np.random.default_rng(0))
+    explorer, _, bound, lookahead = taught(target, canary)
+    mixture = adaptive_mixture(lookahead)
+    for visit in descend(explorer, range(40), "s", bound=bound, mixture=mixture):
+        for number, proposal in enumerate(mixture.proposals):
+            alone = proposal.chances(explorer, visit.nodes, visit.children, bound)
+            assert np.array_equal(visit.chance[:, number], alone)
+
+
+def test_nodes_that_are_learned_from_in_two_parts_or_in_one_give_the_same_expectations():
+    target = MadeUp("Markov", 5)
+    canary, _ = Ranks(target).near(8, "c", np.random.default_rng(0))
+    explorer, _, bound, whole = taught(target, canary, pilot=60)
+    halves = Lookahead(explorer, bound)
+    for visit in descend(explorer, range(60), "teach", mixture=EXPLORING):
+        observed = halves.observed(visit.nodes, explorer.children(visit.nodes))
+        for part in (visit.who < 20, visit.who >= 20):
+            halves.learn(observed, visit.at[part])
+    halves.settle()
+    children = explorer.children(explorer.root)
+    assert halves.expected(children, bound) == pytest.approx(whole.expected(children, bound), rel=1e-12)

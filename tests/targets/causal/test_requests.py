@@ -133,3 +133,12 @@ def test_a_step_is_split_and_joined_in_order() -> None:
     assert [target.engine.tree.read_tokens(row) for row in texts.numbers] == [
         target.engine.tree.read_tokens(row) for row in whole[0].numbers
     ]
+
+
+def test_an_answer_keeps_no_costs_of_other_requests_in_memory():
+    target = target_of("llama")
+    begun = [target.start([1, 2, 3 + number], COLUMNS)[0] for number in range(2)]
+    steps = [Step(target, texts, np.array([5]), COLUMNS) for texts in begun]
+    for _, costs in extend_all(steps):
+        assert costs.base is None
+        assert costs.shape == (1, len(COLUMNS))
