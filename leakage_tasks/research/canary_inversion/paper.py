@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from statistics import fmean
 
-from leakage_tasks.research.canary_inversion.defences import TABLE_3
+from leakage_tasks.research.canary_inversion import beyond, counts, defences, figures, tables
 from leakage_tasks.research.canary_inversion.future_parts import FUTURE, FUTURE_GAINS
-from leakage_tasks.research.canary_inversion.tables import TABLE_2, TABLE_4, TABLE_5
 from leakage_tasks.research.framework.gains import cell_difference
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
@@ -20,7 +19,6 @@ from leakage_tasks.research.framework.papers import (
 
 _DATA = "Snips and ATIS from `LEAKAGE_DATA`"
 _DEFENDED = {"R": 500, "embeddings": "learnt", "defence": "D + ES + CE", "canary": "all three"}
-_BELOW = PaperClaim("the attack beats random guess (HDT below chance)", ("below chance at R = *",))
 
 
 def _best(number: int, repeats: str, published: float, *more: PaperClaim) -> PaperPart:
@@ -29,35 +27,18 @@ def _best(number: int, repeats: str, published: float, *more: PaperClaim) -> Pap
         f"HDT of pin, n = 4, one start, best R up to {repeats}",
         f"table-{number}",
         TableCell({"canary": "pin", "n": 4}, "HDT one start", published),
-        (
-            PaperClaim(
-                "the attack beats random guess (HDT below chance)",
-                ("with n = 4 the attack is below chance for every pattern, *",),
-            ),
-            PaperClaim("longer canaries are harder (HDT by n)", ("HDT rises with n, at R = 100",)),
-            *more,
-        ),
+        (counts.BEATS_GUESS, tables.LONGER, *more),
         _DATA,
         None,
     )
 
 
-_MOST_LEAKED = PaperClaim(
-    "R = 1000 leaks most, more copies leak less",
-    ("HDT at R = 1000 is lower than with fewer copies", "and lower than with more than 1000"),
-    "0.18 at 1000, 0.27 at up to 500 (pin, n = 4)",
-)
 _TABLE_3 = PaperPart(
     "Table 3",
     "mean HDT with all three defences, R = 500",
     "table-3",
-    TableCell(_DEFENDED, "one start", fmean(TABLE_3[500]["D + ES + CE"])),
-    (
-        PaperClaim("most defences weaken the attack (HDT without vs with a defence)", ("* makes it worse",)),
-        PaperClaim("all three together reduce it to random guess", ("*: all three bring it within * of chance",)),
-        PaperClaim("dropout or character embeddings alone do not suffice", ("* alone leaves the attack below chance",)),
-        PaperClaim("defences do not reduce accuracy", ("the three together do not cost usefulness: *",)),
-    ),
+    TableCell(_DEFENDED, "one start", fmean(defences.TABLE_3[500]["D + ES + CE"])),
+    (defences.WEAKEN, defences.TO_CHANCE, defences.NOT_ALONE, defences.ACCURATE),
     _DATA,
     None,
 )
@@ -65,16 +46,8 @@ _TABLE_4 = PaperPart(
     "Table 4",
     "HDT of color, n = 4, one copy, one start",
     "table-4",
-    TableCell({"canary": "color", "n": 4}, "HDT one start", TABLE_4["color", 4][1]),
-    (
-        PaperClaim("a single copy leaks", ("a single copy leaks: *",)),
-        PaperClaim(
-            "a known area code helps to extract the rest of a number (HDT with vs without)",
-            ("seven digits after a known area code are extracted better than ten",),
-            "accuracy 0.1 vs 0, but HDT 0.70 vs 0.68",
-            takes="many more victims, because no whole number was extracted",
-        ),
-    ),
+    TableCell({"canary": "color", "n": 4}, "HDT one start", tables.TABLE_4["color", 4][1]),
+    (tables.SINGLE_COPY, tables.AREA_CODE),
     _DATA,
     None,
 )
@@ -84,14 +57,7 @@ _FIGURES = (
         "HDT of pin, n = 6, R = 100",
         "figure-2",
         TableCell({"R": 100}, "pin"),
-        (
-            PaperClaim(
-                "the attack beats random guess (HDT below chance)", ("the attack is below chance for every pattern, *",)
-            ),
-            PaperClaim(
-                "more copies leak more, up to R = 1000 (right slots by R)", ("the share of right slots rises with R *",)
-            ),
-        ),
+        (counts.BEATS_GUESS, figures.COPIES_LEAK),
         _DATA,
         None,
     ),
@@ -100,16 +66,7 @@ _FIGURES = (
         "HDT of pin in Snips",
         "figure-3",
         TableCell({"set": "Snips"}, "pin"),
-        (
-            PaperClaim(
-                "Snips and ATIS leak equally (HDT)",
-                ("shorter canaries are extracted equally well from Snips and ATIS, *",),
-            ),
-            PaperClaim(
-                "the third set leaks least (HDT of Snips vs the third set)",
-                ("canaries in Snips are extracted better than *",),
-            ),
-        ),
+        (figures.SETS_ALIKE, figures.THIRD_SET),
         f"{_DATA}; NLU-Evaluation is not available, a generated set replaces it",
         None,
     ),
@@ -119,7 +76,7 @@ _FIGURES = (
             f"HDT of pin in {data}, R = 100",
             f"figure-{number}",
             TableCell({"R": 100}, "pin"),
-            (_BELOW,),
+            (counts.BEATS_GUESS,),
             _DATA if number == 4 else "NLU-Evaluation is not available, a generated set replaces it",
             None,
         )
@@ -138,19 +95,14 @@ PAPER = register_paper(
                 "HDT of the attack on embeddings from one start",
                 "variants",
                 TableCell({"relaxation": "embedding, one start"}, "HDT"),
-                (
-                    PaperClaim(
-                        "the attack on embeddings is no better than random guess",
-                        ("embeddings from a single start are no better than chance",),
-                    ),
-                ),
+                (beyond.EMBEDDINGS,),
                 _DATA,
                 None,
             ),
-            _best(2, "500", TABLE_2["pin", 4][2]),
+            _best(2, "500", tables.TABLE_2["pin", 4][2]),
             _TABLE_3,
             _TABLE_4,
-            _best(5, "2000", TABLE_5["pin", 4][2], _MOST_LEAKED),
+            _best(5, "2000", tables.TABLE_5["pin", 4][2], tables.LEAKS_MOST),
             *_FIGURES,
             *FUTURE,
         ),
@@ -161,7 +113,7 @@ PAPER = register_paper(
                 "reduction of HDT",
                 cell_difference({"relaxation": "softmax"}, "HDT", {"relaxation": "softmax"}, "HDT finished"),
                 None,
-                tested="the discrete finish lowers HDT",
+                tested=beyond.FINISH,
             ),
             BeyondItem(
                 "an attacker who knows the three defences",

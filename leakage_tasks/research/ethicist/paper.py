@@ -4,55 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from leakage_tasks.research.ethicist import tables
 from leakage_tasks.research.ethicist.figure_parts import FIGURES, LIMITS
-from leakage_tasks.research.ethicist.tables import RIGHT_REPEATED, TABLE_2
 from leakage_tasks.research.framework.gains import cell_difference, cell_value
-from leakage_tasks.research.framework.papers import (
-    BeyondItem,
-    Paper,
-    PaperClaim,
-    PaperPart,
-    TableCell,
-    drawing,
-    register_paper,
-)
+from leakage_tasks.research.framework.papers import BeyondItem, Paper, PaperPart, TableCell, drawing, register_paper
 
-_STOP = "recall_early_stop"
 _DATA = "`small` needs the challenge's pairs in `LEAKAGE_DATA`"
 
 _TABLE_2 = PaperPart(
     "Table 2",
     "Ethicist's recall",
     "table-2",
-    TableCell({"method": "Ethicist"}, "recall", TABLE_2["Ethicist"][2]),
+    TableCell({"method": "Ethicist"}, "recall", tables.TABLE_2["Ethicist"][2]),
     (
-        PaperClaim(
-            "tuning a prompt lifts recall and early stop",
-            ("tuning lifts recall over no tuning", f"tuning lifts {_STOP} over no tuning"),
-            "+0.095 and +0.124",
-        ),
-        PaperClaim("the smoothing loss lifts recall", ("the smoothing loss lifts recall",), "0.608 to 0.623"),
-        PaperClaim("calibration lifts early stop", (f"calibration lifts {_STOP}",), "+0.063"),
-        PaperClaim(
-            "calibration is effective without a prompt too",
-            (f"calibration lifts {_STOP} without a prompt",),
-        ),
-        PaperClaim(
-            "with a prompt, calibrated confidence beats comparison with another model",
-            (f"with a prompt, calibrated confidence beats comparing (LM) on {_STOP}",),
-            "0.524 vs 0.487",
-        ),
-        PaperClaim(
-            "smoothing matters more for recall, calibration for early stop",
-            (
-                "recall loses more without smoothing than without calibration",
-                f"{_STOP} loses more without calibration than without smoothing",
-            ),
-        ),
-        PaperClaim(
-            "Ethicist beats all baselines by far",
-            ("Ethicist beats every baseline on recall", f"Ethicist beats every baseline on {_STOP}"),
-        ),
+        tables.TUNING,
+        tables.SMOOTHING,
+        tables.CALIBRATION,
+        tables.CALIBRATION_ALONE,
+        tables.BEATS_COMPARING,
+        tables.MATTERS_MORE,
+        tables.BEATS_BASELINES,
     ),
     _DATA,
 )
@@ -61,33 +32,15 @@ _TABLE_3 = PaperPart(
     "recall of top-p",
     "table-3",
     TableCell({"decoding": "top-p"}, "recall"),
-    (
-        PaperClaim("greedy search does worst on both measures", ("greedy search does worst on *",)),
-        PaperClaim("beam search beats top-p on recall", ("beam search beats top-p on recall",)),
-        PaperClaim("top-p beats beam search on early stop", (f"top-p beats beam search on {_STOP}",)),
-        PaperClaim("top-p beats top-k on early stop", (f"top-p beats top-k on {_STOP}",)),
-    ),
+    (tables.GREEDY, tables.BEAM_RECALL, tables.TOP_P_STOP, tables.TOP_P_OR_K),
     _DATA,
 )
 _TABLE_4 = PaperPart(
     "Table 4",
     "repetitions of right predictions in 100 draws",
     "table-4",
-    TableCell({"feature": "average repeat time"}, "right", RIGHT_REPEATED),
-    (
-        PaperClaim(
-            "right suffixes are drawn far more often",
-            ("right predictions are repeated at least twice as often as wrong ones",),
-            "85.38 of 100",
-        ),
-        PaperClaim("right suffixes have far higher confidence", ("right predictions have the higher confidence",)),
-        PaperClaim("recall@3 is about recall@100", ("recall@3 is within *",)),
-        PaperClaim(
-            "recall@1 is below recall@100",
-            ("a better confidence is possible: recall@100 is above recall@1",),
-            "0.63 vs 0.69",
-        ),
-    ),
+    TableCell({"feature": "average repeat time"}, "right", tables.RIGHT_REPEATED),
+    (tables.REPEATED, tables.CONFIDENT, tables.THREE_SUFFICE, tables.BEST_IS_BELOW),
     _DATA,
 )
 
