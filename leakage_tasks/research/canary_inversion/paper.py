@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from statistics import fmean
 
-from leakage_tasks.research.canary_inversion import beyond, counts, defences, figures, tables
-from leakage_tasks.research.canary_inversion.future_parts import FUTURE, FUTURE_GAINS
+from leakage_tasks.research.canary_inversion import beyond, counts, defences, figures, future, tables
 from leakage_tasks.research.framework.gains import cell_difference
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
@@ -18,70 +18,94 @@ from leakage_tasks.research.framework.papers import (
 )
 
 _DATA = "Snips and ATIS from `LEAKAGE_DATA`"
+_part = partial(PaperPart, without=_DATA, trials=None)
 _DEFENDED = {"R": 500, "embeddings": "learnt", "defence": "D + ES + CE", "canary": "all three"}
 
 
 def _best(number: int, repeats: str, published: float, *more: PaperClaim) -> PaperPart:
-    return PaperPart(
+    return _part(
         f"Table {number}",
         f"HDT of pin, n = 4, one start, best R up to {repeats}",
         f"table-{number}",
         TableCell({"canary": "pin", "n": 4}, "HDT one start", published),
         (counts.BEATS_GUESS, tables.LONGER, *more),
-        _DATA,
-        None,
     )
 
 
-_TABLE_3 = PaperPart(
+_TABLE_3 = _part(
     "Table 3",
     "mean HDT with all three defences, R = 500",
     "table-3",
     TableCell(_DEFENDED, "one start", fmean(defences.TABLE_3[500]["D + ES + CE"])),
     (defences.WEAKEN, defences.TO_CHANCE, defences.NOT_ALONE, defences.ACCURATE),
-    _DATA,
-    None,
 )
-_TABLE_4 = PaperPart(
+_TABLE_4 = _part(
     "Table 4",
     "HDT of color, n = 4, one copy, one start",
     "table-4",
     TableCell({"canary": "color", "n": 4}, "HDT one start", tables.TABLE_4["color", 4][1]),
     (tables.SINGLE_COPY, tables.AREA_CODE),
-    _DATA,
-    None,
 )
 _FIGURES = (
-    PaperPart(
+    _part(
         "Figure 2",
         "HDT of pin, n = 6, R = 100",
         "figure-2",
         TableCell({"R": 100}, "pin"),
         (counts.BEATS_GUESS, figures.COPIES_LEAK),
-        _DATA,
-        None,
     ),
-    PaperPart(
+    _part(
         "Figure 3",
         "HDT of pin in Snips",
         "figure-3",
         TableCell({"set": "Snips"}, "pin"),
         (figures.SETS_ALIKE, figures.THIRD_SET),
-        f"{_DATA}; NLU-Evaluation is not available, a generated set replaces it",
-        None,
+        without=f"{_DATA}; NLU-Evaluation is not available, a generated set replaces it",
     ),
     *(
-        PaperPart(
+        _part(
             f"Figure {number}",
             f"HDT of pin in {data}, R = 100",
             f"figure-{number}",
             TableCell({"R": 100}, "pin"),
             (counts.BEATS_GUESS,),
-            _DATA if number == 4 else "NLU-Evaluation is not available, a generated set replaces it",
-            None,
+            without=_DATA if number == 4 else "NLU-Evaluation is not available, a generated set replaces it",
         )
         for number, data in ((4, "ATIS"), (5, "NLU-Evaluation"))
     ),
+)
+_FUTURE = tuple(
+    PaperPart(
+        f"Section 7, {name}",
+        f"HDT from one start{setting}",
+        sweep.name,
+        TableCell({sweep.shown: value}, "HDT one start"),
+        (sweep.trend, sweep.below),
+        "Snips from `LEAKAGE_DATA`; `nlu/NAME-SET` studies another set there",
+        4,
+    )
+    for sweep, name, setting, value in zip(
+        future.SWEEPS,
+        ("larger alphabets", "longer secrets", "few copies"),
+        (", 1,000 words", ", n = 20", " of a single copy"),
+        (1000, 20, 1),
+        strict=True,
+    )
+)
+
+_FUTURE_GAINS = tuple(
+    BeyondItem(
+        f"five starts and coordinate search at {words}",
+        study,
+        "reduction of HDT from one start",
+        cell_difference(row, "HDT one start", row, "HDT finished"),
+        4,
+    )
+    for words, study, row in (
+        ("an alphabet of 1,000", "alphabets", {"alphabet": 1000}),
+        ("20 unknown tokens", "lengths", {"length": 20}),
+        ("a single copy", "few-copies", {"number of copies": 1}),
+    )
 )
 PAPER = register_paper(
     Paper(
@@ -90,21 +114,19 @@ PAPER = register_paper(
         (
             drawing("Figure 1", "how the attack works"),
             drawing("Table 1", "the patterns of the canaries"),
-            PaperPart(
+            _part(
                 "Section 3.1",
                 "HDT of the attack on embeddings from one start",
                 "variants",
                 TableCell({"relaxation": "embedding, one start"}, "HDT"),
                 (beyond.EMBEDDINGS,),
-                _DATA,
-                None,
             ),
             _best(2, "500", tables.TABLE_2["pin", 4][2]),
             _TABLE_3,
             _TABLE_4,
             _best(5, "2000", tables.TABLE_5["pin", 4][2], tables.LEAKS_MOST),
             *_FIGURES,
-            *FUTURE,
+            *_FUTURE,
         ),
         (
             BeyondItem(
@@ -139,7 +161,7 @@ PAPER = register_paper(
                 ),
                 None,
             ),
-            *FUTURE_GAINS,
+            *_FUTURE_GAINS,
         ),
         "Our set-up: 2,000 utterances of Snips, ATIS or a generated set (for NLU-Evaluation), with copies (R) "
         "scaled; one victim has a canary of each pattern; embeddings are learnt, not FastText's. HDT is the Hamming "

@@ -2,55 +2,113 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from leakage_tasks.research.ethicist import tables
-from leakage_tasks.research.ethicist.figure_parts import FIGURES, LIMITS
+from leakage_tasks.research.ethicist import cases, figures, limits, tables
 from leakage_tasks.research.framework.gains import cell_difference, cell_value
-from leakage_tasks.research.framework.papers import BeyondItem, Paper, PaperPart, TableCell, drawing, register_paper
+from leakage_tasks.research.framework.papers import (
+    BeyondItem,
+    Paper,
+    PaperClaim,
+    PaperPart,
+    TableCell,
+    drawing,
+    register_paper,
+)
 
 _DATA = "`small` needs the challenge's pairs in `LEAKAGE_DATA`"
 
-_TABLE_2 = PaperPart(
-    "Table 2",
-    "Ethicist's recall",
-    "table-2",
-    TableCell({"method": "Ethicist"}, "recall", tables.TABLE_2["Ethicist"][2]),
-    (
-        tables.TUNING,
-        tables.SMOOTHING,
-        tables.CALIBRATION,
-        tables.CALIBRATION_ALONE,
-        tables.BEATS_COMPARING,
-        tables.MATTERS_MORE,
-        tables.BEATS_BASELINES,
-    ),
-    _DATA,
-)
-_TABLE_3 = PaperPart(
-    "Table 3",
-    "recall of top-p",
-    "table-3",
-    TableCell({"decoding": "top-p"}, "recall"),
-    (tables.GREEDY, tables.BEAM_RECALL, tables.TOP_P_STOP, tables.TOP_P_OR_K),
-    _DATA,
-)
-_TABLE_4 = PaperPart(
-    "Table 4",
-    "repetitions of right predictions in 100 draws",
-    "table-4",
-    TableCell({"feature": "average repeat time"}, "right", tables.RIGHT_REPEATED),
-    (tables.REPEATED, tables.CONFIDENT, tables.THREE_SUFFICE, tables.BEST_IS_BELOW),
-    _DATA,
-)
 
-
-def _of_few_pairs(part: PaperPart) -> PaperPart:
-    """Return the part with claims that require more pairs: seeds change only the prompt and the draws."""
+def _part(
+    where: str, shows: str, study: str, cell: TableCell, claims: Sequence[PaperClaim], without: str = _DATA
+) -> PaperPart:
+    """Return a part with claims that require more pairs: seeds change only the prompt and the draws."""
     takes = "more test pairs, rather than more runs"
-    return replace(part, claims=[replace(claim, takes=takes) for claim in part.claims])
+    return PaperPart(where, shows, study, cell, [replace(claim, takes=takes) for claim in claims], without)
 
 
+_PARTS = (
+    _part(
+        "Table 2",
+        "Ethicist's recall",
+        "table-2",
+        TableCell({"method": "Ethicist"}, "recall", tables.TABLE_2["Ethicist"][2]),
+        (
+            tables.TUNING,
+            tables.SMOOTHING,
+            tables.CALIBRATION,
+            tables.CALIBRATION_ALONE,
+            tables.BEATS_COMPARING,
+            tables.MATTERS_MORE,
+            tables.BEATS_BASELINES,
+        ),
+    ),
+    _part(
+        "Table 3",
+        "recall of top-p",
+        "table-3",
+        TableCell({"decoding": "top-p"}, "recall"),
+        (tables.GREEDY, tables.BEAM_RECALL, tables.TOP_P_STOP, tables.TOP_P_OR_K),
+    ),
+    _part(
+        "Table 4",
+        "repetitions of right predictions in 100 draws",
+        "table-4",
+        TableCell({"feature": "average repeat time"}, "right", tables.RIGHT_REPEATED),
+        (tables.REPEATED, tables.CONFIDENT, tables.THREE_SUFFICE, tables.BEST_IS_BELOW),
+    ),
+    _part(
+        "Figure 3",
+        "recall on the smallest model",
+        "figure-3",
+        TableCell({"method": "Ethicist"}, "recall"),
+        (figures.SIZE, figures.BEST_BY_SIZE),
+    ),
+    _part(
+        "Figure 4",
+        "recall with the shortest prefix",
+        "figure-4",
+        TableCell({"method": "Ethicist"}, "recall"),
+        (figures.PREFIX, figures.BEST_BY_PREFIX, figures.FASTEST),
+    ),
+    _part(
+        "Figure 5",
+        "recall with the shortest suffix",
+        "figure-5",
+        TableCell({"method": "Ethicist"}, "recall"),
+        (figures.SUFFIX, figures.SLOWING, figures.SLOWEST),
+    ),
+    _part(
+        "Figure 6",
+        "draws of the right suffix, of 100",
+        "figure-6",
+        TableCell({"seed": "0", "suffix": "right"}, "drawn", cases.DRAWN["right"]),
+        (cases.DRAWN_MORE, cases.DISTINGUISHED),
+    ),
+    _part(
+        "Figure 7",
+        "lowest token probability of the right suffix",
+        "figure-7",
+        TableCell({"position": "lowest"}, "right", cases.LEAST["right"]),
+        (cases.LOWEST_HIGHER, cases.DESPITE_LOSS),
+    ),
+    _part(
+        "Figure 8",
+        "recall with the fewest draws",
+        "figure-8",
+        TableCell({"method": "Ethicist"}, "recall"),
+        (figures.FEW_DRAWS, figures.MANY_DRAWS),
+    ),
+    _part(
+        "Limitations",
+        "recall after random prefixes",
+        "random-prefixes",
+        TableCell({"method": "Ethicist", "prefixes": "random"}, "recall"),
+        tuple(limits.CLAIMS.values()),
+        f"{_DATA}; `paper` needs pairs from random positions of the Pile in `LEAKAGE_DATA`/random_pairs",
+    ),
+)
 PAPER = register_paper(
     Paper(
         "ethicist",
@@ -59,7 +117,7 @@ PAPER = register_paper(
             drawing("Figure 1", "one extracted suffix"),
             drawing("Figure 2", "how the attack works"),
             drawing("Table 1", "the sizes of the benchmark's parts"),
-            *map(_of_few_pairs, (_TABLE_2, _TABLE_3, _TABLE_4, *FIGURES, *LIMITS)),
+            *_PARTS,
         ),
         (
             BeyondItem(

@@ -30,10 +30,7 @@ EXTRACTING = (
         claims=(figures.FEWER_CALLS, figures.FEWER_IF_EXPOSED),
     ),
     PaperPart(
-        "Table 5",
-        "secrets in mails; here in invented mails",
-        "table-5",
-        claims=(mails.MEMORIZED, mails.EXTRACTED),
+        "Table 5", "secrets in mails; here in invented mails", "table-5", claims=(mails.MEMORIZED, mails.EXTRACTED)
     ),
     PaperPart(
         "Table 5: chats",
@@ -104,10 +101,7 @@ DEFENCES = (
         (extraction.LIKELIEST, extraction.VARIANTS),
     ),
     PaperPart(
-        "Figure 6",
-        "true rank against extrapolated rank",
-        "figure-6",
-        claims=(figures.FOLLOWS_RANK, figures.RANK_ONE),
+        "Figure 6", "true rank against extrapolated rank", "figure-6", claims=(figures.FOLLOWS_RANK, figures.RANK_ONE)
     ),
     drawing("Table 10", "copies of the secrets of Table 5 in the mails"),
 )
