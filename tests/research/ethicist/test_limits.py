@@ -22,9 +22,10 @@ from leakage_tasks.research.ethicist.limit_trials import (
     ways,
 )
 from leakage_tasks.research.ethicist.prompt_transfer import transfer_prompt, with_prompt
-from leakage_tasks.research.ethicist.victims import read_on, suffixes_of
+from leakage_tasks.research.ethicist.victims import suffixes_of
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.victims.pair_lm import SMOKE as RECIPE
+from leakage_tasks.research.victims.pair_training import read_on
 
 SMALL, SMOKE = StudyPlan("small"), StudyPlan("smoke")
 PAIRS = 200
