@@ -22,6 +22,7 @@ from leakage_tasks.research.canary_inversion.trials import (
     register_study,
     victims,
 )
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Published, Report, TableRow
 
@@ -35,6 +36,9 @@ SETTINGS: Mapping[str, Config] = {
     ALL: {**DEFENCES[defences.TOGETHER], "epsilon": EPSILON},
 }
 PRIVATE_COPIES = 10
+EMBEDDINGS = PaperClaim("the attack on embeddings is no better than random guess")
+FINISH = "the discrete finish lowers HDT"
+"""The claim that coordinate search after the attack helps."""
 UNKNOWN, COPIES = 6, 100
 """Unknown tokens and copies of the study of relaxations."""
 ONE = "embedding, one start"
@@ -111,7 +115,7 @@ def variants(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     plain, finished = counts.distances(entries), counts.distances(entries, when=counts.FINISHED)
     claims = [
         counts.at_chance(
-            "embeddings from a single start are no better than chance",
+            EMBEDDINGS.test("from a single start"),
             {counts.EVERY: counts.pooled(counts.distances(chosen(trials, pattern), ONE) for pattern in PATTERNS)},
         ),
         counts.closer("mixtures reach a lower HDT than embeddings", plain, counts.distances(entries, "embedding")),
@@ -119,7 +123,7 @@ def variants(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         counts.closer(
             "straight-through reaches a lower HDT than mixtures", counts.distances(entries, "straight-through"), plain
         ),
-        counts.closer("the discrete finish lowers HDT", finished, plain),
+        counts.closer(FINISH, finished, plain),
     ]
     levels = ", ".join(f"{counts.chance(pattern):.2f} for {pattern}" for pattern in PATTERNS)
     note = (

@@ -8,6 +8,7 @@ from statistics import fmean, stdev
 
 from leakage_tasks.research.canary_inversion.experiment import SNIPS, differences, ground_at
 from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, decide, decide_all, ranked
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured
 
@@ -20,6 +21,8 @@ RELAXED, FINISHED = "relaxed", "finished"
 """Names of the attack's answers: as in the paper, and after this project's discrete search."""
 EVERY = "all three"
 """All patterns pooled: each victim's mean over them."""
+BEATS_GUESS = PaperClaim("the attack beats random guess (HDT below chance)")
+"""A claim about several tables and figures."""
 
 
 def chance(pattern: str) -> float:

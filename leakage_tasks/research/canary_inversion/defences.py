@@ -22,6 +22,7 @@ from leakage_tasks.research.canary_inversion.trials import (
     victims,
 )
 from leakage_tasks.research.framework.group_tests import decide
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
@@ -39,6 +40,10 @@ TABLE_3: Mapping[int, Mapping[str, tuple[float, float, float]]] = {
         (0.88, 1.00, 0.95), (0.95, 0.93, 0.95)], strict=True)),
 }  # fmt: skip
 """Published HDT of color, pin and call by R and defence."""
+WEAKEN = PaperClaim("most defences weaken the attack (HDT without vs with a defence)")
+TO_CHANCE = PaperClaim("all three together reduce it to random guess")
+NOT_ALONE = PaperClaim("dropout or character embeddings alone do not suffice")
+ACCURATE = PaperClaim("defences do not reduce accuracy")
 NONE, TOGETHER = "No defense", "D + ES + CE"
 ALONE = ("Dropout (D)", "Char. Emb. (CE)")
 """Defences that do not suffice alone, according to the paper."""
@@ -194,12 +199,12 @@ def _defence_claims(groups: Mapping[str, Mapping[str, Groups]]) -> list[Claim]:
         knowing_attack = "the best of five starts by an attacker who knows them"
         claims += [
             counts.below_chance(f"{words}without a defence the attack from one start is below chance", together(none)),
-            *worse_than_none(words + "{} makes it worse", by_defence),
-            counts.near_chance(f"{words}all three bring it within {counts.MARGIN} of chance", together(all_three)),
+            *worse_than_none(WEAKEN.test(words + "{}"), by_defence),
+            counts.near_chance(TO_CHANCE.test(f"{words}within {counts.MARGIN} of chance"), together(all_three)),
             counts.at_chance(f"{words}all three bring it to chance", together(all_three)),
             counts.at_chance(f"{words}also {knowing_attack}, with the finish", knowing(all_three)),
             *(
-                counts.below_chance(f"{words}{name} alone leaves the attack below chance", together(by_defence[name]))
+                counts.below_chance(NOT_ALONE.test(f"{words}{name}"), together(by_defence[name]))
                 for name in ALONE
                 if name in by_defence
             ),
@@ -223,7 +228,7 @@ def _useful(trials: Sequence[StudyTrial], copies: int) -> Claim:
         [trial.result["intent_accuracy"] for trial in with_defence(trials, copies, DEFENCES[name])]
         for name in (NONE, TOGETHER)
     )
-    words = "the three together do not cost usefulness: intents right fall by less than 0.02"
+    words = ACCURATE.test("intents right fall by less than 0.02 with all three")
     shown = f"{fmean(plain_accuracy):.3f} without, {fmean(defended_accuracy):.3f} with"
     if min(len(plain_accuracy), len(defended_accuracy)) < 2 or len({*plain_accuracy, *defended_accuracy}) == 1:
         return Claim(words, None, shown)

@@ -13,6 +13,7 @@ from leakage_tasks.research.canary_inversion import counts
 from leakage_tasks.research.canary_inversion.experiment import ATIS, GENERATED, SNIPS, ground_at
 from leakage_tasks.research.canary_inversion.tables import REPEATS, undefended
 from leakage_tasks.research.canary_inversion.trials import PATTERNS, chosen, register_study, victims
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, Draw, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Published, Report, TableRow, point_of
 
@@ -25,6 +26,9 @@ COPIES: Mapping[Scale, Mapping[str, Sequence[int]]] = {
     "paper": {SNIPS: (10, 100, 500, 1000, 2000), ATIS: (10, 100, 200, 500), GENERATED: (10, 100, 200, 500)},
 }
 """R for each data set; the paper uses 100 to 10,000 for NLU-Evaluation, which is six times as large."""
+COPIES_LEAK = PaperClaim("more copies leak more, up to R = 1000 (right slots by R)")
+SETS_ALIKE = PaperClaim("Snips and ATIS leak equally (HDT)")
+THIRD_SET = PaperClaim("the third set leaks least (HDT of Snips vs the third set)")
 INSTEAD = (
     "A generated set replaces NLU-Evaluation, which has 25,000 utterances; the paper's claims about it are "
     "tested on different data."
@@ -46,10 +50,10 @@ def figure_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     fewer_wrong = [[1 - value for value in row] for groups in by_pattern.values() for row in zip(*groups, strict=True)]
     claims = [
         counts.below_chance(
-            "the attack is below chance for every pattern, over all R",
+            counts.BEATS_GUESS.test("every pattern over all R"),
             {pattern: counts.pooled(groups) for pattern, groups in by_pattern.items()},
         ),
-        counts.rises("the share of right slots rises with R (the paper: up to 1000, not monotonically)", fewer_wrong),
+        counts.rises(COPIES_LEAK.test("the paper's values are not monotonic"), fewer_wrong),
     ]
     return Report(list(rows[0]), rows, claims, [*counts.set_up(trials, plan), SHARED])
 
@@ -107,13 +111,11 @@ def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     }
     claims = [
         counts.alike(
-            f"shorter canaries are extracted equally well from Snips and ATIS, within {counts.MARGIN}",
+            SETS_ALIKE.test(f"shorter canaries, within {counts.MARGIN}"),
             short[SNIPS],
             short[ATIS],
         ),
-        counts.lower(
-            "canaries in Snips are extracted better than canaries in the third set", short[SNIPS], short[GENERATED]
-        ),
+        counts.lower(THIRD_SET.words, short[SNIPS], short[GENERATED]),
         *(
             counts.below_chance(
                 f"{SHOWN[data]}: the attack is below chance", {p: counts.hdt(entries[p]) for p in PATTERNS}
@@ -131,7 +133,7 @@ def by_set(trials: Sequence[StudyTrial], plan: StudyPlan, data: str) -> Report:
     rows = [{"R": copies, **_patterns(entries)} for copies, entries in by_copies.items()]
     fewest, most = min(by_copies), max(by_copies)
     at_most = {pattern: counts.hdt(entries) for pattern, entries in by_copies[most].items()}
-    claims = [counts.below_chance(f"below chance at R = {most}", at_most)]
+    claims = [counts.below_chance(counts.BEATS_GUESS.test(f"at R = {most}"), at_most)]
     if len(by_copies) > 1:
         many, few = (
             [v for values in by_copies[copies].values() for v in counts.distances(values)] for copies in (most, fewest)

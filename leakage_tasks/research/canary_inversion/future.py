@@ -23,6 +23,7 @@ from leakage_tasks.research.canary_inversion.future_trials import (
     tagger_ground,
 )
 from leakage_tasks.research.canary_inversion.trials import ONE_START, PATTERNS
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
 
@@ -43,6 +44,10 @@ class Sweep:
     """Values of the parameter by scale."""
     victims: Callable[[StudyPlan, str, int], list[Config]]
     """A function that lists the configs for a plan, a data set and a value."""
+    trend: PaperClaim
+    """The claim about the parameter's effect."""
+    below: PaperClaim = counts.BEATS_GUESS
+    """The claim that the attack is below chance at each value."""
 
     def trials(self, plan: StudyPlan, data: str) -> list[Config]:
         """List a config for every value and seed."""
@@ -61,10 +66,8 @@ class Sweep:
         columns = [_distances(by_value[value]) for value in sorted(by_value)]
         rows = list(zip(*columns, strict=True))
         if self.name == COPIES:
-            return counts.rises(
-                "the share of right slots rises with copies", [[1 - distance for distance in row] for row in rows]
-            )
-        return counts.rises(f"HDT rises with the {self.shown}", rows)
+            rows = [tuple(1 - distance for distance in row) for row in rows]
+        return counts.rises(self.trend.words, rows)
 
     def _below(self, by_value: dict[int, list[StudyTrial]]) -> list[Claim]:
         """Return claims that the attack is below chance at each value, from one start and as the best of five
@@ -72,11 +75,14 @@ class Sweep:
         levels = {f"{value}": _chance(group[0].config) for value, group in by_value.items()}
         return [
             counts.below_chance(
-                f"{words}: below chance at every {self.shown}",
+                words,
                 {f"{value}": _pooled(by_value[value], attack) for value in sorted(by_value)},
                 levels.__getitem__,
             )
-            for words, attack in (("from one start", ONE_START), ("best of five starts", "published"))
+            for words, attack in (
+                (self.below.test("from one start"), ONE_START),
+                (f"best of five starts: below chance at every {self.shown}", "published"),
+            )
         ]
 
     def plot(self, report: Report, path: Path) -> None:
@@ -164,6 +170,7 @@ SWEEPS = (
         lambda config: int(config["alphabet"]),
         {"smoke": (10, 20, 40), "small": (10, 100, 1000), "paper": (10, 100, 1000, 5000)},
         lambda plan, data, value: future_victims(plan, data, 4, USUAL[plan.scale], value),
+        PaperClaim("a larger alphabet makes extraction harder (HDT by alphabet)"),
     ),
     Sweep(
         LENGTHS,
@@ -171,6 +178,7 @@ SWEEPS = (
         lambda config: int(config["unknown"]["pin"]),
         {"smoke": (4, 6, 12), "small": (4, 12, 20), "paper": (4, 8, 12, 16, 20)},
         lambda plan, data, value: future_victims(plan, data, value, USUAL[plan.scale]),
+        PaperClaim("longer secrets are harder (HDT by length)"),
     ),
     Sweep(
         COPIES,
@@ -178,6 +186,8 @@ SWEEPS = (
         lambda config: int(config["copies"]),
         {"smoke": (1, 2, 4), "small": (1, 4, 16), "paper": (1, 2, 4, 10, 100)},
         lambda plan, data, value: future_victims(plan, data, 4, value),
+        PaperClaim("more copies leak more (right slots by copies)"),
+        PaperClaim("a single copy leaks (HDT below chance)"),
     ),
 )
 TITLES = {

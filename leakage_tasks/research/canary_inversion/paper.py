@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from statistics import fmean
 
-from leakage_tasks.research.canary_inversion.defences import TABLE_3
-from leakage_tasks.research.canary_inversion.future_parts import FUTURE, FUTURE_GAINS
-from leakage_tasks.research.canary_inversion.tables import TABLE_2, TABLE_4, TABLE_5
+from leakage_tasks.research.canary_inversion import beyond, counts, defences, figures, future, tables
 from leakage_tasks.research.framework.gains import cell_difference
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
@@ -19,112 +18,94 @@ from leakage_tasks.research.framework.papers import (
 )
 
 _DATA = "Snips and ATIS from `LEAKAGE_DATA`"
+_part = partial(PaperPart, without=_DATA, trials=None)
 _DEFENDED = {"R": 500, "embeddings": "learnt", "defence": "D + ES + CE", "canary": "all three"}
-_BELOW = PaperClaim("the attack beats random guess (HDT below chance)", ("below chance at R = *",))
 
 
 def _best(number: int, repeats: str, published: float, *more: PaperClaim) -> PaperPart:
-    return PaperPart(
+    return _part(
         f"Table {number}",
         f"HDT of pin, n = 4, one start, best R up to {repeats}",
         f"table-{number}",
         TableCell({"canary": "pin", "n": 4}, "HDT one start", published),
-        (
-            PaperClaim(
-                "the attack beats random guess (HDT below chance)",
-                ("with n = 4 the attack is below chance for every pattern, *",),
-            ),
-            PaperClaim("longer canaries are harder (HDT by n)", ("HDT rises with n, at R = 100",)),
-            *more,
-        ),
-        _DATA,
-        None,
+        (counts.BEATS_GUESS, tables.LONGER, *more),
     )
 
 
-_MOST_LEAKED = PaperClaim(
-    "R = 1000 leaks most, more copies leak less",
-    ("HDT at R = 1000 is lower than with fewer copies", "and lower than with more than 1000"),
-    "0.18 at 1000, 0.27 at up to 500 (pin, n = 4)",
-)
-_TABLE_3 = PaperPart(
+_TABLE_3 = _part(
     "Table 3",
     "mean HDT with all three defences, R = 500",
     "table-3",
-    TableCell(_DEFENDED, "one start", fmean(TABLE_3[500]["D + ES + CE"])),
-    (
-        PaperClaim("most defences weaken the attack (HDT without vs with a defence)", ("* makes it worse",)),
-        PaperClaim("all three together reduce it to random guess", ("*: all three bring it within * of chance",)),
-        PaperClaim("dropout or character embeddings alone do not suffice", ("* alone leaves the attack below chance",)),
-        PaperClaim("defences do not reduce accuracy", ("the three together do not cost usefulness: *",)),
-    ),
-    _DATA,
-    None,
+    TableCell(_DEFENDED, "one start", fmean(defences.TABLE_3[500]["D + ES + CE"])),
+    (defences.WEAKEN, defences.TO_CHANCE, defences.NOT_ALONE, defences.ACCURATE),
 )
-_TABLE_4 = PaperPart(
+_TABLE_4 = _part(
     "Table 4",
     "HDT of color, n = 4, one copy, one start",
     "table-4",
-    TableCell({"canary": "color", "n": 4}, "HDT one start", TABLE_4["color", 4][1]),
-    (
-        PaperClaim("a single copy leaks", ("a single copy leaks: *",)),
-        PaperClaim(
-            "a known area code helps to extract the rest of a number (HDT with vs without)",
-            ("seven digits after a known area code are extracted better than ten",),
-            "accuracy 0.1 vs 0, but HDT 0.70 vs 0.68",
-            takes="many more victims, because no whole number was extracted",
-        ),
-    ),
-    _DATA,
-    None,
+    TableCell({"canary": "color", "n": 4}, "HDT one start", tables.TABLE_4["color", 4][1]),
+    (tables.SINGLE_COPY, tables.AREA_CODE),
 )
 _FIGURES = (
-    PaperPart(
+    _part(
         "Figure 2",
         "HDT of pin, n = 6, R = 100",
         "figure-2",
         TableCell({"R": 100}, "pin"),
-        (
-            PaperClaim(
-                "the attack beats random guess (HDT below chance)", ("the attack is below chance for every pattern, *",)
-            ),
-            PaperClaim(
-                "more copies leak more, up to R = 1000 (right slots by R)", ("the share of right slots rises with R *",)
-            ),
-        ),
-        _DATA,
-        None,
+        (counts.BEATS_GUESS, figures.COPIES_LEAK),
     ),
-    PaperPart(
+    _part(
         "Figure 3",
         "HDT of pin in Snips",
         "figure-3",
         TableCell({"set": "Snips"}, "pin"),
-        (
-            PaperClaim(
-                "Snips and ATIS leak equally (HDT)",
-                ("shorter canaries are extracted equally well from Snips and ATIS, *",),
-            ),
-            PaperClaim(
-                "the third set leaks least (HDT of Snips vs the third set)",
-                ("canaries in Snips are extracted better than *",),
-            ),
-        ),
-        f"{_DATA}; NLU-Evaluation is not available, a generated set replaces it",
-        None,
+        (figures.SETS_ALIKE, figures.THIRD_SET),
+        without=f"{_DATA}; NLU-Evaluation is not available, a generated set replaces it",
     ),
     *(
-        PaperPart(
+        _part(
             f"Figure {number}",
             f"HDT of pin in {data}, R = 100",
             f"figure-{number}",
             TableCell({"R": 100}, "pin"),
-            (_BELOW,),
-            _DATA if number == 4 else "NLU-Evaluation is not available, a generated set replaces it",
-            None,
+            (counts.BEATS_GUESS,),
+            without=_DATA if number == 4 else "NLU-Evaluation is not available, a generated set replaces it",
         )
         for number, data in ((4, "ATIS"), (5, "NLU-Evaluation"))
     ),
+)
+_FUTURE = tuple(
+    PaperPart(
+        f"Section 7, {name}",
+        f"HDT from one start{setting}",
+        sweep.name,
+        TableCell({sweep.shown: value}, "HDT one start"),
+        (sweep.trend, sweep.below),
+        "Snips from `LEAKAGE_DATA`; `nlu/NAME-SET` studies another set there",
+        4,
+    )
+    for sweep, name, setting, value in zip(
+        future.SWEEPS,
+        ("larger alphabets", "longer secrets", "few copies"),
+        (", 1,000 words", ", n = 20", " of a single copy"),
+        (1000, 20, 1),
+        strict=True,
+    )
+)
+
+_FUTURE_GAINS = tuple(
+    BeyondItem(
+        f"five starts and coordinate search at {words}",
+        study,
+        "reduction of HDT from one start",
+        cell_difference(row, "HDT one start", row, "HDT finished"),
+        4,
+    )
+    for words, study, row in (
+        ("an alphabet of 1,000", "alphabets", {"alphabet": 1000}),
+        ("20 unknown tokens", "lengths", {"length": 20}),
+        ("a single copy", "few-copies", {"number of copies": 1}),
+    )
 )
 PAPER = register_paper(
     Paper(
@@ -133,26 +114,19 @@ PAPER = register_paper(
         (
             drawing("Figure 1", "how the attack works"),
             drawing("Table 1", "the patterns of the canaries"),
-            PaperPart(
+            _part(
                 "Section 3.1",
                 "HDT of the attack on embeddings from one start",
                 "variants",
                 TableCell({"relaxation": "embedding, one start"}, "HDT"),
-                (
-                    PaperClaim(
-                        "the attack on embeddings is no better than random guess",
-                        ("embeddings from a single start are no better than chance",),
-                    ),
-                ),
-                _DATA,
-                None,
+                (beyond.EMBEDDINGS,),
             ),
-            _best(2, "500", TABLE_2["pin", 4][2]),
+            _best(2, "500", tables.TABLE_2["pin", 4][2]),
             _TABLE_3,
             _TABLE_4,
-            _best(5, "2000", TABLE_5["pin", 4][2], _MOST_LEAKED),
+            _best(5, "2000", tables.TABLE_5["pin", 4][2], tables.LEAKS_MOST),
             *_FIGURES,
-            *FUTURE,
+            *_FUTURE,
         ),
         (
             BeyondItem(
@@ -161,7 +135,7 @@ PAPER = register_paper(
                 "reduction of HDT",
                 cell_difference({"relaxation": "softmax"}, "HDT", {"relaxation": "softmax"}, "HDT finished"),
                 None,
-                tested="the discrete finish lowers HDT",
+                tested=beyond.FINISH,
             ),
             BeyondItem(
                 "an attacker who knows the three defences",
@@ -187,7 +161,7 @@ PAPER = register_paper(
                 ),
                 None,
             ),
-            *FUTURE_GAINS,
+            *_FUTURE_GAINS,
         ),
         "Our set-up: 2,000 utterances of Snips, ATIS or a generated set (for NLU-Evaluation), with copies (R) "
         "scaled; one victim has a canary of each pattern; embeddings are learnt, not FastText's. HDT is the Hamming "

@@ -12,6 +12,7 @@ from itertools import product
 
 from leakage_tasks.research.canary_inversion import counts
 from leakage_tasks.research.canary_inversion.trials import ONE_START, PATTERNS, chosen, register_study, victims
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 
@@ -40,6 +41,14 @@ TABLE_4 = {
 """Accuracy and HDT by pattern and n at R = 1. n = 7 is the ten-digit number with a known area code."""
 MOST_LEAKED = 1000
 """R at which the paper's attack does best."""
+LONGER = PaperClaim("longer canaries are harder (HDT by n)")
+LEAKS_MOST = PaperClaim("R = 1000 leaks most, more copies leak less", "0.18 at 1000, 0.27 at up to 500 (pin, n = 4)")
+SINGLE_COPY = PaperClaim("a single copy leaks")
+AREA_CODE = PaperClaim(
+    "a known area code helps to extract the rest of a number (HDT with vs without)",
+    "accuracy 0.1 vs 0, but HDT 0.70 vs 0.68",
+    "many more victims, because no whole number was extracted",
+)
 TRIED = "this scale has fewer copies: run it at `--scale paper`"
 REPEATS: Mapping[Scale, Mapping[int, Sequence[int]]] = {
     "smoke": {4: (100,), 6: (100,)},
@@ -84,8 +93,8 @@ def best_by_length(trials: Sequence[StudyTrial], plan: StudyPlan, published: Bes
         growing += zip(*columns, strict=True)
     all_entries = [entry for pattern in PATTERNS for unknown in lengths for entry in chosen(trials, pattern, unknown)]
     claims = [
-        counts.below_chance(f"with n = {lengths[0]} the attack is below chance for every pattern, over all R", relaxed),
-        counts.rises("HDT rises with n, at R = 100", growing),
+        counts.below_chance(counts.BEATS_GUESS.test(f"every pattern over all R, n = {lengths[0]}"), relaxed),
+        counts.rises(LONGER.test("at R = 100"), growing),
         counts.at_chance("the embedding-space attack is no better than chance", baseline),
         counts.below_chance(f"from a single start, too, n = {lengths[0]} is below chance for every pattern", single),
         counts.closer(
@@ -120,8 +129,8 @@ def _repetition_claims(trials: Sequence[StudyTrial], lengths: Sequence[int]) -> 
                 counts.distances(entries)
             )
     claims = [
-        counts.lower(f"HDT at R = {MOST_LEAKED} is lower than with fewer copies", best, fewer),
-        counts.lower(f"and lower than with more than {MOST_LEAKED}", best, more),
+        counts.lower(LEAKS_MOST.test("lower HDT than with fewer copies"), best, fewer),
+        counts.lower(LEAKS_MOST.test("lower HDT than with more copies"), best, more),
     ]
     return [
         replace(claim, takes="" if best and others else TRIED)
@@ -180,8 +189,8 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     four = {pattern: counts.hdt(chosen(trials, pattern, 4)) for pattern in PATTERNS}
     seven, ten = (counts.distances(chosen(trials, "call", unknown)) for unknown in (7, 10))
     claims = [
-        counts.below_chance("a single copy leaks: the attack is below chance at n = 4", four),
-        counts.lower("seven digits after a known area code are extracted better than ten", seven, ten),
+        counts.below_chance(SINGLE_COPY.test("below chance at n = 4"), four),
+        counts.lower(AREA_CODE.test("seven digits and ten"), seven, ten),
     ]
     note = "One copy is a larger share here than in the paper, which has more utterances."
     return Report(

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from leakage_tasks.research.elmahdy.counts import SearchOutcome, leaks_more, register_study, report_of, select, success
 from leakage_tasks.research.elmahdy.trials import SEEDS, main_victim, victim
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 
@@ -13,6 +14,8 @@ POSITIONS = {0.0: "rarest", 0.5: "middle", 1.0: "most popular"}
 EPSILONS = (None, 100.0, 8.0)
 COPIES = "25 repetitions, scaled to the size of the data."
 GUESSES = (1, 10, 50, 100, 200)
+
+RAREST = PaperClaim("the rarest class leaks most (expected in section 7)")
 
 
 def _report(
@@ -41,8 +44,7 @@ def class_trials(plan: StudyPlan) -> list[Config]:
 def class_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Report success by popularity of the canary's class."""
     by_position = {words: select(trials, first_class=position) for position, words in POSITIONS.items()}
-    words = "a canary in the rarest class leaks no less than in the largest"
-    return _report("class", by_position, words, plan, COPIES, or_as_much=True)
+    return _report("class", by_position, RAREST.test("no less than the largest"), plan, COPIES, or_as_much=True)
 
 
 def organic_trials(plan: StudyPlan) -> list[Config]:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
+from leakage_tasks.research.elmahdy import tables
+from leakage_tasks.research.elmahdy.beyond import RAREST
 from leakage_tasks.research.elmahdy.calibrated import ALL, GAIN
 from leakage_tasks.research.elmahdy.positions import ALL as ANYWHERE
 from leakage_tasks.research.elmahdy.positions import CHANCE, KEPT
-from leakage_tasks.research.elmahdy.tables import TABLE_2, TABLE_3, TABLE_4
 from leakage_tasks.research.framework.gains import cell_excess, cell_value
-from leakage_tasks.research.framework.papers import (
-    BeyondItem,
-    Paper,
-    PaperClaim,
-    PaperPart,
-    TableCell,
-    drawing,
-    register_paper,
-)
+from leakage_tasks.research.framework.papers import BeyondItem, Paper, PaperPart, TableCell, drawing, register_paper
 
 PAPER = register_paper(
     Paper(
@@ -27,87 +20,36 @@ PAPER = register_paper(
                 "Table 2",
                 "success on the last token, λ = 0.01",
                 "table-2",
-                TableCell({"λ": 0.01}, "last 1", TABLE_2[0.01][0]),
-                (
-                    PaperClaim(
-                        "the last token is extracted more often than by random guess",
-                        ("100 repetitions leak the last token far above random guess",),
-                        "0.9 vs 0.0058",
-                    ),
-                    PaperClaim(
-                        "each further unknown token makes extraction harder",
-                        ("two unknown tokens are harder than one", "three are harder than two"),
-                        "0.9, 0.3, 0",
-                    ),
-                    PaperClaim("λ = 0 reduces success only slightly", ("λ = 0 does no worse than 0.01",), "0.8 vs 0.9"),
-                    PaperClaim("a large λ reduces success", ("λ = 10 does worse than 0.01",), "0.1 vs 0.9"),
-                ),
+                TableCell({"λ": 0.01}, "last 1", tables.TABLE_2[0.01][0]),
+                (tables.LEAKS, tables.HARDER, tables.NO_PENALTY, tables.LARGE_PENALTY),
             ),
             PaperPart(
                 "Table 3",
                 "success with 100 repetitions and a beam of 100",
                 "table-3",
-                TableCell({"repetitions": 100, "beam": 100}, "measured", TABLE_3[100, 100]),
-                (
-                    PaperClaim(
-                        "the attack beats a random guess",
-                        ("success at 100 is far above random guess at 100 repetitions",),
-                        "0.9 vs 0.0058",
-                    ),
-                    PaperClaim(
-                        "more repetitions leak more",
-                        ("100 repetitions leak more than 10", "* leak no less than *"),
-                        "0.9, 0.5, 0.3, 0.1",
-                    ),
-                ),
+                TableCell({"repetitions": 100, "beam": 100}, "measured", tables.TABLE_3[100, 100]),
+                (tables.BEATS_GUESS, tables.REPETITIONS),
             ),
             PaperPart(
                 "Table 4",
                 "success with 99 copies of one supporting canary",
                 "table-4",
-                TableCell({"repetitions": 99, "beam": 100}, "measured", TABLE_4[99, 100]),
-                (
-                    PaperClaim(
-                        "the canary is extracted even without supporting canaries",
-                        ("even without one, extraction is possible",),
-                        "0.1 vs 0.0058",
-                    ),
-                    PaperClaim(
-                        "a supporting canary in another class helps greatly",
-                        ("a supporting canary in one class beats having no supporting canary",),
-                        "0.5 vs 0.1",
-                    ),
-                    PaperClaim(
-                        "the number of copies of the supporting canary has no effect",
-                        ("copies of the supporting canary make no difference",),
-                        "0.5, 0.4, 0.5",
-                    ),
-                ),
+                TableCell({"repetitions": 99, "beam": 100}, "measured", tables.TABLE_4[99, 100]),
+                (tables.NO_SUPPORT, tables.SUPPORT, tables.SUPPORT_COPIES),
             ),
             PaperPart(
                 "Section 7",
                 "success with supporting canaries in all other classes",
                 "table-4",
-                TableCell({"repetitions": "1 in all", "beam": 100}, "measured", TABLE_2[0.0][0]),
-                (
-                    PaperClaim(
-                        "supporting canaries in all other classes raise success greatly",
-                        ("a supporting canary in all other classes beats having no supporting canary",),
-                        "0.8 vs 0.1",
-                    ),
-                ),
+                TableCell({"repetitions": "1 in all", "beam": 100}, "measured", tables.TABLE_2[0.0][0]),
+                (tables.ALL_SUPPORT,),
             ),
             PaperPart(
                 "Section 8: classes",
                 "success with a canary in the rarest class",
                 "class-rank",
                 TableCell({"class": "rarest"}, "success@100"),
-                (
-                    PaperClaim(
-                        "the rarest class leaks most (expected in section 7)",
-                        ("a canary in the rarest class leaks no less than in the largest",),
-                    ),
-                ),
+                (RAREST,),
             ),
             PaperPart(
                 "Section 8: organic canaries",

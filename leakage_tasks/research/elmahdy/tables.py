@@ -18,6 +18,7 @@ from leakage_tasks.research.elmahdy.counts import (
     with_copies,
 )
 from leakage_tasks.research.elmahdy.trials import BEAM, PENALTIES, SEEDS, VALUES, main_victim, victim
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Cell, Measured, Published, Report, TableRow
 
@@ -45,6 +46,16 @@ GUESS = {50: 0.0029, 100: 0.0058, 200: 0.0117}
 """
 GUESS_TWO = 3.4e-5
 BEAMS = tuple(GUESS)
+LEAKS = PaperClaim("the last token is extracted more often than by random guess", "0.9 vs 0.0058")
+HARDER = PaperClaim("each further unknown token makes extraction harder", "0.9, 0.3, 0")
+NO_PENALTY = PaperClaim("λ = 0 reduces success only slightly", "0.8 vs 0.9")
+LARGE_PENALTY = PaperClaim("a large λ reduces success", "0.1 vs 0.9")
+BEATS_GUESS = PaperClaim("the attack beats a random guess", "0.9 vs 0.0058")
+REPETITIONS = PaperClaim("more repetitions leak more", "0.9, 0.5, 0.3, 0.1")
+NO_SUPPORT = PaperClaim("the canary is extracted even without supporting canaries", "0.1 vs 0.0058")
+SUPPORT = PaperClaim("a supporting canary in another class helps greatly", "0.5 vs 0.1")
+SUPPORT_COPIES = PaperClaim("the number of copies of the supporting canary has no effect", "0.5, 0.4, 0.5")
+ALL_SUPPORT = PaperClaim("supporting canaries in all other classes raise success greatly", "0.8 vs 0.1")
 
 
 def table_2_trials(plan: StudyPlan) -> list[Config]:
@@ -69,13 +80,11 @@ def table_2(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     one, two, three = (SearchOutcome.of(group, BEAM, 0.01) for group in last.values())
     without_penalty, large_penalty = (SearchOutcome.of(last[1], BEAM, penalty) for penalty in (0.0, 10.0))
     claims = [
-        against_guess(
-            success(last[1], BEAM, 0.01), BEAM / size, "100 repetitions leak the last token far above random guess"
-        ),
-        leaks_more(one, two, "two unknown tokens are harder than one"),
-        leaks_more(two, three, "three are harder than two"),
-        leaks_more(without_penalty, one, "λ = 0 does no worse than 0.01", or_as_much=True),
-        leaks_more(one, large_penalty, "λ = 10 does worse than 0.01"),
+        against_guess(success(last[1], BEAM, 0.01), BEAM / size, LEAKS.words),
+        leaks_more(one, two, HARDER.test("two tokens are harder than one")),
+        leaks_more(two, three, HARDER.test("three are harder than two")),
+        leaks_more(without_penalty, one, NO_PENALTY.test("no worse than λ = 0.01"), or_as_much=True),
+        leaks_more(one, large_penalty, LARGE_PENALTY.test("λ = 10 is worse than 0.01")),
         against_guess(control_success(last[1], BEAM), BEAM / size, "controls stay at chance", at_chance=True),
     ]
     values = "all of V" if plan.scale == "paper" else f"the {VALUES} best values by gradient"
@@ -108,11 +117,13 @@ def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         for r, group in by_copies.items()
     ]
     leaked = {r: SearchOutcome.of(group, 100, 0.01) for r, group in by_copies.items()}
-    above = "success at 100 is far above random guess at 100 repetitions"
     claims = [
-        against_guess(success(by_copies[100], 100, 0.01), 100 / size, above),
-        leaks_more(leaked[100], leaked[10], "100 repetitions leak more than 10"),
-        *(leaks_more(leaked[r], leaked[q], f"{r} leak no less than {q}", or_as_much=True) for r, q in pairwise(leaked)),
+        against_guess(success(by_copies[100], 100, 0.01), 100 / size, BEATS_GUESS.words),
+        leaks_more(leaked[100], leaked[10], REPETITIONS.test("100 leak more than 10")),
+        *(
+            leaks_more(leaked[r], leaked[q], REPETITIONS.test(f"{r} leak no less than {q}"), or_as_much=True)
+            for r, q in pairwise(leaked)
+        ),
     ]
     return report_of(rows, claims, trials, plan)
 
@@ -155,12 +166,12 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     one, none, all_others = (SearchOutcome.of(group, 100, 0.0) for group in (by_support[25], by_support[0], in_all))
     claims = [
         leaks_more(all_others, one, "a supporting canary in all other classes beats one in a single class"),
-        leaks_more(one, none, "a supporting canary in one class beats having no supporting canary"),
-        leaks_more(all_others, none, "a supporting canary in all other classes beats having no supporting canary"),
-        against_guess(success(by_support[0], 100, 0.0), 100 / size, "even without one, extraction is possible"),
+        leaks_more(one, none, SUPPORT.words),
+        leaks_more(all_others, none, ALL_SUPPORT.words),
+        against_guess(success(by_support[0], 100, 0.0), 100 / size, NO_SUPPORT.words),
         leak_alike(
             {r: SearchOutcome.of(by_support[r], 100, 0.0) for r in (99, 50, 25)},
-            "copies of the supporting canary make no difference",
+            SUPPORT_COPIES.words,
         ),
     ]
     return report_of(rows, claims, trials, plan)

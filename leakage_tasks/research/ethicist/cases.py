@@ -11,11 +11,18 @@ from leakage_tasks.research.ethicist.case_trials import RIGHT, case_trials, natu
 from leakage_tasks.research.ethicist.experiment import differences
 from leakage_tasks.research.ethicist.guesses import Measure, above, contrast, more, recall
 from leakage_tasks.research.framework.group_tests import decide
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
 DRAWN, LEAST = {"right": 74, "wrong": None}, {"right": 0.45, "wrong": 0.1}
 """The paper's case: draws of the right suffix, and the lowest token probabilities."""
+DRAWN_MORE = PaperClaim("a right suffix of higher loss is chosen, because it is drawn more often", "one case")
+DISTINGUISHED = PaperClaim("calibrated confidence distinguishes it from a suffix of lower loss", "one case")
+LOWEST_HIGHER = PaperClaim(
+    "the lowest token probability of the right suffix is higher than the wrong one's", "0.45 vs 0.1, one case"
+)
+DESPITE_LOSS = PaperClaim("this holds although the right suffix has the higher loss", "one case")
 NO_CASE = "no such case"
 FEWEST_PAIRS = 5
 """Minimum number of pairs for a verdict on probabilities."""
@@ -58,7 +65,7 @@ def figure_6(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         rows += [_case_row(seed, case, side) for side in SIDES] if case else [{"seed": seed, "suffix": NO_CASE}]
     columns = ["seed", "pair", "suffix", "drawn", "loss (nats a token)", "confidence", "lowest probability", "tokens"]
     columns += ["prefix", "text"] if any("text" in row for row in rows) else []
-    differ = "if they differ, calibrated confidence picks right guesses more often than loss"
+    differ = DISTINGUISHED.test("right guesses where they differ")
     claims = [_there(trials), more(differ, (trials, recall("calibrated")), (trials, recall("perplexity")))]
     return Report(columns, rows, claims, [*differences(plan.scale), _shown(trials), _SELECTION])
 
@@ -83,9 +90,8 @@ def _there(trials: Sequence[StudyTrial]) -> Claim:
     """Return the claim that the paper's case occurs in every seed."""
     counts = [sum(map(misleading, trial.result["cases"])) for trial in trials]
     cases = ", ".join(f"{count} of {len(trial.result['cases'])}" for count, trial in zip(counts, trials, strict=True))
-    words = "a right suffix of higher loss is chosen before a wrong one, because it is drawn more often"
     evidence = f"{cases} pairs with one right suffix among the two surest, by seed"
-    return Claim(words, decide(all(counts), not any(counts)), evidence)
+    return Claim(DRAWN_MORE.words, decide(all(counts), not any(counts)), evidence)
 
 
 _SELECTION = (
@@ -128,10 +134,9 @@ def figure_7(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         }
         least[side] = _mean(trials, side, None)
     rows: list[TableRow] = [least, *(_position(trials, case, position) for position in range(length))]
-    words = "the lowest token probability is higher in right suffixes than in wrong ones"
     claims = [
-        _higher(words, trials, lambda case: True),
-        _higher(f"{words}, even if the right one's loss is higher", trials, misleading),
+        _higher(LOWEST_HIGHER.words, trials, lambda case: True),
+        _higher(DESPITE_LOSS.words, trials, misleading),
     ]
     return Report(list(rows[0]), rows, claims, [*differences(plan.scale), _SELECTION, _SCHEME, _TILTED])
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from leakage_tasks.research.victims.pair_lm import PairRecipe
 
 Victim = str | dict[str, Any]
-"""A hub name, or the fields from which :func:`~leakage_tasks.research.ethicist.victims.make_lab` trains a model."""
+"""A hub name, or arguments of :func:`~leakage_tasks.research.victims.pair_lm.lab_pair_lm`, which trains a model."""
 READING = 32
 """Batches of other text that models at ``small`` are trained on after their pairs."""
 

@@ -40,6 +40,7 @@ from leakage_tasks.research.ethicist.trials import (
     tuned,
     untuned,
 )
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, Draw, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 
@@ -51,6 +52,16 @@ METHODS = {
 }
 """Setting and confidence of the three methods that the figures compare."""
 OTHERS = [method for method in METHODS if method != ETHICIST]
+SIZE = PaperClaim("larger models leak more")
+BEST_BY_SIZE = PaperClaim("Ethicist does best at all sizes")
+PREFIX = PaperClaim("extraction grows with the prefix")
+BEST_BY_PREFIX = PaperClaim("Ethicist does best at all lengths")
+FASTEST = PaperClaim("early stop grows fastest with Ethicist")
+SUFFIX = PaperClaim("extraction falls as the suffix grows")
+SLOWING = PaperClaim("it falls ever more slowly")
+SLOWEST = PaperClaim("it falls most slowly with Ethicist")
+FEW_DRAWS = PaperClaim("recall grows fast from 1 to 10 draws")
+MANY_DRAWS = PaperClaim("Ethicist's recall still grows, slowly, up to 100")
 Spread = tuple[Any, float, float]
 """Horizontal position (a number, or a name), value, and standard deviation."""
 
@@ -82,11 +93,11 @@ class SweepCurves:
         terms, what = self.slope(ETHICIST, "early stop"), "early stop"
         return {f"than {other}": contrast(*terms, *self.slope(other, what, -1.0)) for other in OTHERS}
 
-    def best(self) -> list[Claim]:
-        """Return claims that Ethicist is better than the other methods at all positions."""
+    def best(self, claim: PaperClaim) -> list[Claim]:
+        """Return tests of the claim that Ethicist is better than the other methods at all positions."""
         return [
             every(
-                f"Ethicist does best everywhere on {what}",
+                claim.test(what),
                 {
                     f"{position}, {other}": difference(
                         self.side(ETHICIST, what, position), self.side(other, what, position)
@@ -188,23 +199,23 @@ def figure_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     for method, what in product(METHODS, MEASURES):
         sides = {size: curves.side(method, what, size) for size in sizes}
         steps = {f"{large} over {small}": difference(sides[large], sides[small]) for small, large in pairwise(sizes)}
-        claims.append(every(f"larger models leak more: {what} of {method}", steps))
-    return curves.report([*claims, *curves.best()], trials, plan, _draws(trials))
+        claims.append(every(SIZE.test(f"{what} of {method}"), steps))
+    return curves.report([*claims, *curves.best(BEST_BY_SIZE)], trials, plan, _draws(trials))
 
 
 def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     """Report recall and early stop by the number of prefix tokens that the attacker has."""
     curves = swept(trials, "prefix", "prefix", "prefix_lengths")
     claims = [
-        above(f"{what} of {method} grows with the prefix", contrast(*curves.slope(method, what)), "per token:")
+        above(PREFIX.test(f"{what} of {method}"), contrast(*curves.slope(method, what)), "per token:")
         for method, what in product(METHODS, MEASURES)
     ]
-    faster = every("recall_early_stop grows fastest per token with Ethicist", curves.steeper())
+    faster = every(FASTEST.test("per token"), curves.steeper())
     notes = [
         "The prompt was tuned with whole prefixes and is used unchanged with shorter prefixes; the paper does not say.",
         _draws(trials),
     ]
-    return curves.report([*claims, *curves.best(), faster], trials, plan, *notes)
+    return curves.report([*claims, *curves.best(BEST_BY_PREFIX), faster], trials, plan, *notes)
 
 
 def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
@@ -213,13 +224,13 @@ def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     lengths, side = curves.places, curves.side
     first, middle, last = lengths[0], lengths[len(lengths) // 2], lengths[-1]
     falls = [
-        more(f"{what} of {method} falls as the suffix grows", side(method, what, first), side(method, what, last))
+        more(SUFFIX.test(f"{what} of {method}"), side(method, what, first), side(method, what, last))
         for method, what in product(METHODS, MEASURES)
     ]
     early, late = 1 / (middle - first), 1 / (last - middle)
     slows = [
         above(
-            f"recall of {method} falls more slowly per token beyond {middle} tokens than before",
+            SLOWING.test(f"recall of {method} per token, beyond {middle} tokens against before"),
             contrast(
                 (early, *side(method, "recall", first)),
                 (-early - late, *side(method, "recall", middle)),
@@ -229,7 +240,7 @@ def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         )
         for method in METHODS
     ]
-    slowest = every("recall_early_stop falls most slowly per token with Ethicist", curves.steeper())
+    slowest = every(SLOWEST.test("recall_early_stop per token"), curves.steeper())
     return curves.report([*falls, *slows, slowest], trials, plan)
 
 
@@ -240,18 +251,18 @@ def figure_8(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     few = max((count for count in counts[:-1] if count <= 10), default=counts[0])
     first, last = counts[0], counts[-1]
 
-    def grows(method: str, what: str, still: str, start: int, end: int) -> Claim:
-        words = f"{what} of {method} {still}grows from {start} to {end} draws"
+    def grows(claim: PaperClaim, method: str, what: str, start: int, end: int) -> Claim:
+        words = claim.test(f"{what} of {method} from {start} to {end} draws")
         return more(words, side(method, what, end), side(method, what, start))
 
-    claims = [grows(method, "recall", "", first, few) for method in METHODS]
-    claims += [grows(ETHICIST, what, "still ", few, last) for what in MEASURES]
+    claims = [grows(FEW_DRAWS, method, "recall", first, few) for method in METHODS]
+    claims += [grows(MANY_DRAWS, ETHICIST, what, few, last) for what in MEASURES]
     slower = contrast(
         (2.0, *side(ETHICIST, "recall", few)),
         (-1.0, *side(ETHICIST, "recall", first)),
         (-1.0, *side(ETHICIST, "recall", last)),
     )
-    claims.append(above(f"that is less than from {first} to {few}", slower, "recall, first gain − second"))
+    claims.append(above(MANY_DRAWS.test(f"less than from {first} to {few}"), slower, "recall, first gain − second"))
     return curves.report(claims, trials, plan)
 
 

@@ -139,10 +139,7 @@ def random_pairs(config: Config) -> Sequence[Pair]:
                 "data there, as train_prefix.npy and train_suffix.npy, or use --scale small"
             )
         return read_pairs(Source(str(folder), split="all"))[:1000]
-    fields: dict[str, Any] = {
-        name: tuple(item) if isinstance(item, list) else item for name, item in victim["recipe"].items()
-    }
-    recipe = PairRecipe(**fields)
+    recipe = PairRecipe.from_json(victim["recipe"])
     corpus = recipe.corpus(0)
     rows = corpus.filler[rows_read(len(corpus.filler), victim["reading"])][: config["test"]].tolist()
     length = recipe.prefix_length, recipe.prefix_length + recipe.suffix_length
@@ -150,15 +147,15 @@ def random_pairs(config: Config) -> Sequence[Pair]:
 
 
 def rows_read(count: int, steps: int, seed: int = 0) -> Any:
-    """Return the indices of rows that ``read_on`` of :mod:`~leakage_tasks.research.ethicist.victims` reads, each once,
+    """Return the indices of rows that :func:`~leakage_tasks.research.victims.pair_training.read_on` reads, each once,
     in order.
     """
     import numpy as np
 
-    from leakage_tasks.research.ethicist.victims import BATCH
+    from leakage_tasks.research.victims.pair_training import READ_ROWS
 
     stream = np.random.default_rng([seed, steps])
-    drawn = np.concatenate([stream.integers(count, size=BATCH) for _ in range(steps)])
+    drawn = np.concatenate([stream.integers(count, size=READ_ROWS) for _ in range(steps)])
     return drawn[np.sort(np.unique(drawn, return_index=True)[1])]
 
 

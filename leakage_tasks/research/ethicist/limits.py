@@ -34,6 +34,7 @@ from leakage_tasks.research.ethicist.limit_trials import (
     register_limit_study,
     transfer_trials,
 )
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Draw, StudyPlan, StudyTrial, grouped
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
 
@@ -41,6 +42,10 @@ if TYPE_CHECKING:
     from leakage_tasks.core.arrays import FloatArray
 
 METHODS = {False: "no prompt", True: "Ethicist"}
+CLAIMS = {
+    "recall": PaperClaim("recall is higher on the benchmark"),
+    "early stop": PaperClaim("early stop is higher on the benchmark too"),
+}
 FALL = "fall"
 """Name of the row of differences, in place of a kind of prefixes."""
 
@@ -74,10 +79,7 @@ def random_prefixes(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         rows.append(
             {"method": method, "prefixes": FALL, **{column: _cell(fall, trials) for column, fall in falls.items()}}
         )
-        words = {"recall": "recall", "early stop": "recall_early_stop"}
-        claims += [
-            above(f"{words[column]} falls at random prefixes, {method}", fall, FALL) for column, fall in falls.items()
-        ]
+        claims += [above(CLAIMS[column].test(method), fall, FALL) for column, fall in falls.items()]
     return Report(list(rows[0]), rows, claims, [*differences(plan.scale), _random_note(plan), intervals(trials)])
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from leakage_tasks.research.ethicist.figure_parts import FIGURES, LIMITS
-from leakage_tasks.research.ethicist.tables import RIGHT_REPEATED, TABLE_2
+from leakage_tasks.research.ethicist import cases, figures, limits, tables
 from leakage_tasks.research.framework.gains import cell_difference, cell_value
 from leakage_tasks.research.framework.papers import (
     BeyondItem,
@@ -17,87 +17,98 @@ from leakage_tasks.research.framework.papers import (
     register_paper,
 )
 
-_STOP = "recall_early_stop"
 _DATA = "`small` needs the challenge's pairs in `LEAKAGE_DATA`"
 
-_TABLE_2 = PaperPart(
-    "Table 2",
-    "Ethicist's recall",
-    "table-2",
-    TableCell({"method": "Ethicist"}, "recall", TABLE_2["Ethicist"][2]),
-    (
-        PaperClaim(
-            "tuning a prompt lifts recall and early stop",
-            ("tuning lifts recall over no tuning", f"tuning lifts {_STOP} over no tuning"),
-            "+0.095 and +0.124",
-        ),
-        PaperClaim("the smoothing loss lifts recall", ("the smoothing loss lifts recall",), "0.608 to 0.623"),
-        PaperClaim("calibration lifts early stop", (f"calibration lifts {_STOP}",), "+0.063"),
-        PaperClaim(
-            "calibration is effective without a prompt too",
-            (f"calibration lifts {_STOP} without a prompt",),
-        ),
-        PaperClaim(
-            "with a prompt, calibrated confidence beats comparison with another model",
-            (f"with a prompt, calibrated confidence beats comparing (LM) on {_STOP}",),
-            "0.524 vs 0.487",
-        ),
-        PaperClaim(
-            "smoothing matters more for recall, calibration for early stop",
-            (
-                "recall loses more without smoothing than without calibration",
-                f"{_STOP} loses more without calibration than without smoothing",
-            ),
-        ),
-        PaperClaim(
-            "Ethicist beats all baselines by far",
-            ("Ethicist beats every baseline on recall", f"Ethicist beats every baseline on {_STOP}"),
-        ),
-    ),
-    _DATA,
-)
-_TABLE_3 = PaperPart(
-    "Table 3",
-    "recall of top-p",
-    "table-3",
-    TableCell({"decoding": "top-p"}, "recall"),
-    (
-        PaperClaim("greedy search does worst on both measures", ("greedy search does worst on *",)),
-        PaperClaim("beam search beats top-p on recall", ("beam search beats top-p on recall",)),
-        PaperClaim("top-p beats beam search on early stop", (f"top-p beats beam search on {_STOP}",)),
-        PaperClaim("top-p beats top-k on early stop", (f"top-p beats top-k on {_STOP}",)),
-    ),
-    _DATA,
-)
-_TABLE_4 = PaperPart(
-    "Table 4",
-    "repetitions of right predictions in 100 draws",
-    "table-4",
-    TableCell({"feature": "average repeat time"}, "right", RIGHT_REPEATED),
-    (
-        PaperClaim(
-            "right suffixes are drawn far more often",
-            ("right predictions are repeated at least twice as often as wrong ones",),
-            "85.38 of 100",
-        ),
-        PaperClaim("right suffixes have far higher confidence", ("right predictions have the higher confidence",)),
-        PaperClaim("recall@3 is about recall@100", ("recall@3 is within *",)),
-        PaperClaim(
-            "recall@1 is below recall@100",
-            ("a better confidence is possible: recall@100 is above recall@1",),
-            "0.63 vs 0.69",
-        ),
-    ),
-    _DATA,
-)
 
-
-def _of_few_pairs(part: PaperPart) -> PaperPart:
-    """Return the part with claims that require more pairs: seeds change only the prompt and the draws."""
+def _part(
+    where: str, shows: str, study: str, cell: TableCell, claims: Sequence[PaperClaim], without: str = _DATA
+) -> PaperPart:
+    """Return a part with claims that require more pairs: seeds change only the prompt and the draws."""
     takes = "more test pairs, rather than more runs"
-    return replace(part, claims=[replace(claim, takes=takes) for claim in part.claims])
+    return PaperPart(where, shows, study, cell, [replace(claim, takes=takes) for claim in claims], without)
 
 
+_PARTS = (
+    _part(
+        "Table 2",
+        "Ethicist's recall",
+        "table-2",
+        TableCell({"method": "Ethicist"}, "recall", tables.TABLE_2["Ethicist"][2]),
+        (
+            tables.TUNING,
+            tables.SMOOTHING,
+            tables.CALIBRATION,
+            tables.CALIBRATION_ALONE,
+            tables.BEATS_COMPARING,
+            tables.MATTERS_MORE,
+            tables.BEATS_BASELINES,
+        ),
+    ),
+    _part(
+        "Table 3",
+        "recall of top-p",
+        "table-3",
+        TableCell({"decoding": "top-p"}, "recall"),
+        (tables.GREEDY, tables.BEAM_RECALL, tables.TOP_P_STOP, tables.TOP_P_OR_K),
+    ),
+    _part(
+        "Table 4",
+        "repetitions of right predictions in 100 draws",
+        "table-4",
+        TableCell({"feature": "average repeat time"}, "right", tables.RIGHT_REPEATED),
+        (tables.REPEATED, tables.CONFIDENT, tables.THREE_SUFFICE, tables.BEST_IS_BELOW),
+    ),
+    _part(
+        "Figure 3",
+        "recall on the smallest model",
+        "figure-3",
+        TableCell({"method": "Ethicist"}, "recall"),
+        (figures.SIZE, figures.BEST_BY_SIZE),
+    ),
+    _part(
+        "Figure 4",
+        "recall with the shortest prefix",
+        "figure-4",
+        TableCell({"method": "Ethicist"}, "recall"),
+        (figures.PREFIX, figures.BEST_BY_PREFIX, figures.FASTEST),
+    ),
+    _part(
+        "Figure 5",
+        "recall with the shortest suffix",
+        "figure-5",
+        TableCell({"method": "Ethicist"}, "recall"),
+        (figures.SUFFIX, figures.SLOWING, figures.SLOWEST),
+    ),
+    _part(
+        "Figure 6",
+        "draws of the right suffix, of 100",
+        "figure-6",
+        TableCell({"seed": "0", "suffix": "right"}, "drawn", cases.DRAWN["right"]),
+        (cases.DRAWN_MORE, cases.DISTINGUISHED),
+    ),
+    _part(
+        "Figure 7",
+        "lowest token probability of the right suffix",
+        "figure-7",
+        TableCell({"position": "lowest"}, "right", cases.LEAST["right"]),
+        (cases.LOWEST_HIGHER, cases.DESPITE_LOSS),
+    ),
+    _part(
+        "Figure 8",
+        "recall with the fewest draws",
+        "figure-8",
+        TableCell({"method": "Ethicist"}, "recall"),
+        (figures.FEW_DRAWS, figures.MANY_DRAWS),
+    ),
+    _part(
+        "Limitations",
+        "recall after random prefixes",
+        "random-prefixes",
+        TableCell({"method": "Ethicist", "prefixes": "random"}, "recall"),
+        tuple(limits.CLAIMS.values()),
+        f"{_DATA}; `paper` needs pairs from random positions of the Pile in `LEAKAGE_DATA`/random_pairs",
+    ),
+)
 PAPER = register_paper(
     Paper(
         "ethicist",
@@ -106,7 +117,7 @@ PAPER = register_paper(
             drawing("Figure 1", "one extracted suffix"),
             drawing("Figure 2", "how the attack works"),
             drawing("Table 1", "the sizes of the benchmark's parts"),
-            *map(_of_few_pairs, (_TABLE_2, _TABLE_3, _TABLE_4, *FIGURES, *LIMITS)),
+            *_PARTS,
         ),
         (
             BeyondItem(

@@ -36,6 +36,7 @@ from leakage_tasks.research.ethicist.trials import (
     unsmoothed,
     untuned,
 )
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 
@@ -66,6 +67,23 @@ RIGHT_REPEATED = 85.38
 RECALL_AT = {1: 0.63, 3: None, 100: 0.69}
 NEARLY = 0.02
 """Maximum difference of recall@3 and recall@100 at which they count as equal."""
+TUNING = PaperClaim("tuning a prompt lifts recall and early stop", "+0.095 and +0.124")
+SMOOTHING = PaperClaim("the smoothing loss lifts recall", "0.608 to 0.623")
+CALIBRATION = PaperClaim("calibration lifts early stop", "+0.063")
+CALIBRATION_ALONE = PaperClaim("calibration is effective without a prompt too")
+BEATS_COMPARING = PaperClaim(
+    "with a prompt, calibrated confidence beats comparison with another model", "0.524 vs 0.487"
+)
+MATTERS_MORE = PaperClaim("smoothing matters more for recall, calibration for early stop")
+BEATS_BASELINES = PaperClaim("Ethicist beats all baselines by far")
+GREEDY = PaperClaim("greedy search does worst on both measures")
+BEAM_RECALL = PaperClaim("beam search beats top-p on recall")
+TOP_P_STOP = PaperClaim("top-p beats beam search on early stop")
+TOP_P_OR_K = PaperClaim("top-p beats top-k on early stop")
+REPEATED = PaperClaim("right suffixes are drawn far more often", "85.38 of 100")
+CONFIDENT = PaperClaim("right suffixes have far higher confidence")
+THREE_SUFFICE = PaperClaim("recall@3 is about recall@100")
+BEST_IS_BELOW = PaperClaim("recall@1 is below recall@100", "0.63 vs 0.69")
 
 
 table_2_trials = partial(each_seed, makers=(untuned, tuned, unsmoothed))
@@ -102,26 +120,23 @@ def table_2_claims(settings: dict[str, list[StudyTrial]]) -> list[Claim]:
     ours, bare, plainly = ((setting, "calibrated") for setting in (smooth, no_prompt, plain))
     uncalibrated, by_perplexity = (smooth, "perplexity"), early_stop("calibrated", ordered_by="perplexity")
     order_claim = "guesses ordered by calibrated confidence give a higher recall_early_stop than by perplexity"
-    prompt_claim = "with a prompt, calibrated confidence beats comparing (LM) on recall_early_stop"
 
     def beaten(measure: Callable[[str], Measure]) -> dict[str, MeasureContrast]:
         return {name: difference((smooth, measure("calibrated")), (no_prompt, measure(name))) for name in BASELINES}
 
     return [
-        compared("tuning lifts recall over no tuning", recall, ours, bare),
-        compared("tuning lifts recall_early_stop over no tuning", early_stop, ours, bare),
-        compared("the smoothing loss lifts recall", recall, uncalibrated, (plain, "perplexity")),
+        compared(TUNING.test("recall"), recall, ours, bare),
+        compared(TUNING.test("recall_early_stop"), early_stop, ours, bare),
+        compared(SMOOTHING.words, recall, uncalibrated, (plain, "perplexity")),
         more(order_claim, (smooth, early_stop("calibrated")), (smooth, by_perplexity)),
         more("so they do without a prompt", (no_prompt, early_stop("calibrated")), (no_prompt, by_perplexity)),
-        compared("calibration lifts recall_early_stop", early_stop, ours, uncalibrated),
-        compared("calibration lifts recall_early_stop without a prompt", early_stop, bare, (no_prompt, "perplexity")),
-        compared(prompt_claim, early_stop, plainly, (plain, "comparing_lm")),
-        compared("recall loses more without smoothing than without calibration", recall, uncalibrated, plainly),
-        compared(
-            "recall_early_stop loses more without calibration than without smoothing", early_stop, plainly, uncalibrated
-        ),
-        every("Ethicist beats every baseline on recall", beaten(recall)),
-        every("Ethicist beats every baseline on recall_early_stop", beaten(early_stop)),
+        compared(CALIBRATION.words, early_stop, ours, uncalibrated),
+        compared(CALIBRATION_ALONE.words, early_stop, bare, (no_prompt, "perplexity")),
+        compared(BEATS_COMPARING.words, early_stop, plainly, (plain, "comparing_lm")),
+        compared(MATTERS_MORE.test("recall"), recall, uncalibrated, plainly),
+        compared(MATTERS_MORE.test("recall_early_stop"), early_stop, plainly, uncalibrated),
+        every(BEATS_BASELINES.test("recall"), beaten(recall)),
+        every(BEATS_BASELINES.test("recall_early_stop"), beaten(early_stop)),
     ]
 
 
@@ -145,15 +160,15 @@ def table_3(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     others = ("beam", "top-k", "top-p")
     claims = [
         every(
-            f"greedy search does worst on {what}",
+            GREEDY.test(what),
             {words[name]: difference(side(name, measure), side("greedy", measure)) for name in others},
         )
         for what, measure in (("recall", recall), ("recall_early_stop", early_stop))
     ]
     claims += [
-        more("beam search beats top-p on recall", side("beam", recall), side("top-p", recall)),
-        more("top-p beats beam search on recall_early_stop", side("top-p", early_stop), side("beam", early_stop)),
-        more("top-p beats top-k on recall_early_stop", side("top-p", early_stop), side("top-k", early_stop)),
+        more(BEAM_RECALL.words, side("beam", recall), side("top-p", recall)),
+        more(TOP_P_STOP.words, side("top-p", early_stop), side("beam", early_stop)),
+        more(TOP_P_OR_K.words, side("top-p", early_stop), side("top-k", early_stop)),
     ]
     note = "Top-k uses 10 tokens at temperature 0.8, beam search 10 beams (the paper's Appendix A)."
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])
@@ -188,14 +203,14 @@ def table_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     at = {k: recall_at(k) for k in RECALL_AT}
     gap = contrast((-1.0, trials, at[100]), (1.0, trials, at[3]))
     claims = [
-        above("right predictions are repeated at least twice as often as wrong ones", twice, "right − 2 × wrong"),
+        above(REPEATED.test("at least twice as often as wrong ones"), twice, "right − 2 × wrong"),
         more(
-            "right predictions have the higher confidence",
+            CONFIDENT.words,
             (trials, mean_of("confidence", right=True)),
             (trials, mean_of("confidence", right=False)),
         ),
-        above(f"recall@3 is within {NEARLY} of recall@100", gap, "recall@3 − recall@100", -NEARLY),
-        more("a better confidence is possible: recall@100 is above recall@1", (trials, at[100]), (trials, at[1])),
+        above(THREE_SUFFICE.test(f"within {NEARLY}"), gap, "recall@3 − recall@100", -NEARLY),
+        more(BEST_IS_BELOW.words, (trials, at[100]), (trials, at[1])),
     ]
     return Report(columns, rows, claims, [*set_up(trials, plan), note])
 

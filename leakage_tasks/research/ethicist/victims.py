@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,12 @@ from leakage_tasks.research.framework.shared import create_once
 
 if TYPE_CHECKING:
     from leakage_tasks.pairs import Pair
-    from leakage_tasks.research.victims.pair_corpus import PairCorpus
     from leakage_tasks.targets.suffix.target import CausalSuffixes
 
 MISSING = (
     "the public pairs are missing: set LEAKAGE_DATA to a folder with lm_extraction/ (train_prefix.npy and "
     "train_suffix.npy of the LM Extraction Benchmark) and gpt2/ (its tokenizer)"
 )
-BATCH, CLIP = 16, 1.0
-"""Rows per batch and the largest gradient norm, when a model is trained on other text."""
 
 
 @dataclass(frozen=True)
@@ -107,64 +104,21 @@ def _name(victim: Victim, data: str, shared: Path) -> str:
 
 def _lab(victim: dict[str, Any], data: str, shared: Path) -> Path:
     """Return the folder of a model trained here and its pairs; train it if it does not exist."""
+    from leakage_tasks.research.victims.pair_lm import PairRecipe, lab_pair_lm
+
     recipe = victim["recipe"]
     folder = shared / f"lab-{recipe['layers']}x{recipe['hidden']}-{_hash({'victim': victim, 'data': data})}"
     with create_once(folder) as missing:
         if missing:
-            make_lab(victim, folder, _public() if recipe["public"] else None)
+            lab_pair_lm(
+                PairRecipe.from_json(recipe),
+                folder,
+                data=_public() if recipe["public"] else None,
+                device="cpu",
+                reading=victim["reading"],
+                reading_rate=victim["reading_rate"],
+            )
     return folder
-
-
-def make_lab(victim: dict[str, Any], folder: Path, data: Path | None) -> None:
-    """Train a model; write ``model``, ``pairs`` and ``record.json`` to ``folder``, which is replaced completely.
-
-    ``victim`` has the fields of a :class:`~leakage_tasks.research.victims.pair_lm.PairRecipe` as ``recipe``, and
-    ``reading``: the number of batches of other text after the pairs, with the learning rate ``reading_rate``. ``data``
-    is the folder of the public pairs. ``record.json`` has the greedy recall of the first pairs before and after this
-    text.
-    """
-    from leakage_tasks.research.victims.pair_lm import PairRecipe, save_pair_lm
-    from leakage_tasks.research.victims.pair_training import PROBE, greedy_recall, train_pair_lm
-
-    # JSON has no tuples.
-    recipe_fields: dict[str, Any] = {
-        name: tuple(field) if isinstance(field, list) else field for name, field in victim["recipe"].items()
-    }
-    recipe = PairRecipe(**recipe_fields)
-    corpus = recipe.corpus(0, data)
-    trained = train_pair_lm(corpus, recipe, device="cpu")
-    read_on(trained.model, corpus, victim["reading"], victim["reading_rate"])
-    after = greedy_recall(trained.model, corpus.prefixes[:PROBE], corpus.suffixes[:PROBE])
-    record = {**victim, "recipe": asdict(recipe), "recalls": trained.recalls, "after": after}
-    save_pair_lm(folder, trained, corpus, "record.json", record)
-
-
-def read_on(model: Any, corpus: PairCorpus, steps: int, learning_rate: float, seed: int = 0) -> None:
-    """Train on ``steps`` batches of 16 rows of the corpus' other text with AdamW; all tokens are learnt.
-
-    The model is left in evaluation mode. The caller's random state does not change.
-    """
-    import numpy as np
-    import torch
-    from torch.nn.functional import cross_entropy
-
-    from leakage_tasks.research.victims.pair_training import has_bf16, plain_attention
-
-    stream = np.random.default_rng([seed, steps])
-    optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0)
-    half = torch.autocast("cpu", dtype=torch.bfloat16, enabled=has_bf16(model.device))
-    model.train()
-    with plain_attention(model, model.device):
-        for _ in range(steps):
-            ids = torch.from_numpy(corpus.filler[stream.integers(len(corpus.filler), size=BATCH)])
-            with half:
-                logits = model(input_ids=ids[:, :-1], use_cache=False).logits
-            loss = cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten())
-            optimiser.zero_grad()
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
-            optimiser.step()
-    model.eval()
 
 
 def _public() -> Path:

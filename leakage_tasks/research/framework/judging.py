@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
 from leakage_tasks.core.version import __version__
 from leakage_tasks.research.framework.code_hash import code_of
@@ -83,7 +82,7 @@ def corrected(paper: Paper, results: Sequence[StoredResult], studies: Mapping[st
             claim for part in paper.parts if study_name(paper, part.study) == result.study for claim in part.claims
         ]
         for claim in result.report.claims:
-            if claim.p is not None and any(_tests(claim, paper_claim) for paper_claim in paper_claims):
+            if claim.p is not None and any(paper_claim.is_tested_by(claim.words) for paper_claim in paper_claims):
                 tests[result.study, result.scale, claim.words] = claim.p
     return dict(zip(tests, holm(list(tests.values())), strict=True))
 
@@ -93,20 +92,17 @@ def study_name(paper: Paper, study: str) -> str:
     return f"{paper.name}/{study}"
 
 
-def _tests(claim: Claim, paper_claim: PaperClaim) -> bool:
-    return any(fnmatchcase(claim.words, pattern) for pattern in paper_claim.tested)
-
-
 def judge(paper_claim: PaperClaim, result: StoredResult, study: Study | None, p_values: Corrected) -> Judgement:
     """Judge a paper's claim by a stored result: all its tests must hold, and their p must stay low when corrected."""
-    claims = [claim for claim in result.report.claims if _tests(claim, paper_claim)]
-    if not paper_claim.tested:
-        return Judgement(None, "the study does not test it", "not tested")
+    claims = [claim for claim in result.report.claims if paper_claim.is_tested_by(claim.words)]
     if not claims:
         return Judgement(None, f"the result lacks its test; run it again: `{result.command}`", "not tested")
     known = [p_values.get((result.study, result.scale, claim.words)) for claim in claims]
     verdicts = [_survives(claim, p) for claim, p in zip(claims, known, strict=True)]
-    evidence = _all_evidence(claims, known, verdicts)
+    names = [claim.words.removeprefix(paper_claim.test("")) for claim in claims]
+    evidence = _all_evidence(
+        names, [_evidence(claim, p) for claim, p in zip(claims, known, strict=True)], known, verdicts
+    )
     if problem := stale(result, study) or too_few(result):
         return Judgement(None, problem, evidence)
     if (holds := decide_all(verdicts)) is not None:
@@ -123,17 +119,18 @@ def _survives(claim: Claim, p: float | None) -> bool | None:
     return claim.holds if claim.p is None or (p is not None and p <= SIGNIFICANCE) else None
 
 
-def _all_evidence(claims: Sequence[Claim], p_values: Sequence[float | None], verdicts: Sequence[bool | None]) -> str:
+def _all_evidence(
+    names: Sequence[str], lines: Sequence[str], p_values: Sequence[float | None], verdicts: Sequence[bool | None]
+) -> str:
     """Return a line of evidence per test; with many tests, their number and the weakest test."""
-    lines = [_evidence(claim, p) for claim, p in zip(claims, p_values, strict=True)]
-    if len(claims) == 1:
+    if len(lines) == 1:
         return lines[0]
-    named = [f"{claim.words}: {line}" for claim, line in zip(claims, lines, strict=True)]
-    if len(claims) <= _MOST_TESTS:
+    named = [f"{name}: {line}" for name, line in zip(names, lines, strict=True)]
+    if len(lines) <= _MOST_TESTS:
         return "\n".join(named)
     order = {False: 0, None: 1, True: 2}
-    weakest = min(range(len(claims)), key=lambda index: (order[verdicts[index]], -(p_values[index] or 0.0)))
-    return f"{verdicts.count(True)} of {len(claims)} tests hold; the weakest: {named[weakest]}"
+    weakest = min(range(len(lines)), key=lambda index: (order[verdicts[index]], -(p_values[index] or 0.0)))
+    return f"{verdicts.count(True)} of {len(lines)} tests hold; the weakest: {named[weakest]}"
 
 
 def _evidence(claim: Claim, p: float | None) -> str:

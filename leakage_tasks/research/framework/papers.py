@@ -16,21 +16,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PaperClaim:
-    """A claim of a paper and the claims of a study that test it."""
+    """A claim of a paper, declared once in the module that measures it.
+
+    A test of the claim in a study's report has the claim's ``words``, or ``words`` and the name of the test. All tests
+    must hold.
+    """
 
     words: str
     """The claim in our words."""
-    tested: Sequence[str] = ()
-    """Patterns of the study's claims, ``*`` for any text.
-
-    All matching claims must hold. Empty: the study does not test it.
-    """
     published: str = "no figure"
     """The figures that the paper gives for the claim."""
     takes: str = ""
     """The requirement of a verdict, if more runs of the study are not enough."""
     caveat: str = ""
     """A limitation of the verdict at ``small``, if there is one."""
+
+    def test(self, name: str) -> str:
+        """Return the words of the test called ``name``, for claims with several tests or tests that need details."""
+        return f"{self.words}: {name}"
+
+    def is_tested_by(self, words: str) -> bool:
+        """Return True if a claim of a report with these words is a test of this claim."""
+        return words == self.words or words.startswith(self.test(""))
 
 
 @dataclass(frozen=True)

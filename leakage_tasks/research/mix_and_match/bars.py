@@ -15,11 +15,13 @@ from leakage_tasks.report.plots.style import colour, legend_below, new_figure, s
 from leakage_tasks.research.classifiers.experiment import PAPER_YELP, YELP, ClassifierExperiment, at_scale, differences
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
 from leakage_tasks.research.framework.group_tests import decide, ranked
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial, grouped
 from leakage_tasks.research.framework.report import Claim, Report, TableRow, point_of
 from leakage_tasks.research.mix_and_match.figures import REPETITIONS
 from leakage_tasks.research.mix_and_match.published import TABLES
 from leakage_tasks.research.mix_and_match.tables import (
+    MORE_CANARIES,
     canary_row,
     categories,
     control_line,
@@ -41,6 +43,10 @@ PANELS = {
 }
 EQUAL_FACTOR = 2.0
 """Ranks within this factor of each other count as equal."""
+ALIKE = PaperClaim("both generators retrieve tokens equally well", takes=MORE_CANARIES)
+RELATIVE = PaperClaim(
+    "relative to the language model, the Frankenstein model is better for random canaries", takes=MORE_CANARIES
+)
 
 
 def bar_trials(plan: StudyPlan, *, paper: ClassifierExperiment, small: ClassifierExperiment) -> list[Config]:
@@ -82,7 +88,7 @@ def _kinds_claim(trials: Sequence[StudyTrial], names: Sequence[str], data: str) 
     random, organic = (
         [share for name, share in shares.items() if kinds[name] == kind] for kind in ("random", "organic")
     )
-    words = f"{data}: frankenstein's candidates are fewer, relative to the language model's, for random canaries"
+    words = RELATIVE.test(data)
     unit = " (log2 of its candidates over the language model's, random against organic)"
     return ranked(words, random, organic, above=False, digits=2, unit=unit)
 
@@ -91,7 +97,7 @@ def _alike(trials: Sequence[StudyTrial], names: Sequence[str], data: str) -> Cla
     """Return the claim that both generators do equally well after pruning, by Student's interval of the mean ratio."""
     from scipy import stats
 
-    words = f"{data}: frankenstein and the language model retrieve tokens equally well (ranks within a factor of two)"
+    words = ALIKE.test(f"ranks within a factor of two, {data}")
     means = (
         [fmean(values(trials, generator, 1, name)) for name in names] for generator in ("frankenstein", "pretrained")
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, ranked
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.plots import plot_groups
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
@@ -31,6 +32,22 @@ NONE = "frankenstein"
 JOINED = {NONE: "no bridge", "adapter": "adapter", "prompt": "prompt"}
 BEST = (1, 10, 100)
 """Ranks by class loss that count as reconstructed."""
+SUGGESTED = "suggested, not tried"
+MORE_THAN_FOURTEEN = "more than fourteen canaries, rather than more runs"
+
+
+def suggestion(words: str) -> PaperClaim:
+    """Return the claim of a suggestion, which needs other canaries for a verdict."""
+    return PaperClaim(words, SUGGESTED, MORE_THAN_FOURTEEN)
+
+
+BRIDGED = {
+    bridge: (suggestion(f"{words} generates better candidates"), suggestion(f"{words} helps after pruning"))
+    for bridge, words in (("adapter", "an adapter"), ("prompt", "a tuned prompt"))
+}
+"""Claims about most tokens' ranks, among the candidates and after pruning, by bridge."""
+DEFENDS = PaperClaim("differential privacy defends against the attack (mean rank with vs without)")
+COSTS = PaperClaim("the defence may reduce accuracy (with vs without)")
 
 # -- section 6.3: bridges ------------------------------------------------------------------------------------
 
@@ -71,11 +88,7 @@ def _bridge_row(trials: Sequence[StudyTrial], name: str, words: str) -> TableRow
 
 def _bridge_claims(trials: Sequence[StudyTrial], bridge: str) -> list[Claim]:
     """Return claims that a bridge improves the rank of most canaries' tokens, among candidates and after pruning."""
-    words = {"adapter": "an adapter", "prompt": "a tuned prompt"}[bridge]
-    stages = {0: "among the candidates", 1: "among the candidates once they are pruned"}
-    return [
-        _moves_up(trials, bridge, which, f"{words} moves most tokens up {stage}") for which, stage in stages.items()
-    ]
+    return [_moves_up(trials, bridge, which, claim.words) for which, claim in enumerate(BRIDGED[bridge])]
 
 
 def _moves_up(trials: Sequence[StudyTrial], bridge: str, which: int, words: str) -> Claim:
@@ -136,7 +149,7 @@ def defence_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         claim
         for epsilon, group in by_epsilon.items()
         if epsilon is not None
-        for claim in _defence_claims(plain, group, f"ε = {epsilon:g}")
+        for claim in _defence_claims(plain, group, epsilon)
     ]
     promise = (
         "ε is for one row; all copies of a canary together have an ε larger by their number (group privacy). The "
@@ -145,7 +158,12 @@ def defence_report(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     return Report(list(rows[0]), rows, claims, [*set_up(plan), promise, COPIES, categories(plan), control_line(plain)])
 
 
-def _defence_claims(plain: Sequence[StudyTrial], private: Sequence[StudyTrial], at: str) -> list[Claim]:
+def _defence_claims(plain: Sequence[StudyTrial], private: Sequence[StudyTrial], epsilon: float) -> list[Claim]:
+    """Return claims about one ε. Only the smallest ε tests the paper's claims."""
+    at = f"ε = {epsilon:g}"
+    defends, costs = (
+        claim.test(at) if epsilon == EPSILONS[-1] else f"{at}: {claim.words}" for claim in (DEFENDS, COSTS)
+    )
     size = private[0].result["alphabet"]
     one, other = (values(group, "exhaustive", 1) for group in (private, plain))
     mean = Measured.mean(one, size)
@@ -153,13 +171,13 @@ def _defence_claims(plain: Sequence[StudyTrial], private: Sequence[StudyTrial], 
     at_chance = None if mean.low is None or mean.high is None else mean.low <= chance <= mean.high
     low, high = ("?" if end is None else f"{end:.0f}" for end in (mean.low, mean.high))
     return [
-        ranked(f"{at}: DP-SGD moves tokens down in the order of the class loss", one, other, above=True, digits=0),
+        ranked(defends, one, other, above=True, digits=0),
         Claim(
             f"{at}: with DP-SGD the class loss ranks tokens as by chance",
             at_chance,
             f"mean rank {mean.value:.0f} [{low}, {high}] n={mean.count}, by chance {chance:.0f} of {size}",
         ),
-        _costs_utility(plain, private, f"{at}: DP-SGD costs accuracy"),
+        _costs_utility(plain, private, costs),
     ]
 
 

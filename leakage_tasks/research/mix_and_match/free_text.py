@@ -14,7 +14,7 @@ from leakage_tasks.research.framework.group_tests import SIGNIFICANCE
 from leakage_tasks.research.framework.plots import plot_groups
 from leakage_tasks.research.framework.registry import Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow, point_of
-from leakage_tasks.research.mix_and_match.extensions import BEST, COPIES, ahead
+from leakage_tasks.research.mix_and_match.extensions import BEST, COPIES, ahead, suggestion
 from leakage_tasks.research.mix_and_match.free_text_trials import CAUSAL, PRUNED, free_text, run, writing
 from leakage_tasks.research.mix_and_match.tables import categories, control_line, from_zero, set_up, sign_p
 
@@ -24,6 +24,19 @@ SCALES: Mapping[Scale, str] = {
     "paper": "a GPU for hours, bert-base-cased and gpt2 from the hub, Reddit posts as $LEAKAGE_DATA/reddit.jsonl",
 }
 MASKED = {"pretrained": "the pre-trained masked model", "frankenstein": "the Frankenstein model"}
+TEXT = {
+    pruned: tuple(
+        suggestion(f"{text}, pruned to the {pruned}, {does}")
+        for text, does in (
+            ("much text", "needs far fewer candidates than exhaustive search"),
+            ("much text", "beats a masked model"),
+            ("more text", "does better"),
+        )
+    )
+    for pruned in PRUNED
+}
+"""Claims about candidates, the masked model and little text, by kind of pruning."""
+WHOLE_TEXTS = suggestion("whole texts do better than single tokens from this model")
 OTHERS = {"exhaustive": "exhaustive search", **MASKED, CAUSAL: "the causal model, word by word"}
 """Generators that write no text, and their names in rows."""
 
@@ -76,14 +89,14 @@ def _places(trials: Sequence[StudyTrial], generator: str, which: int, canary: st
 
 def _claims(trials: Sequence[StudyTrial], pruned: str, few: int, many: int) -> list[Claim]:
     """Return claims that much text does better than exhaustive search, than the masked model and than little text."""
-    generator, words = writing(pruned, many), f"texts pruned to the {pruned}"
+    generator, (candidates, masked, more) = writing(pruned, many), TEXT[pruned]
     names, size = list(trials[0].result["ranks"]), trials[0].result["alphabet"]
     means = [fmean(_places(trials, generator, 0, name)) for name in names]
     fewer = sum(3 * mean <= size for mean in means)
     p = sign_p(fewer, len(names))
     return [
         Claim(
-            f"{many:,} {words} need a third of exhaustive search's candidates, or fewer, for most",
+            candidates.test(f"{many:,} texts need a third for most"),
             None if p > SIGNIFICANCE else 2 * fewer > len(names),
             f"for {fewer} of {len(names)} canaries; on average {size / fmean(means):.1f} times fewer; p = {p:.2g}",
             p,
@@ -93,10 +106,14 @@ def _claims(trials: Sequence[StudyTrial], pruned: str, few: int, many: int) -> l
             generator,
             "frankenstein",
             1,
-            f"{many:,} {words} rank most tokens higher than {MASKED['frankenstein']}",
+            masked.test(f"{many:,} texts rank most tokens higher than {MASKED['frankenstein']}"),
         ),
         _ahead(
-            trials, generator, writing(pruned, few), 0, f"{many:,} {words} need fewer candidates for most than {few:,}"
+            trials,
+            generator,
+            writing(pruned, few),
+            0,
+            more.test(f"{many:,} texts need fewer candidates for most than {few:,}"),
         ),
     ]
 
@@ -106,7 +123,7 @@ def _claims_of_template(trials: Sequence[StudyTrial], many: int) -> list[Claim]:
     generator, plain = (writing(pruned, many) for pruned in ("template", "candidates"))
     start = f"{many:,} texts pruned to the template"
     return [
-        _ahead(trials, generator, CAUSAL, 1, f"{start} rank most tokens higher than {OTHERS[CAUSAL]}"),
+        _ahead(trials, generator, CAUSAL, 1, WHOLE_TEXTS.test(f"{many:,} texts rank most tokens higher")),
         _ahead(trials, generator, plain, 0, f"{start} need fewer candidates for most than pruned to the candidates"),
         _ahead(trials, generator, plain, 1, f"{start} rank most tokens higher than pruned to the candidates"),
     ]

@@ -2,43 +2,11 @@
 
 from __future__ import annotations
 
-from leakage_tasks.research.framework.papers import (
-    NO_TEST,
-    Paper,
-    PaperClaim,
-    PaperPart,
-    TableCell,
-    drawing,
-    register_paper,
-)
+from leakage_tasks.research.framework.papers import Paper, PaperPart, TableCell, drawing, register_paper
+from leakage_tasks.research.mix_and_match import bars, extensions, figures, free_text, tables
 from leakage_tasks.research.mix_and_match.published import TABLES
 
-_SUGGESTED = "suggested, not tried"
-_MORE = "more than fourteen canaries, rather than more runs"
-_FOURTEEN = "more canaries, not more runs; even the paper's own values for its fourteen do not pass this test"
-_CLAIMS = (
-    PaperClaim(
-        "the Frankenstein model needs far fewer candidates than exhaustive search (at most a third)",
-        ("*: frankenstein needs a third of *",),
-        "up to 50 times fewer",
-        takes=_FOURTEEN,
-    ),
-    PaperClaim(
-        "its candidates improve the token's rank over exhaustive search (at least halved)",
-        ("*: frankenstein halves *",),
-        takes=_FOURTEEN,
-    ),
-    PaperClaim(
-        "the pre-trained language model does about as well",
-        ("*: pretrained needs a third of *", "*: pretrained halves *"),
-        takes=_FOURTEEN,
-    ),
-    PaperClaim(
-        "the Frankenstein model is better for random canaries, the language model for organic ones",
-        ("*: frankenstein needs fewer candidates for random canaries, *",),
-        takes=_FOURTEEN,
-    ),
-)
+_GENERATORS = (tables.CANDIDATES, tables.RANKS, tables.PRETRAINED, tables.KINDS_DIFFER)
 
 
 def _table(number: int, repetitions: int) -> PaperPart:
@@ -48,24 +16,8 @@ def _table(number: int, repetitions: int) -> PaperPart:
         f"rank of 'towels' by the Frankenstein model, {repetitions} repetitions",
         f"table-{number}",
         TableCell({"target": "towels"}, "Frank. beam", f"{yelp:,} on Yelp, {reddit:,} on Reddit"),
-        _CLAIMS,
+        _GENERATORS,
     )
-
-
-_OF_KINDS = _CLAIMS[3].words
-_IN_BARS = (
-    *_CLAIMS[:2],
-    PaperClaim(
-        "both generators retrieve tokens equally well",
-        ("*: frankenstein and the language model retrieve tokens equally well *",),
-        takes=_FOURTEEN,
-    ),
-    PaperClaim(
-        _OF_KINDS,
-        ("*: frankenstein's candidates are fewer, relative to the language model's, for random canaries",),
-        takes=_FOURTEEN,
-    ),
-)
 
 
 def _bars(number: int, data: str) -> PaperPart:
@@ -75,39 +27,7 @@ def _bars(number: int, data: str) -> PaperPart:
         f"rank of 'towels' by the Frankenstein model, 100 copies ({data})",
         f"figure-{number}",
         TableCell({"copies": 100, "target": "towels"}, "Frank. beam", f"{printed:,} (Table 4)"),
-        _IN_BARS,
-    )
-
-
-def _improves(bridge: str) -> tuple[PaperClaim, PaperClaim]:
-    start = f"{bridge} moves most tokens up among the candidates"
-    return (
-        PaperClaim(f"{bridge} generates better candidates", (start,), _SUGGESTED, _MORE),
-        PaperClaim(f"{bridge} helps after pruning", (f"{start} once they are pruned",), _SUGGESTED, _MORE),
-    )
-
-
-def _writes(pruned: str) -> tuple[PaperClaim, ...]:
-    start = f"* texts pruned to the {pruned}"
-    return (
-        PaperClaim(
-            f"much text, pruned to the {pruned}, needs far fewer candidates than exhaustive search",
-            (f"{start} need a third of exhaustive search's candidates, or fewer, for most",),
-            _SUGGESTED,
-            _MORE,
-        ),
-        PaperClaim(
-            f"much text, pruned to the {pruned}, beats a masked model",
-            (f"{start} rank most tokens higher than the Frankenstein model",),
-            _SUGGESTED,
-            _MORE,
-        ),
-        PaperClaim(
-            f"more text, pruned to the {pruned}, does better",
-            (f"{start} need fewer candidates for most than [0-9]*",),
-            _SUGGESTED,
-            _MORE,
-        ),
+        (tables.CANDIDATES, tables.RANKS, bars.ALIKE, bars.RELATIVE),
     )
 
 
@@ -128,75 +48,42 @@ PAPER = register_paper(
                 "rank by class loss, different labels",
                 "figure-4",
                 TableCell({"labels": "different"}, "all beam"),
-                (
-                    PaperClaim(
-                        "canaries that differ in one token are found far better with distinct labels",
-                        ("canaries that differ in one token alone are found far better with distinct labels",),
-                        caveat=NO_TEST,
-                    ),
-                ),
+                (figures.LABELS,),
             ),
             PaperPart(
                 "Figure 5",
                 "rank of the first word of the first canary",
                 "figure-5",
                 TableCell({"position": 1}, "all beam"),
-                (
-                    PaperClaim(
-                        "no position is easiest for all canaries",
-                        ("no position is easiest for all canaries",),
-                        caveat=f"{NO_TEST}; chance alone would often agree",
-                    ),
-                ),
+                (figures.POSITION,),
             ),
             PaperPart(
                 "Figure 6",
                 "rank of doubled canaries, the fewest copies",
                 "figure-6",
                 TableCell({"length": "doubled"}, "Frank. beam"),
-                (
-                    PaperClaim(
-                        "doubling a canary hardly changes the attack",
-                        ("doubling a canary's length leaves the attack much as it was *",),
-                        caveat=NO_TEST,
-                    ),
-                ),
+                (figures.DOUBLED,),
             ),
             PaperPart(
                 "Section 6.3",
                 "candidates needed with an adapter",
                 "bridges",
                 TableCell({"bridge": "adapter"}, "K"),
-                (*_improves("an adapter"), *_improves("a tuned prompt")),
+                (*extensions.BRIDGED["adapter"], *extensions.BRIDGED["prompt"]),
             ),
             PaperPart(
                 "Section 6.3, free text",
                 "candidates needed with text pruned to the template",
                 "free-text",
                 TableCell({"generator": "texts pruned to the template", "texts": 50_000}, "K"),
-                (
-                    *_writes("candidates"),
-                    *_writes("template"),
-                    PaperClaim(
-                        "whole texts do better than single tokens from this model",
-                        ("* texts pruned to the template rank most tokens higher than the causal model, *",),
-                        _SUGGESTED,
-                        _MORE,
-                    ),
-                ),
+                (*free_text.TEXT["candidates"], *free_text.TEXT["template"], free_text.WHOLE_TEXTS),
             ),
             PaperPart(
                 "Section 6.4",
                 "rank by class loss at ε = 8",
                 "dp-sgd",
                 TableCell({"ε": "8"}, "all beam"),
-                (
-                    PaperClaim(
-                        "differential privacy defends against the attack (mean rank with vs without)",
-                        ("ε = 8: DP-SGD moves tokens down in the order of the class loss",),
-                    ),
-                    PaperClaim("the defence may reduce accuracy (with vs without)", ("ε = 8: DP-SGD costs accuracy",)),
-                ),
+                (extensions.DEFENDS, extensions.COSTS),
                 without="Opacus: pip install '.[private]'",
             ),
         ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import all_of, as_a_rule
@@ -21,6 +22,11 @@ PUBLISHED_GUESS = (
     *((20.99, 3), (20.99, 1), (21.16, 2), (21.36, 1), (21.90, 2)),
 )
 """The first ten rows of Table 9: log-perplexity, and the number of the nine digits that differ from the secret."""
+LIKELIEST = PaperClaim("the secret is the likeliest of all")
+VARIANTS = PaperClaim("the next fillings are slight variants", caveat="one model")
+FEWER_CALLS = PaperClaim("shortest path needs far fewer calls than brute force", "two to four orders of magnitude")
+PAPERS_STOP = PaperClaim("its stop with batches finds the secret too")
+BEAM_RARELY = PaperClaim("beam search rarely finds the secret at any width")
 CERTAIN, BATCHED = "shortest-path", "batched"
 BEAMS = tuple(f"beam {width}" for width in WIDTHS)
 NAMES = {
@@ -56,9 +62,9 @@ def table_9(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     differing = [guess["wrong"] for guess in entry["cheapest"]]
     firsts = [model_entry["cheapest"][0]["wrong"] for model_entry in entries(trials)]
     claims = [
-        all_of("the secret is the likeliest filling of all", [wrong_digits == 0 for wrong_digits in firsts], "models"),
+        all_of(LIKELIEST.words, [wrong_digits == 0 for wrong_digits in firsts], "models"),
         Claim(
-            "the others are slight variants of it (half of the digits right; by chance a tenth)",
+            VARIANTS.test("half of the digits right; by chance a tenth"),
             fmean(differing[1:]) <= 4.5 if len(differing) > 1 else None,
             f"{fmean(differing[1:]):.1f} of 9 digits differ on average" if len(differing) > 1 else "no other",
         ),
@@ -96,11 +102,11 @@ def extraction(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     also_found = [entry[BATCHED]["place"] == 1 for model_entries in certain for entry in model_entries]
     claims = [
         all_of(
-            f"shortest path finds a secret of rank 1 with {FEWER:,.0f} times fewer calls than brute force",
+            FEWER_CALLS.test(f"{FEWER:,.0f} times fewer for a secret of rank 1"),
             [item[CERTAIN]["place"] == 1 and item[CERTAIN]["calls"] * FEWER <= 10**9 for item in first],
             f"epochs whose secret has rank 1; {min(calls, default=0):,} to {max(calls, default=0):,} calls",
         ),
-        all_of("the paper's stop finds every secret that the certain stop finds", also_found, "epochs"),
+        all_of(PAPERS_STOP.test("every secret that the certain stop finds"), also_found, "epochs"),
         _rarely(certain),
     ]
     notes = ["Found first: the best guess is the secret, over epochs after which the secret has rank 1.", INDEPENDENT]
@@ -119,7 +125,7 @@ def _rarely(by_model: Sequence[Sequence[Config]]) -> Claim:
         2 * sum(entry[BEAMS[-1]]["place"] == 1 for entry in model_entries) < len(model_entries)
         for model_entries in by_model
     ]
-    words = "beam search, the widest, finds less than half of the secrets that shortest path finds"
+    words = BEAM_RARELY.test("the widest finds less than half of the secrets that shortest path finds")
     return as_a_rule(words, seldom, f"models; {shown}")
 
 

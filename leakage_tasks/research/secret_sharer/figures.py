@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from leakage_tasks.research.framework.group_tests import SIGNIFICANCE, combined
+from leakage_tasks.research.framework.papers import NO_TEST, PaperClaim
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Claim, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer import plots
@@ -30,6 +31,15 @@ EXTRACTABLE = 30.0
 NEAR_WHOLE = WHOLE - math.log2(10)
 """Exposure of rank 10."""
 BARS = 30
+FITS = PaperClaim("a skew-normal fits", "rejected only with many samples", caveat="with 2,000 fillings")
+BEFORE_BEST = PaperClaim("the secret is memorized before the lowest validation loss")
+PEAKS = PaperClaim("exposure peaks near this epoch", "both at epoch 10")
+FALLS = PaperClaim("exposure falls afterwards")
+BEGINS = PaperClaim("memorization begins after one epoch", "exposure 3")
+FEWER_CALLS = PaperClaim("a secret of rank 1 takes far fewer calls than brute force")
+FEWER_IF_EXPOSED = PaperClaim("more exposed secrets need fewer calls")
+FOLLOWS_RANK = PaperClaim("the extrapolated rank follows the true rank")
+RANK_ONE = PaperClaim("beyond 30 bits the secret has rank 1 most of the time", caveat=NO_TEST)
 SLICE = "The paper trains on a small part of the Penn Treebank at a larger rate; their values are not in the source."
 
 
@@ -89,7 +99,7 @@ def _fits(rejected: Sequence[bool]) -> Claim:
     """
     from scipy import stats
 
-    words = "a skew-normal fits (Kolmogorov and Smirnov reject it for no more than 5 % of canaries)"
+    words = FITS.test("Kolmogorov and Smirnov reject it for no more than 5 % of canaries")
     p = float(stats.binomtest(sum(rejected), len(rejected), SIGNIFICANCE, alternative="greater").pvalue)
     shown = f"rejected for {sum(rejected)} of {len(rejected)} canaries; p = {p:.2g}, n = {len(rejected)}"
     return Claim(words, p > SIGNIFICANCE, shown, None if p > SIGNIFICANCE else p)
@@ -117,17 +127,17 @@ def figure_4(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     drops = [series[peak - 1] - series[-1] for series, peak in zip(extrapolated, peaks, strict=True)]
     claims = [
         as_a_rule(
-            "the secret is among the ten likeliest of 10^9 by the epoch of lowest validation loss",
+            BEFORE_BEST.test("among the ten likeliest of 10^9"),
             [epoch is not None and epoch <= best_epoch for epoch, best_epoch in zip(first, best, strict=True)],
             f"first at epochs {first}, lowest validation loss at {best}",
         ),
         as_a_rule(
-            "extrapolated exposure peaks within a quarter of the run of the lowest validation loss",
+            PEAKS.test("within a quarter of the run"),
             [abs(peak - best_epoch) <= len(rows) / 4 for peak, best_epoch in zip(peaks, best, strict=True)],
             f"peaks at epochs {peaks}, lowest validation loss at {best}",
         ),
         as_a_rule(
-            "after the peak extrapolated exposure falls",
+            FALLS.words,
             [fall > 0 for fall in drops],
             f"by {', '.join(f'{fall:.1f}' for fall in drops)} bits at the last epoch",
         ),
@@ -143,7 +153,7 @@ def _begun(exposures: Sequence[float]) -> Claim:
     """
     shown = ", ".join(f"{bits:.1f}" for bits in exposures)
     chances = [2.0**-bits for bits in exposures]
-    return combined("after one epoch some models have begun to memorize the secret", chances, f"{shown} bits")
+    return combined(BEGINS.test("in some models"), chances, f"{shown} bits")
 
 
 def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
@@ -166,12 +176,12 @@ def figure_5(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     calls = [row["model calls"] for row in first]
     claims = [
         all_of(
-            f"a secret of rank 1 is found with {FEWER:,.0f} times fewer calls than brute force",
+            FEWER_CALLS.test(f"{FEWER:,.0f} times fewer"),
             [row["secret's place"] == 1 and row["model calls"] * FEWER <= 10**9 for row in first],
             f"{min(calls, default=0):,} to {max(calls, default=0):,} calls, brute force 10^9",
         ),
         falls(
-            "the more exposed a secret, the fewer calls it takes",
+            FEWER_IF_EXPOSED.words,
             [(row["extrapolated"], row["model calls"]) for row in rows],
         ),
     ]
@@ -202,11 +212,11 @@ def figure_6(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     errors = [abs(row["error (bits)"]) for row in known]
     claims = [
         rises(
-            "the tail grows with true exposure",
+            FOLLOWS_RANK.words,
             [(WHOLE - math.log2(row["rank"]), row["extrapolated"]) for row in known],
         ),
         Claim(
-            f"beyond {EXTRACTABLE:g} bits the secret has rank 1 most of the time",
+            RANK_ONE.words,
             sum(row["rank"] < 1.5 for row in beyond) * 2 > len(beyond) if beyond else None,
             f"{sum(row['rank'] < 1.5 for row in beyond)} of {len(beyond)}",
         ),

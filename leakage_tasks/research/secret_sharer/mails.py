@@ -11,6 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import LeakageError
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.framework.shared import data_folder, file_hash
@@ -37,6 +38,8 @@ SCALES: Mapping[Scale, str] = {
     "small": "4 to 8 minutes on one core",
     "paper": "a GPU for an hour per sender, mails as $LEAKAGE_DATA/mails/, one .txt file per sender",
 }
+MEMORIZED = PaperClaim("all are heavily memorized", "exposure 10 to 52")
+EXTRACTED = PaperClaim("some can be extracted", "3 of 10")
 KINDS = ("ccn", "ssn")
 HELD_OUT = 0.1
 
@@ -218,13 +221,13 @@ def claims(secrets: Sequence[Config]) -> list[Claim]:
     controls = [bits for secret in secrets for bits in secret["controls"]]
     extracted = sum(secret["extracted"] for secret in secrets)
     bounds = [secret["bits"] for secret in secrets if secret["method"] == "lower_bound"]
-    words = "all are memorized"
+    words = MEMORIZED.words
     memorized = still_leaks(words, by_kind, bounds) if exposures else Claim(words, None, "not measured")
     return [
         higher("secrets in the mails are more exposed than controls", exposures, controls),
         memorized,
         Claim(
-            "shortest-path search extracts some of them",
+            EXTRACTED.words,
             extracted > 0 if secrets else None,
             f"{extracted} of {len(secrets)}; published 3 of {len(TABLE_5)}",
         ),

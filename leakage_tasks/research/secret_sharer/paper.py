@@ -6,18 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from leakage_tasks.research.framework.gains import cell_difference, mean_error
-from leakage_tasks.research.framework.papers import (
-    BeyondItem,
-    Paper,
-    PaperClaim,
-    PaperPart,
-    TableCell,
-    drawing,
-    register_paper,
-)
+from leakage_tasks.research.framework.papers import BeyondItem, Paper, PaperPart, TableCell, drawing, register_paper
+from leakage_tasks.research.secret_sharer import figures, tables, training
 from leakage_tasks.research.secret_sharer.paper_attacks import DEFENCES, EXTRACTING
-from leakage_tasks.research.secret_sharer.tables import FORMATS, TABLE_1, TABLE_2
-from leakage_tasks.research.secret_sharer.training import SIGN_PUBLISHED
 from leakage_tasks.research.secret_sharer.watch import WIDTHS
 
 _MEASURING = (
@@ -26,52 +17,18 @@ _MEASURING = (
         "Section 4.1",
         "share of models in which the secret costs less than a control",
         "sign-test",
-        TableCell({}, "secret costs less", SIGN_PUBLISHED),
-        (
-            PaperClaim(
-                "after one epoch a model has begun to memorize",
-                ("after one epoch a secret costs less than a random one",),
-                "88 of 100",
-            ),
-        ),
+        TableCell({}, "secret costs less", training.SIGN_PUBLISHED),
+        (training.BEGINS,),
         trials=None,
     ),
-    PaperPart(
-        "Figure 2",
-        "distribution of log-perplexities",
-        "figure-2",
-        claims=(
-            PaperClaim(
-                "a skew-normal fits",
-                ("a skew-normal fits *",),
-                "rejected only with many samples",
-                caveat="with 2,000 fillings",
-            ),
-        ),
-    ),
+    PaperPart("Figure 2", "distribution of log-perplexities", "figure-2", claims=(figures.FITS,)),
     drawing("Figure 3", "how shortest-path search works"),
     PaperPart(
         "Figure 4",
         "exposure after one epoch",
         "figure-4",
         TableCell({"epoch": 1}, "exposure", 3),
-        (
-            PaperClaim(
-                "the secret is memorized before the lowest validation loss",
-                ("the secret is among the ten likeliest of 10^9 by the epoch of lowest validation loss",),
-            ),
-            PaperClaim(
-                "exposure peaks near this epoch",
-                ("extrapolated exposure peaks within a quarter of the run of the lowest validation loss",),
-                "both at epoch 10",
-            ),
-            PaperClaim("exposure falls afterwards", ("after the peak extrapolated exposure falls",)),
-            PaperClaim(
-                "memorization begins after one epoch",
-                ("after one epoch some models have begun to memorize the secret",),
-                "exposure 3",
-            ),
-        ),
+        (figures.BEFORE_BEST, figures.PEAKS, figures.FALLS, figures.BEGINS),
     ),
 )  # fmt: skip
 _TRAINING = (
@@ -79,62 +36,36 @@ _TRAINING = (
         "Table 1",
         "exposure of an LSTM of 2×200",
         "table-1",
-        TableCell({"architecture": "lstm-2x200"}, "extrapolated", TABLE_1["lstm-2x200"][1]),
-        (
-            PaperClaim(
-                "recurrent networks memorize more than convolutional ones",
-                ("recurrent networks memorize more than convolutional ones of equal size",),
-                "35 to 38 vs 18 to 24",
-            ),
-        ),
+        TableCell({"architecture": "lstm-2x200"}, "extrapolated", tables.TABLE_1["lstm-2x200"][1]),
+        (tables.RECURRENT_MORE,),
     ),
     PaperPart(
         "Table 2",
         "exposure with 100 units, batches of 16",
         "table-2",
-        TableCell({"batch": 16}, "100 units", TABLE_2[16][1]),
-        (
-            PaperClaim("larger batches memorize more", ("exposure grows with the batch size",), "4.3 to 23.2"),
-            PaperClaim("larger models memorize more", ("exposure grows with the units",)),
-        ),
+        TableCell({"batch": 16}, "100 units", tables.TABLE_2[16][1]),
+        (tables.LARGER_BATCHES, tables.LARGER_MODELS),
     ),
     PaperPart(
         "Section 6.3",
         "exposure with the first optimizer",
         "optimizers",
         TableCell({}, "exposure there"),
-        (
-            PaperClaim(
-                "at equal loss optimizers and batches make no significant difference", ("at equal loss there is no *",)
-            ),
-        ),
+        (training.AT_EQUAL_LOSS,),
     ),
     PaperPart(
         "Table 3",
         "exposure with both sides known, ten epochs",
         "table-3",
-        TableCell({"attacker knows": "both"}, "epoch 10, extrapolated", FORMATS["both"][2][1]),
-        (
-            PaperClaim(
-                "context before the secret raises exposure",
-                ("knowing the text before the secret raises extrapolated exposure",),
-                "7.1 and 7.5 vs 6.1 and 6.8",
-            ),
-            PaperClaim("inner context raises it further", ("inner context raises it further",), "9.5 and 11.1"),
-            PaperClaim("exposure grows with training", ("it grows with training",)),
-        ),
+        TableCell({"attacker knows": "both"}, "epoch 10, extrapolated", tables.FORMATS["both"][2][1]),
+        (tables.CONTEXT, tables.INNER_CONTEXT, tables.TRAINING),
     ),
     PaperPart(
         "Table 4",
         "share extracted, one secret, inserted once",
         "table-4",
         TableCell({"insertions": 1}, "1 secrets"),
-        (
-            PaperClaim(
-                "secrets inserted more often are memorized far more often",
-                ("secrets inserted more often are exposed more",),
-            ),
-        ),
+        (tables.INSERTIONS,),
     ),
     PaperPart(
         "Section 6.6",

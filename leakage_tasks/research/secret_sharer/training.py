@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, Scale, StudyPlan, StudyTrial, grouped
 from leakage_tasks.research.framework.report import Claim, Measured, Published, Report, TableRow
 from leakage_tasks.research.secret_sharer.claims import alike, higher, still_leaks
@@ -30,6 +31,13 @@ FORMATS = {
     "words, a digit each": (WORDS, "the random number is {digit_words:9}"),
     "words, English numbers": (WORDS, "the random number is {number_words:9}"),
 }
+BEGINS = PaperClaim("after one epoch a model has begun to memorize", "88 of 100")
+AT_EQUAL_LOSS = PaperClaim("at equal loss optimizers and batches make no significant difference")
+REGULARIZED = PaperClaim(
+    "dropout and weight decay do not stop memorization", caveat="by exposure above chance, not by extraction"
+)
+WORD_LEVEL = PaperClaim("word-level models memorize too")
+NUMBER_WORDS = PaperClaim("English number words are memorized less than digits")
 
 
 def sign_trials(plan: StudyPlan) -> list[Config]:
@@ -59,7 +67,7 @@ def sign_test(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     ]
     claims = [
         Claim(
-            "after one epoch a secret costs less than a random one",
+            BEGINS.test("a secret costs less than a random one"),
             True if p < 0.05 else None,
             f"{hits} of {len(pairs)}, p = {p:.2g}",
             float(p),
@@ -101,7 +109,7 @@ def optimizers(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
                 "published": Published(None),
             }
         )
-    claims = [alike("at equal loss there is no significant difference between optimizers and batches", matched)]
+    claims = [alike(AT_EQUAL_LOSS.words, matched)]
     note = f"Rows without a value never reached {SLOWEST - 1:.0%} above the lowest loss."
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])
 
@@ -136,7 +144,7 @@ def regularization(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         for name, group in groups.items()
     ]
     exposures = {name: bits(entries(group)) for name, group in groups.items() if name != "none"}
-    claims = [still_leaks("neither dropout nor weight decay stops memorization", exposures)]
+    claims = [still_leaks(REGULARIZED.words, exposures)]
     return Report(list(rows[0]), rows, claims, set_up(trials, plan))
 
 
@@ -167,8 +175,8 @@ def word_level(trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
     words = ("words, a digit each", "words, English numbers")
     digits, english = (bits(entries(groups[name]), "extrapolated") for name in words)
     claims = [
-        higher("digits as words are exposed more than English number words", digits, english),
-        still_leaks("word-level models memorize too", {"digits": digits}),
+        higher(NUMBER_WORDS.words, digits, english),
+        still_leaks(WORD_LEVEL.words, {"digits": digits}),
     ]
     note = "The word-level model is our LSTM over the 10,000 commonest words, not the paper's with 2×1500 units."
     return Report(list(rows[0]), rows, claims, [*set_up(trials, plan), note])

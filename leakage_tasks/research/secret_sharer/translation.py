@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.jsonl import LineError, read_json_lines, write_json_lines
 from leakage_tasks.core.signal_cleanup import temporary_folder
+from leakage_tasks.research.framework.papers import PaperClaim
 from leakage_tasks.research.framework.registry import Config, Result, Scale, StudyPlan, StudyTrial, registrar
 from leakage_tasks.research.framework.report import Measured, Published, Report, TableRow
 from leakage_tasks.research.framework.shared import data_folder, file_hash
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 TABLE_6 = {1: (10.0, "no"), 2: (21.0, "no"), 4: (33.0, "yes")}
 """Estimated exposure in bits, and whether the secret is extracted, by number of copies."""
+GROWS = PaperClaim("exposure grows with copies", "10, 21, 33")
+ONE_COPY = PaperClaim("one copy is more exposed than chance", "10")
+FOUR_COPIES = PaperClaim("four copies suffice for extraction")
 COPIES = tuple(TABLE_6)
 SLOTS = "{digits:3}-{digits:2}-{digits:4}"
 TARGET = "The social security number of {unique} is " + SLOTS + "."
@@ -229,12 +233,11 @@ def report(study_trials: Sequence[StudyTrial], plan: StudyPlan) -> Report:
         }
     )
     most = max(TABLE_6)
-    words = f"the secret inserted {most} times can be extracted, as a rule"
     claims = [
-        grows("exposure grows with the times inserted (fixed source)", fixed),
-        grows("exposure grows with the times inserted (filled source)", filled),
-        higher("a secret inserted once is more exposed than one never seen", fixed[1], unseen),
-        as_a_rule(words, first[most], "first guess of the search"),
+        grows(GROWS.test("fixed source"), fixed),
+        grows(GROWS.test("filled source"), filled),
+        higher(ONE_COPY.words, fixed[1], unseen),
+        as_a_rule(FOUR_COPIES.test("as a rule"), first[most], "first guess of the search"),
     ]
     return Report(columns, rows, claims, _differences(study_trials, plan))
 

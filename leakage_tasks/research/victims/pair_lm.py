@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.pair_corpus import PairCorpus, own_pairs, public_pairs
-from leakage_tasks.research.victims.pair_training import PairLM, PairTraining, train_pair_lm
+from leakage_tasks.research.victims.pair_training import PROBE, PairTraining, greedy_recall, read_on, train_pair_lm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +30,14 @@ class PairRecipe(PairTraining):
     """Tokens per suffix."""
     vocabulary: int = 1_000
     """Tokens of the vocabulary; only for pairs of the help text."""
+
+    @classmethod
+    def from_json(cls, fields: Mapping[str, Any]) -> PairRecipe:
+        """Return the recipe with these ``fields`` from JSON, which has lists for tuples."""
+        values: dict[str, Any] = {
+            name: tuple(field) if isinstance(field, list) else field for name, field in fields.items()
+        }
+        return cls(**values)
 
     def corpus(self, seed: int = 0, data: str | Path | None = None) -> PairCorpus:
         """Return the pairs from :func:`public_pairs` (with its folder ``data``) or :func:`own_pairs`."""
@@ -66,24 +75,38 @@ def lab_pair_lm(
     seed: int = 0,
     data: str | Path | None = None,
     device: str | torch.device | None = None,
+    reading: int = 0,
+    reading_rate: float = 3e-4,
 ) -> float:
-    """Create pairs and train a model on them in ``folder``, which is replaced completely; return its greedy recall.
+    """Create pairs and train a model on them, and then on other text.
 
-    The folder has ``model`` for the harness, ``pairs`` for suffix extraction, and ``recipe.json`` with the recipe, the
-    seed, losses and greedy recalls. Raises the errors of :func:`public_pairs`, :func:`own_pairs` and
-    :func:`train_pair_lm`.
+    Args:
+        recipe: pairs and training.
+        folder: replaced completely. It gets ``model`` for the harness, ``pairs`` for suffix extraction, and
+            ``recipe.json`` with the arguments, losses, greedy recalls by epoch, and the recall of the saved model.
+        seed: of the pairs, the weights and the order.
+        data: folder of the public pairs; default: LEAKAGE_DATA.
+        device: default: a GPU if there is one.
+        reading: batches of other text after the pairs.
+        reading_rate: learning rate for this text.
+
+    Returns:
+        The greedy recall of the saved model.
+
+    Raises:
+        OptionError, LeakageError: as :func:`public_pairs`, :func:`own_pairs` and :func:`train_pair_lm`.
     """
     corpus = recipe.corpus(seed, data)
     trained = train_pair_lm(corpus, recipe, seed=seed, device=device)
     record = {"recipe": asdict(recipe), "seed": seed, "losses": trained.losses, "recalls": trained.recalls}
-    save_pair_lm(folder, trained, corpus, "recipe.json", record)
-    return trained.recalls[-1]
-
-
-def save_pair_lm(folder: str | Path, trained: PairLM, corpus: PairCorpus, name: str, record: Any) -> None:
-    """Write a model, its pairs and a ``record`` (JSON, called ``name``) to ``folder``, which is replaced completely."""
+    after = trained.recalls[-1]
+    if reading:
+        read_on(trained.model, corpus, reading, reading_rate, seed)
+        after = greedy_recall(trained.model, corpus.prefixes[:PROBE], corpus.suffixes[:PROBE])
+    record |= {"reading": reading, "reading_rate": reading_rate, "after": after}
     with replacing(folder) as temporary:
         temporary.mkdir()
         trained.save(temporary / "model")
         corpus.save(temporary / "pairs")
-        (temporary / name).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        (temporary / "recipe.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return after

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PROBE = 300
 """Number of pairs for the greedy recall after each epoch; the first pairs are used."""
+READ_ROWS = 16
+"""Rows per batch when a model is trained on other text after its pairs."""
 _WARM_UP = 0.15
 
 
@@ -127,6 +129,28 @@ def train_pair_lm(
         [epoch_result.loss for epoch_result in history],
         [epoch_result.recall for epoch_result in history],
     )
+
+
+def read_on(model: PreTrainedModel, corpus: PairCorpus, steps: int, learning_rate: float, seed: int = 0) -> None:
+    """Train on ``steps`` batches of 16 rows of the corpus' other text with AdamW; all tokens are learnt.
+
+    The model is left in evaluation mode. The caller's random state does not change.
+    """
+    stream = np.random.default_rng([seed, steps])
+    optimiser = torch.optim.AdamW(model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.0)
+    half = torch.autocast(model.device.type, dtype=torch.bfloat16, enabled=has_bf16(model.device))
+    model.train()
+    with plain_attention(model, model.device):
+        for _ in range(steps):
+            ids = torch.from_numpy(corpus.filler[stream.integers(len(corpus.filler), size=READ_ROWS)]).to(model.device)
+            with half:
+                logits = model(input_ids=ids[:, :-1], use_cache=False).logits
+            loss = cross_entropy(logits.flatten(0, 1).float(), ids[:, 1:].flatten())
+            optimiser.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimiser.step()
+    model.eval()
 
 
 @torch.no_grad()

@@ -76,8 +76,8 @@ def test_claims_on_repetitions_can_hold_and_fail(rising):
     order = (100, 50, 25, 10) if rising else (10, 25, 50, 100)
     places = dict(zip(order, [(1, 1), (1, 150), (90, 250), (400, 500)], strict=True))
     found = verdicts(table_3(places))
-    assert found["100 repetitions leak more than 10"] is rising
-    assert found["25 leak no less than 10"] is rising
+    assert found["more repetitions leak more: 100 leak more than 10"] is rising
+    assert found["more repetitions leak more: 25 leak no less than 10"] is rising
 
 
 def table_2(one: tuple[int | None, ...], two: tuple[int | None, ...], much: int):
@@ -88,13 +88,13 @@ def table_2(one: tuple[int | None, ...], two: tuple[int | None, ...], much: int)
 
 
 def test_a_large_penalty_does_worse_even_where_all_are_still_found():
-    words = "λ = 10 does worse than 0.01"
+    words = "a large λ reduces success: λ = 10 is worse than 0.01"
     assert verdicts(table_2((1, 2), (None, 1), much=80))[words] is True
     assert verdicts(table_2((90, 95), (None, 1), much=1))[words] is False
 
 
 def test_more_unknown_tokens_are_harder_or_not():
-    words = "two unknown tokens are harder than one"
+    words = "each further unknown token makes extraction harder: two tokens are harder than one"
     assert verdicts(table_2((1, 2), (None, 1), much=80))[words] is True
     assert verdicts(table_2((900, 800), (3, 1), much=80))[words] is False
 
@@ -112,8 +112,8 @@ def test_claims_on_supporting_canaries_follow_the_places(every, one, none):
     trials = [trial(victim(SMALL, 0, supporting="one", supporting_repetitions=r), *one) for r in (99, 50, 25)]
     trials += [trial(victim(SMALL, 0, supporting="none"), *none), trial(main_victim(SMALL, 0), *every)]
     found = verdicts(elmahdy.table_4(trials, SMALL))
-    assert found["a supporting canary in all other classes beats having no supporting canary"] is (every < none)
-    assert found["a supporting canary in one class beats having no supporting canary"] is (one < none)
+    assert found["supporting canaries in all other classes raise success greatly"] is (every < none)
+    assert found["a supporting canary in another class helps greatly"] is (one < none)
 
 
 def test_an_outcome_has_a_mean_place_where_all_are_ranked():
@@ -163,5 +163,5 @@ def test_copies_of_the_supporting_canary_make_no_difference_or_do(few, holds):
     trials = [trial(victim(SMALL, 0, supporting="one", supporting_repetitions=r), *own) for r, own in places.items()]
     trials += [trial(victim(SMALL, 0, supporting="none"), 9, 9), trial(main_victim(SMALL, 0), 1, 1)]
     claim = elmahdy.table_4(trials, SMALL).claims[-1]
-    assert (claim.words, claim.holds) == ("copies of the supporting canary make no difference", holds)
+    assert (claim.words, claim.holds) == ("the number of copies of the supporting canary has no effect", holds)
     assert claim.p is None

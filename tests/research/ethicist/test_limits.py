@@ -22,9 +22,10 @@ from leakage_tasks.research.ethicist.limit_trials import (
     ways,
 )
 from leakage_tasks.research.ethicist.prompt_transfer import transfer_prompt, with_prompt
-from leakage_tasks.research.ethicist.victims import read_on, suffixes_of
+from leakage_tasks.research.ethicist.victims import suffixes_of
 from leakage_tasks.research.framework.registry import Config, StudyPlan, StudyTrial
 from leakage_tasks.research.victims.pair_lm import SMOKE as RECIPE
+from leakage_tasks.research.victims.pair_training import read_on
 
 SMALL, SMOKE = StudyPlan("small"), StudyPlan("smoke")
 PAIRS = 200
@@ -49,7 +50,7 @@ def random_report(benchmark: float, random: float) -> Any:
 
 @pytest.mark.parametrize(("shares", "verdict"), [((0.5, 0.1), True), ((0.1, 0.5), False), ((0.3, 0.3), None)])
 def test_a_fall_is_told_by_its_interval(shares: tuple[float, float], verdict: bool | None) -> None:
-    assert verdicts(random_report(*shares))["recall falls at random prefixes, Ethicist"] is verdict
+    assert verdicts(random_report(*shares))["recall is higher on the benchmark: Ethicist"] is verdict
 
 
 def test_the_fall_has_the_interval_of_two_groups_of_pairs() -> None:

@@ -157,9 +157,9 @@ def table_2(untuned_share: float, tuned_share: float, plain_share: float, order:
 @pytest.mark.parametrize(("lower", "higher", "verdict"), [(0.3, 0.5, True), (0.5, 0.3, False), (0.4, 0.4, None)])
 def test_claims_of_table_2_follow_the_trials(lower, higher, verdict):
     found = verdicts(table_2(lower, higher, lower, order=1.0))
-    assert found["tuning lifts recall over no tuning"] is verdict
+    assert found["tuning a prompt lifts recall and early stop: recall"] is verdict
     assert found["the smoothing loss lifts recall"] is verdict
-    assert found["Ethicist beats every baseline on recall"] is verdict
+    assert found["Ethicist beats all baselines by far: recall"] is verdict
 
 
 @pytest.mark.parametrize(("order", "verdict"), [(-1.0, True), (1.0, None)])
@@ -212,10 +212,10 @@ def test_table_3_follows_the_decodings():
         [trial(decoded(SMALL, s, name), shares[name]) for name in DECODINGS for s in range(3)], SMALL
     )
     held = verdicts(found)
-    assert held["greedy search does worst on recall"] is True
+    assert held["greedy search does worst on both measures: recall"] is True
     assert held["beam search beats top-p on recall"] is True
-    assert held["top-p beats beam search on recall_early_stop"] is False
-    assert held["top-p beats top-k on recall_early_stop"] is None
+    assert held["top-p beats beam search on early stop"] is False
+    assert held["top-p beats top-k on early stop"] is None
     assert [row["recall"].value for row in found.rows] == pytest.approx(list(shares.values()))
 
 
@@ -223,7 +223,7 @@ def test_table_3_follows_the_decodings():
 def test_table_4_tells_right_from_wrong(wrong, verdict):
     columns = guesses(0.5, repeats=(90, wrong))
     report = ethicist.table_4([trial(tuned(SMALL, s), 0.5, calibrated=columns) for s in range(3)], SMALL)
-    assert verdicts(report)["right predictions are repeated at least twice as often as wrong ones"] is verdict
+    assert verdicts(report)["right suffixes are drawn far more often: at least twice as often as wrong ones"] is verdict
     cells = {row["feature"]: row for row in report.rows}
     assert (cells["average repeat time"]["right"].value, cells["average repeat time"]["wrong"].value) == (90, wrong)
     assert [cells[f"recall@{k}"]["all"].value for k in (1, 3, 100)] == pytest.approx([0.5, 0.56, 0.56])
@@ -241,7 +241,7 @@ def sweep(make: Any, name: str, shares: dict[int, float]) -> list[StudyTrial]:
 def test_figure_4_follows_the_prefix(rising):
     shares = dict(zip((10, 20, 30, 40, 50), sorted((0.1, 0.2, 0.3, 0.4, 0.5), reverse=not rising), strict=True))
     report = ethicist_figures.figure_4(sweep(lambda s, p: shortened(SMALL, s, p), "prefix", shares), SMALL)
-    assert verdicts(report)["recall of Ethicist grows with the prefix"] is rising
+    assert verdicts(report)["extraction grows with the prefix: recall of Ethicist"] is rising
     shown = [row["recall"].value for row in report.rows if row["method"] == "Ethicist"]
     assert shown == pytest.approx(list(shares.values()))
 
@@ -250,9 +250,9 @@ def test_figure_5_tells_falling_and_slowing():
     shares = dict(zip((1, 5, 10, 20, 30, 40), (1.0, 0.9, 0.8, 0.6, 0.55, 0.52), strict=True))
     made = sweep(lambda s, p: tuned(SMALL, s) if p else untuned(SMALL, s), "suffix", shares)
     found = verdicts(ethicist_figures.figure_5([with_views(each, suffix_50=guesses(0.5)) for each in made], SMALL))
-    assert found["recall of Perplexity falls as the suffix grows"] is True
-    assert found["recall of Ethicist falls more slowly per token beyond 20 tokens than before"] is True
-    assert found["recall_early_stop falls most slowly per token with Ethicist"] is None
+    assert found["extraction falls as the suffix grows: recall of Perplexity"] is True
+    assert found["it falls ever more slowly: recall of Ethicist per token, beyond 20 tokens against before"] is True
+    assert found["it falls most slowly with Ethicist: recall_early_stop per token"] is None
 
 
 def test_figure_8_tells_what_more_draws_bring():
@@ -260,8 +260,8 @@ def test_figure_8_tells_what_more_draws_bring():
     made = sweep(lambda s, p: tuned(SMALL, s) if p else untuned(SMALL, s), "samples", shares)
     report = ethicist_figures.figure_8(made, SMALL)
     found = verdicts(report)
-    assert found["recall of Ethicist grows from 1 to 10 draws"] is True
-    assert found["that is less than from 1 to 10"] is True
+    assert found["recall grows fast from 1 to 10 draws: recall of Ethicist from 1 to 10 draws"] is True
+    assert found["Ethicist's recall still grows, slowly, up to 100: less than from 1 to 10"] is True
     assert [row["draws"] for row in report.rows[:7]] == [1, 2, 5, 10, 20, 50, 100]
 
 

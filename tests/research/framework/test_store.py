@@ -29,7 +29,7 @@ def runs(study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A finished run at the scale paper, and its paper, the only one known."""
     monkeypatch.setattr(papers, "KNOWN_PAPERS", Registry("paper"))
     monkeypatch.setattr("leakage_tasks.research.framework.reproduction_page.KNOWN_PAPERS", papers.KNOWN_PAPERS)
-    claims = (PaperClaim("one always hits", ("coin 1 *",)), PaperClaim("nought hits", ("coin 0 *",)))
+    claims = (PaperClaim("coin 1 always hits"), PaperClaim("coin 0 hits"))
     register_paper(Paper("coins", "Coins", (PaperPart("Table 1", "two coins", "table-1", claims=claims),)))
     list(run_studies([study], StudyPlan("paper"), tmp_path / "runs", progress=False))
     return tmp_path / "runs"
@@ -63,10 +63,12 @@ def test_the_command_stores_and_makes_the_page(runs: Path, tmp_path: Path, leaka
 
 def test_the_page_counts_claims(runs: Path, tmp_path: Path) -> None:
     """Of each kind; those without a result have a column where there are some."""
-    claims = (PaperClaim("three hit", ("coin 3 *",)), PaperClaim("four hit", ("coin 4 *",)))
+    claims = (PaperClaim("coin 3 hits"), PaperClaim("coin 4 hits"))
     parts = (PaperPart("Table 2", "two more", "table-2", claims=claims),)
     register_paper(Paper("notes", "Notes", parts))
-    write(tmp_path / "store", stored(claims=[claim("coin 0 hits", True, 0.04), claim("coin 1 hits", True, 0.04)]))
+    write(
+        tmp_path / "store", stored(claims=[claim("coin 0 hits", True, 0.04), claim("coin 1 always hits", True, 0.04)])
+    )
     page = reproduction_page(tmp_path / "store")
     assert "0 are reproduced, 0 are refuted and 4 are inconclusive, 2 of them only because" in page
     assert "many tests; 2 not run." in page
@@ -76,7 +78,7 @@ def test_the_page_counts_claims(runs: Path, tmp_path: Path) -> None:
 
 
 def test_a_cell_is_escaped(runs: Path, tmp_path: Path) -> None:
-    write(tmp_path / "store", stored(claims=[claim("coin 1 wins", True, evidence="P(a|b) <b> 1")]))
+    write(tmp_path / "store", stored(claims=[claim("coin 1 always hits", True, evidence="P(a|b) <b> 1")]))
     parsed = MarkdownIt("commonmark").enable("table").parse(reproduction_page(tmp_path / "store"))
     cells = [token.content for token in parsed if token.type == "inline"]
     assert r"P(a|b) &lt;b> 1" in cells
@@ -88,13 +90,13 @@ def test_each_run_is_listed_once_with_all_its_parts(
     known: Registry[Paper] = Registry("paper")
     monkeypatch.setattr(papers, "KNOWN_PAPERS", known)
     monkeypatch.setattr("leakage_tasks.research.framework.reproduction_page.KNOWN_PAPERS", known)
-    claims = (PaperClaim("one wins", ("coin 1 *",)), PaperClaim("nought wins", ("coin 0 *",)))
+    claims = (PaperClaim("one wins"), PaperClaim("nought wins"))
     parts = PaperPart("Table 1", "two coins", "table-1", claims=claims), PaperPart("Table 2", "two coins", "table-1")
     register_paper(Paper("coins", "Coins", (*parts, drawing("Figure 1", "a coin"))))
-    held = [claim("coin 1 wins", True), claim("coin 1 comes back", True), claim("coin 0 wins", None)]
+    held = [claim("one wins: here", True), claim("one wins: there", True), claim("nought wins", None)]
     write(tmp_path / "store", stored(claims=held))
     lines = reproduction_page(tmp_path / "store").splitlines()
-    row = "| Table 1 (1) | one wins | no figure | coin 1 wins: as seen<br>coin 1 comes back: as seen | reproduced |"
+    row = "| Table 1 (1) | one wins | no figure | here: as seen<br>there: as seen | reproduced |"
     assert row in lines
     assert "- more runs (`--trials 6`): Table 1 (2)" in lines
     assert "Nothing to measure: Figure 1." in lines

@@ -41,9 +41,9 @@ def verdicts(report: Report) -> dict[str, bool | None]:
 def test_claims_on_bridges_hold_fail_and_stay_open(adapter: tuple[int, int], holds: bool | None) -> None:
     trials = [trial(config, adapter=adapter, prompt=(900, 300)) for config in extensions.bridge_trials(SMALL_PLAN)]
     found = verdicts(extensions.bridge_report(trials, SMALL_PLAN))
-    assert found["an adapter moves most tokens up among the candidates"] is holds
-    assert found["an adapter moves most tokens up among the candidates once they are pruned"] is holds
-    assert found["a tuned prompt moves most tokens up among the candidates"] is False
+    assert found["an adapter generates better candidates"] is holds
+    assert found["an adapter helps after pruning"] is holds
+    assert found["a tuned prompt generates better candidates"] is False
 
 
 def test_a_row_counts_places_from_nought_and_shares_within_so_many() -> None:
@@ -71,20 +71,20 @@ def defence(place: int, accuracies: tuple[float, ...] = (0.1, 0.11, 0.12)) -> Re
 
 def test_a_private_victim_that_leaks_nothing() -> None:
     found = verdicts(defence(2_900))
-    assert found["ε = 8: DP-SGD moves tokens down in the order of the class loss"] is True
+    assert found["differential privacy defends against the attack (mean rank with vs without): ε = 8"] is True
     assert found["ε = 8: with DP-SGD the class loss ranks tokens as by chance"] is True
-    assert found["ε = 8: DP-SGD costs accuracy"] is True
+    assert found["the defence may reduce accuracy (with vs without): ε = 8"] is True
 
 
 def test_a_private_victim_that_leaks_more() -> None:
     found = verdicts(defence(1, (0.5, 0.51, 0.52)))
-    assert found["ε = 8: DP-SGD moves tokens down in the order of the class loss"] is False
+    assert found["differential privacy defends against the attack (mean rank with vs without): ε = 8"] is False
     assert found["ε = 8: with DP-SGD the class loss ranks tokens as by chance"] is False
-    assert found["ε = 8: DP-SGD costs accuracy"] is False
+    assert found["the defence may reduce accuracy (with vs without): ε = 8"] is False
 
 
 def test_accuracies_that_overlap_tell_nothing() -> None:
-    assert verdicts(defence(2_900, (0.3, 0.4, 0.5)))["ε = 8: DP-SGD costs accuracy"] is None
+    assert verdicts(defence(2_900, (0.3, 0.4, 0.5)))["the defence may reduce accuracy (with vs without): ε = 8"] is None
 
 
 def test_both_studies_share_their_plain_victims() -> None:
@@ -113,14 +113,13 @@ def figure(number: int, random: tuple[int, int], organic: tuple[int, int]) -> Re
 def test_the_claim_on_kinds_follows_the_candidates(random: int, organic: int, holds: bool | None) -> None:
     found = verdicts(figure(3, (random, 90), (organic, 90)))
     assert (
-        found["reddit: frankenstein's candidates are fewer, relative to the language model's, for random canaries"]
-        is holds
+        found["relative to the language model, the Frankenstein model is better for random canaries: reddit"] is holds
     )
 
 
 @pytest.mark.parametrize(("place", "holds"), [(95, True), (900, False), (9, False)])
 def test_the_claim_that_both_retrieve_alike_follows_the_ratio(place: int, holds: bool) -> None:
-    words = "reddit: frankenstein and the language model retrieve tokens equally well (ranks within a factor of two)"
+    words = "both generators retrieve tokens equally well: ranks within a factor of two, reddit"
     assert verdicts(figure(3, (400, place), (400, place + 1)))[words] is holds
 
 

@@ -14,7 +14,7 @@ from leakage_tasks.research.classifiers.experiment import ClassifierExperiment
 from leakage_tasks.research.classifiers.lab_canaries import SMALL_TABLE
 from leakage_tasks.research.framework.registry import StudyPlan, StudyTrial
 from leakage_tasks.research.framework.report import Report
-from leakage_tasks.research.mix_and_match.free_text import OTHERS, free_text_report
+from leakage_tasks.research.mix_and_match.free_text import OTHERS, TEXT, WHOLE_TEXTS, free_text_report
 from leakage_tasks.research.mix_and_match.free_text_trials import candidates_down_to, free_text, run, writer_of, writing
 
 PLAN = StudyPlan("small")
@@ -22,6 +22,7 @@ SIZE = 6_000
 NAMES = [each.target for each in SMALL_TABLE]
 FEW, SOME, MANY = free_text(PLAN)[0]["texts"]
 Pair = tuple[int | None, int | None]
+CANDIDATES, MASKED, MORE = TEXT["template"]
 START = f"{MANY:,} texts pruned to the template"
 
 
@@ -59,18 +60,18 @@ def row_of(found: Report, generator: str, texts: int | None = None) -> dict[str,
 @pytest.mark.parametrize(("template", "holds"), [((300, 60), True), ((5_000, 700), False), ((None, None), False)])
 def test_claims_on_pruned_text_hold_and_fail(template: Pair, holds: bool) -> None:
     found = verdicts(report(template, held=(40, 2) if template[0] else (0, 0)))
-    assert found[f"{START} need a third of exhaustive search's candidates, or fewer, for most"] is holds
-    assert found[f"{START} rank most tokens higher than the Frankenstein model"] is holds
-    assert found[f"{START} need fewer candidates for most than {FEW:,}"] is holds
-    assert found[f"{START} rank most tokens higher than the causal model, word by word"] is holds
+    assert found[CANDIDATES.test(f"{MANY:,} texts need a third for most")] is holds
+    assert found[MASKED.test(f"{MANY:,} texts rank most tokens higher than the Frankenstein model")] is holds
+    assert found[MORE.test(f"{MANY:,} texts need fewer candidates for most than {FEW:,}")] is holds
+    assert found[WHOLE_TEXTS.test(f"{MANY:,} texts rank most tokens higher")] is holds
     assert found[f"{START} need fewer candidates for most than pruned to the candidates"] is holds
     assert found[f"{START} rank most tokens higher than pruned to the candidates"] is holds
 
 
 def test_places_that_are_the_same_tell_nothing() -> None:
     found = verdicts(report((500, 100), few=(500, 100), candidates=(500, 100)))
-    assert found[f"{START} rank most tokens higher than the Frankenstein model"] is None
-    assert found[f"{START} need fewer candidates for most than {FEW:,}"] is None
+    assert found[MASKED.test(f"{MANY:,} texts rank most tokens higher than the Frankenstein model")] is None
+    assert found[MORE.test(f"{MANY:,} texts need fewer candidates for most than {FEW:,}")] is None
 
 
 def test_a_row_counts_places_from_nought_and_shares_within_so_many() -> None:

@@ -132,8 +132,8 @@ def crossed(random: float, organic: float) -> bool | None:
     for place, each in enumerate(SMALL_TABLE):
         factor = random if each.kind == "random" else organic
         found.result["ranks"][each.target]["frankenstein"][0] = 100 * factor * (1 + place / 100)
-    (claim,) = [each for each in mix_and_match.table_report([found], PLAN, published=TABLES[25]).claims if
-                "for random canaries, the language model for organic canaries" in each.words]  # fmt: skip
+    claims = mix_and_match.table_report([found], PLAN, published=TABLES[25]).claims
+    (claim,) = [each for each in claims if mix_and_match.KINDS_DIFFER.is_tested_by(each.words)]
     return claim.holds
 
 

@@ -50,7 +50,7 @@ def by_epsilon(with_dp: float, without: float, slope: float) -> Any:
 def test_table_7_s_claims_follow_the_figures(with_dp, without, slope, expected):
     report = defences.table_7(done(defences.table_7_trials(SMALL), by_epsilon(with_dp, without, slope)), SMALL)
     assert verdicts(report) == expected
-    assert report.claims[1].words == "RMSProp without DP-SGD exposes it more"
+    assert report.claims[1].words == "without DP-SGD the secret is far more exposed: RMSProp"
     assert [row["training"] for row in report.rows] == [
         "rmsprop, ε = 0.65",
         "rmsprop, ε = 89",

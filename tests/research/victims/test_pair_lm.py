@@ -12,8 +12,15 @@ import torch
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.research.victims.pair_corpus import PairCorpus
-from leakage_tasks.research.victims.pair_lm import SMOKE, lab_pair_lm
-from leakage_tasks.research.victims.pair_training import PairLM, PairTraining, greedy_recall, train_pair_lm
+from leakage_tasks.research.victims.pair_lm import SMOKE, PairRecipe, lab_pair_lm
+from leakage_tasks.research.victims.pair_training import (
+    PROBE,
+    PairLM,
+    PairTraining,
+    greedy_recall,
+    read_on,
+    train_pair_lm,
+)
 
 TINY = PairTraining(layers=1, hidden=16, heads=2, positions=32, epochs=1, filler=(2, 8))
 
@@ -177,3 +184,23 @@ def test_an_older_folder_is_replaced_whole(tmp_path):
     recipe = dataclasses.replace(SMOKE, epochs=1)
     lab_pair_lm(recipe, older, device="cpu")
     assert sorted(path.name for path in older.iterdir()) == ["model", "pairs", "recipe.json"]
+
+
+def test_other_text_is_read_after_the_pairs(tmp_path, corpus):
+    from transformers import AutoModelForCausalLM
+
+    recipe = dataclasses.replace(SMOKE, epochs=1)
+    after = lab_pair_lm(recipe, tmp_path / "lab", device="cpu", reading=2, reading_rate=1e-2)
+    trained = train_pair_lm(corpus, recipe, device="cpu").model
+    before = {name: weight.clone() for name, weight in trained.state_dict().items()}
+    read_on(trained, corpus, 2, 1e-2)
+    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "lab" / "model").state_dict()
+    assert all(torch.equal(weight, saved[name]) for name, weight in trained.state_dict().items())
+    assert not all(torch.equal(weight, saved[name]) for name, weight in before.items())
+    assert after == greedy_recall(trained, corpus.prefixes[:PROBE], corpus.suffixes[:PROBE])
+    assert json.loads((tmp_path / "lab" / "recipe.json").read_text(encoding="utf-8"))["after"] == after
+
+
+def test_a_recipe_survives_json():
+    recipe = dataclasses.replace(SMOKE, filler=(1, 7))
+    assert PairRecipe.from_json(json.loads(json.dumps(dataclasses.asdict(recipe)))) == recipe
