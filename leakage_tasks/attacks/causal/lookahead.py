@@ -91,7 +91,7 @@ class Lookahead:
         self.learn(self.observed(visit.nodes, self._explorer.children(visit.nodes)), visit.at)
 
     def observed(self, nodes: Nodes, children: Children) -> Observed:
-        """Return what can be learned from nodes with all of their children, by a lookahead up to the same bound."""
+        """Return a record of nodes with all of their children, for this lookahead and others up to the same bound."""
         paths = self._explorer.paths
         kinds, last = paths.to_come(nodes.states), self._last(nodes)
         near = children.costs - nodes.costs[children.parents] < self._step * BINS

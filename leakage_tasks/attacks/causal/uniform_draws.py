@@ -70,7 +70,7 @@ class GroupVisit:
     goes: BoolArray
     is_complete: BoolArray
     observed: list[Observed] = dataclasses.field(default_factory=list, repr=False)
-    """What lookaheads learn from these nodes, once it is known."""
+    """The record of these nodes that lookaheads learn from, empty until it is made."""
 
 
 def read_groups(groups: Groups, number: int, seed: str, bound: float) -> Iterator[GroupVisit]:

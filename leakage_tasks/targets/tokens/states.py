@@ -1,4 +1,4 @@
-"""The states of a walk of the vocabulary through a template, numbered, with arrays of what is known of each."""
+"""The states of a walk of the vocabulary through a template, with arrays of the properties of each state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CELLS = 1 << 21
 
 
 class Automaton:
-    """The token paths after a prefix: a state is a set of positions in a pattern, and gets the next number.
+    """The graph of the token paths after a prefix. A state is a set of positions in a pattern; states are numbered.
 
     It depends on the text after the prefix only, so canaries of one template share it.
     """
@@ -51,9 +51,9 @@ class Automaton:
     def of(cls, literals: Sequence[str], slots: Sequence[Alphabet], marks: dict[str, int], pieces: Pieces) -> Automaton:
         """Return the automaton of texts ``literals[0] slots[0] … slots[-1] literals[-1]``, followed by ``marks``.
 
-        ``pieces`` keeps the last ones.
+        The last :data:`KEPT` automata are cached in ``pieces``.
         """
-        # An automaton keeps its alphabets, so that their identities stay theirs.
+        # A cached automaton keeps its alphabets alive, so that no other alphabet gets their ids.
         key: Hashable = (*literals, *map(id, slots), *marks.items())
         made = pieces.automata.pop(key, None)
         if made is None:
