@@ -57,12 +57,12 @@ class FirstPasses(TextTable):
         padded = self._padded(texts, sources) if self.cached and self.pads is not False else None
         if padded is not None:
             return padded
-        lengths = np.array([len(text) for text in texts])
-        groups = [np.flatnonzero(lengths == length) for length in np.unique(lengths)]
+        lengths = list(map(len, texts))
+        groups = [[n for n, own in enumerate(lengths) if own == length] for length in sorted(set(lengths))]
         parts = [self._first_pass([texts[n] for n in same], [sources[n] for n in same]) for same in groups]
         rows, logits = TextRows.joined([part.rows for part in parts]), torch.cat([part.logits for part in parts])
         costs, back = [row for part in parts for row in part.costs], np.argsort(np.concatenate(groups))
-        return Begun(rows[back], [costs[n] for n in back], logits[torch.from_numpy(back).to(logits.device)])
+        return Begun(rows[back], [costs[n] for n in back.tolist()], logits[torch.from_numpy(back).to(logits.device)])
 
     def _padded(self, texts: Sequence[Sequence[int]], sources: Sequence[Any]) -> Begun | None:
         """Read texts of several lengths in one pass; return None if the result is wrong on first use."""
