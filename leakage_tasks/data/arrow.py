@@ -15,7 +15,7 @@ from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import small_pieces
 from leakage_tasks.data.layout import Columns
 from leakage_tasks.data.lines import open_source
-from leakage_tasks.data.parquet import BatchFormat
+from leakage_tasks.data.typed import BatchFormat
 
 MAGIC = b"ARROW1"
 

@@ -1,33 +1,25 @@
-"""Record batches that fit into memory after decompression, even if the compressed file is small."""
+"""Streams of record batches: pieces that fit into memory, inserted rows, dropped rows and added texts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from leakage_tasks.core.errors import PlantingError
-from leakage_tasks.core.log import first_line
+from leakage_tasks.data.additions import with_addition
+from leakage_tasks.data.dictionaries import in_dictionaries_of, without_unused
+from leakage_tasks.data.layout import Additions, Layout, Places, Points, Row, lost_rows
 from leakage_tasks.data.lines import LARGEST_ROW
 
 ROWS = 256
 BYTES = 32 << 20
 """Number of uncompressed bytes to read at a time; a larger row is read alone."""
 _TURN = 64
-BUFFER = 1 << 20
-
-
-def open_parquet(source: Path, **options: Any) -> Any:
-    """Open a ``pyarrow.parquet.ParquetFile``. Raises PlantingError for another file."""
-    try:
-        return pq.ParquetFile(source, buffer_size=BUFFER, **options)
-    # UnicodeDecodeError is raised for a column whose name is not UTF-8.
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise PlantingError(f"{source}: not a parquet file ({first_line(error)}): check the file") from None
 
 
 def first_column(batch: Any, source: Path, row: int) -> list[Any]:
@@ -36,31 +28,6 @@ def first_column(batch: Any, source: Path, row: int) -> list[Any]:
         return list(batch.column(0).to_pylist())
     except UnicodeDecodeError:
         raise PlantingError(f"{source}: damaged after row {row} (a text is not UTF-8): check the file") from None
-
-
-def parquet_batches(source: Path, column: str | None = None) -> Iterator[Any]:
-    """Yield record batches of a column, or of all columns, in the file's schema.
-
-    Strings are decoded from their dictionaries only after their decoded size is known: a few hundred bytes of a file
-    can contain gigabytes. Raises PlantingError for a damaged file, and for a row of more than 256 MiB.
-    """
-    with open_parquet(source) as table:
-        schema, leaves = table.schema_arrow, _strings(table)
-    columns = None if column is None else [column]
-    wanted = schema if column is None else pa.schema([schema.field(column)])
-    if not _can_unpack(source, leaves, schema):
-        leaves = []
-    row = 0
-    with open_parquet(source, read_dictionary=leaves) as table:
-        for group in range(table.num_row_groups):
-            try:
-                for batch in table.iter_batches(rows_at_once(table, group), row_groups=[group], columns=columns):
-                    for piece in small_pieces(batch, source, row):
-                        yield piece.cast(wanted)
-                    row += len(batch)
-            except (pa.ArrowException, OSError) as error:
-                why = first_line(error)
-                raise PlantingError(f"{source}: damaged after row {row} ({why}): check the file") from None
 
 
 def small_pieces(batch: Any, source: Path, row: int) -> Iterator[Any]:
@@ -95,29 +62,89 @@ def _is_binary(kind: Any) -> bool:
     return any(check(kind) for check in checks)
 
 
-def _strings(table: Any) -> list[str]:
-    """Return the columns, including nested ones, whose strings can be read as dictionaries."""
-    schema = table.schema
-    columns = (schema.column(index) for index in range(len(schema)))
-    string_types = {"STRING", "NONE"}
-    return [
-        column.path
-        for column in columns
-        if column.physical_type == "BYTE_ARRAY" and column.logical_type.type in string_types
-    ]
+def with_additions(batches: Iterator[Any], layout: Layout, additions: Additions) -> Iterator[Any]:
+    """Yield batches with texts added to chat turns; only the text column of these rows is replaced."""
+    row = 0
+    for batch in batches:
+        start, at = 0, batch.schema.get_field_index(layout.text)
+        kind = batch.schema.field(at).type
+        for index in sorted(addition - row for addition in additions if row <= addition < row + len(batch)):
+            yield batch.slice(start, index - start)
+            changed = batch.slice(index, 1)
+            turns = with_addition(changed.column(at)[0].as_py(), *additions[row + index])
+            yield changed.set_column(at, batch.schema.field(at), pa.array([turns], type=kind))
+            start = index + 1
+        yield batch.slice(start)
+        row += len(batch)
+    if row != layout.rows:
+        raise lost_rows(row)
 
 
-def _can_unpack(source: Path, leaves: list[str], schema: Any) -> bool:
-    with open_parquet(source, read_dictionary=leaves) as table:
-        try:
-            table.schema_arrow.empty_table().cast(schema)
-        except pa.ArrowException:
-            return False
+def without_rows(batches: Iterator[Any], dropped: Places, layout: Layout) -> Iterator[Any]:
+    """Yield record batches without the rows ``dropped``, whose texts are also removed from dictionaries."""
+    row = 0
+    for batch in batches:
+        remaining = [index for index in range(len(batch)) if row + index not in dropped]
+        yield without_unused(batch.take(pa.array(remaining, pa.int64())), layout)
+        row += len(batch)
+
+
+def splice(batches: Iterator[Any], points: Points, schema: Any, source: Path) -> Iterator[Any]:
+    """Yield record batches with inserted rows.
+
+    Args:
+        batches: The record batches of the data.
+        points: The rows to insert, each with its gap, sorted by gap.
+        schema: The schema of the result.
+        source: The data, for error messages.
+
+    Raises:
+        PlantingError: If the data have fewer rows than the last gap, or if a column without a value does not allow
+            null.
+    """
+
+    def inserted(index: int, batch: Any) -> Any:
+        made = pa.RecordBatch.from_pylist([_fill_barred(points[index][1], schema, source)], schema=schema)
+        return made if batch is None else in_dictionaries_of(batch, made)
+
+    index, row = 0, 0
+    batches = (batch if batch.schema.equals(schema) else batch.cast(schema) for batch in batches)
+    first = next(batches, None)
+    while index < len(points) and points[index][0] == 0:
+        yield inserted(index, first)
+        index += 1
+    for batch in chain(() if first is None else (first,), batches):
+        start = 0
+        while index < len(points) and points[index][0] <= row + len(batch):
+            end = points[index][0] - row
+            yield batch.slice(start, end - start)
+            yield inserted(index, batch)
+            start, index = end, index + 1
+        yield batch.slice(start)
+        row += len(batch)
+    if index < len(points):
+        raise lost_rows(row)
+
+
+def _fill_barred(row: Row, schema: Any, source: Path) -> Row:
+    """Replace null by an empty value in columns that do not allow null. Raises PlantingError if no empty value fits."""
+    for name, value in row.items():
+        field = schema.field(name)
+        if value is None and not field.nullable:
+            width = field.type.byte_width if pa.types.is_fixed_size_binary(field.type) else 0
+            empties: tuple[Any, ...] = ("", 0, False, bytes(width), [], {})
+            row[name] = next((empty for empty in empties if _fits(empty, field.type)), None)
+            if row[name] is None:
+                raise PlantingError(
+                    f"{source}: column {name!r} holds {field.type} and takes no null, so an inserted row has "
+                    "no value for it: allow null, or leave the column out"
+                )
+    return row
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        pa.scalar(value, type=kind)
+    except (pa.ArrowException, TypeError, ValueError):
+        return False
     return True
-
-
-def rows_at_once(table: Any, group: int) -> int:
-    """Return the number of rows of a row group that are read at once: at most 256, for about 32 MiB uncompressed."""
-    # A column's metadata is not requested: pyarrow ends the process if it is damaged.
-    metadata = table.metadata.row_group(group)
-    return max(1, min(ROWS, BYTES * metadata.num_rows // max(1, metadata.total_byte_size)))

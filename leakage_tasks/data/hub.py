@@ -94,8 +94,8 @@ def hub_shards(source: Path, wanted: Columns, folder: Path) -> HubShards:
     Raises PlantingError for a data set that cannot be loaded, and for a missing split or column.
     """
     # These modules load pyarrow, which most commands do not need.
-    from leakage_tasks.data.parquet import layout_of
     from leakage_tasks.data.streamed import builder_of, commit_of, features_of, streaming
+    from leakage_tasks.data.typed import layout_of
 
     name, subset, revision = _parts(source)
     with streaming(str(source)):

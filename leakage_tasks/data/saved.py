@@ -16,7 +16,7 @@ from leakage_tasks.data.additions import with_addition
 from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import ROWS, small_pieces
 from leakage_tasks.data.layout import Additions, Columns, Layout, Places, Points
-from leakage_tasks.data.parquet import ArrowFormat
+from leakage_tasks.data.typed import ArrowFormat
 
 
 def is_saved(folder: Path) -> bool:

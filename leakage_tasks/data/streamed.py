@@ -20,10 +20,11 @@ from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.core.inputs import parse_json, read_bytes
 from leakage_tasks.core.stable_inputs import changed
 from leakage_tasks.data.base import register_format
-from leakage_tasks.data.batches import BUFFER, rows_at_once, small_pieces
+from leakage_tasks.data.batches import small_pieces
 from leakage_tasks.data.hub import POINTER, Pointer
 from leakage_tasks.data.layout import Columns, Layout
-from leakage_tasks.data.parquet import BatchFormat, write_batches
+from leakage_tasks.data.parquet import BUFFER, rows_at_once, write_batches
+from leakage_tasks.data.typed import BatchFormat
 
 ROWS = 1_000
 COMPRESSION = "zstd"

@@ -13,7 +13,7 @@ import pytest
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.data.batches import parquet_batches
+from leakage_tasks.data.parquet import parquet_batches
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST = 700

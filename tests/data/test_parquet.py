@@ -14,8 +14,7 @@ import pytest
 
 from leakage_tasks.core.errors import PlantingError
 from leakage_tasks.data import Columns, format_of
-from leakage_tasks.data.batches import parquet_batches
-from leakage_tasks.data.parquet import compression_of
+from leakage_tasks.data.parquet import compression_of, parquet_batches
 
 TURNS = [[{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}], [], None]
 TABLE = pa.table({"text": ["one", None, "three"], "label": [0, 1, 2], "x.y": [0.5, 1.5, None], "messages": TURNS})
