@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.plan_at_scale [--times-plain 1 1.6 44]``. The times are not measured: they come from the
 throughput model of ``benchmarks/machines.py``, whose rates are those of plain passes on an H100, and from
-the rows that searches for nine digits took on a character LSTM. Each number of ``--times-plain`` is a ratio of torch
+the rows that searches for nine digits took on SmolLM2-135M. Each number of ``--times-plain`` is a ratio of torch
 operations per pass, as ``benchmarks.operations`` counts it.
 """
 
@@ -16,7 +16,7 @@ from benchmarks.machines import Machine, Shape, Work, rows_that_fit, run_seconds
 
 CANARIES = 1000
 CONTEXT = 64
-MEMORIZED, CONTROL, EXTRACTED = 28, 8_670, 700
+MEMORIZED, CONTROL, EXTRACTED = 28, 1_060, 150
 """Rows of one canary: exposure of a memorized canary and of a control, and extraction of either."""
 BUDGET = 20_000
 LIKELY = Work(CANARIES / 2 * (MEMORIZED + CONTROL) + CANARIES * EXTRACTED, 51 + 42, CONTEXT)
