@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -14,10 +15,10 @@ _SHOWN = {"kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 def read_size(text: Any) -> int:
     """Parse a size such as ``2GB`` or ``500 MB`` (powers of 1,000) into bytes. Raises OptionError."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([KMGT]?B|)", str(text).strip().upper().replace("IB", "B"))
-    size = int(float(match[1]) * _UNITS[match[2]]) if match else 0
-    if size < 1:
+    size = float(match[1]) * _UNITS[match[2]] if match else 0.0
+    if not 1 <= size < math.inf:
         raise OptionError(f"memory={text}: expected a size such as 2GB or 500MB")
-    return size
+    return int(size)
 
 
 def size_words(size: float) -> str:
