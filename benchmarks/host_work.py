@@ -81,7 +81,7 @@ def run_timed(task: str, number: int, learned: float, options: argparse.Namespac
     if learned:
         sharpen(lm)
     target, limits = as_target(lm), {"budget": options.budget}
-    target.pass_size.rows, target.pass_size.note = options.rows, lambda rows, seconds: None
+    target.pass_rows.tuned.rows, target.pass_rows.tuned.note = options.rows, lambda rows, seconds: None
     canaries = canaries_of(number, source=False)
     known = round(learned * number)
     canaries = [*(with_likely_secrets(target, canaries[:known]) if known else ()), *canaries[known:]]
@@ -132,9 +132,6 @@ def main() -> None:
     parser.add_argument("--budget", type=int, default=3000, help="maximum number of sequences per canary")
     parser.add_argument("--rows", type=int, default=2048, help="rows of a full pass")
     options = parser.parse_args()
-    for name in ("lm_eval", "transformers"):
-        logging.getLogger(name).setLevel(logging.ERROR)
-    torch.set_num_threads(1)
     print(HEAD, flush=True)
     for task in options.tasks:
         for number in options.canaries:
@@ -143,4 +140,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    for name in ("lm_eval", "transformers"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    torch.set_num_threads(1)
     main()

@@ -77,7 +77,7 @@ def test_json_without_end_is_one_line(tmp_path: Path, name: str, hostile: str) -
 
 def test_samples_for_the_page(tmp_path: Path, hostile: str) -> None:
     (tmp_path / SAMPLES).write_text(f"{hostile}\n")
-    with pytest.raises(LeakageError, match=r"678901.jsonl:1: holds no finding of canary_exposure"):
+    with pytest.raises(LeakageError, match=r"678901.jsonl:1: (not JSON|holds no finding)"):
         details(tmp_path / SAMPLES)
 
 

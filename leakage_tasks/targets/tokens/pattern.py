@@ -12,7 +12,7 @@ Position = tuple[int, str]
 State = frozenset[Position]
 
 
-class Pattern:
+class TextPattern:
     """A nondeterministic automaton over characters for the filled texts of a space; a state is a set of positions."""
 
     def __init__(self, literals: Sequence[str], slots: Sequence[Alphabet], end: str) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.arrays import IntArray
-from leakage_tasks.targets.tokens.pattern import Pattern, Position, State
+from leakage_tasks.targets.tokens.pattern import Position, State, TextPattern
 from leakage_tasks.targets.tokens.vocabulary import Pieces, Vocabulary
 
 Edges = tuple[IntArray, IntArray]
@@ -31,7 +31,7 @@ class Automaton:
 
     root = 0
 
-    def __init__(self, pattern: Pattern, vocabulary: Vocabulary) -> None:
+    def __init__(self, pattern: TextPattern, vocabulary: Vocabulary) -> None:
         self.columns, self.letters = vocabulary.columns, vocabulary.letters
         self._pattern, self._tree = pattern, vocabulary.tree
         self._sets: list[State] = []
@@ -57,7 +57,7 @@ class Automaton:
         key: Hashable = (*literals, *map(id, slots), *marks.items())
         made = pieces.automata.pop(key, None)
         if made is None:
-            pattern = Pattern(literals, slots, "".join(marks))
+            pattern = TextPattern(literals, slots, "".join(marks))
             made = cls(pattern, pieces.of(pattern.alphabet).ending_in(marks))
         pieces.automata[key] = made
         if len(pieces.automata) > KEPT:
