@@ -41,7 +41,7 @@ def test_a_schema_that_fits_no_statistics_is_declined(tmp_path: Path) -> None:
     name = raw.rindex(b"\x25\x02\x18\x04text", 0, raw.rindex(b"\x04text"))
     path = tmp_path / "in.parquet"
     path.write_bytes(raw[: name + 1] + b"\x00" + raw[name + 2 :])
-    with pytest.raises(PlantingError, match="damaged after row 0 .Definition level histogram size mismatch"):
+    with pytest.raises(PlantingError, match="damaged after row 0 "):
         list(parquet_batches(path))
 
 
