@@ -84,14 +84,15 @@ class Decoder:
 
     def _go_on(self, input_ids: Tensor, sources: Sources, cache: Any, mask: Tensor | None) -> Any:
         from transformers import EncoderDecoderCache
-        from transformers.modeling_outputs import BaseModelOutput
+        from transformers.modeling_outputs import MoEModelOutput
 
         places = np.fromiter((source.place for source in sources), dtype=np.int64)
         longest = max(source.length for source in sources)
-        # The decoder takes the encoder's output from the cache and only asks for its size.
+        # The decoder takes the encoder's output from the cache and only asks for its size. Models with experts also
+        # look for the router's fields.
         size = torch.zeros(1, 1, 1, device=self.device).expand(len(input_ids), longest, self._width)
         out = self._model(
-            encoder_outputs=BaseModelOutput(last_hidden_state=size),
+            encoder_outputs=MoEModelOutput(last_hidden_state=size),
             attention_mask=mask_of(sources, self.device),
             decoder_input_ids=input_ids,
             decoder_attention_mask=mask,

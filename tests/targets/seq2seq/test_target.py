@@ -13,7 +13,7 @@ import pytest
 import torch
 from lm_eval.models.huggingface import HFLM
 from tokenizers import processors
-from transformers import AutoModelForSeq2SeqLM, BartConfig, MarianConfig, T5Config
+from transformers import AutoModelForSeq2SeqLM, BartConfig, MarianConfig, SwitchTransformersConfig, T5Config
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary, word_list
@@ -27,8 +27,12 @@ from tests.oracles import ALPHABET
 POSITIONS = 48
 SIDES = {f"{side}_{name}": 2 for side in ("encoder", "decoder") for name in ("layers", "attention_heads")}
 SIDES |= {"encoder_layers": 1, "encoder_ffn_dim": 32, "decoder_ffn_dim": 32, "max_position_embeddings": POSITIONS}
+T5_SIZES = {"d_kv": 8, "d_ff": 32, "num_layers": 1, "num_decoder_layers": 2, "num_heads": 2}
 FAMILIES = {
-    "t5": lambda **common: T5Config(d_kv=8, d_ff=32, num_layers=1, num_decoder_layers=2, num_heads=2, **common),
+    "t5": lambda **common: T5Config(**T5_SIZES, **common),
+    "switch": lambda **common: SwitchTransformersConfig(
+        num_experts=2, num_sparse_encoder_layers=1, num_sparse_decoder_layers=1, **T5_SIZES, **common
+    ),
     "bart": lambda **common: BartConfig(bos_token_id=2, forced_eos_token_id=None, **SIDES, **common),
     "marian": lambda **common: MarianConfig(forced_eos_token_id=None, **SIDES, **common),
 }
@@ -56,7 +60,7 @@ def tiny(family: str, sharpness: float = 3.0) -> Any:
     model = AutoModelForSeq2SeqLM.from_config(FAMILIES[family](decoder_start_token_id=1, **common)).eval()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter.mul_(sharpness if family != "t5" else 1.0)
+            parameter.mul_(sharpness if family not in ("t5", "switch") else 1.0)
     return model
 
 
@@ -118,6 +122,7 @@ def test_token_by_token_equals_one_pass(family: str, cached: bool) -> None:
         places = np.arange(2)
     expected = direct(tiny(family), [(SOURCE, "the pin 12"), (SOURCE, "the pin 43")])
     assert totals == pytest.approx(expected, abs=1e-4)
+    assert target.engine.cached == cached
 
 
 @pytest.mark.parametrize("family", FAMILIES)
