@@ -42,13 +42,15 @@ class AttackCost:
 
 @dataclass
 class Attempt:
-    """Attacks on several canaries that ran together: their total cost, and by index of the canary the rows read for it,
-    the passes with such rows, and the finding of a finished attack."""
+    """Attacks on several canaries that ran together."""
 
     total: AttackCost = field(init=False)
     rows: dict[int, int] = field(default_factory=dict)
+    """The number of rows read for each canary, by its index."""
     passes: dict[int, int] = field(default_factory=dict)
+    """The number of passes that read rows for each canary, by its index."""
     findings: dict[int, Finding] = field(default_factory=dict)
+    """The findings of finished attacks, by index of the canary."""
 
 
 def sample_canaries(canaries: Sequence[Canary], number: int, seed: int) -> list[Canary]:

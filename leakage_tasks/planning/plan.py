@@ -65,15 +65,15 @@ def make_plan(
             raise OptionError(f"--tasks {task}: leakage plan knows {' and '.join(TASKS)}: use one of them, or both")
     if not tasks:
         raise OptionError(f"--tasks is empty: give {' or '.join(TASKS)}")
-    kinds: dict[str, list[KindPlan]] = dict.fromkeys(tasks, [])
+    names, kinds = dict.fromkeys(tasks), {}
     memory, spent, watch = Memory(0, 0, 0), 0.0, watch or PilotWatch()
     # Extraction usually reads fewer rows and leaves the rest of its time to exposure.
-    for index, task in enumerate(sorted(kinds, reverse=True)):
+    for index, task in enumerate(sorted(names, reverse=True)):
         watch.say(f"{task}: verifying fast scoring and timing forward passes")
         planner = Planner(lm, task, manifest, metadata, pilot, chat)
-        kinds[task] = planner.kinds(watch, len(kinds) - index)
+        kinds[task] = planner.kinds(watch, len(names) - index)
         memory, spent = memory.larger(planner.memory()), spent + planner.spent
-    return Plan([kind for task in kinds for kind in kinds[task]], memory, spent)
+    return Plan([kind for task in names for kind in kinds[task]], memory, spent)
 
 
 class Planner:
@@ -89,7 +89,6 @@ class Planner:
         chat: Mapping[str, Any] | None = None,
     ) -> None:
         self.lm, self.task, self.pilot = lm, task, pilot
-        self._watch = PilotWatch()
         made = TASKS[task]({"task": task, "metadata": {**metadata, "canaries": manifest}})
         made.take_chat(chat or {})
         self.task_settings, canaries, self.target = prepared(lm, made.task_settings, made.test_docs())
@@ -129,33 +128,38 @@ class Planner:
         grouped: dict[tuple[str, str], list[tuple[Attack, AttackRequest]]] = {}
         for attack, request in self.pairs:
             grouped.setdefault((attack.name, kind_of(request.canary)), []).append((attack, request))
-        self._watch = watch or PilotWatch()
+        watch = watch or PilotWatch()
         samples = {key: self._sample(pairs) for key, pairs in grouped.items()}
-        self._watch.begin(sum(map(len, samples.values())), f"pilot of {self.task}")
+        watch.begin(sum(map(len, samples.values())), f"pilot of {self.task}")
         plans = []
         try:
             with self._allowed():
                 for index, (key, pairs) in enumerate(grouped.items()):
-                    self._watch.open_share(tasks * len(grouped) - index)
-                    plans.append(self._kind(*key, pairs, samples[key]))
-                    self._watch.planned(plans[-1])
+                    watch.open_share(tasks * len(grouped) - index)
+                    plans.append(self._kind(*key, pairs, samples[key], watch))
+                    watch.planned(plans[-1])
         finally:
-            self._watch.end()
+            watch.end()
         return plans
 
     def _sample(self, pairs: Sequence[tuple[Attack, AttackRequest]]) -> list[Canary]:
         return sample_canaries([request.canary for _, request in pairs], self.pilot, int(self.task_settings["seed"]))
 
     def _kind(
-        self, attack: str, kind: str, pairs: Sequence[tuple[Attack, AttackRequest]], sample: Sequence[Canary]
+        self,
+        attack: str,
+        kind: str,
+        pairs: Sequence[tuple[Attack, AttackRequest]],
+        sample: Sequence[Canary],
+        watch: PilotWatch,
     ) -> KindPlan:
         started = time.perf_counter()
         bounds = _bounds(pairs, kind)
         length = max(1, round(bounds.tokens.most / max(bounds.rows.most, 1)))
-        taken, merged = pilot_costs(sample, self.attacked, self.modules, length, self.pace, self._watch)
+        taken, merged = pilot_costs(sample, self.attacked, self.modules, length, self.pace, watch)
         if sample:
             self.spent += time.perf_counter() - started
-            self._watch.close_share(time.perf_counter() - started)
+            watch.close_share(time.perf_counter() - started)
         pace = self.pace
         if attack in WHOLE_TEXTS:
             pace = dataclasses.replace(pace, at_once=case_of(*pairs[0]).at_once)

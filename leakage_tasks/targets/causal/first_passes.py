@@ -71,9 +71,7 @@ class FirstPasses(TextTable):
             if self.pads is None:
                 shortest = min(range(len(texts)), key=lambda index: len(texts[index]))
                 alone = self._first_pass([texts[shortest]], [sources[shortest]])
-                self.pads = same_logits(
-                    result.logits[shortest : shortest + 1], alone.logits, lambda: self._reader.noise
-                )
+                self.pads = self.agree(result.logits[shortest : shortest + 1], alone.logits)
         except Exception as error:
             if self.pads or out_of_memory(error):
                 raise
