@@ -7,10 +7,11 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypedDict, get_args
+from typing import Annotated, Any, Literal, TypedDict
 
 from leakage_tasks.core.former_names import accept_former_names, current_attack
 from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.core.records import Between, read_record
 
 GUESSES = 10
 """Maximum number of guesses that a finding keeps."""
@@ -30,9 +31,26 @@ EXTRAPOLATED: Literal["extrapolated"] = "extrapolated"
 ``Finding.extra``."""
 JSON_NAMES = {"settings_hash": "settings"}
 """Fields of findings that have another name in JSON."""
-FIT = (EXTRAPOLATED, "ks", "p_value", "draws", "rejected")
-"""Keys of ``Finding.extra`` for an extrapolated exposure: exposure in bits, Kolmogorov-Smirnov statistic, p-value,
-number of fitted fillings, and whether the fit is rejected."""
+Count = Annotated[int, Between(0)]
+Rank = Annotated[float, Between(1)] | None
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Entries of ``Finding.extra`` for an extrapolated exposure."""
+
+    extrapolated: Annotated[float, Between(0)]
+    """Exposure in bits."""
+    ks: Annotated[float, Between(0)]
+    """Kolmogorov-Smirnov statistic."""
+    p_value: Annotated[float, Between(0)]
+    draws: Count
+    """Number of fitted fillings."""
+    rejected: bool
+    """True if the fit is rejected."""
+
+
+FIT = tuple(entry.name for entry in dataclasses.fields(Fit))
 
 
 @dataclass(frozen=True)
@@ -86,19 +104,19 @@ class Finding:
     canary: str
     attack: str
     planted: bool
-    repetitions: int
+    repetitions: Count
     kind: str
-    log2_size: float
+    log2_size: Annotated[float, Between(0)]
     guesses: tuple[Guess, ...] = ()
     proven: int = 0
     correct: tuple[bool, ...] | None = None
-    place: int | None = None
-    rank: float | None = None
-    rank_low: float | None = None
-    rank_high: float | None = None
+    place: Annotated[int, Between(1)] | None = None
+    rank: Rank = None
+    rank_low: Rank = None
+    rank_high: Rank = None
     method: Method | None = None
     log_perplexity: float | None = None
-    model_calls: int | None = 0
+    model_calls: Count | None = 0
     seconds: float | None = 0.0
     manifest: str = ""
     settings_hash: str = ""
@@ -108,7 +126,7 @@ class Finding:
     reading: TrainingExposure = ""
     family: str = ""
     near: int = 0
-    noise_bits: float | None = None
+    noise_bits: Annotated[float, Between(0)] | None = None
     extra: Extra = field(default_factory=dict)
 
     @property
@@ -148,75 +166,21 @@ def json_fields(record: Any) -> dict[str, Any]:
     return {JSON_NAMES.get(name, name): value for name, value in dataclasses.asdict(record).items()}
 
 
+def renamed(data: Any) -> Any:
+    """Return a finding's JSON object with the names of its fields; the inverse of :data:`JSON_NAMES`."""
+    if not isinstance(data, dict):
+        return data
+    names = {former: name for name, former in JSON_NAMES.items()}
+    return {names.get(name, name): value for name, value in data.items()}
+
+
 def finding_from_json(text: str) -> Finding:
-    """Read a finding from the text of :meth:`Finding.to_json`.
-
-    Raises ValueError, KeyError or TypeError if the text is not a finding.
-    """
-    data = parse_json(text)
-    data.pop("exposure")
-    _check(data)
-    data["attack"] = current_attack(data["attack"])
-    data["guesses"] = tuple(Guess(tuple(guess["filling"]), guess["text"], guess["score"]) for guess in data["guesses"])
-    if data["correct"] is not None:
-        data["correct"] = tuple(data["correct"])
-    return Finding(**data)
-
-
-_METHODS = (None, *get_args(Method))
-_TRAINING_EXPOSURES = get_args(TrainingExposure)
-_NEVER_NONE = frozenset(("log2_size", "repetitions", "score", "proven", "supporting", "near", *FIT))
-_LEAST = {"log2_size": 0, "repetitions": 0, "model_calls": 0, "rank": 1, "rank_low": 1, "rank_high": 1, "place": 1}
-_LEAST_OF_FIT = dict.fromkeys(FIT[:-1], 0)
-_NUMBERS = {**_LEAST, "log_perplexity": -math.inf, "seconds": -math.inf}
-LARGEST = 1e150
-"""An upper bound of every number in a finding; sums of squares of such numbers do not overflow."""
-
-
-def _check(data: dict[str, Any]) -> None:
-    """Raise ValueError for a field of the wrong type or a number out of range."""
-    for name in ("canary", "attack", "kind", "manifest", "settings", "family"):
-        if not isinstance(data.get(name, "") if name == "family" else data[name], str):
-            raise ValueError(f"{name} is not a string")
-    _check_truth("coarse is", data.get("coarse", False))
-    if data.get("reading", "") not in _TRAINING_EXPOSURES:
-        raise ValueError("reading has an unknown value")
-    if data["method"] not in _METHODS:
-        raise ValueError("method has an unknown value")
-    _check_truth("planted is", data["planted"])
-    for mark in data["correct"] or ():
-        _check_truth("correct has an item that is", mark)
-    if not isinstance(data.get("extra", {}), dict):
-        raise ValueError("extra is not an object")
-    for name, least in _NUMBERS.items():
-        value = data[name]
-        # Fast path: a large run has many findings, and nearly all of their numbers pass this test.
-        if type(value) is not float or not least <= value <= LARGEST or value < -LARGEST:
-            _check_number(name, value, least)
-    # Findings of earlier versions lack some of these.
-    for name in ("proven", "supporting", "near"):
-        _check_number(name, data.get(name, 0), -math.inf)
-    _check_number("noise_bits", data.get("noise_bits"), 0)
-    for guess in data["guesses"]:
-        _check_number("score", guess["score"], -math.inf)
-    if data["method"] == EXTRAPOLATED:
-        _check_truth(f"{FIT[-1]} is", data["extra"][FIT[-1]])
-        for name, least in _LEAST_OF_FIT.items():
-            _check_number(name, data["extra"][name], least)
-
-
-def _check_truth(subject: str, value: Any) -> None:
-    if not isinstance(value, bool):
-        raise ValueError(f"{subject} neither true nor false")
-
-
-def _check_number(name: str, value: Any, least: float) -> None:
-    if value is None and name not in _NEVER_NONE:
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
-        raise ValueError(f"{name} is not a number")
-    if value < least:
-        raise ValueError(f"{name} is below {least}")
+    """Read a finding from the text of :meth:`Finding.to_json`. Raises ValueError if the text is not a finding."""
+    data = renamed(parse_json(text))
+    finding = read_record(Finding, {name: data[name] for name in data if name != "exposure"})
+    if finding.method == EXTRAPOLATED:
+        read_record(Fit, finding.extra, "extra", ignore_unknown=True)
+    return dataclasses.replace(finding, attack=current_attack(finding.attack))
 
 
 def grade_guesses(guesses: Sequence[Guess], secret: tuple[str, ...]) -> AttackResult:

@@ -12,6 +12,7 @@ from leakage_tasks.canaries.alphabets import Alphabet, alphabet_from_json
 from leakage_tasks.canaries.spaces import Filling, Space, literal, parse_template, slot_names
 from leakage_tasks.core.errors import ManifestError, SpaceError
 from leakage_tasks.core.option import near
+from leakage_tasks.core.records import MissingField, UnknownField, WrongField, read_record
 
 SCHEMA = 1
 Kind = Literal["random", "organic", "supporting", "near", "natural"]
@@ -127,7 +128,7 @@ class Canary:
         """Return the JSON object of a manifest line, without the fields that do not apply."""
         space = {name: _space_json(name, self.alphabets.get(name)) for name in slot_names(self.template)}
         values = {**vars(self), "schema": SCHEMA, "space": space}
-        content = {name: values[name] for name in (*_REQUIRED, *_OPTIONAL) if values[name] is not None}
+        content = {spec.name: values[spec.name] for spec in fields(_Line) if values[spec.name] is not None}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
 
 
@@ -164,11 +165,28 @@ def _check_source(canary: Canary) -> None:
         )
 
 
-_REQUIRED: dict[str, type] = {"schema": int, "id": str, "template": str, "secret": list, "space": dict}
-_REQUIRED |= {"repetitions": int, "planted": bool, "kind": str}
-_OPTIONAL: dict[str, type] = {"known": str, "label": str, "tags": list, "source": str, "supports": str}
-_OPTIONAL |= {"seed": int, "profile": str, "salt": str, "family": str}
-"""The fields of a manifest line in order, with their JSON types."""
+@dataclass(frozen=True, kw_only=True)
+class _Line:
+    """A line of a manifest, with its fields in the order in which they are written."""
+
+    schema: int
+    id: str
+    template: str
+    secret: tuple[str, ...]
+    space: dict[str, Any]
+    repetitions: int
+    planted: bool
+    # The kind may not be one of ``Kind``; a canary checks it.
+    kind: str
+    known: str | None = None
+    label: str | None = None
+    tags: tuple[str, ...] | None = None
+    source: str | None = None
+    supports: str | None = None
+    seed: int | None = None
+    profile: str | None = None
+    salt: str | None = None
+    family: str | None = None
 
 
 def canary_from_json(data: Any, where: str = "canary") -> Canary:
@@ -177,51 +195,44 @@ def canary_from_json(data: Any, where: str = "canary") -> Canary:
     Raises ManifestError, with a message that starts with ``where``, for a missing, unknown or ill-typed field, a schema
     of another version, or a secret outside its space.
     """
-    if not isinstance(data, dict):
-        raise ManifestError(f"{where}: expected a JSON object, found {type(data).__name__}")
-    known = _REQUIRED | _OPTIONAL
-    for name, kind in known.items():
-        if name not in data and name in _REQUIRED:
-            raise ManifestError(f"{where}: field {name!r} is missing: add it, or make the manifest again")
-        value = data.get(name)
-        if name in data and (not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool)):
-            raise ManifestError(f"{where}: field {name!r} must be {kind.__name__}, found {type(value).__name__}")
-    for name in data:
-        if name not in known:
-            raise ManifestError(f"{where}: unknown field {name!r}: remove it, or update lm-eval-leakage")
-    if data["schema"] != SCHEMA:
-        raise ManifestError(f"{where}: field 'schema' is {data['schema']}, this version reads {SCHEMA}")
-    return _build(data, where)
+    try:
+        line = read_record(_Line, data)
+    except MissingField as error:
+        raise ManifestError(f"{where}: field {error.name!r} is missing: add it, or make the manifest again") from None
+    except UnknownField as error:
+        raise ManifestError(f"{where}: unknown field {error.name!r}: remove it, or update lm-eval-leakage") from None
+    except WrongField as error:
+        field_name = f"field {error.name!r}: " if error.name else ""
+        raise ManifestError(f"{where}: {field_name}{error.what}: correct it") from None
+    if line.schema != SCHEMA:
+        raise ManifestError(f"{where}: field 'schema' is {line.schema}, this version reads {SCHEMA}")
+    return _build(line, where)
 
 
-def _build(data: dict[str, Any], where: str) -> Canary:
-    for name in ("secret", "tags"):
-        if not all(isinstance(item, str) for item in data.get(name) or ()):
-            raise ManifestError(f"{where}: field {name!r} must be a list of strings")
-    if not _is_unicode(data):
-        name = next(name for name, value in data.items() if not _is_unicode(value))
+def _build(line: _Line, where: str) -> Canary:
+    data = {name: value for name, value in vars(line).items() if value is not None}
+    if (name := next((name for name, value in data.items() if not _is_unicode(value)), None)) is not None:
         raise ManifestError(
             f"{where}: field {name!r} contains a lone surrogate character, which UTF-8 cannot encode: remove it"
         )
     kinds = get_args(Kind)
-    if data["kind"] not in kinds:
+    if line.kind not in kinds:
         # The kind must be known first: it decides if messages may show the secret. They do not show the invalid kind
         # either, because it may be a secret that slipped in from another field.
-        raise ManifestError(f"{where}: field 'kind' is not one of {', '.join(kinds)}{near(data['kind'], kinds)}")
+        raise ManifestError(f"{where}: field 'kind' is not one of {', '.join(kinds)}{near(line.kind, kinds)}")
     field_name = "space"
     try:
-        alphabets = {name: alphabet_from_json(name, spec) for name, spec in data["space"].items() if spec != {}}
+        alphabets = {name: alphabet_from_json(name, spec) for name, spec in line.space.items() if spec != {}}
         field_name = "template"
-        parse_template(data["template"], alphabets)
+        parse_template(line.template, alphabets)
         field_name = "secret"
         values = {name: value for name, value in data.items() if name not in ("schema", "space")}
-        values |= {name: tuple(data[name]) for name in ("secret", "tags") if name in data}
         return Canary(**values, alphabets=alphabets)
     except SpaceError as error:
         blamed = error.subject or field_name
         # A natural canary holds personal data, which the message must not show.
         hidden = f"{error.reason or 'does not fit the other fields'} (text not shown: natural)"
-        why = hidden if data["kind"] == "natural" else error
+        why = hidden if line.kind == "natural" else error
         raise ManifestError(f"{where}: field {blamed!r}: {why}") from None
 
 

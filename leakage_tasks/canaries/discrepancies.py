@@ -6,12 +6,11 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.canaries.occurrences import CopyCount
-from leakage_tasks.canaries.sidecar import Part, Sidecar, sha256_of
+from leakage_tasks.canaries.sidecar import Part, Shard, Sidecar, sha256_of
 from leakage_tasks.data.shards import WHOLE
 
 _CHANGED = "changed since it was planted (its SHA-256 is not the recorded one)"
@@ -39,13 +38,13 @@ def against_record(
         yield f"{planted}: planted from another manifest (the recorded hash is not this one's)"
 
 
-def _against_shards(planted: Path, recorded: Mapping[str, Any], hashes: Mapping[str, str]) -> Iterator[str]:
+def _against_shards(planted: Path, recorded: Mapping[str, Shard], hashes: Mapping[str, str]) -> Iterator[str]:
     for name in sorted(recorded.keys() | hashes.keys()):
         if name not in hashes:
             yield f"{planted / name}: is missing, but canaries were planted into it"
         elif name not in recorded:
             yield f"{planted / name}: did not exist when canaries were planted"
-        elif recorded[name]["output_sha256"] != hashes[name]:
+        elif recorded[name].output_sha256 != hashes[name]:
             yield f"{planted / name}: {_CHANGED}"
 
 

@@ -24,6 +24,7 @@ from leakage_tasks.canaries.shard_work import (
     write_shard,
 )
 from leakage_tasks.canaries.sidecar import (
+    Shard,
     Sidecar,
     read_sidecar,
     repetitions_in,
@@ -162,12 +163,12 @@ def _record(counted: Counted, done: Sequence[Written], here: Sequence[Canary], m
     job, layout = counted.job, counted.layout
     copies = {canary.id: canary.repetitions for canary in here}
     shards = {
-        name: {
-            "rows": shard.layout.rows,
-            "input_sha256": shard.input_sha256,
-            "output_sha256": written.output_sha256,
-            "unpacked_sha256": shard.layout.unpacked_sha256,
-        }
+        name: Shard(
+            rows=shard.layout.rows,
+            input_sha256=shard.input_sha256,
+            output_sha256=written.output_sha256,
+            unpacked_sha256=shard.layout.unpacked_sha256,
+        )
         for name, shard, written in zip(job.shards.names, counted.facts, done, strict=True)
     }
     of_splits = (job.source / "dataset_dict.json").is_file()

@@ -5,22 +5,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
-from types import NoneType
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from leakage_tasks.canaries.context import Context
 from leakage_tasks.core.errors import OptionError, PlantingError
 from leakage_tasks.core.inputs import check_file, parse_json, read_bytes
+from leakage_tasks.core.records import Between, Fits, WrongField, read_record
 from leakage_tasks.core.version import __version__
 from leakage_tasks.data.chat import Role, Turn
 from leakage_tasks.data.shards import WHOLE
 
 SCHEMA = 1
-MOST, LONGEST_NAME = 1 << 53, 255
-"""Limits on numbers of copies and characters, and on the bytes of a file name."""
+LONGEST_NAME = 255
+"""Limit on the bytes of a file name."""
 Part = Literal["training", "validation"]
 """The part of the data that a planted file holds, if training and validation data were planted together."""
 VALIDATION_TAKES = 10
@@ -40,14 +40,36 @@ TRAINED_AFTER: dict[Before, str] = {
 }
 """For each value of :attr:`Sidecar.before`: the position of a copy in training, and the ``context=`` for an audit at
 this position."""
-_TYPES: dict[str, Any] = (
-    {"copies": dict, "characters": (int, NoneType), "heights": (dict, NoneType), "shards": (dict, NoneType)}
-    | dict.fromkeys(("label_column", "split", "source_column", "part"), (str, NoneType))
-    | dict.fromkeys(("before", "role", "turn", "prompt"), (str, NoneType))
-    | {"unpacked_sha256": (str, NoneType)}
-    | dict.fromkeys(("seed", "input_rows", "output_rows", "schema"), int)
-)
-"""Types of the fields that are not text."""
+Number = Annotated[int, Between(0, 1 << 53)]
+"""A number of copies, rows or characters."""
+
+
+def _is_name(text: str) -> bool:
+    """Return True if a text is a file name without a path."""
+    try:
+        length = len(os.fsencode(text))
+    except UnicodeEncodeError:
+        return False
+    return text.strip(".") != "" and "\0" not in text and "/" not in text and length <= LONGEST_NAME
+
+
+def _stay_inside(shards: Mapping[str, Any]) -> bool:
+    """Return True if all names of shards stay inside the folder."""
+    return all(_is_name(part) for name in shards for part in name.split("/"))
+
+
+FileName = Annotated[str, Fits("the name of a file", _is_name)]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """The record of one of several files."""
+
+    rows: Number
+    """The number of rows before planting."""
+    input_sha256: str
+    output_sha256: str
+    unpacked_sha256: str | None
 
 
 @dataclass(frozen=True)
@@ -62,13 +84,13 @@ class Sidecar:
     """The name of the data before planting."""
     input_sha256: str
     """The hash of the data before planting."""
-    input_rows: int
+    input_rows: Number
     """The number of rows before planting."""
     manifest: str
     """The name of the manifest."""
     manifest_sha256: str
     """The hash of the manifest's canaries (:func:`~leakage_tasks.canaries.manifest.manifest_hash`)."""
-    output: str
+    output: FileName
     """The name of the planted data."""
     output_sha256: str
     """The hash of the planted data."""
@@ -80,7 +102,7 @@ class Sidecar:
     """The column with the canaries' classes."""
     split: str | None
     """The split with the canaries; None if the data have no splits."""
-    copies: dict[str, int]
+    copies: dict[str, Number]
     """The number of copies of each canary by id."""
     source_column: str | None = None
     """The column with the canaries' source sentences."""
@@ -88,16 +110,16 @@ class Sidecar:
     """The part of the repetitions in this file, None if it has all; see :func:`repetitions_in`."""
     before: Before | None = None
     """The kind of text before a copy in training; None in older records."""
-    characters: int | None = None
+    characters: Number | None = None
     """The number of characters of all texts including canaries; None in older records."""
     role: Role | None = None
     """The role whose turn a copy is in a chat; None for other data and in older records."""
     unpacked_sha256: str | None = None
     """The hash of the decompressed input; None if the input is not compressed."""
-    heights: dict[str, int] | None = None
+    heights: dict[str, Number] | None = None
     """The number of rows of a canary's copy by id, if it is not 1."""
-    shards: dict[str, dict[str, Any]] | None = None
-    """For data in several files: ``rows``, ``input_sha256``, ``output_sha256`` and ``unpacked_sha256`` by file name."""
+    shards: Annotated[dict[str, Shard], Fits("names of files in a folder", _stay_inside)] | None = None
+    """For data in several files: the record of each file by name."""
     turn: Turn | None = None
     """The position of the copies in chats; None for other data and in older records."""
     prompt: str | None = None
@@ -120,7 +142,7 @@ class Sidecar:
             return {WHOLE: self}
         hashes = ("input_sha256", "output_sha256", "unpacked_sha256")
         return {
-            name: replace(self, input_rows=shard["rows"], shards=None, **{part: shard[part] for part in hashes})
+            name: replace(self, input_rows=shard.rows, shards=None, **{part: getattr(shard, part) for part in hashes})
             for name, shard in self.shards.items()
         }
 
@@ -165,57 +187,13 @@ def read_sidecar(path: Path) -> Sidecar | None:
         raise PlantingError(
             f"{path}: not a record of schema {SCHEMA}: plant again, or remove the record to continue without it"
         )
-    data = {field.name: None for field in fields(Sidecar) if field.default is None} | data
-    names = [field.name for field in fields(Sidecar)]
-    wrong = sorted(set(names) ^ data.keys())
-    wrong = wrong or [name for name in names if not isinstance(data[name], _TYPES.get(name, str))]
-    wrong = wrong or [name for name, fits in _FITS.items() if not fits(data[name])]
-    if wrong:
-        raise PlantingError(
-            f"{path}: a damaged record (field {wrong[0]!r}): plant again, or remove the record to continue without it"
-        )
-    return Sidecar(**data)
-
-
-def _is_name(text: str) -> bool:
-    """Return True if a text is a file name without a path."""
     try:
-        length = len(os.fsencode(text))
-    except UnicodeEncodeError:
-        return False
-    return text.strip(".") != "" and "\0" not in text and "/" not in text and length <= LONGEST_NAME
-
-
-def _are_numbers(values: dict[str, Any]) -> bool:
-    return all(type(times) is int and 0 <= times <= MOST for times in values.values())
-
-
-def _is_shard(name: str, shard: Any) -> bool:
-    """Return True if the fields of a shard are valid and its name stays inside the folder."""
-    if not isinstance(shard, dict) or not all(_is_name(part) for part in name.split("/")):
-        return False
-    hashes = (shard.get("input_sha256"), shard.get("output_sha256"))
-    return (
-        shard.keys() == {"rows", "input_sha256", "output_sha256", "unpacked_sha256"}
-        and _are_numbers({"rows": shard["rows"]})
-        and all(isinstance(digest, str) for digest in hashes)
-        and isinstance(shard["unpacked_sha256"], str | NoneType)
-    )
-
-
-_FITS: dict[str, Callable[[Any], bool]] = {
-    "copies": _are_numbers,
-    "heights": lambda heights: _are_numbers(heights or {}),
-    "shards": lambda shards: all(_is_shard(name, shard) for name, shard in (shards or {}).items()),
-    "input_rows": lambda rows: 0 <= rows <= MOST,
-    "characters": lambda number: 0 <= (number or 0) <= MOST,
-    "output": _is_name,
-    "part": (None, *get_args(Part)).__contains__,
-    "before": (None, *get_args(Before)).__contains__,
-    "role": (None, *get_args(Role)).__contains__,
-    "turn": (None, *get_args(Turn)).__contains__,
-}
-"""Checks of the values of fields whose type is correct."""
+        return read_record(Sidecar, data)
+    except WrongField as error:
+        field = error.name.partition(".")[0]
+        raise PlantingError(
+            f"{path}: a damaged record (field {field!r}): plant again, or remove the record to continue without it"
+        ) from None
 
 
 def records_of(manifest: Path, manifest_sha256: str) -> list[tuple[str, Sidecar]]:

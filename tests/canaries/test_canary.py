@@ -117,9 +117,9 @@ def test_bad_canaries(change: dict[str, Any], message: str) -> None:
     ("change", "message"),
     [
         ({"schema": 2}, "field 'schema' is 2, this version reads 1"),
-        ({"schema": True}, "field 'schema' must be int, found bool"),
-        ({"secret": "12"}, "field 'secret' must be list, found str"),
-        ({"secret": [1, 2]}, "field 'secret' must be a list of strings"),
+        ({"schema": True}, "field 'schema': expected a whole number, found true or false"),
+        ({"secret": "12"}, "field 'secret': expected a list, found text"),
+        ({"secret": [1, 2]}, "field 'secret.0': expected text, found a number"),
         ({"secret": ["1", "x"]}, "field 'secret': 'x' is not in alphabet"),
         ({"secret": ["1"]}, "field 'secret': a filling of 1 slots"),
         ({"template": "no slot"}, "field 'template': template 'no slot' has no slot"),
@@ -127,13 +127,13 @@ def test_bad_canaries(change: dict[str, Any], message: str) -> None:
         ({"template": "\ud800 {digits:2}"}, "field 'template' contains a lone surrogate"),
         ({"space": {"digits": {"kind": "odd"}}}, "field 'space': space 'digits': unknown kind 'odd'"),
         ({"space": {"digits": 3}}, "field 'space': 'digits' must be"),
-        ({"repetitions": 1.5}, "field 'repetitions' must be int, found float"),
-        ({"planted": 1}, "field 'planted' must be bool, found int"),
+        ({"repetitions": 1.5}, "field 'repetitions': expected a whole number, found a fraction"),
+        ({"planted": 1}, "field 'planted': expected true or false, found a number"),
         ({"kind": "odd"}, "field 'kind' is not one of random, "),
         ({"known": "x {digits}"}, "field 'known': known"),
         ({"supports": "b"}, "field 'supports': supports"),
         ({"source": "x {digits}"}, "field 'source': source 'x {digits}' has other slots"),
-        ({"tags": [1]}, "field 'tags' must be a list of strings"),
+        ({"tags": [1]}, "field 'tags.0': expected text, found a number"),
         ({"extra": 1}, "unknown field 'extra'"),
     ],
 )
@@ -152,7 +152,7 @@ def test_missing_fields(name: str) -> None:
 
 @pytest.mark.parametrize("data", [None, [], "canary", 3])
 def test_not_an_object(data: object) -> None:
-    with pytest.raises(ManifestError, match="expected a JSON object"):
+    with pytest.raises(ManifestError, match="expected an object"):
         canary_from_json(data)
 
 

@@ -102,7 +102,7 @@ def test_writing_fails_whole(tmp_path: Path) -> None:
         (b"{", "m.jsonl:1: not JSON"),
         (b"[" * 200_000, "m.jsonl:1: not a canary .nested too deeply"),
         (b'{"schema": 1' + b"1" * 5000 + b"}", "m.jsonl:1: not a canary .a number too long"),
-        (b"3", "m.jsonl:1: expected a JSON object, found int"),
+        (b"3", "m.jsonl:1: expected an object, found a number"),
         (
             "\n".join([LINES[0], LINES[1], LINES[0]]).encode(),
             "m.jsonl:3: field 'id': 'canary-0' is already used in line 1",

@@ -109,5 +109,5 @@ def test_a_finding_of_none_is_written_as_before() -> None:
 
 
 def test_a_family_that_is_no_text_is_no_finding() -> None:
-    with pytest.raises(ValueError, match="family is not a string"):
+    with pytest.raises(ValueError, match="family: expected text"):
         finding_from_json(RUN[0].to_json().replace('"family": "typical"', '"family": 3'))

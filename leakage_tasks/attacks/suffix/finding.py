@@ -6,13 +6,12 @@ import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from types import NoneType
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING
 
-from leakage_tasks.attacks.finding import JSON_NAMES, LARGEST, Extra, json_fields
+from leakage_tasks.attacks.finding import Extra, json_fields, renamed
 from leakage_tasks.core.former_names import accept_former_names
 from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.core.records import read_record
 
 if TYPE_CHECKING:
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -117,43 +116,8 @@ class Answer(str):
 
 
 def suffix_finding_from_json(text: str) -> SuffixFinding:
-    """Read a finding from the text of :meth:`SuffixFinding.to_json`.
-
-    Raises ValueError, KeyError or TypeError if the text is not a finding.
-    """
-    data = parse_json(text)
-    data["views"] = {
-        name: SuffixView(**{**view, "choices": {key: Choice(**choice) for key, choice in view["choices"].items()}})
-        for name, view in data["views"].items()
-    }
-    data["guesses"] = tuple(tuple(guess) for guess in data["guesses"])
-    finding = SuffixFinding(**data)
-    views = finding.views.values()
-    records: list[Any] = [finding, *views, *(choice for view in views for choice in view.choices.values())]
-    for record in records:
-        _check(record)
-    if not all(type(token) is int for guess in finding.guesses for token in guess):
-        raise ValueError("guesses are not token ids")
-    return finding
-
-
-def _check(record: Any) -> None:
-    """Raise ValueError for a field of the wrong type or a number out of range."""
-    kind: Any = type(record)
-    for name, kinds in _plain_fields(kind).items():
-        value = getattr(record, name)
-        real = not isinstance(value, int | float) or abs(value) <= LARGEST
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds) or not real:
-            raise ValueError(f"{JSON_NAMES.get(name, name)} is not of type {kinds[0].__name__}")
-
-
-@cache
-def _plain_fields(record: type) -> dict[str, tuple[type, ...]]:
-    """Return the fields with a single number, string or None, and their allowed types."""
-    types = {name: get_args(kind) or (kind,) for name, kind in get_type_hints(record).items()}
-    plain = {name: kinds for name, kinds in types.items() if set(kinds) <= {int, float, str, bool, NoneType}}
-    # JSON has one number type.
-    return {name: (*kinds, int) if float in kinds else kinds for name, kinds in plain.items()}
+    """Read a finding from the text of :meth:`SuffixFinding.to_json`. Raises ValueError if the text is not a finding."""
+    return read_record(SuffixFinding, renamed(parse_json(text)))
 
 
 @dataclass(frozen=True)

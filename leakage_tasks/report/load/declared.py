@@ -14,9 +14,10 @@ from leakage_tasks.core.former_names import (
     current_option,
     headline_among,
 )
+from leakage_tasks.core.records import WrongField, finite, mapping
 from leakage_tasks.metrics.metric import MORE, Direction, MetricSpec, ValidityCheck
 from leakage_tasks.metrics.scoring import INHERITED
-from leakage_tasks.report.load.validate import WrongField, all_printable, finite, mapping, printable, text
+from leakage_tasks.report.load.validate import all_printable, printable, text
 
 Record = TypeVar("Record", MetricSpec, ValidityCheck)
 SCHEMA = 2

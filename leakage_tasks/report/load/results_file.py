@@ -14,10 +14,11 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.former_names import current_metric, current_metrics, headline_among
 from leakage_tasks.core.inputs import json_fault
+from leakage_tasks.core.records import WrongField, finite, mapping
 from leakage_tasks.metrics.metric import MORE
 from leakage_tasks.report.load.declared import Declared, declared_from_json
 from leakage_tasks.report.load.run import ADDED, Run, TaskResult, Values
-from leakage_tasks.report.load.validate import WrongField, finite, load_json, mapping, printable
+from leakage_tasks.report.load.validate import load_json, printable
 
 _NO_METRICS = ("name", "alias", "sample_len", "sample_count", "samples")
 _PREDICTED_ONLY = {"bypass"}

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.inputs import check_file
 from leakage_tasks.core.jsonl import LineError, read_json_lines
+from leakage_tasks.core.records import WrongField, finite, kind_of
 from leakage_tasks.core.stable_inputs import unchanged
 from leakage_tasks.metrics.scoring import Answered
-from leakage_tasks.report.load.validate import WrongField, finite, kind_of, printable
+from leakage_tasks.report.load.validate import printable
 
 AGAIN = "give the file as lm_eval wrote it, or run lm_eval again with --log_samples"
 _LARGE, _LONG, _MANY = re.compile(r"[:,\[]\s*-?\d+(?:\.\d+)?[eE]\+?\d{3}"), 100, 900

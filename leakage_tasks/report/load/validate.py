@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.inputs import parse_json, read_text
-
-_KINDS = ((bool, "true or false"), (str, "text"), (dict, "an object"), (list, "a list"), (int | float, "a number"))
+from leakage_tasks.core.records import WrongField
 
 
 def load_json(path: str | Path, encoding: str = "utf-8") -> Any:
@@ -22,47 +19,11 @@ def load_json(path: str | Path, encoding: str = "utf-8") -> Any:
         raise ResultsError(f"{path}: cannot be read ({error.strerror}): check the path") from None
 
 
-class WrongField(ValueError):
-    """A field with an unexpected value; ``name`` is the field's path within its object.
-
-    ``words`` describe the value, if its type is not the fault.
-    """
-
-    def __init__(self, name: str, expected: str, value: Any, words: str = "") -> None:
-        self.name, self.what = name, f"expected {expected}, found {words or kind_of(value)}"
-        super().__init__(f"{name}: {self.what}")
-
-
-def kind_of(value: Any) -> str:
-    """Name the type of a JSON value, without the value, which may be private."""
-    return next((words for kind, words in _KINDS if isinstance(value, kind)), "nothing")
-
-
-def finite(value: Any, name: str) -> float:
-    """Return a number as a finite float. Raises WrongField."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise WrongField(name, "a number", value)
-    try:
-        number = float(value)
-    except OverflowError:
-        raise WrongField(name, "a number below 1e308", value, "a larger one") from None
-    if not math.isfinite(number):
-        raise WrongField(name, "a finite number", value, "infinity or NaN")
-    return number
-
-
 def text(value: Any, name: str) -> str:
     """Return a text as one printable line. Raises WrongField."""
     if not isinstance(value, str):
         raise WrongField(name, "text", value)
     return printable(value)
-
-
-def mapping(value: Any, name: str) -> Mapping[str, Any]:
-    """Return a JSON object. Raises WrongField."""
-    if not isinstance(value, dict):
-        raise WrongField(name, "an object", value)
-    return value
 
 
 def is_finite(value: Any) -> bool:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leakage_tasks.report.load.validate import WrongField, all_printable, finite, kind_of, printable
+from leakage_tasks.core.records import WrongField, finite, kind_of
+from leakage_tasks.report.load.validate import all_printable, printable
 
 ANY = st.text(st.characters(exclude_categories=()))
 
