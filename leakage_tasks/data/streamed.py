@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from leakage_tasks.core.errors import LeakageError, PlantingError
 from leakage_tasks.core.inputs import parse_json, read_bytes
+from leakage_tasks.core.records import read_record
 from leakage_tasks.core.stable_inputs import changed
 from leakage_tasks.data.base import register_format
 from leakage_tasks.data.batches import small_pieces
@@ -106,8 +107,8 @@ def features_of(stream: Any) -> Any:
 
 def _pointer(source: Path) -> Pointer:
     try:
-        return Pointer(**parse_json(read_bytes(source)))
-    except (OSError, ValueError, TypeError):
+        return read_record(Pointer, parse_json(read_bytes(source)))
+    except (OSError, ValueError):
         raise PlantingError(f"{source}: no pointer to a data set of the hub: plant again") from None
 
 

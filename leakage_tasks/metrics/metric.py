@@ -10,10 +10,11 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.former_names import FIELDS, accept_former_arguments, accept_former_names
+from leakage_tasks.core.records import Between
 from leakage_tasks.metrics.aggregates import (
     BOOTSTRAP,
     CLOPPER_PEARSON,
@@ -85,7 +86,7 @@ class MetricSpec:
     """For a primary metric: name of the metric with the number of documents."""
     parent: str = ""
     """Name of the metric over all canaries, of which this metric is the part for canaries planted ``copies`` times."""
-    copies: int | None = None
+    copies: Annotated[int, Between(1)] | None = None
     check: ValidityCheck | None = None
     """Check that warns if the run's metrics must not be used as they are."""
 

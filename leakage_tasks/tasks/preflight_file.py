@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import CONTEXT, TrainingExposure
@@ -14,11 +14,39 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import parse_json, read_named
 from leakage_tasks.core.log import warn_once
+from leakage_tasks.core.records import Between, read_record
 
 IN_LOSS = "in the loss"
-COUNTS = ("in_loss", "in_part")
-"""Names of two counts of a canary's copies: all of the secret in the loss, and a part of the secret in the loss."""
 _TRAINING_EXPOSURES: dict[str, TrainingExposure] = {"in the context only": "context", "absent": "absent"}
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """The record of a canary: its state, and counts of its copies unless it is natural."""
+
+    canary: str
+    state: Literal["in the loss", "in the context only", "absent"]
+    in_loss: Annotated[int, Between(0)] | None = None
+    """The number of copies with all of the secret in the loss."""
+    in_part: Annotated[int, Between(0)] | None = None
+    """The number of copies with a part of the secret in the loss."""
+
+    @property
+    def copies(self) -> int | None:
+        """The number of copies with a token of the secret in the loss; None if a count is missing."""
+        return None if self.in_loss is None or self.in_part is None else self.in_loss + self.in_part
+
+
+@dataclass(frozen=True)
+class _Check:
+    """The content of a file of ``leakage preflight``."""
+
+    schema: Annotated[int, Between(0)]
+    rows: Annotated[int, Between(0)]
+    """The number of rows that were checked, of ``total``."""
+    canaries: tuple[dict[str, Any], ...]
+    total: Any = None
+    manifest: Any = None
 
 
 @dataclass(frozen=True)
@@ -42,18 +70,17 @@ def read_preflight(
     of planted canaries whose secret was not in the loss.
     """
     planted = [canary for canary in canaries if canary.planted]
-    content = _read(path, [*planted, *near])
+    check, records = _read(path, [*planted, *near])
     copies_of = {canary.id: [canary] for canary in planted}
     for each in near:
         copies_of.get(each.supports or "", []).append(each)
-    if content.get("manifest") != manifest:
+    if check.manifest != manifest:
         raise OptionError(
             f"--metadata preflight={path}: was made with another manifest than canaries=…: run preflight again"
         )
-    if content.get("rows") != content.get("total"):
+    if check.rows != check.total:
         raise OptionError(f"--metadata preflight={path}: covers only a part of the data: run preflight on all of it")
-    records = content["canaries"]
-    states = {name: {records[copy.id]["state"] for copy in canary_copies} for name, canary_copies in copies_of.items()}
+    states = {name: {records[copy.id].state for copy in canary_copies} for name, canary_copies in copies_of.items()}
     not_in_loss = [name for name in copies_of if IN_LOSS not in states[name]]
     if not_in_loss:
         shown = ", ".join(not_in_loss[:3]) + (" …" if len(not_in_loss) > 3 else "")
@@ -77,24 +104,22 @@ def read_preflight(
         copies[tier] += planned
         for each in copies_of[canary.id] if canary.id not in not_in_loss else ():
             # Copies of another canary with equal text are counted for this one, too.
-            learnt[tier] += min(each.repetitions, sum(records[each.id][name] for name in COUNTS))
+            learnt[tier] += min(each.repetitions, records[each.id].copies or 0)
     return PreflightSummary({str(tier): [learnt[tier], copies[tier]] for tier in sorted(copies)}, readings)
 
 
-def _read(path: str, canaries: Sequence[Canary]) -> dict[str, Any]:
-    """Return the content of the file, which has a record for each canary. Raises OptionError for any other file."""
+def _read(path: str, canaries: Sequence[Canary]) -> tuple[_Check, dict[str, _Copies]]:
+    """Return the content of the file, with a record for each canary. Raises OptionError for any other file."""
     text = read_named(Path(path), "file", OptionError)
     try:
-        content: Any = parse_json(text)
-        records = {record["canary"]: record for record in content["canaries"]}
-        counts = [records[canary.id][name] for canary in canaries if canary.kind != NATURAL for name in COUNTS]
-        counts += [content["rows"], content["schema"]]
-        if not all(type(count) is int and count >= 0 for count in counts) or not all(
-            records[canary.id]["state"] in (IN_LOSS, *_TRAINING_EXPOSURES) for canary in canaries
-        ):
-            raise ValueError
-    except (ValueError, LookupError, TypeError):
+        check = read_record(_Check, parse_json(text), ignore_unknown=True)
+        records = [read_record(_Copies, record, "canaries", ignore_unknown=True) for record in check.canaries]
+        by_id = {record.canary: record for record in records}
+        for canary in canaries:
+            if by_id[canary.id].copies is None and canary.kind != NATURAL:
+                raise KeyError(canary.id)
+    except (ValueError, KeyError):
         raise OptionError(
             f"--metadata preflight={path}: not a file of 'leakage preflight -o' for these canaries: give that file"
         ) from None
-    return {**content, "canaries": records}
+    return check, by_id

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any, TypeVar, get_type_hints
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, TypeVar
 
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.former_names import (
@@ -14,8 +14,8 @@ from leakage_tasks.core.former_names import (
     current_option,
     headline_among,
 )
-from leakage_tasks.core.records import WrongField, finite, mapping
-from leakage_tasks.metrics.metric import MORE, Direction, MetricSpec, ValidityCheck
+from leakage_tasks.core.records import Read, WrongField, finite, mapping, read_record, reader_of
+from leakage_tasks.metrics.metric import MORE, MetricSpec, ValidityCheck
 from leakage_tasks.metrics.scoring import INHERITED
 from leakage_tasks.report.load.validate import all_printable, printable, text
 
@@ -107,20 +107,10 @@ def _attack(data: Any, where: str) -> tuple[str, str]:
 
 
 def _record(kind: type[Record], data: Mapping[str, Any], where: str) -> Record:
-    """Build a record from the fields in ``data``, checked by type; missing fields keep their defaults."""
-    types, values = _TYPES[kind], {}
-    for spec in fields(kind):
-        value = data.get(spec.name)
-        present = spec.name in data and not (value is None and spec.default is None)
-        if present or spec.default is MISSING:
-            values[spec.name] = _OF_TYPE[types[spec.name]](value, f"{where}.{spec.name}")
-    return kind(**values)
-
-
-def _direction(value: Any, where: str) -> str:
-    if text(value, where) not in ("lower", "higher"):
-        raise WrongField(where, "lower or higher", value, "another word")
-    return str(value)
+    """Build a record from the fields in ``data``; missing fields and fields of later versions are left out."""
+    defaults = {spec.name for spec in fields(kind) if spec.default is None}
+    given = {name: value for name, value in data.items() if value is not None or name not in defaults}
+    return read_record(kind, given, where, readers=_OF_TYPE, ignore_unknown=True)
 
 
 def _check(value: Any, where: str) -> ValidityCheck:
@@ -143,27 +133,12 @@ def _with_kind(row: MetricSpec, rows: Mapping[str, MetricSpec]) -> MetricSpec:
     return replace(row, interval_kind=kind if interval else "")
 
 
-def _copies(value: Any, where: str) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise WrongField(where, "a number of copies above 0", value)
-    return value
-
-
-def _interval(ends: Any, where: str) -> tuple[str, str]:
-    if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
-        raise WrongField(where, "the names of two rows", ends)
-    return printable(ends[0]), printable(ends[1])
-
-
-_OF_TYPE: Mapping[Any, Callable[[Any, str], Any]] = {
+_OF_TYPE: Mapping[Any, Read] = {
     str: text,
     str | None: text,
     bool: lambda value, where: value is True,
     float: finite,
-    int | None: _copies,
-    tuple[str, str] | None: _interval,
-    Direction: _direction,
+    tuple[str, str] | None: lambda ends, where: tuple(map(printable, reader_of(tuple[str, str])(ends, where))),
     ValidityCheck | None: _check,
 }
-"""Reader of a field by its type, called with value and path; a missing value (None) fails in all of them."""
-_TYPES = {kind: get_type_hints(kind) for kind in (MetricSpec, ValidityCheck)}
+"""Readers of fields by their type, where they are shown to readers of reports or were written by earlier versions."""

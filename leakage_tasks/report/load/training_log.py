@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.core.records import Between, WrongField, mapping, reader_of
 from leakage_tasks.report.load.validate import is_finite, load_json
 
 if TYPE_CHECKING:
@@ -73,11 +74,11 @@ class EpochExposure:
     ``log2_size`` is log2|R|, the maximum. ``bound`` is True for a lower bound.
     """
 
-    epoch: int
+    epoch: Annotated[int, Between(0)]
     canary: str
-    repetitions: int
-    exposure: float
-    log2_size: float
+    repetitions: Annotated[int, Between(0)]
+    exposure: Annotated[float, Between(0)]
+    log2_size: Annotated[float, Between(0)]
     bound: bool = False
 
 
@@ -130,25 +131,14 @@ def read_curves(source: str | Path, over: Over = "epoch") -> TrainingCurves:
 
 def read_history(path: str | Path) -> list[EpochExposure]:
     """Read the demo's ``exposure_by_epoch.json``. Raises ResultsError naming file and field."""
-    wanted = sorted(field.name for field in fields(EpochExposure) if field.name != "bound")
+    remedy = "give the exposure_by_epoch.json of 'leakage demo', or a file that lm_eval wrote"
     try:
-        return [
-            _validated(EpochExposure(**{name: point[name] for name in wanted}, bound=point.get("bound") is True))
-            for point in load_json(path)["exposures"]
-        ]
-    except (AttributeError, ValueError, KeyError, TypeError):
-        raise ResultsError(
-            f"{path}: field 'exposures': expected a list of objects with {', '.join(wanted)}: give the "
-            "exposure_by_epoch.json of 'leakage demo', or a file that lm_eval wrote"
-        ) from None
-
-
-def _validated(point: EpochExposure) -> EpochExposure:
-    """Return the point. Raises ValueError if its values cannot be drawn."""
-    numbers = (point.epoch, point.repetitions, point.exposure, point.log2_size)
-    if not isinstance(point.canary, str) or not all(is_finite(number) and number >= 0 for number in numbers):
-        raise ValueError(point.canary)
-    return point
+        points = mapping(load_json(path), "").get("exposures")
+        return list(reader_of(tuple[EpochExposure, ...])(points, "exposures"))
+    except WrongField as error:
+        raise ResultsError(f"{path}: field {error.name or 'exposures'!r}: {error.what}: {remedy}") from None
+    except ValueError:
+        raise ResultsError(f"{path}: not JSON: {remedy}") from None
 
 
 def curves_of_log(history: Iterable[Mapping[str, Any]], over: Over = "epoch") -> TrainingCurves | None:

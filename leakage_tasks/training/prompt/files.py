@@ -16,6 +16,7 @@ from safetensors import SafetensorError, safe_open
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import parse_json, read_text
+from leakage_tasks.core.records import reader_of
 from leakage_tasks.core.version import __version__
 from leakage_tasks.training.prompt.settings import PromptSettings
 
@@ -106,10 +107,7 @@ def load_checkpoint(path: Path, run: Mapping[str, Any]) -> Progress:
         with safe_open(path, framework="pt") as file:
             metadata = parse_json((file.metadata() or {})["leakage"])
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a mapping)
-        epochs = [
-            PromptEpoch(epoch["epoch"], PromptLoss(**epoch["training"]), PromptLoss(**epoch["validation"]))
-            for epoch in metadata["epochs"]
-        ]
+        epochs = list(reader_of(tuple[PromptEpoch, ...])(metadata["epochs"], "epochs"))
         prompt, best, saved_run = tensors.pop("prompt"), tensors.pop("best"), metadata["run"]
     except (SafetensorError, ValueError, KeyError, TypeError) as error:
         raise OptionError(
