@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 Record = TypeVar("Record")
 Read = Callable[[Any, str], Any]
@@ -31,7 +31,16 @@ class WrongField(ValueError):
 
     def __init__(self, name: str, expected: str, value: Any, words: str = "") -> None:
         self.name, self.what = name, f"expected {expected}, found {words or kind_of(value)}"
-        super().__init__(f"{name}: {self.what}")
+        super().__init__(name, expected)
+
+    def __str__(self) -> str:
+        """Return the path and the fault."""
+        return f"{self.name}: {self.what}"
+
+    def within(self, path: str) -> Self:
+        """Return the error with its field as a part of the field at ``path``."""
+        self.name = ".".join(filter(None, (path, self.name)))
+        return self
 
 
 class MissingField(WrongField):
@@ -89,15 +98,17 @@ def read_record(
     if not isinstance(data, dict):
         raise WrongField(path, "an object", data)
     own = _readers_of(cast(Hashable, kind))
-    before = f"{path}." if path else ""
     values = {}
-    for name, (annotation, read, required) in own.items():
-        if name in data:
-            values[name] = (readers or {}).get(annotation, read)(data[name], before + name)
-        elif required:
-            raise MissingField(before + name, "a value", None)
-    if not ignore_unknown and (unknown := data.keys() - own.keys()):
-        raise UnknownField(f"{before}{min(unknown)}", "no such field", data[min(unknown)])
+    try:
+        for name, (annotation, read, required) in own.items():
+            if name in data:
+                values[name] = (readers.get(annotation, read) if readers else read)(data[name], name)
+            elif required:
+                raise MissingField(name, "a value", None)
+        if not ignore_unknown and (unknown := data.keys() - own.keys()):
+            raise UnknownField(min(unknown), "no such field", data[min(unknown)])
+    except WrongField as error:
+        raise error.within(path) from None
     return kind(**values)
 
 
@@ -179,8 +190,13 @@ def _items(kinds: tuple[Any, ...]) -> Read:
     def read(value: Any, path: str) -> tuple[Any, ...]:
         if not isinstance(value, list) or not (of_any_length or len(value) == len(readers)):
             raise WrongField(path, "a list" if of_any_length else f"a list of {len(readers)} items", value)
-        of_each = readers * len(value) if of_any_length else readers
-        return tuple(one(item, f"{path}.{n}") for n, (one, item) in enumerate(zip(of_each, value, strict=True)))
+        items: list[Any] = []
+        try:
+            for one, item in zip(readers * len(value) if of_any_length else readers, value, strict=True):
+                items.append(one(item, ""))
+        except WrongField as error:
+            raise error.within(str(len(items))).within(path) from None
+        return tuple(items)
 
     return read
 
@@ -188,7 +204,10 @@ def _items(kinds: tuple[Any, ...]) -> Read:
 def _entries(read: Read, value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise WrongField(path, "an object", value)
-    return {name: read(item, f"{path}.{name}") for name, item in value.items()}
+    try:
+        return {name: read(item, name) for name, item in value.items()}
+    except WrongField as error:
+        raise error.within(path) from None
 
 
 def _limited(read: Read, limits: tuple[Any, ...]) -> Read:
