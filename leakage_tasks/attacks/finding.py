@@ -92,7 +92,8 @@ class Finding:
     guesses that are certain to be the best of R. ``log_perplexity`` is the cost of the canary's text in bits (the
     pseudo-log-perplexity of a masked language model). ``model_calls`` counts the sequences scored. ``access`` describes
     the access to the model. ``supporting`` is the number of copies of supporting canaries that were planted with this
-    one, ``near`` the number of its near copies, and ``family`` the kind of data that it was made to resemble.
+    one, ``near`` the number of its near copies, and ``family`` the kind of data that it was made to resemble. ``coin``
+    is True if a fair coin decided whether the canary was planted.
     ``noise_bits`` is the standard deviation of the rounding noise of ``log_perplexity``, None in float32. If it is not
     None, the ranks' intervals include it, and an exact rank that rounding may change has an interval too.
     A ``coarse`` finding is the result of :func:`attacks.coarse.coarsened`; its removed fields are None.
@@ -127,6 +128,7 @@ class Finding:
     family: str = ""
     near: int = 0
     noise_bits: Annotated[float, Between(0)] | None = None
+    coin: bool = False
     extra: Extra = field(default_factory=dict)
 
     @property
@@ -155,7 +157,7 @@ class Finding:
     def to_json(self) -> str:
         """Return the finding as one line of strict JSON, with its exposure for human readers."""
         data = {**json_fields(self), "exposure": self.exposure}
-        for name in ("reading", "family", "near", "noise_bits"):
+        for name in ("reading", "family", "near", "noise_bits", "coin"):
             if not data[name]:
                 del data[name]
         return json.dumps(data, allow_nan=False, ensure_ascii=False)

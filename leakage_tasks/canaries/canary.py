@@ -65,6 +65,8 @@ class Canary:
     """Random text in the manifest's hash, so that the hash confirms no guess at a natural secret."""
     family: Family | None = None
     """The family that the canary was made to resemble, if the user requested one; results are grouped by family."""
+    coin: bool = False
+    """True if a fair coin decided whether the canary is planted (:mod:`leakage_tasks.canaries.coins`)."""
 
     def __post_init__(self) -> None:
         if not self.id or not self.id.isprintable():
@@ -127,7 +129,7 @@ class Canary:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object of a manifest line, without the fields that do not apply."""
         space = {name: _space_json(name, self.alphabets.get(name)) for name in slot_names(self.template)}
-        values = {**vars(self), "schema": SCHEMA, "space": space}
+        values = {**vars(self), "schema": SCHEMA, "space": space, "coin": self.coin or None}
         content = {spec.name: values[spec.name] for spec in fields(_Line) if values[spec.name] is not None}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in content.items()}
 
@@ -187,6 +189,7 @@ class _Line:
     profile: str | None = None
     salt: str | None = None
     family: str | None = None
+    coin: bool | None = None
 
 
 def canary_from_json(data: Any, where: str = "canary") -> Canary:

@@ -11,6 +11,7 @@ from typing import Any
 from leakage_tasks.canaries.alphabets import TOKENIZER_KINDS, Alphabet, tokenizer_words, word_file
 from leakage_tasks.canaries.canary import FAMILIES, Canary, Family
 from leakage_tasks.canaries.classes import BY_COUNT, RAREST, by_rows, choose_class, class_counts
+from leakage_tasks.canaries.coins import flipped
 from leakage_tasks.canaries.families import FamilyRequest, family_canaries
 from leakage_tasks.canaries.generate import check_counts, make_canaries, nonce_of
 from leakage_tasks.canaries.generation_modes import CanaryOptions, check_options, with_profile
@@ -42,6 +43,8 @@ def requested(request: CanaryOptions) -> list[Canary]:
     sized = replace(with_profile(request), id_prefix=f"{request.id_prefix}{nonce_of(request.seed)}-")
     salt = None if request.from_text is None else secrets.token_hex(SALT_BYTES)
     made = [replace(canary, seed=request.seed, profile=sized.profile, salt=salt) for canary in _make(sized)]
+    if request.coin:
+        made = flipped(made, request.seed)
     # Presets use the numbers of the papers.
     if sized.preset is None and has_headline(sized.profile) and (remark := small_groups(made)):
         warnings.warn(f"{remark}: {_size_advice(sized)}", stacklevel=2)

@@ -44,6 +44,7 @@ class CanaryOptions:
     label_column: str | None = None
     text_column: str | None = None
     split: str | None = None
+    coin: bool | None = None
     supporting: str | None = None
     supporting_labels: str | None = None
     supporting_slots: int | None = None
@@ -64,9 +65,10 @@ class CanaryOptions:
 
 _COMMON = {"controls", "seed", "id_prefix", "text_column", "split"}
 _SIZES = ("count", "repetitions", "controls")
+_FAMILY = {"family", "data", "role", "label", "unknown", "tokenizer", "model", "temperature", "profile", "coin"}
 _OWN = {
-    "--template": {"template", "words", "known", "source", "tags", "supporting_slots", *COUNTED},
-    "--family": {"family", "data", "role", "label", "unknown", "tokenizer", "model", "temperature", "profile", *_SIZES},
+    "--template": {"template", "words", "known", "source", "tags", "supporting_slots", "coin", *COUNTED},
+    "--family": {*_FAMILY, *_SIZES},
     "--from-text": {"from_text", "detect", "context", "reveal"},
 }
 """The options of each generation mode except presets."""

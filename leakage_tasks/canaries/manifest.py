@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.canaries.canary import Canary, canary_from_json
+from leakage_tasks.canaries.coins import coin_fault
 from leakage_tasks.core.atomic import replacing
 from leakage_tasks.core.errors import ManifestError
 from leakage_tasks.core.inputs import TOO_DEEP, json_fault, read_named
@@ -34,6 +35,8 @@ def read_manifest(path: str | Path) -> list[Canary]:
     for number, value in _values(path):
         where = f"{path}:{number}"
         canary = canary_from_json(value, where)
+        if (fault := coin_fault(canary)) is not None:
+            raise ManifestError(f"{where}: {fault}")
         if canary.id in lines:
             raise ManifestError(f"{where}: field 'id': {canary.id!r} is already used in line {lines[canary.id]}")
         lines[canary.id] = number

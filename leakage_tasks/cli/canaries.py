@@ -66,6 +66,15 @@ def canaries_command(
             rich_help_panel=TEMPLATE,
         ),
     ] = None,
+    coin: Annotated[
+        bool,
+        typer.Option(
+            "--coin",
+            help="Let a fair coin decide if each canary is planted; 'leakage score' then gives bounds on ε for a "
+            "canary added or removed.",
+            rich_help_panel=TEMPLATE,
+        ),
+    ] = False,
     tokenizer: Annotated[
         str | None,
         typer.Option(
@@ -305,8 +314,11 @@ def _summary(canaries: list[Canary], output: Path) -> str:
     return (
         f"{output}: {len(planted) - supporting} canaries"
         + (f" and {supporting} supporting ones" if supporting else "")
-        + f" ({copies} copies to plant), {len(canaries) - len(planted)} controls; "
-        f"space of {shown} secrets, {log2(size):.1f} bits" + _shared_class(canaries) + _families(canaries)
+        + f" ({copies} copies to plant), {len(canaries) - len(planted)} controls"
+        + (f" ({coins} of them by a coin); " if (coins := sum(c.coin for c in canaries if not c.planted)) else "; ")
+        + f"space of {shown} secrets, {log2(size):.1f} bits"
+        + _shared_class(canaries)
+        + _families(canaries)
     )
 
 

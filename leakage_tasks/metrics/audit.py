@@ -7,90 +7,18 @@ distinguishes them.
 
 from __future__ import annotations
 
-import hashlib
-import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.canaries.canary import FAMILIES
-from leakage_tasks.stats.epsilon import fewest_pairs, secret_bound, swap_bound
+from leakage_tasks.metrics.audit_figure import AuditFigure, bits_of
+from leakage_tasks.metrics.epsilon_figures import epsilon_figures
 from leakage_tasks.stats.membership import ONE_IN, auc, tpr_at_low_fpr
 
 FEWEST = 5
 """Minimum number of planted canaries, and of controls, for an AUC."""
-
-
-@dataclass(frozen=True)
-class Matched:
-    """Result of guessing which canary of each pair was planted: the one with the higher exposure; a tie is no guess.
-
-    ``copies`` is the maximum number of texts with one canary in the data, including its supporting canaries.
-    """
-
-    pairs: int
-    guesses: int
-    right: int
-    copies: int
-
-    @property
-    def words(self) -> str:
-        """The data on which a bound on ε is based, in words."""
-        tied = self.pairs - self.guesses
-        return f"{self.right} of {self.guesses} pairs guessed correctly" + (f", {tied} tied" if tied else "")
-
-
-def match(findings: Iterable[Finding]) -> Matched:
-    """Pair planted canaries and controls of kind ``random``, one family and one |R|, at random by their ids alone."""
-    groups: dict[tuple[str, float], tuple[list[Finding], list[Finding]]] = defaultdict(lambda: ([], []))
-    for finding in findings:
-        if finding.kind == "random" and finding.exposure is not None:
-            groups[finding.family, finding.log2_size][not finding.planted].append(finding)
-    pairs = [
-        (planted, control)
-        for both in groups.values()
-        for planted, control in zip(*(sorted(group, key=_random_key) for group in both), strict=False)
-    ]
-    differences = [bits_of(planted) - bits_of(control) for planted, control in pairs]
-    copies = max((planted.repetitions + planted.near + planted.supporting for planted, _ in pairs), default=1)
-    return Matched(
-        len(pairs), sum(map(bool, differences)), sum(difference > 0 for difference in differences), max(1, copies)
-    )
-
-
-def _random_key(finding: Finding) -> str:
-    """Return a sort key that is random but depends only on the canary's id."""
-    # Ids in samples of others may hold half a surrogate pair.
-    return hashlib.sha256(f"pair:{finding.canary}".encode(errors="surrogatepass")).hexdigest()
-
-
-def bits_of(finding: Finding) -> float:
-    """Return the exposure of a finding, which must have an exposure."""
-    assert finding.exposure is not None
-    return finding.exposure
-
-
-@dataclass(frozen=True)
-class AuditFigure:
-    """One audit metric, or the reason why it is refused (``refused``), in which case all numbers are None.
-
-    ``low`` and ``high`` are the 95 % interval of ``value``; a ``lower_bound`` has no interval. ``basis`` describes the
-    data, ``words`` the meaning and its limits (empty if an earlier metric explains it), ``chance`` the value without a
-    leak, ``best`` the value of a perfect attack with this number of canaries.
-    """
-
-    name: str
-    title: str
-    words: str
-    chance: float
-    basis: str = ""
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-    best: float | None = None
-    lower_bound: bool = False
-    refused: str | None = None
 
 
 def audit(findings: Iterable[Finding], delta: float = 0.0) -> list[AuditFigure]:
@@ -127,35 +55,7 @@ def _without(figure: AuditFigure) -> AuditFigure:
 
 def _figures(ranked: Sequence[Finding], delta: float) -> list[AuditFigure]:
     members, others = _comparable(ranked)
-    matched = match(ranked)
-    rows = 2 * matched.copies
-    other = "" if delta else "; DP-SGD guarantees have δ above 0, so score with that δ before you compare"
-    swap = AuditFigure(
-        "epsilon",
-        "ε, one canary swapped",
-        f"with 95 % confidence the training is not (ε, {delta:g})-differentially private for any smaller ε, for "
-        "neighbours that differ in one canary, with all its copies and supporting canaries, replaced by another; 0 "
-        "shows nothing and is no evidence of privacy",
-        0.0,
-        matched.words,
-        lower_bound=True,
-    )
-    row = AuditFigure(
-        "epsilon_row",
-        "ε, one training row",
-        "the bound for one training row added or removed, the neighbour relation of DP-SGD: a swap changes up to "
-        f"{rows} rows if each copy is one row; with many copies it is small at any leakage{other}",
-        0.0,
-        f"{matched.words}, up to {rows} rows per swap",
-        lower_bound=True,
-    )
-    return [
-        _auc(members, others),
-        _tpr(members, others),
-        _epsilon(swap, matched, 1, delta),
-        _epsilon(row, matched, rows, delta),
-        _epsilon_secret(ranked),
-    ]
+    return [_auc(members, others), _tpr(members, others), *epsilon_figures(ranked, members, others, delta)]
 
 
 def _comparable(findings: Sequence[Finding]) -> tuple[list[float], list[float]]:
@@ -196,54 +96,3 @@ def _tpr(members: Sequence[float], others: Sequence[float]) -> AuditFigure:
         )
     rate, hits, _ = tpr_at_low_fpr(members, others)
     return replace(figure, **rate._asdict(), best=1.0, basis=f"{hits} of {basis}")
-
-
-def _epsilon(figure: AuditFigure, matched: Matched, rows: int, delta: float) -> AuditFigure:
-    """Return ``figure`` with the bound on ε if a swap changes ``rows`` rows; refused if no number of guesses gives a
-    bound."""
-    best = swap_bound(matched.pairs, matched.pairs, matched.pairs, delta, rows)
-    if not best:
-        return replace(figure, refused=_too_few(matched, delta, rows))
-    return replace(figure, value=swap_bound(matched.right, matched.guesses, matched.pairs, delta, rows), best=best)
-
-
-def _too_few(matched: Matched, delta: float, rows: int) -> str:
-    fewest = fewest_pairs(delta, rows)
-    if fewest is None:
-        return f"no number of pairs can show any ε at δ = {delta:g}: give a smaller δ"
-    return (
-        f"needs {fewest} pairs of a planted canary and a control, kind 'random' and of one |R|, at δ = {delta:g}: "
-        f"found {matched.pairs}"
-    )
-
-
-def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
-    words = (
-        "with 95 % confidence the training is not ε-differentially private (δ = 0) for any smaller ε, for "
-        "neighbours that differ in one canary's secret in all its copies: a bound on the value of the secret, not on "
-        "its membership"
-    )
-    random = [finding for finding in findings if finding.kind == "random"]
-    sizes = Counter(finding.log2_size for finding in random if finding.planted)
-    # The |R| of most planted canaries; the largest if several tie.
-    size = max(sizes, key=lambda size: (sizes[size], size), default=None)
-    drawn = [finding for finding in random if finding.log2_size == size]
-    planted = [finding for finding in drawn if finding.planted]
-    first = sum(finding.method == "exact" and finding.rank == 1 for finding in planted)
-    basis = f"{first} of {len(planted)} secrets proven to have rank 1"
-    figure = AuditFigure("epsilon_secret", "ε, one secret changed", words, 0.0, basis, lower_bound=True)
-    if size is None or not any(finding.method == "exact" for finding in planted):
-        return replace(figure, refused="needs an exact rank of a planted canary of kind 'random': no canary has it")
-    log_others = _log_others(size, len(drawn))
-    best = secret_bound(len(planted), len(planted), log_others)
-    if not best:
-        return replace(figure, refused=f"needs more canaries or a larger |R|: {len(planted)} of 2^{size:.3g} fillings")
-    return replace(figure, value=secret_bound(first, len(planted), log_others), best=best)
-
-
-def _log_others(log2_size: float, taken: int) -> float:
-    """Return ln(N − 1); secrets drawn without repetition leave out the values of the ``taken`` − 1 others."""
-    if log2_size > 52:
-        return log2_size * math.log(2)
-    others = round(2**log2_size) - taken
-    return math.log(others) if others > 0 else -math.inf

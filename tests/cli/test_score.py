@@ -140,8 +140,11 @@ def test_all_of_it_goes_to_strict_json(run, canaries, suffixes, tmp_path):
         "auc",
         "tpr_at_1_fpr",
         "epsilon",
+        "epsilon_surest",
+        "epsilon_gaussian",
         "epsilon_row",
         "epsilon_secret",
+        "epsilon_independent",
     ]
 
 

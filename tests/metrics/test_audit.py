@@ -1,5 +1,6 @@
 """Auditing figures of findings: against counting by hand, by simulation, and where they are refused."""
 
+import itertools
 import json
 import math
 import re
@@ -13,8 +14,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from leakage_tasks.attacks.finding import Finding
-from leakage_tasks.metrics.audit import audit, match
+from leakage_tasks.metrics.audit import audit
+from leakage_tasks.metrics.guessing import match
 from leakage_tasks.stats.epsilon import secret_bound, swap_bound
+from leakage_tasks.stats.gaussian_dp import epsilon_of
 from leakage_tasks.stats.intervals import clopper_pearson
 from leakage_tasks.stats.membership import auc, auc_interval, tpr_at_low_fpr
 
@@ -122,7 +125,7 @@ def test_all_figures_of_a_run_by_hand():
         "requires 100 controls, and a planted canary of their kind and |R|: 20 planted, 20 controls"
     )
     matched = match(run([19.0] * 18 + [0.0, 0.0], [1.0] * 19 + [19.9]))
-    assert (matched.pairs, matched.guesses) == (20, 20)
+    assert (matched.coins, len(matched.surest)) == (20, 20)
     assert 17 <= matched.right <= 18
     assert found["epsilon"].value == swap_bound(matched.right, 20, 20)
     assert found["epsilon"].best == swap_bound(20, 20, 20)
@@ -149,7 +152,7 @@ def test_the_order_of_canaries_changes_nothing(planted, controls, order):
 
 def test_an_id_may_be_any_text():
     findings = [replace(each, canary=each.canary + "\ud800") for each in run([9.0] * 3, [1.0] * 3)]
-    assert match(findings).pairs == 3
+    assert match(findings).coins == 3
 
 
 @given(exposures, exposures)
@@ -173,7 +176,7 @@ def test_who_is_paired_with_whom_does_not_depend_on_exposures():
 
 def test_equal_exposures_are_no_guess():
     matched = match(run([3.0] * 6, [3.0] * 6))
-    assert (matched.pairs, matched.guesses, matched.right) == (6, 0, 0)
+    assert (matched.coins, matched.surest, matched.right) == (6, (), 0)
     assert figures(run([3.0] * 6, [3.0] * 6))["epsilon"].basis == "0 of 0 pairs guessed correctly, 6 tied"
     assert figures(run([3.0] * 6, [3.0] * 6))["epsilon"].value == 0
 
@@ -205,6 +208,68 @@ def test_the_bound_of_a_simulated_audit_is_seldom_above_the_true_epsilon(epsilon
         findings = run(np.where(truth, 19.0, 1.0), [10.0] * 30)
         above += figures(findings)["epsilon"].value > epsilon
     assert above / 300 <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 300)
+
+
+@given(st.lists(st.sampled_from([1.0, 3.0, 8.0, 19.0]), min_size=5, max_size=60), st.data())
+def test_first_guesses_are_the_surest_and_every_number_of_them_halves(members, data):
+    others = data.draw(st.lists(st.sampled_from([1.0, 3.0, 8.0]), min_size=len(members), max_size=len(members)))
+    guesses = match(run(members, others))
+    assert guesses.right <= len(guesses.surest) <= guesses.coins == len(members)
+    numbers = guesses.numbers
+    assert numbers[0] == len(guesses.surest)
+    assert all(later == former // 2 >= 5 for former, later in itertools.pairwise(numbers))
+
+
+def test_a_bound_of_the_surest_guesses_finds_a_leak_that_few_canaries_show():
+    """Ten canaries of a hundred are memorized; the order of the others is chance."""
+    rest = [float(n % 7) for n in range(90)]
+    found = figures(run([19.0] * 10 + rest, [float(n * 5 % 7) for n in range(100)]))
+    assert found["epsilon_surest"].value > found["epsilon"].value
+    assert "numbers of guesses tried" in found["epsilon_surest"].basis
+
+
+def test_bounds_of_one_relation_stand_together_the_tightest_first():
+    found = [each for each in audit(run([19.0] * 40, [1.0] * 40), 1e-5) if each.name.startswith("epsilon")]
+    names = [each.name for each in found]
+    assert names[3:] == ["epsilon_row", "epsilon_secret", "epsilon_independent"]
+    assert names[0] == "epsilon_gaussian"
+    assert found[0].value > found[1].value > found[2].value > 0
+    assert all(0 < each.value <= each.best for each in found if each.value)
+
+
+def test_without_delta_a_gaussian_bound_says_what_it_needs():
+    found = figures(run([19.0] * 40, [1.0] * 40))
+    for name in ("epsilon_gaussian", "epsilon_independent"):
+        assert found[name].value is None
+        assert found[name].refused.startswith("needs δ above 0: score with --delta")
+
+
+def coins(planted, excluded):
+    return [replace(each, coin=True) for each in run(planted, excluded)]
+
+
+def test_coins_give_bounds_for_a_canary_added_or_removed():
+    found = figures(coins([19.0] * 20, [1.0] * 20), 1e-5)
+    assert found["epsilon_inclusion"].basis == "20 of 20 canaries guessed correctly"
+    assert found["epsilon_inclusion"].value == pytest.approx(swap_bound(20, 20, 40, 1e-5))
+    assert found["epsilon_inclusion_row"].value == pytest.approx(swap_bound(20, 20, 40, 1e-5, 1))
+    assert "epsilon_inclusion" not in figures(run([19.0] * 20, [1.0] * 20))
+
+
+def test_controls_without_a_coin_are_no_part_of_the_audit_by_coins():
+    findings = coins([19.0] * 20, [1.0] * 20) + [finding(f"more-{n}", 19.0, planted=False) for n in range(50)]
+    assert figures(findings)["epsilon_inclusion"].basis == "20 of 20 canaries guessed correctly"
+
+
+@pytest.mark.parametrize("name", ["epsilon_inclusion", "epsilon_inclusion_surest", "epsilon_inclusion_gaussian"])
+def test_bounds_of_a_simulated_audit_by_coins_are_seldom_above_the_true_epsilon(name):
+    """Each canary adds its own Gaussian mechanism: with μ = 1 the training is 1-GDP."""
+    generator, mu, delta, above = np.random.default_rng(4), 1.0, 1e-3, 0
+    for _ in range(200):
+        included = generator.random(60) < 0.5
+        bits = np.clip(9 + generator.normal(included * mu, 1), 0, 19)
+        above += figures(coins(bits[included], bits[~included]), delta)[name].value > epsilon_of(mu, delta)
+    assert above / 200 <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 200)
 
 
 # -- secrets ------------------------------------------------------------------------------------------------

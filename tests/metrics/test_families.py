@@ -95,8 +95,11 @@ def test_one_family_alone_is_the_whole() -> None:
         "auc",
         "tpr_at_1_fpr",
         "epsilon",
+        "epsilon_surest",
+        "epsilon_gaussian",
         "epsilon_row",
         "epsilon_secret",
+        "epsilon_independent",
     ]
 
 

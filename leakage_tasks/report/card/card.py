@@ -8,7 +8,7 @@ from pathlib import Path
 
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.core.errors import OptionError, ResultsError
-from leakage_tasks.metrics.audit import AuditFigure
+from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.report.board.board import make_board
 from leakage_tasks.report.card.file import CardParts, split_card
 from leakage_tasks.report.card.index import eval_results, model_name, one_line, unfit

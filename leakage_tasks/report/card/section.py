@@ -6,7 +6,7 @@ import re
 from collections.abc import Container, Iterator, Sequence
 from datetime import UTC, datetime
 
-from leakage_tasks.metrics.audit import AuditFigure
+from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.report.board.board import Board, Column, Entry
 from leakage_tasks.report.card.index import unfit
 from leakage_tasks.report.card.sentences import describe_attacks, describe_tested, limits, sentence

@@ -9,7 +9,7 @@ from leakage_tasks.metrics.verdict import Verdict
 from leakage_tasks.report.load.figures import Figure, Flag
 
 if TYPE_CHECKING:
-    from leakage_tasks.metrics.audit import AuditFigure
+    from leakage_tasks.metrics.audit_figure import AuditFigure
 
 NOTHING = "–"
 NEVER = "controls"

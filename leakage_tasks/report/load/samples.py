@@ -12,7 +12,8 @@ from typing import Any
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.null_results import reason_of
-from leakage_tasks.metrics.audit import AuditFigure, audit
+from leakage_tasks.metrics.audit import audit
+from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.scoring import (
     SCORINGS,

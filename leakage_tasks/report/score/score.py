@@ -14,7 +14,7 @@ from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.core.text_table import text_table
-from leakage_tasks.metrics.audit import AuditFigure
+from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.metrics.scoring import Scores
 from leakage_tasks.report.load.figures import Figure
 from leakage_tasks.report.load.format import audit_words, interval
