@@ -55,7 +55,10 @@ def _size_advice(request: CanaryOptions) -> str:
     """Return advice on the options that make the groups large enough for intervals."""
     repetitions = numbers("--repetitions", request.repetitions or "1")
     families = len(set(items(request.family) or ["of the template"]))
-    return f"use --count {least_count(repetitions, families)} or more, or --profile {ROUTINE}"
+    count = least_count(repetitions, families)
+    if request.coin:  # Half of the canaries become controls, and by chance a few more.
+        return f"use --count {3 * count} or more"
+    return f"use --count {count} or more, or --profile {ROUTINE}"
 
 
 def _make(request: CanaryOptions) -> list[Canary]:

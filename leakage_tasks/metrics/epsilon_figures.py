@@ -135,7 +135,7 @@ def _corrected(game: _Game, bound: Bound) -> AuditFigure:
     figure = AuditFigure("", "", "", 0.0, game.basis(number), lower_bound=True)
     if not best:
         return replace(figure, refused=f"needs more {game.unit} with a guess than {len(surest)}")
-    corrected = f" ({len(numbers)} numbers of guesses tried)" if len(numbers) > 1 else ""
+    corrected = f", best of {len(numbers)} numbers of guesses" if len(numbers) > 1 else ""
     return replace(figure, value=value, best=best, basis=f"{figure.basis}{corrected}")
 
 
