@@ -24,7 +24,8 @@ def documents(text: str | None = None, **metadata: Any) -> dict[str, Any]:
     """Return documents from the file ``text``.
 
     A UTF-8 text is cut at line ends about every 2,000 characters; from a JSONL file, the ``text`` fields are taken. The
-    other options of ``--metadata`` are ignored; options that it lacks come from the environment. Raises OptionError for a missing or unreadable file.
+    other options of ``--metadata`` are ignored. Without ``text``, the default of the environment is used. Raises
+    OptionError for a missing or unreadable file.
     """
     from datasets import Dataset
 

@@ -12,9 +12,10 @@ from leakage_tasks.harness.default_metadata import command_with_defaults
 
 
 def own_command() -> list[str]:
-    """Return the arguments of ``lm_eval`` with passwords and keys hidden; empty outside the main process of ``lm_eval``.
+    """Return the arguments of ``lm_eval`` with passwords and keys hidden.
 
-    Default metadata from the environment is written into ``--metadata``.
+    The list is empty outside the main process of ``lm_eval``. Default metadata from the environment is written into
+    ``--metadata``.
     """
     program = Path(sys.argv[0])
     name = program.parent.name if program.name == "__main__.py" else program.stem

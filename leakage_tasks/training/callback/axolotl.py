@@ -1,6 +1,6 @@
 """Plugin of axolotl that measures exposure while axolotl trains.
 
-The configuration names it and gives the arguments of :class:`~leakage_tasks.training.callback.callback.ExposureCallback`:
+The configuration names it and gives the arguments of ``ExposureCallback``:
 
     plugins:
       - leakage_tasks.training.callback.axolotl.ExposurePlugin
