@@ -60,14 +60,20 @@ def read_pairs(source: Source) -> tuple[Pair, ...]:
         length = getattr(source, name)
         if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
             raise OptionError(f"{name}={length!r}: expected a number of tokens, 1 or more")
-    return _cut(source, _state(Path(source.data)))
+    return _cut(source, state_of(Path(source.data)))
 
 
 def pairs_hash(pairs: Sequence[Pair]) -> str:
-    """Return a hash of the pairs' ids, tokens and lengths: the first 16 hexadecimal digits of a SHA-256."""
+    """Return a hash of the pairs' ids, tokens and lengths: the first 16 hexadecimal digits of a SHA-256.
+
+    Pairs with an exchanged suffix also contribute this suffix, their document and its offset.
+    """
     digest = hashlib.sha256()
     for pair in pairs:
         numbers = [pair.id, len(pair.prefix), len(pair.suffix), *pair.prefix, *pair.suffix]
+        if pair.exchanged:
+            numbers += [-1 if pair.document is None else pair.document, -1 if pair.offset is None else pair.offset]
+            numbers += pair.exchanged
         digest.update(np.array(numbers, dtype="<i8").tobytes())
     return digest.hexdigest()[:16]
 
@@ -84,6 +90,12 @@ def _cut(source: Source, state: State) -> tuple[Pair, ...]:
     _check_suffixes(parts, source.split)
     rows = choose_rows(_splits(parts), source.split, source.data)
     return tuple(_pairs(parts, rows, source))
+
+
+def holds_token_pairs(source: Source) -> bool:
+    """Return True if a source holds pairs of token ids, False if it holds text. Raises OptionError for damaged data."""
+    plain = replace(source, split="all", prefix_length=None, suffix_length=None)
+    return _parts(plain, state_of(Path(source.data))) is not None
 
 
 @lru_cache(maxsize=4)
@@ -130,7 +142,8 @@ def _pairs(parts: Sequence[RawPairs], rows: Sequence[int], source: Source) -> It
         index = row - ends[number] + len(part)
         prefix = _long_enough(part, index, "prefix", part.prefixes[index], source.prefix_length)
         suffix = _long_enough(part, index, "suffix", part.suffixes[index], source.suffix_length)
-        yield Pair(row, tuple(prefix[-(source.prefix_length or 0) :]), tuple(suffix[: source.suffix_length]))
+        located = [None if places is None else int(places[index]) for places in (part.documents, part.offsets)]
+        yield Pair(row, tuple(prefix[-(source.prefix_length or 0) :]), tuple(suffix[: source.suffix_length]), *located)
 
 
 def _long_enough(part: RawPairs, index: int, what: str, tokens: TokenIds, length: int | None) -> list[int]:
@@ -142,7 +155,7 @@ def _long_enough(part: RawPairs, index: int, what: str, tokens: TokenIds, length
     return [int(token) for token in tokens]
 
 
-def _state(path: Path) -> State:
+def state_of(path: Path) -> State:
     """Return the names, sizes and modification times of the files, to detect changes."""
     files = [file for pattern in ("*", "*/*") for file in path.glob(pattern)] if path.is_dir() else [path]
     if path.suffix.lower() == ".npy":

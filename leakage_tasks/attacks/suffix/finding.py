@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from types import NoneType
-from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
 from leakage_tasks.attacks.finding import JSON_NAMES, LARGEST, Extra, json_fields
+from leakage_tasks.attacks.suffix.likeness import Likeness
 from leakage_tasks.core.former_names import accept_former_names
 from leakage_tasks.core.inputs import parse_json
 
@@ -50,6 +51,11 @@ class SuffixView:
     model that only generates text, both costs are None and ``hits`` is the number of draws of the true suffix.
     ``choices`` are by confidence. Fields that begin with ``base_`` are for the model before fine-tuning, None without
     such a model.
+
+    ``top1`` is the number of the true suffix' tokens that are the model's first choice after the true tokens before
+    them, and ``top1_tail`` the number of such tokens at its end, without a gap; None for a model that does not report
+    them. ``likeness`` compares the guess with the true suffix, ``exchanged`` with the suffix of another document; None
+    if the run requests no comparison.
     """
 
     prefix_length: int
@@ -64,6 +70,10 @@ class SuffixView:
     base_p_z_bits: float | None = None
     base_reachable: bool | None = None
     hits: int | None = None
+    top1: int | None = None
+    top1_tail: int | None = None
+    likeness: Likeness | None = None
+    exchanged: Likeness | None = None
 
 
 @accept_former_names(settings="settings_hash")
@@ -76,7 +86,8 @@ class SuffixFinding:
     are the token ids of the best guesses, best first; empty unless they may be shown. ``nodes`` is the number of token
     positions computed for the draws; separate draws would take ``samples`` × length. ``model_calls`` is the number of
     sequences scored or drawn. ``access`` describes the access to the model. ``only_writes`` is true if the model
-    returned only draws, without costs.
+    returned only draws, without costs. ``document`` is the number of the pair's document in its data, and ``offset``
+    the number of the document's tokens before the prefix; None for pairs that are not cut from text.
     """
 
     pair: int
@@ -93,6 +104,8 @@ class SuffixFinding:
     access: str = ""
     extra: Extra = field(default_factory=dict)
     only_writes: bool = False
+    document: int | None = None
+    offset: int | None = None
 
     @property
     def control(self) -> bool:
@@ -123,18 +136,29 @@ def suffix_finding_from_json(text: str) -> SuffixFinding:
     """
     data = parse_json(text)
     data["views"] = {
-        name: SuffixView(**{**view, "choices": {key: Choice(**choice) for key, choice in view["choices"].items()}})
+        name: SuffixView(
+            **{**view, "choices": {key: Choice(**choice) for key, choice in view["choices"].items()}, **_compared(view)}
+        )
         for name, view in data["views"].items()
     }
     data["guesses"] = tuple(tuple(guess) for guess in data["guesses"])
     finding = SuffixFinding(**data)
     views = finding.views.values()
     records: list[Any] = [finding, *views, *(choice for view in views for choice in view.choices.values())]
+    records += [record for view in views for record in (view.likeness, view.exchanged) if record is not None]
     for record in records:
         _check(record)
     if not all(type(token) is int for guess in finding.guesses for token in guess):
         raise ValueError("guesses are not token ids")
     return finding
+
+
+def _compared(view: dict[str, Any]) -> dict[str, Likeness]:
+    records = {name: Likeness(**view[name]) for name in ("likeness", "exchanged") if view.get(name) is not None}
+    for record in records.values():
+        if not all(type(kind) is str and type(number) is int for kind, number in record.secrets.items()):
+            raise ValueError("secrets are not numbers by kind")
+    return records
 
 
 def _check(record: Any) -> None:
@@ -150,7 +174,8 @@ def _check(record: Any) -> None:
 @cache
 def _plain_fields(record: type) -> dict[str, tuple[type, ...]]:
     """Return the fields with a single number, string or None, and their allowed types."""
-    types = {name: get_args(kind) or (kind,) for name, kind in get_type_hints(record).items()}
+    hints = {name: kind for name, kind in get_type_hints(record).items() if get_origin(kind) is not dict}
+    types = {name: get_args(kind) or (kind,) for name, kind in hints.items()}
     plain = {name: kinds for name, kinds in types.items() if set(kinds) <= {int, float, str, bool, NoneType}}
     # JSON has one number type.
     return {name: (*kinds, int) if float in kinds else kinds for name, kinds in plain.items()}

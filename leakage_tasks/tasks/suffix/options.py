@@ -17,6 +17,7 @@ from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.pair import EmptySplit
 from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, read_pairs
+from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
 from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, typed_options
 
@@ -86,6 +87,9 @@ class SuffixOptions:
         read."""
         both = zip_longest(self.tested(), self.unseen())
         return tuple(pair for pair in chain.from_iterable(both) if pair is not None)
+
+    def check_tokens(self, target: DrawsSuffixes, pairs: Sequence[Pair]) -> None:
+        """Do nothing; a subclass raises OptionError for pairs that were made with another tokenizer."""
 
     def fitted_on(self) -> tuple[Pair, ...]:
         """Return the pairs on which a confidence is fitted; empty if it needs no fit.
