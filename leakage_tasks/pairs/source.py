@@ -44,6 +44,12 @@ class Source:
         None, "the tokenizer that cuts text into tokens", of_model=True, usual="the model's"
     )
     text_column: str = declared("text", "the column of the text")
+    stride: int | None = declared(
+        None,
+        "of text: number of tokens between the starts of two windows; the windows then cover whole documents",
+        usual="prefix and suffix, without repeated windows",
+        minimum=1,
+    )
 
 
 PAIR_OPTIONS = options_of(Source)
@@ -85,6 +91,8 @@ def _cut(source: Source, state: State) -> tuple[Pair, ...]:
         parts = _parts(replace(source, split="all", prefix_length=None, suffix_length=None), state)
         if parts is None:
             parts = _texts(replace(source, split="all"), state)
+        elif source.stride is not None:
+            raise OptionError(f"{source.data}: holds pairs of token ids, and stride= is for text: leave it out")
     except PlantingError as error:
         raise error.spelled(in_metadata, OptionError) from None
     _check_suffixes(parts, source.split)
@@ -110,7 +118,7 @@ def _parts(source: Source, state: State) -> list[RawPairs] | None:
 @lru_cache(maxsize=4)
 def _texts(source: Source, state: State) -> list[RawPairs]:
     prefix, suffix = source.prefix_length or LENGTH, source.suffix_length or LENGTH
-    return read_texts(Path(source.data), prefix, suffix, source.tokenizer, source.text_column)
+    return read_texts(Path(source.data), prefix, suffix, source.tokenizer, source.text_column, source.stride)
 
 
 def _splits(parts: Sequence[RawPairs]) -> dict[str, Sequence[int]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.core.arrays import IntArray, TokenIds
@@ -28,8 +29,14 @@ SEAM = 4096
 _PLAIN = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
 
 
-def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, column: str) -> list[RawPairs]:
-    """Cut texts into consecutive windows of ``prefix`` + ``suffix`` tokens, without duplicates and incomplete windows.
+def read_texts(
+    path: Path, prefix: int, suffix: int, tokenizer: str | None, column: str, stride: int | None = None
+) -> list[RawPairs]:
+    """Cut texts into windows of ``prefix`` + ``suffix`` tokens.
+
+    Without ``stride``, windows are consecutive, and duplicates and incomplete windows are left out. With it, a window
+    begins every ``stride`` tokens, the last window ends where its text ends, and duplicates are kept, so that the
+    windows cover their text.
 
     Texts are tokenized without special tokens. A ``.txt`` file is one text; the turns of a chat are joined by line
     breaks to one text.
@@ -40,6 +47,7 @@ def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, colu
         suffix: The number of tokens of a suffix.
         tokenizer: The folder or hub name of a tokenizer.
         column: The text column.
+        stride: The number of tokens between the first tokens of two windows.
 
     Returns:
         The pairs of each split of the data.
@@ -56,7 +64,8 @@ def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, colu
     parts: list[RawPairs] = []
     texts = 0
     for name, split in splits.items():
-        cut = _windows(_tokens(path, Columns(column, None, name), loaded, tokenizer), prefix + suffix, seen)
+        tokens, width = _tokens(path, Columns(column, None, name), loaded, tokenizer), prefix + suffix
+        cut = _windows(tokens, width, seen) if stride is None else sliding_windows(tokens, width, stride)
         where = _where(path, name if names else None)
         located = {"documents": cut.documents + texts, "offsets": cut.offsets}
         parts.append(RawPairs(split, cut.tokens[:, :prefix], cut.tokens[:, prefix:], where, **located))
@@ -165,6 +174,34 @@ def _windows(texts: Iterable[Iterable[TokenIds]], width: int, seen: set[bytes]) 
             chunks.append(windows[new])
             places += [(number, done + index * width) for index in new]
             done += whole * width
+    located = np.array(places, dtype=np.int64).reshape(-1, 2)
+    return _Windows(np.concatenate(chunks), located[:, 0], located[:, 1], number + 1)
+
+
+def sliding_windows(texts: Iterable[Iterable[TokenIds]], width: int, stride: int) -> _Windows:
+    """Return a window every ``stride`` tokens of each text, and the window at its end if the text goes on after them.
+
+    Each text comes in pieces.
+    """
+    chunks = [np.zeros((0, width), dtype=np.int32)]
+    places: list[tuple[int, int]] = []
+    number = -1
+    for number, pieces in enumerate(texts):
+        # ``rest`` holds the tokens from position ``first`` on that a later window may need.
+        rest, first, following = np.zeros(0, dtype=np.int32), 0, 0
+        for piece in pieces:
+            rest = np.concatenate([rest, piece.astype(np.int32)])
+            starts = np.arange(following, first + len(rest) - width + 1, stride)
+            if len(starts):
+                chunks.append(sliding_window_view(rest, width)[starts - first].copy())
+                places += [(number, int(start)) for start in starts]
+                following = int(starts[-1]) + stride
+            kept = max(0, min(following - first, len(rest) - width))
+            rest, first = rest[kept:], first + kept
+        end = first + len(rest) - width
+        if end >= 0 and (following == 0 or following - stride < end):
+            chunks.append(rest[-width:][None])
+            places.append((number, end))
     located = np.array(places, dtype=np.int64).reshape(-1, 2)
     return _Windows(np.concatenate(chunks), located[:, 0], located[:, 1], number + 1)
 

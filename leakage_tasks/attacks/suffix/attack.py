@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leakage_tasks.attacks.suffix import confidences
+from leakage_tasks.attacks.suffix.blocks import equal_blocks
 from leakage_tasks.attacks.suffix.candidates import Candidates, ranked
 from leakage_tasks.attacks.suffix.finding import HEADLINE, SuffixFinding, SuffixView
 from leakage_tasks.attacks.suffix.groups import groups_of
@@ -295,12 +296,18 @@ class _Attack:
             top1_tail=top1_tail,
             likeness=compared[0],
             exchanged=compared[1],
+            blocks=equal_blocks(self._guess(candidates), truth) if full and self.request.locates else None,
         )
+
+    def _guess(self, candidates: Candidates) -> list[int]:
+        """Return the tokens of the guess that the run's own confidence picks."""
+        confidence = confidences.confidence_of(candidates, self.request.confidence, self.trained)
+        guess: list[int] = candidates.tokens[ranked(candidates, confidence)[0]].tolist()
+        return guess
 
     def _likeness(self, pair: Pair, drawn: PrefixSamples, candidates: Candidates) -> tuple[Likeness, Likeness | None]:
         """Compare the guess with the pair's suffix, and with the suffix of another document if the pair has one."""
-        confidence = confidences.confidence_of(candidates, self.request.confidence, self.trained)
-        guess = candidates.tokens[ranked(candidates, confidence)[0]].tolist()
+        guess = self._guess(candidates)
         length = len(guess)
         own = likeness(self.target.decode, drawn.prefix, guess, pair.suffix[:length])
         if not pair.exchanged:

@@ -55,7 +55,8 @@ class SuffixView:
     ``top1`` is the number of the true suffix' tokens that are the model's first choice after the true tokens before
     them, and ``top1_tail`` the number of such tokens at its end, without a gap; None for a model that does not report
     them. ``likeness`` compares the guess with the true suffix, ``exchanged`` with the suffix of another document; None
-    if the run requests no comparison.
+    if the run requests no comparison. ``blocks`` lists the runs of equal tokens of the guess and the true suffix
+    (:func:`~leakage_tasks.attacks.suffix.blocks.equal_blocks`); None if the run does not request them.
     """
 
     prefix_length: int
@@ -74,6 +75,7 @@ class SuffixView:
     top1_tail: int | None = None
     likeness: Likeness | None = None
     exchanged: Likeness | None = None
+    blocks: tuple[tuple[int, int, int], ...] | None = None
 
 
 @accept_former_names(settings="settings_hash")
@@ -137,7 +139,12 @@ def suffix_finding_from_json(text: str) -> SuffixFinding:
     data = parse_json(text)
     data["views"] = {
         name: SuffixView(
-            **{**view, "choices": {key: Choice(**choice) for key, choice in view["choices"].items()}, **_compared(view)}
+            **{
+                **view,
+                "choices": {key: Choice(**choice) for key, choice in view["choices"].items()},
+                **_compared(view),
+                "blocks": _blocks(view.get("blocks")),
+            }
         )
         for name, view in data["views"].items()
     }
@@ -159,6 +166,16 @@ def _compared(view: dict[str, Any]) -> dict[str, Likeness]:
         if not all(type(kind) is str and type(number) is int for kind, number in record.secrets.items()):
             raise ValueError("secrets are not numbers by kind")
     return records
+
+
+def _blocks(value: Any) -> tuple[tuple[int, int, int], ...] | None:
+    """Return runs as read from JSON. Raises ValueError or TypeError for another value."""
+    if value is None:
+        return None
+    blocks = tuple((written, true, length) for written, true, length in value)
+    if not all(type(number) is int and 0 <= number <= LARGEST for block in blocks for number in block):
+        raise ValueError("blocks are not numbers of tokens")
+    return blocks
 
 
 def _check(record: Any) -> None:
@@ -213,7 +230,9 @@ class Selection:
         view = finding.views[self.view]
         wanted = dict.fromkeys([self._confidence(finding), finding.chosen_by])
         choices = {name: view.choices[name] for name in wanted if name in view.choices}
-        views = {self.view: dataclasses.replace(view, choices=choices)}
+        # The primary column alone has the runs, which are as long as all else.
+        blocks = view.blocks if self.kind == "headline" else None
+        views = {self.view: dataclasses.replace(view, choices=choices, blocks=blocks)}
         return dataclasses.replace(finding, views=views, guesses=finding.guesses if self.kind == "headline" else ())
 
     def select(self, finding: SuffixFinding) -> SelectedView | None:

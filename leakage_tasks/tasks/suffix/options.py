@@ -15,7 +15,7 @@ from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs import Pair
-from leakage_tasks.pairs.pair import EmptySplit
+from leakage_tasks.pairs.pair import ALL, EmptySplit
 from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, read_pairs
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
@@ -139,6 +139,7 @@ def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
     request = SuffixRequest(
         scheme=DecodingConfig(**{name: values[name] for name in DECODING_OPTIONS if name in values}),
         keep=GUESSES if reveal else int("guesses" in values),
+        locates=values.get("stride") is not None,
         **lengths,
         **settings,
     )
@@ -154,6 +155,9 @@ def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
     if guesses is not None and check_place(guesses).is_dir():
         raise OptionError(f"guesses={guesses}: is a folder: name a .csv file in it")
     source = Source(**{name: values[name] for name in PAIR_OPTIONS if name in values})
+    if source.stride is not None and "split" not in values:
+        # A split of windows would be no whole document.
+        source = replace(source, split=ALL)
     validation = _validation(values.get("validation"), request.confidence, source.split)
     named: dict[str, Any] = {name: values.get(name) for name in ("controls", "untuned", "wrong", "resume", "model_id")}
     named["memory"] = read_size(values["memory"]) if "memory" in values else None
