@@ -56,10 +56,13 @@ def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, colu
     parts: list[RawPairs] = []
     texts = 0
     for name, split in splits.items():
-        cut = _windows(_tokens(path, Columns(column, None, name), loaded, tokenizer), prefix + suffix, seen)
+        cut = _windows(_tokens(path, Columns(column, None, name), loaded, str(tokenizer)), prefix + suffix, seen)
         where = _where(path, name if names else None)
-        located = {"documents": cut.documents + texts, "offsets": cut.offsets}
-        parts.append(RawPairs(split, cut.tokens[:, :prefix], cut.tokens[:, prefix:], where, **located))
+        parts.append(
+            RawPairs(
+                split, cut.tokens[:, :prefix], cut.tokens[:, prefix:], where, None, cut.documents + texts, cut.offsets
+            )
+        )
         texts += cut.texts
     if not any(map(len, parts)):
         raise OptionError(
