@@ -96,7 +96,7 @@ def _counts(controls: bool) -> list[Row]:
     varied = MetricSpec("n_varied", "windows whose suffix has a type-token ratio above 0.4")
     seen, never = by_document(one, False), by_document(one, True)
     rows: list[Row] = [
-        windows.row(seen, count, in_table=not controls),
+        windows.row(seen, count, _headline, in_table=not controls),
         documents.row(seen, document_count, _headline, in_table=True),
         varied.row(by_document(of_varied(lambda likeness: 1.0), False), count, _headline),
     ]

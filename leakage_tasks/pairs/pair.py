@@ -30,8 +30,8 @@ class Pair:
     """A prefix that the attacker knows, and the suffix that followed it in the training data.
 
     ``id`` is the pair's row in the whole data set, counted from 0 in any split. A control pair comes from data that the
-    model never saw; its id is counted from −1 downwards. ``document`` is the number of its document in the data, from 0,
-    and ``offset`` the number of the document's tokens before the prefix; None for pairs that are not cut from text.
+    model never saw; its id is counted from −1 downwards. ``document`` is the number of its document in the data, from
+    0, and ``offset`` the number of the document's tokens before the prefix; None for pairs that are not cut from text.
     ``exchanged`` is the suffix of another document, as long as ``suffix``, or empty.
     """
 

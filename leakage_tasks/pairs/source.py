@@ -101,9 +101,12 @@ def _cut(source: Source, state: State) -> tuple[Pair, ...]:
 
 
 def holds_token_pairs(source: Source) -> bool:
-    """Return True if a source holds pairs of token ids, False if it holds text. Raises OptionError for damaged data."""
-    plain = replace(source, split="all", prefix_length=None, suffix_length=None)
-    return _parts(plain, state_of(Path(source.data))) is not None
+    """Return True if a source holds pairs of token ids, False if it holds text. Raises PlantingError for invalid
+    JSON."""
+    path = Path(source.data)
+    if path.is_dir():
+        return any(path.glob("*.npy"))
+    return path.suffix.lower() == ".npy" or holds_pairs(path, source.text_column)
 
 
 @lru_cache(maxsize=4)
@@ -150,8 +153,9 @@ def _pairs(parts: Sequence[RawPairs], rows: Sequence[int], source: Source) -> It
         index = row - ends[number] + len(part)
         prefix = _long_enough(part, index, "prefix", part.prefixes[index], source.prefix_length)
         suffix = _long_enough(part, index, "suffix", part.suffixes[index], source.suffix_length)
-        located = [None if places is None else int(places[index]) for places in (part.documents, part.offsets)]
-        yield Pair(row, tuple(prefix[-(source.prefix_length or 0) :]), tuple(suffix[: source.suffix_length]), *located)
+        document, offset = (None if places is None else int(places[index]) for places in (part.documents, part.offsets))
+        cut = tuple(prefix[-(source.prefix_length or 0) :])
+        yield Pair(row, cut, tuple(suffix[: source.suffix_length]), document, offset)
 
 
 def _long_enough(part: RawPairs, index: int, what: str, tokens: TokenIds, length: int | None) -> list[int]:

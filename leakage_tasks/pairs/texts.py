@@ -64,11 +64,14 @@ def read_texts(
     parts: list[RawPairs] = []
     texts = 0
     for name, split in splits.items():
-        tokens, width = _tokens(path, Columns(column, None, name), loaded, tokenizer), prefix + suffix
+        tokens, width = _tokens(path, Columns(column, None, name), loaded, str(tokenizer)), prefix + suffix
         cut = _windows(tokens, width, seen) if stride is None else sliding_windows(tokens, width, stride)
         where = _where(path, name if names else None)
-        located = {"documents": cut.documents + texts, "offsets": cut.offsets}
-        parts.append(RawPairs(split, cut.tokens[:, :prefix], cut.tokens[:, prefix:], where, **located))
+        parts.append(
+            RawPairs(
+                split, cut.tokens[:, :prefix], cut.tokens[:, prefix:], where, None, cut.documents + texts, cut.offsets
+            )
+        )
         texts += cut.texts
     if not any(map(len, parts)):
         raise OptionError(

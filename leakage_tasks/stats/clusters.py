@@ -21,7 +21,8 @@ def totals(values: Sequence[float], clusters: Sequence[int]) -> tuple[FloatArray
     """Return the sum and the number of the values of each cluster, ``[clusters]`` each, in ascending order of
     clusters."""
     _, which = np.unique(np.asarray(clusters), return_inverse=True)
-    return np.bincount(which, weights=np.asarray(values, dtype=np.float64)), np.bincount(which).astype(np.float64)
+    sums = np.bincount(which, weights=np.asarray(values, dtype=np.float64))
+    return sums.astype(np.float64), np.bincount(which).astype(np.float64)
 
 
 def clustered_share(values: Sequence[float], clusters: Sequence[int], level: float = LEVEL) -> tuple[float, float]:

@@ -134,8 +134,8 @@ def read_memorization_options(metadata: Mapping[str, Any]) -> MemorizationOption
     _, values = typed_options(metadata, TASK, MEMORIZATION_OPTIONS)
     if "data" not in values:
         raise MissingOption(
-            f"{TASK} needs documents of the training data: pass --metadata data=… (a file, a folder, a data set saved by "
-            "'datasets', or hub:NAME)"
+            f"{TASK} needs documents of the training data: pass --metadata data=… (a file, a folder, a data set "
+            "saved by 'datasets', or hub:NAME)"
         )
     if "tokenizer" not in values and isinstance(metadata.get("pretrained"), str):
         values["tokenizer"] = metadata["pretrained"]
@@ -170,7 +170,9 @@ def memorization_options(values: Mapping[str, Any]) -> MemorizationOptions:
         rows=values.get("rows", "brief"),
         reveal=reveal,
         memory=read_size(values["memory"]) if "memory" in values else None,
-        **{name: values.get(name) for name in ("controls", "resume", "model_id")},
+        controls=values.get("controls"),
+        resume=values.get("resume"),
+        model_id=values.get("model_id"),
     )
 
 
