@@ -29,6 +29,8 @@ cli_evaluate()
 """What `lm_eval` runs, from a checkout."""
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# The user's own defaults for runs of lm_eval.
+os.environ.pop("LM_EVAL_LEAKAGE_METADATA", None)
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("untimed", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=25)

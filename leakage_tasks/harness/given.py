@@ -13,6 +13,8 @@ from contextvars import ContextVar
 from types import MappingProxyType
 from typing import Any
 
+from leakage_tasks.harness.default_metadata import default_metadata, with_defaults
+
 _NAMES: ContextVar[frozenset[str]] = ContextVar("names of model arguments", default=frozenset())
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
@@ -21,7 +23,18 @@ _WORDS: ContextVar[Mapping[str, str]] = ContextVar("values of --metadata as they
 
 def names_of_model() -> frozenset[str]:
     """Return the names in a task's metadata that come only from ``--model_args``; empty if they are unknown."""
-    return _NAMES.get()
+    return _NAMES.get() - default_metadata().keys()
+
+
+def full_metadata(merged: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a task's metadata with the defaults from the environment.
+
+    ``merged`` are the metadata of the task's file, the arguments of the model, and the metadata of the run. A default
+    replaces a value that is given only for the model. Raises OptionError for an invalid default.
+    """
+    defaults = default_metadata()
+    of_model = _NAMES.get() & defaults.keys()
+    return with_defaults({name: value for name, value in merged.items() if name not in of_model}, defaults)
 
 
 def as_typed(name: str, value: Any) -> Any:

@@ -87,7 +87,9 @@ class Scoring:
     """Goal of the task's attacks: ``exposure`` (reports then also bound ε), ``extraction`` or ``suffixes``."""
 
 
-SCORINGS: Registry[Scoring] = Registry("scoring", group="lm_eval_leakage.scorings")
+SCORINGS: Registry[Scoring] = Registry(
+    "scoring", "leakage_tasks.metrics.memorization_scoring", group="lm_eval_leakage.scorings"
+)
 """Scorings by name. A task uses the scoring with its own name, or the scoring that its class inherits."""
 INHERITED = "scoring"
 """Key of requests and task declarations for the name of a scoring that differs from the task's name."""

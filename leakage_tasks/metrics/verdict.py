@@ -1,8 +1,10 @@
-"""The verdict of a run in words, computed from the metrics of a canary task; all reports show it.
+"""The verdict of a run in words, computed from the metrics of a task; all reports show it.
 
 Mean exposure is tested against chance, −log2 of a uniform share (The Secret Sharer, Definition 4), an extraction rate
 against random guesses; one-sided. The primary metric, of canaries planted the fewest times, is tested at 5 %. Canaries
 that were planted more often are tested at 1 % together (Holm 1979), so that their leaks are reported, too.
+
+Documents have no chance level. The costs of their suffixes are tested against those of controls at 5 %, one-sided.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.stats.multiple import holm
 from leakage_tasks.stats.power import ALPHA, least_exposure, least_hits, rate_shown
 
-Short = Literal["above chance", "not above chance", "inconclusive"]
+Short = Literal["above chance", "not above chance", "above the controls", "not above the controls", "inconclusive"]
 _COPIES, _MOST = re.compile(r"[1-9][0-9]{0,8}"), 1e9
 """Pattern of a number of copies in results, and the maximum number of canaries."""
 FAULT = 0.01
@@ -69,10 +71,12 @@ class _Tested(NamedTuple):
 
 
 def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> Verdict | None:
-    """Return the verdict on a canary task from its metrics and facts; None for other tasks and without metrics.
+    """Return the verdict on a task from its metrics and facts; None for tasks without a test and without metrics.
 
     If controls or the kind of secrets prevent a test, the verdict is inconclusive.
     """
+    if values.get("memorized_exact") is not None or values.get("cost_p") is not None:
+        return _against_controls(values)
     figure = next((name for name in ("exposure", "extracted") if values.get(name) is not None), None)
     if figure is None or not _number(values.get("n_planted")):
         return None
@@ -92,6 +96,17 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     pooled = values.get("share_with_interval")
     known = values.get(f"share_with_interval_x{tested_tiers[0].copies}", pooled)
     return _verdict_on(tested_tiers, bounds=figure == "exposure" and (known or 0.0) < 1)
+
+
+def _against_controls(values: Mapping[str, float | None]) -> Verdict:
+    """Return the verdict on documents from the test of their suffixes' costs against those of controls."""
+    p, area = values.get("cost_p"), values.get("cost_auc")
+    if not values.get("n_controls"):
+        return Verdict("inconclusive", "no controls show how much of the text can be guessed")
+    if p is None or area is None:
+        return Verdict("inconclusive", "the model reports no costs to compare with the controls'")
+    shown = f"in {100 * area:.0f} % of comparisons a document's suffixes cost less than a control's, p = {p:.2g}"
+    return Verdict("above the controls" if p <= ALPHA else "not above the controls", shown)
 
 
 def _verdict_on(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:

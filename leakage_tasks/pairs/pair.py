@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from leakage_tasks.core.errors import OptionError
 
 if TYPE_CHECKING:
-    from leakage_tasks.core.arrays import TokenIds
+    from leakage_tasks.core.arrays import IntArray, TokenIds
 
 MOST = 2**31 - 1
 """The largest accepted token id."""
@@ -30,12 +30,17 @@ class Pair:
     """A prefix that the attacker knows, and the suffix that followed it in the training data.
 
     ``id`` is the pair's row in the whole data set, counted from 0 in any split. A control pair comes from data that the
-    model never saw; its id is counted from −1 downwards.
+    model never saw; its id is counted from −1 downwards. ``document`` is the number of its document in the data, from
+    0, and ``offset`` the number of the document's tokens before the prefix; None for pairs that are not cut from text.
+    ``exchanged`` is the suffix of another document, as long as ``suffix``, or empty.
     """
 
     id: int
     prefix: tuple[int, ...]
     suffix: tuple[int, ...]
+    document: int | None = None
+    offset: int | None = None
+    exchanged: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         return f"control {-1 - self.id}" if self.id < 0 else f"pair {self.id}"
@@ -47,7 +52,7 @@ class RawPairs:
 
     ``prefixes`` and ``suffixes`` have equal numbers of rows; each row is one-dimensional. ``describe_row`` formats a
     row number, counted from 0, for an error message. If a split lacks its suffixes, it has no rows and ``lacking``
-    states which file is missing.
+    states which file is missing. ``documents`` and ``offsets``, one number per row, locate windows of text.
     """
 
     split: str | None
@@ -55,6 +60,8 @@ class RawPairs:
     suffixes: Sequence[TokenIds] | TokenIds
     describe_row: Callable[[int], str]
     lacking: str | None = None
+    documents: IntArray | None = None
+    offsets: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.prefixes)

@@ -44,6 +44,12 @@ class Source:
         None, "the tokenizer that cuts text into tokens", of_model=True, usual="the model's"
     )
     text_column: str = declared("text", "the column of the text")
+    stride: int | None = declared(
+        None,
+        "of text: number of tokens between the starts of two windows; the windows then cover whole documents",
+        usual="prefix and suffix, without repeated windows",
+        minimum=1,
+    )
 
 
 PAIR_OPTIONS = options_of(Source)
@@ -60,14 +66,20 @@ def read_pairs(source: Source) -> tuple[Pair, ...]:
         length = getattr(source, name)
         if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 1):
             raise OptionError(f"{name}={length!r}: expected a number of tokens, 1 or more")
-    return _cut(source, _state(Path(source.data)))
+    return _cut(source, state_of(Path(source.data)))
 
 
 def pairs_hash(pairs: Sequence[Pair]) -> str:
-    """Return a hash of the pairs' ids, tokens and lengths: the first 16 hexadecimal digits of a SHA-256."""
+    """Return a hash of the pairs' ids, tokens and lengths: the first 16 hexadecimal digits of a SHA-256.
+
+    Pairs with an exchanged suffix also contribute this suffix, their document and its offset.
+    """
     digest = hashlib.sha256()
     for pair in pairs:
         numbers = [pair.id, len(pair.prefix), len(pair.suffix), *pair.prefix, *pair.suffix]
+        if pair.exchanged:
+            numbers += [-1 if pair.document is None else pair.document, -1 if pair.offset is None else pair.offset]
+            numbers += pair.exchanged
         digest.update(np.array(numbers, dtype="<i8").tobytes())
     return digest.hexdigest()[:16]
 
@@ -79,11 +91,22 @@ def _cut(source: Source, state: State) -> tuple[Pair, ...]:
         parts = _parts(replace(source, split="all", prefix_length=None, suffix_length=None), state)
         if parts is None:
             parts = _texts(replace(source, split="all"), state)
+        elif source.stride is not None:
+            raise OptionError(f"{source.data}: holds pairs of token ids, and stride= is for text: leave it out")
     except PlantingError as error:
         raise error.spelled(in_metadata, OptionError) from None
     _check_suffixes(parts, source.split)
     rows = choose_rows(_splits(parts), source.split, source.data)
     return tuple(_pairs(parts, rows, source))
+
+
+def holds_token_pairs(source: Source) -> bool:
+    """Return True if a source holds pairs of token ids, False if it holds text. Raises PlantingError for invalid
+    JSON."""
+    path = Path(source.data)
+    if path.is_dir():
+        return any(path.glob("*.npy"))
+    return path.suffix.lower() == ".npy" or holds_pairs(path, source.text_column)
 
 
 @lru_cache(maxsize=4)
@@ -98,7 +121,7 @@ def _parts(source: Source, state: State) -> list[RawPairs] | None:
 @lru_cache(maxsize=4)
 def _texts(source: Source, state: State) -> list[RawPairs]:
     prefix, suffix = source.prefix_length or LENGTH, source.suffix_length or LENGTH
-    return read_texts(Path(source.data), prefix, suffix, source.tokenizer, source.text_column)
+    return read_texts(Path(source.data), prefix, suffix, source.tokenizer, source.text_column, source.stride)
 
 
 def _splits(parts: Sequence[RawPairs]) -> dict[str, Sequence[int]]:
@@ -130,7 +153,9 @@ def _pairs(parts: Sequence[RawPairs], rows: Sequence[int], source: Source) -> It
         index = row - ends[number] + len(part)
         prefix = _long_enough(part, index, "prefix", part.prefixes[index], source.prefix_length)
         suffix = _long_enough(part, index, "suffix", part.suffixes[index], source.suffix_length)
-        yield Pair(row, tuple(prefix[-(source.prefix_length or 0) :]), tuple(suffix[: source.suffix_length]))
+        document, offset = (None if places is None else int(places[index]) for places in (part.documents, part.offsets))
+        cut = tuple(prefix[-(source.prefix_length or 0) :])
+        yield Pair(row, cut, tuple(suffix[: source.suffix_length]), document, offset)
 
 
 def _long_enough(part: RawPairs, index: int, what: str, tokens: TokenIds, length: int | None) -> list[int]:
@@ -142,7 +167,7 @@ def _long_enough(part: RawPairs, index: int, what: str, tokens: TokenIds, length
     return [int(token) for token in tokens]
 
 
-def _state(path: Path) -> State:
+def state_of(path: Path) -> State:
     """Return the names, sizes and modification times of the files, to detect changes."""
     files = [file for pattern in ("*", "*/*") for file in path.glob(pattern)] if path.is_dir() else [path]
     if path.suffix.lower() == ".npy":

@@ -8,9 +8,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.core.arrays import IntArray, TokenIds
@@ -28,8 +29,14 @@ SEAM = 4096
 _PLAIN = {"add_special_tokens": False, "return_attention_mask": False, "verbose": False}
 
 
-def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, column: str) -> list[RawPairs]:
-    """Cut texts into consecutive windows of ``prefix`` + ``suffix`` tokens, without duplicates and incomplete windows.
+def read_texts(
+    path: Path, prefix: int, suffix: int, tokenizer: str | None, column: str, stride: int | None = None
+) -> list[RawPairs]:
+    """Cut texts into windows of ``prefix`` + ``suffix`` tokens.
+
+    Without ``stride``, windows are consecutive, and duplicates and incomplete windows are left out. With it, a window
+    begins every ``stride`` tokens, the last window ends where its text ends, and duplicates are kept, so that the
+    windows cover their text.
 
     Texts are tokenized without special tokens. A ``.txt`` file is one text; the turns of a chat are joined by line
     breaks to one text.
@@ -40,6 +47,7 @@ def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, colu
         suffix: The number of tokens of a suffix.
         tokenizer: The folder or hub name of a tokenizer.
         column: The text column.
+        stride: The number of tokens between the first tokens of two windows.
 
     Returns:
         The pairs of each split of the data.
@@ -49,25 +57,22 @@ def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, colu
         PlantingError: If the data cannot be read.
     """
     format_of(path)
-    if tokenizer is None:
-        raise MissingOption(
-            subject=str(path),
-            problem="text is cut into pairs by tokens",
-            remedy="pass {} (folder or hub name)",
-            option="tokenizer",
-            spelling=in_metadata,
-        )
-    try:
-        loaded = load_tokenizer(tokenizer)
-    except SpaceError as error:
-        raise OptionError(str(error)) from None
-    names = _saved_splits(path)
+    loaded = loaded_tokenizer(path, tokenizer)
+    names = saved_splits(path)
     splits = splits_named(names, path) if names else {"train": None}
     seen: set[bytes] = set()
-    parts = []
+    parts: list[RawPairs] = []
+    texts = 0
     for name, split in splits.items():
-        windows = _windows(_tokens(path, Columns(column, None, name), loaded, tokenizer), prefix + suffix, seen)
-        parts.append(RawPairs(split, windows[:, :prefix], windows[:, prefix:], _where(path, name if names else None)))
+        tokens, width = _tokens(path, Columns(column, None, name), loaded, str(tokenizer)), prefix + suffix
+        cut = _windows(tokens, width, seen) if stride is None else sliding_windows(tokens, width, stride)
+        where = _where(path, name if names else None)
+        parts.append(
+            RawPairs(
+                split, cut.tokens[:, :prefix], cut.tokens[:, prefix:], where, None, cut.documents + texts, cut.offsets
+            )
+        )
+        texts += cut.texts
     if not any(map(len, parts)):
         raise OptionError(
             f"{path}: holds no text of {prefix + suffix} tokens, prefix_length={prefix} and suffix_length={suffix} "
@@ -76,12 +81,28 @@ def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, colu
     return parts
 
 
+def loaded_tokenizer(data: Path, tokenizer: str | None) -> Any:
+    """Load the tokenizer that cuts ``data``. Raises OptionError if it is missing or cannot be loaded."""
+    if tokenizer is None:
+        raise MissingOption(
+            subject=str(data),
+            problem="text is cut into pairs by tokens",
+            remedy="pass {} (folder or hub name)",
+            option="tokenizer",
+            spelling=in_metadata,
+        )
+    try:
+        return load_tokenizer(tokenizer)
+    except SpaceError as error:
+        raise OptionError(str(error)) from None
+
+
 def _where(path: Path, split: str | None) -> Any:
     prefix = f"{path}: " if split is None else f"{path} ({split}): "
     return lambda row: f"{prefix}window {row} (from 0)"
 
 
-def _saved_splits(path: Path) -> list[str]:
+def saved_splits(path: Path) -> list[str]:
     """Return the splits of a folder that ``datasets`` saved with several splits, or an empty list."""
     listing = path / "dataset_dict.json"
     if not listing.is_file():
@@ -98,7 +119,7 @@ def _tokens(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[
     layout = reader.survey(path, wanted)
     texts = ("\n".join(turns) for turns in reader.texts(path, layout, wanted))
     if not reader.running:
-        yield from (([tokens]) for tokens in _tokenize(tokenizer, texts))
+        yield from (([tokens]) for tokens in tokenize(tokenizer, texts))
         return
     if not tokenizer.is_fast:
         raise OptionError(f"tokenizer={name}: cannot map tokens to characters: use one with a tokenizer.json")
@@ -111,7 +132,8 @@ def _tokens(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[
     yield running_tokens(encode, texts)
 
 
-def _tokenize(tokenizer: Any, texts: Iterable[str]) -> Iterator[TokenIds]:
+def tokenize(tokenizer: Any, texts: Iterable[str]) -> Iterator[TokenIds]:
+    """Yield the token ids of each text, ``[n]``, without special tokens."""
     batch: list[str] = []
     characters = 0
 
@@ -128,17 +150,63 @@ def _tokenize(tokenizer: Any, texts: Iterable[str]) -> Iterator[TokenIds]:
     yield from encoded()
 
 
-def _windows(texts: Iterable[Iterable[TokenIds]], width: int, seen: set[bytes]) -> TokenIds:
-    """Return the new windows of each text, shape ``[n, width]``, and add them to ``seen``."""
+class _Windows(NamedTuple):
+    """Windows of texts, ``[n, width]``, with each window's text and its first token's number in it, ``[n]``.
+
+    ``texts`` is the number of texts.
+    """
+
+    tokens: TokenIds
+    documents: IntArray
+    offsets: IntArray
+    texts: int
+
+
+def _windows(texts: Iterable[Iterable[TokenIds]], width: int, seen: set[bytes]) -> _Windows:
+    """Return the new windows of each text and add them to ``seen``."""
     chunks = [np.zeros((0, width), dtype=np.int32)]
-    for pieces in texts:
-        rest = np.zeros(0, dtype=np.int32)
+    places: list[tuple[int, int]] = []
+    number = -1
+    for number, pieces in enumerate(texts):
+        rest, done = np.zeros(0, dtype=np.int32), 0
         for piece in pieces:
             rest = np.concatenate([rest, piece.astype(np.int32)])
             whole = len(rest) // width
             windows, rest = rest[: whole * width].reshape(whole, width), rest[whole * width :]
-            chunks.append(windows[[_is_new(window.tobytes(), seen) for window in windows]])
-    return np.concatenate(chunks)
+            new = [index for index, window in enumerate(windows) if _is_new(window.tobytes(), seen)]
+            chunks.append(windows[new])
+            places += [(number, done + index * width) for index in new]
+            done += whole * width
+    located = np.array(places, dtype=np.int64).reshape(-1, 2)
+    return _Windows(np.concatenate(chunks), located[:, 0], located[:, 1], number + 1)
+
+
+def sliding_windows(texts: Iterable[Iterable[TokenIds]], width: int, stride: int) -> _Windows:
+    """Return a window every ``stride`` tokens of each text, and the window at its end if the text goes on after them.
+
+    Each text comes in pieces.
+    """
+    chunks = [np.zeros((0, width), dtype=np.int32)]
+    places: list[tuple[int, int]] = []
+    number = -1
+    for number, pieces in enumerate(texts):
+        # ``rest`` holds the tokens from position ``first`` on that a later window may need.
+        rest, first, following = np.zeros(0, dtype=np.int32), 0, 0
+        for piece in pieces:
+            rest = np.concatenate([rest, piece.astype(np.int32)])
+            starts = np.arange(following, first + len(rest) - width + 1, stride)
+            if len(starts):
+                chunks.append(sliding_window_view(rest, width)[starts - first].copy())
+                places += [(number, int(start)) for start in starts]
+                following = int(starts[-1]) + stride
+            kept = max(0, min(following - first, len(rest) - width))
+            rest, first = rest[kept:], first + kept
+        end = first + len(rest) - width
+        if end >= 0 and (following == 0 or following - stride < end):
+            chunks.append(rest[-width:][None])
+            places.append((number, end))
+    located = np.array(places, dtype=np.int64).reshape(-1, 2)
+    return _Windows(np.concatenate(chunks), located[:, 0], located[:, 1], number + 1)
 
 
 def _is_new(window: bytes, seen: set[bytes]) -> bool:

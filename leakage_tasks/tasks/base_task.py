@@ -16,6 +16,7 @@ from leakage_tasks.core.processes import launched
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
 from leakage_tasks.harness.generation import HarnessTask, request
+from leakage_tasks.harness.given import full_metadata
 from leakage_tasks.metrics.metric import MORE, Metric, limited_words
 from leakage_tasks.metrics.scoring import Scoring, inherited
 from leakage_tasks.tasks.dispatch import Answer, answer_by_group, let_models_answer
@@ -92,7 +93,7 @@ class LocalTask(HarnessTask):
         self._used: list[Document] | None = None
         self.found: dict[str, float | None] = {}
         self._more: list[str] = []
-        super().__init__(values)
+        super().__init__({**values, "metadata": full_metadata(values.get("metadata") or {})})
         self.metadata: Mapping[str, Any] = self._config.metadata or {}
         self.columns: dict[str, Callable[[Any], Any]] = {"none": _whole}
 
@@ -214,6 +215,11 @@ class LocalTask(HarnessTask):
         shown = {name: value for name, value in values.items() if name in brief}
         more = {name: value for name, value in values.items() if name not in brief}
         return {**shown, MORE: more} if shown and more else dict(values)
+
+    def brief(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the values of the metrics in the table."""
+        shown = self._brief_of(tuple(self.metrics))
+        return {name: value for name, value in values.items() if name in shown}
 
     @staticmethod
     @lru_cache(maxsize=8)

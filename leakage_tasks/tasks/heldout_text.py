@@ -11,6 +11,7 @@ from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import read_text
 from leakage_tasks.core.jsonl import LineError, read_json_lines
 from leakage_tasks.core.option import Option, by_name
+from leakage_tasks.harness.given import full_metadata
 from leakage_tasks.tasks.options import TASKS, typed_options
 
 TASK = "heldout_bits_per_byte"
@@ -23,11 +24,13 @@ def documents(text: str | None = None, **metadata: Any) -> dict[str, Any]:
     """Return documents from the file ``text``.
 
     A UTF-8 text is cut at line ends about every 2,000 characters; from a JSONL file, the ``text`` fields are taken. The
-    other options of ``--metadata`` are ignored. Raises OptionError for a missing or unreadable file.
+    other options of ``--metadata`` are ignored. Without ``text``, the default of the environment is used. Raises
+    OptionError for a missing or unreadable file.
     """
     from datasets import Dataset
 
-    _, values = typed_options({**metadata, "text": text}, TASK, HELDOUT_OPTIONS)
+    given = full_metadata({**metadata, **({} if text is None else {"text": text})})
+    _, values = typed_options(given, TASK, HELDOUT_OPTIONS)
     if "text" not in values:
         raise OptionError(f"{TASK} needs a text: pass --metadata text=FILE (.txt, or .jsonl with a 'text' field)")
     path = Path(values["text"])

@@ -58,6 +58,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "check": ("run --max-exposure 20",),
     "plan": ("canaries.jsonl --model nowhere",),
     "selftest": ("--model nowhere",),
+    "checkpoints": ("nowhere",),
     "options": ("", "beam"),
     "resume": ("kept",),
     "demo": ("--epochs 0",),

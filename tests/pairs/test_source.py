@@ -200,13 +200,13 @@ LONG = ["".join(f"the pin is {n * place % 9973:04d}, code ab{n}.\n" for n in ran
 
 
 def windows(texts: Sequence[str], prefix: int, suffix: int) -> list[Pair]:
-    found: dict[tuple[int, ...], None] = {}
-    for text in texts:
+    found: dict[tuple[int, ...], tuple[int, int]] = {}
+    for document, text in enumerate(texts):
         tokens = ids(text)
         width = prefix + suffix
         for start in range(0, len(tokens) // width * width, width):
-            found.setdefault(tuple(tokens[start : start + width]))
-    return [Pair(row, window[:prefix], window[prefix:]) for row, window in enumerate(found)]
+            found.setdefault(tuple(tokens[start : start + width]), (document, start))
+    return [Pair(row, window[:prefix], window[prefix:], *found[window]) for row, window in enumerate(found)]
 
 
 def save_texts(folder: Path, kind: str, texts: Sequence[str]) -> Path:
@@ -261,7 +261,7 @@ def test_the_windows_rejoin_to_the_texts_tokens(pieces: list[list[int]], width: 
     # Tokens are all different, so that no window comes twice.
     numbers = iter(range(1000))
     texts = [[np.array([next(numbers) for _ in range(length)]) for length in lengths] for lengths in pieces]
-    found = _windows(texts, width, set()).tolist()
+    found = _windows(texts, width, set()).tokens.tolist()
     for text in texts:
         tokens = [int(token) for piece in text for token in piece]
         joined = [token for window in found[: len(tokens) // width] for token in window]

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leakage_tasks.pairs.texts import IntArray, running_tokens
+from leakage_tasks.pairs.texts import IntArray, running_tokens, sliding_windows
 from tests.oracles import letters, merging
 
 WORDS = ["the pin is", " 0042", "\n\n", "  ", "code ab7", "é", "🙂", ".", "12345678", "\n "]
@@ -59,3 +59,21 @@ def test_single_characters_need_no_seam_at_all() -> None:
     text = "the pin is 42. " * 9
     found = [int(token) for piece in running_tokens(spell, blocks(text, 7), 4) for token in piece]
     assert found == letters()(text, add_special_tokens=False)["input_ids"]
+
+
+@given(
+    st.lists(st.lists(st.lists(st.integers(0, 9), max_size=8), max_size=5), max_size=3),
+    st.integers(1, 6),
+    st.integers(1, 9),
+)
+def test_sliding_windows_are_those_of_the_whole_text(texts: list[list[list[int]]], width: int, stride: int) -> None:
+    cut = sliding_windows(([np.array(piece, dtype=np.int64) for piece in pieces] for pieces in texts), width, stride)
+    expected = []
+    for number, pieces in enumerate(texts):
+        text = [token for piece in pieces for token in piece]
+        last = len(text) - width
+        starts = sorted({*range(0, last + 1, stride), last}) if last >= 0 else []
+        expected += [(number, start, text[start : start + width]) for start in starts]
+    found = zip(cut.documents.tolist(), cut.offsets.tolist(), cut.tokens.tolist(), strict=True)
+    assert list(found) == expected
+    assert cut.texts == len(texts)

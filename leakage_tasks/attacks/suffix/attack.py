@@ -18,9 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from leakage_tasks.attacks.suffix import confidences
+from leakage_tasks.attacks.suffix.blocks import equal_blocks
 from leakage_tasks.attacks.suffix.candidates import Candidates, ranked
 from leakage_tasks.attacks.suffix.finding import HEADLINE, SuffixFinding, SuffixView
 from leakage_tasks.attacks.suffix.groups import groups_of
+from leakage_tasks.attacks.suffix.likeness import Likeness, likeness
 from leakage_tasks.attacks.suffix.prefix_samples import PrefixSamples, compare, read_lowered
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, TrainedConfidence
@@ -154,7 +156,15 @@ def uniforms(seed: int, pair: Pair, samples: int) -> FloatArray:
 def _left_out(pair: Pair, request: SuffixRequest, why: str, only_writes: bool) -> SuffixFinding:
     scheme, chosen_by = str(request.scheme), request.confidence
     return SuffixFinding(
-        pair.id, scheme, request.draws, chosen_by, {}, extra={"left_out": why}, only_writes=only_writes
+        pair.id,
+        scheme,
+        request.draws,
+        chosen_by,
+        {},
+        extra={"left_out": why},
+        only_writes=only_writes,
+        document=pair.document,
+        offset=pair.offset,
     )
 
 
@@ -207,6 +217,8 @@ class _Attack:
                 model_calls=drawn.calls + (not self.target.only_writes) + (self.untuned is not None),
                 seconds=seconds,
                 only_writes=self.target.only_writes,
+                document=pair.document,
+                offset=pair.offset,
             )
             for index, (pair, drawn) in enumerate(zip(pairs, whole, strict=True))
         ]
@@ -265,6 +277,8 @@ class _Attack:
         candidates = self._candidates(drawn, draws, len(truth), full)
         own_bits, bits, reachable = _true_bits(scored.now, len(truth))
         base = _true_bits(scored.base, len(truth))
+        top1, top1_tail = _first_choices(scored.now, len(truth))
+        compared = self._likeness(pair, drawn, candidates) if self.request.compares else (None, None)
         return SuffixView(
             prefix_length=len(drawn.prefix),
             suffix_length=len(truth),
@@ -278,7 +292,27 @@ class _Attack:
             base_p_z_bits=base[1],
             base_reachable=base[2],
             hits=self._hits(candidates, truth),
+            top1=top1,
+            top1_tail=top1_tail,
+            likeness=compared[0],
+            exchanged=compared[1],
+            blocks=equal_blocks(self._guess(candidates), truth) if full and self.request.locates else None,
         )
+
+    def _guess(self, candidates: Candidates) -> list[int]:
+        """Return the tokens of the guess that the run's own confidence picks."""
+        confidence = confidences.confidence_of(candidates, self.request.confidence, self.trained)
+        guess: list[int] = candidates.tokens[ranked(candidates, confidence)[0]].tolist()
+        return guess
+
+    def _likeness(self, pair: Pair, drawn: PrefixSamples, candidates: Candidates) -> tuple[Likeness, Likeness | None]:
+        """Compare the guess with the pair's suffix, and with the suffix of another document if the pair has one."""
+        guess = self._guess(candidates)
+        length = len(guess)
+        own = likeness(self.target.decode, drawn.prefix, guess, pair.suffix[:length])
+        if not pair.exchanged:
+            return own, None
+        return own, likeness(self.target.decode, drawn.prefix, guess, pair.exchanged[:length])
 
     def _hits(self, candidates: Candidates, truth: tuple[int, ...]) -> int | None:
         """Return the number of draws of the true suffix for a model that does not report its probability; else None."""
@@ -313,6 +347,15 @@ def _true_bits(costs: SuffixCosts | None, length: int) -> tuple[float | None, fl
         return own_bits, None, None
     bits = float(costs.drawn[:length].sum())
     return own_bits, bits if math.isfinite(bits) else None, math.isfinite(bits)
+
+
+def _first_choices(costs: SuffixCosts | None, length: int) -> tuple[int | None, int | None]:
+    """Return the number of first choices among the first ``length`` tokens, and at the end of these without a gap."""
+    if costs is None or costs.top1 is None:
+        return None, None
+    top1 = costs.top1[:length]
+    misses = np.flatnonzero(~top1)
+    return int(top1.sum()), int(length - 1 - misses[-1]) if len(misses) else length
 
 
 def _shortened(pair: Pair, length: int) -> Pair:

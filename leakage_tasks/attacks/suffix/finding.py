@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from leakage_tasks.attacks.finding import Extra, json_fields, renamed
+from leakage_tasks.attacks.suffix.likeness import Likeness
 from leakage_tasks.core.former_names import accept_former_names
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.core.records import read_record
@@ -49,6 +50,12 @@ class SuffixView:
     model that only generates text, both costs are None and ``hits`` is the number of draws of the true suffix.
     ``choices`` are by confidence. Fields that begin with ``base_`` are for the model before fine-tuning, None without
     such a model.
+
+    ``top1`` is the number of the true suffix' tokens that are the model's first choice after the true tokens before
+    them, and ``top1_tail`` the number of such tokens at its end, without a gap; None for a model that does not report
+    them. ``likeness`` compares the guess with the true suffix, ``exchanged`` with the suffix of another document; None
+    if the run requests no comparison. ``blocks`` lists the runs of equal tokens of the guess and the true suffix
+    (:func:`~leakage_tasks.attacks.suffix.blocks.equal_blocks`); None if the run does not request them.
     """
 
     prefix_length: int
@@ -63,6 +70,11 @@ class SuffixView:
     base_p_z_bits: float | None = None
     base_reachable: bool | None = None
     hits: int | None = None
+    top1: int | None = None
+    top1_tail: int | None = None
+    likeness: Likeness | None = None
+    exchanged: Likeness | None = None
+    blocks: tuple[tuple[int, int, int], ...] | None = None
 
 
 @accept_former_names(settings="settings_hash")
@@ -75,7 +87,8 @@ class SuffixFinding:
     are the token ids of the best guesses, best first; empty unless they may be shown. ``nodes`` is the number of token
     positions computed for the draws; separate draws would take ``samples`` × length. ``model_calls`` is the number of
     sequences scored or drawn. ``access`` describes the access to the model. ``only_writes`` is true if the model
-    returned only draws, without costs.
+    returned only draws, without costs. ``document`` is the number of the pair's document in its data, and ``offset``
+    the number of the document's tokens before the prefix; None for pairs that are not cut from text.
     """
 
     pair: int
@@ -92,6 +105,8 @@ class SuffixFinding:
     access: str = ""
     extra: Extra = field(default_factory=dict)
     only_writes: bool = False
+    document: int | None = None
+    offset: int | None = None
 
     @property
     def control(self) -> bool:
@@ -152,7 +167,9 @@ class Selection:
         view = finding.views[self.view]
         wanted = dict.fromkeys([self._confidence(finding), finding.chosen_by])
         choices = {name: view.choices[name] for name in wanted if name in view.choices}
-        views = {self.view: dataclasses.replace(view, choices=choices)}
+        # The primary column alone has the runs, which are as long as all else.
+        blocks = view.blocks if self.kind == "headline" else None
+        views = {self.view: dataclasses.replace(view, choices=choices, blocks=blocks)}
         return dataclasses.replace(finding, views=views, guesses=finding.guesses if self.kind == "headline" else ())
 
     def select(self, finding: SuffixFinding) -> SelectedView | None:

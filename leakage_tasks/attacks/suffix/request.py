@@ -19,8 +19,9 @@ class SuffixRequest:
 
     ``prefix_lengths``, ``suffix_lengths`` and ``sample_counts`` add results at other lengths and numbers of draws; only
     ``prefix_lengths`` needs new draws. ``lowercase`` enables the confidence ``lowercase``, which takes another forward
-    pass over all distinct draws. ``keep`` is the number of guesses that a finding keeps. Raises OptionError for invalid
-    values.
+    pass over all distinct draws. ``keep`` is the number of guesses that a finding keeps. If ``compares`` is true,
+    findings compare the guess with the true suffix (:class:`~leakage_tasks.attacks.suffix.likeness.Likeness`), and if
+    ``locates`` is true, they list the equal runs of both. Raises OptionError for invalid values.
     """
 
     scheme: DecodingConfig = field(default_factory=DecodingConfig)
@@ -32,6 +33,8 @@ class SuffixRequest:
     sample_counts: tuple[int, ...] = declared((), "further numbers of draws at which to report results")
     lowercase: bool = declared(True, "compute the confidence lowercase, which takes another forward pass")
     keep: int = 0
+    compares: bool = False
+    locates: bool = False
 
     def __post_init__(self) -> None:
         if self.samples < 1:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.jsonl import read_json_lines
+from leakage_tasks.harness.default_metadata import VARIABLE
 
 if TYPE_CHECKING:
     from leakage_tasks.attacks import Finding
@@ -66,7 +67,8 @@ class HarnessCommand:
         Earlier results in ``output`` are removed first. Raises LeakageError with the last message if the command fails.
         """
         shutil.rmtree(self.output, ignore_errors=True)
-        offline = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+        # The command must not depend on defaults that the user set for other runs.
+        offline = {VARIABLE: "", "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
         # Small models are not faster with more threads, which stall if other work keeps a core busy.
         threads = {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")}
         with log.open("w", encoding="utf-8") as messages:

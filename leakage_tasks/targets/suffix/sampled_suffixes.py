@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -76,8 +76,10 @@ class SuffixCosts:
     """Cost in bits of each token of a suffix ``[L]`` under the model's own distribution and the sampling scheme.
 
     ``drawn`` is infinite for a token that the scheme cannot draw, and None for beam search, which is not a
-    distribution.
+    distribution. ``top1`` is True for a token that is the model's first choice after the true tokens before it; None if
+    the model does not report it.
     """
 
     own: FloatArray
     drawn: FloatArray | None
+    top1: BoolArray | None = None

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.batches import padded
 from leakage_tasks.targets.pass_rows import rows_at_once
@@ -53,25 +53,29 @@ def _score(
     tokens = sampler.tensor([[*sampler.before, *row] for row in rows])
     with sampler.target.inference():
         logits = sampler.target.read(tokens[:, :-1], length)
-        own, drawn = _costs(logits.reshape(-1, logits.shape[-1]), tokens[:, -length:].reshape(-1), scheme)
+        own, drawn, top1 = _costs(logits.reshape(-1, logits.shape[-1]), tokens[:, -length:].reshape(-1), scheme)
     return [
-        SuffixCosts(one, None if scheme.decoding == "beam" else other)
-        for one, other in zip(own.reshape(-1, length), drawn.reshape(-1, length), strict=True)
+        SuffixCosts(one, None if scheme.decoding == "beam" else other, first)
+        for one, other, first in zip(*(part.reshape(-1, length) for part in (own, drawn, top1)), strict=True)
     ]
 
 
-def _costs(logits: Tensor, tokens: Tensor, scheme: DecodingConfig) -> tuple[FloatArray, FloatArray]:
-    """Compute costs ``[n]`` of ``tokens`` ``[n]`` from ``logits`` ``[n, V]``: own costs, and costs under the scheme."""
-    own, drawn, first = [], [], 0
+def _costs(logits: Tensor, tokens: Tensor, scheme: DecodingConfig) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """Compute costs ``[n]`` of ``tokens`` ``[n]`` from ``logits`` ``[n, V]``: own costs, and costs under the scheme.
+
+    Also return True for each token that is the first choice.
+    """
+    own, drawn, top1, first = [], [], [], 0
     for part in slices(logits):
         wanted = tokens[first : first + len(part)]
         first += len(part)
         own.append(_own(part, wanted))
+        top1.append(part.argmax(1) == wanted)
         if scheme.decoding == "sample":
             drawn.append(-cut(part, scheme).log_probability(wanted))
         else:
-            drawn.append(torch.where(part.argmax(1) == wanted, 0.0, math.inf))
-    return _bits(own), _bits(drawn)
+            drawn.append(torch.where(top1[-1], 0.0, math.inf))
+    return _bits(own), _bits(drawn), torch.cat(top1).cpu().numpy()
 
 
 def _own(logits: Tensor, tokens: Tensor) -> Tensor:

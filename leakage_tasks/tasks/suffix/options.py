@@ -15,8 +15,9 @@ from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs import Pair
-from leakage_tasks.pairs.pair import EmptySplit
+from leakage_tasks.pairs.pair import ALL, EmptySplit
 from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, read_pairs
+from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
 from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, typed_options
 
@@ -87,6 +88,9 @@ class SuffixOptions:
         both = zip_longest(self.tested(), self.unseen())
         return tuple(pair for pair in chain.from_iterable(both) if pair is not None)
 
+    def check_tokens(self, target: DrawsSuffixes, pairs: Sequence[Pair]) -> None:
+        """Do nothing; a subclass raises OptionError for pairs that were made with another tokenizer."""
+
     def fitted_on(self) -> tuple[Pair, ...]:
         """Return the pairs on which a confidence is fitted; empty if it needs no fit.
 
@@ -135,6 +139,7 @@ def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
     request = SuffixRequest(
         scheme=DecodingConfig(**{name: values[name] for name in DECODING_OPTIONS if name in values}),
         keep=GUESSES if reveal else int("guesses" in values),
+        locates=values.get("stride") is not None,
         **lengths,
         **settings,
     )
@@ -150,6 +155,9 @@ def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
     if guesses is not None and check_place(guesses).is_dir():
         raise OptionError(f"guesses={guesses}: is a folder: name a .csv file in it")
     source = Source(**{name: values[name] for name in PAIR_OPTIONS if name in values})
+    if source.stride is not None and "split" not in values:
+        # A split of windows would be no whole document.
+        source = replace(source, split=ALL)
     validation = _validation(values.get("validation"), request.confidence, source.split)
     named: dict[str, Any] = {name: values.get(name) for name in ("controls", "untuned", "wrong", "resume", "model_id")}
     named["memory"] = read_size(values["memory"]) if "memory" in values else None

@@ -46,13 +46,18 @@ CHECK_TOKENS = 20
 ANY_TOKEN = 0
 
 
-def answering(lm: LM) -> Answering:
-    """Return a function that answers a group of ``attack_pairs`` requests with findings as JSON."""
+def answering(
+    lm: LM, task: str = TASK, read_options: Callable[[Mapping[str, Any]], SuffixOptions] = suffix_options
+) -> Answering:
+    """Return a function that answers a group of requests with findings as JSON.
+
+    ``read_options`` returns the options of ``task`` from the settings of a group.
+    """
 
     resume = Resume(lm)
 
     def answer(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[Answer]:
-        read, chat = suffix_options(task_settings), task_settings.get("chat")
+        read, chat = read_options(task_settings), task_settings.get("chat")
         before = None if chat is None else Chat(**chat).context(template_of(lm, chat.get("template"))).before
         embedded_tokens(lm).check_texts([] if before is None else [before], TEMPLATE)
         with private_forward_faults(lm, read.reveal):
@@ -67,7 +72,7 @@ def answering(lm: LM) -> Answering:
             )
         pairs = [known[request.doc["pair"]] for request in group]
         with memory_within(options.memory):
-            findings = _found(lm, pairs, options, before, _stored_findings(lm, resume, pairs, options, before))
+            findings = _found(lm, pairs, options, before, _stored_findings(lm, resume, task, pairs, options, before))
         return [_answer(each, options.reveal) for each in findings]
 
     return answer
@@ -99,7 +104,7 @@ def _answer(finding: SuffixFinding, reveal: bool) -> Answer:
 
 
 def _stored_findings(
-    lm: LM, resume: Resume, pairs: Sequence[Pair], options: SuffixOptions, before: str | None
+    lm: LM, resume: Resume, task: str, pairs: Sequence[Pair], options: SuffixOptions, before: str | None
 ) -> Findings[SuffixFinding] | None:
     """Return the stored findings on the pairs in the folder that the options name; None without a folder."""
     if options.resume is None:
@@ -116,7 +121,7 @@ def _stored_findings(
         **untuned,
     }
     items = [pair.id for pair in pairs]
-    return resume.findings(options.resume, options.model_id, TASK, decisive, items, suffix_finding_from_json)
+    return resume.findings(options.resume, options.model_id, task, decisive, items, suffix_finding_from_json)
 
 
 def _found(
@@ -129,6 +134,7 @@ def _found(
     if there is not None and not there.missing:
         return [there.known[index] for index in range(len(pairs))]
     target = suffix_target(lm, pairs, options.given.get("tokenizer"), before)
+    options.check_tokens(target, pairs)
     compared = None if options.comparing_lm is None else comparing_model(lm, options.comparing_lm, target, pairs)
     untuned = untuned_model(lm, options.untuned, target, pairs)
     bar = functools.partial(progress, shown=rank_of(lm) == 0, unit="pair")

@@ -49,14 +49,15 @@ class SuffixExtraction(LocalTask):
     CHATS = True
     DOCUMENTS, SOURCE = "pairs", "pairs"
     SCORING = SUFFIX_EXTRACTION
+    READ_OPTIONS: Callable[[Mapping[str, Any]], SuffixOptions] = staticmethod(read_suffix_options)
     SHARING = Sharing(pack=lambda answer: [answer, answer.guess], unpack=lambda packed: _answer(*packed))
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         super().__init__(config)
         self._chat: Chat | None = None
-        self.METRICS = [*self.SCORING.metrics({}, {}), GUESSES_WRITTEN]
+        self.METRICS = self.own_metrics({})
         with self.may_lack_options():
-            self._take(read_suffix_options(self.metadata))
+            self._take(self.READ_OPTIONS(self.metadata))
 
     def _take(self, options: SuffixOptions) -> None:
         self.options = options
@@ -64,11 +65,24 @@ class SuffixExtraction(LocalTask):
         attacked = options.attacked()
         check_sweeps(attacked, options.request)
         options.fitted_on()
-        _advise(options, len(pairs))
-        self.METRICS = [*self.SCORING.metrics(options.given, {}), GUESSES_WRITTEN]
+        self.advise(options, len(pairs))
+        self.METRICS = self.own_metrics(options.given)
         places = {pair.id: index for index, pair in enumerate(pairs)}
-        self._docs = [_document(places.get(pair.id), pair, options.reveal) for pair in attacked]
+        self._docs = [self.document(places.get(pair.id), pair, options.reveal) for pair in attacked]
         self.columns = {selection.name: partial(_column_answer, selection) for selection in options.selections}
+
+    def own_metrics(self, given: Mapping[str, Any]) -> list[Metric[Any, Any]]:
+        """Return the metrics for the options ``given``."""
+        return [*self.SCORING.metrics(given, {}), GUESSES_WRITTEN]
+
+    def document(self, place: int | None, pair: Pair, reveal: bool) -> Document:
+        """Return the record of a pair, with its tokens if ``reveal`` is true."""
+        shown = {"prefix": list(pair.prefix), "suffix": list(pair.suffix)} if reveal else {}
+        return {"pair": pair.id, "place": place, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
+
+    def advise(self, options: SuffixOptions, tested: int) -> None:
+        """Warn of settings that make metrics less informative than they seem."""
+        _advise(options, tested)
 
     def build_all_requests(self, **given: Any) -> None:
         """Build the requests; with a chat template, a prefix begins the assistant's turn."""
@@ -161,11 +175,6 @@ def _default_values() -> dict[str, Any]:
     """Return the default values of the options that have a default."""
     values = suffix_options({"data": ""})
     return {**vars(values), **vars(values.source), **vars(values.request), **vars(values.request.scheme)}
-
-
-def _document(number: int | None, pair: Pair, reveal: bool) -> Document:
-    shown = {"prefix": list(pair.prefix), "suffix": list(pair.suffix)} if reveal else {}
-    return {"pair": pair.id, "place": number, "tokens": [len(pair.prefix), len(pair.suffix)], **shown}
 
 
 def _guess(number: int | None, reading: SelectedView | None, tokens: tuple[int, ...] | None) -> SuffixGuess | None:

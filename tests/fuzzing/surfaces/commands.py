@@ -35,6 +35,7 @@ EARLY: dict[str, tuple[tuple[str, ...], ...]] = {
     "tune-prompt": (("--model", "./none", "--data", "pairs.jsonl", "-o", "out"), ("--model", "run", "--data", "none")),
     "quantize": (("./none", "-o", "out"), ("run", "-o", "out"), ("data.txt", "-o", "out")),
     "selftest": (("--model", "x"), ("--model_args", "pretrained=./none"), ("--canaries", "0"), ("--samples", "-1")),
+    "checkpoints": (("none",), ("run",), ("data.txt",), ("--plot", "out.txt"), ("--model_args", "peft=x")),
     "nlu-data": (("--count", "0"), ("--count", "x"), ("-o", "run")),
 }
 """Words that end what would take long, one of which always comes last, where it counts."""

@@ -1,0 +1,86 @@
+"""Similarity of a generated text and a true suffix: numbers that reveal neither."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from rapidfuzz.distance import LCSseq, Levenshtein
+
+from leakage_tasks.canaries.detect import find_secrets
+
+Decode = Callable[[Sequence[Sequence[int]]], list[str]]
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Similarity of a generated text and a reference of ``length`` tokens.
+
+    ``distance`` and ``characters`` are Levenshtein distances in tokens and in characters, and ``text_length`` is the
+    number of characters of the reference. ``subsequence`` and ``run`` are the lengths in tokens of the longest common
+    subsequence and of the longest common run. ``included`` is the largest n for which the generated text contains the
+    first n tokens of the reference as a run, at any position. ``generated`` is the number of generated tokens and
+    ``types`` the number of distinct tokens of the reference. ``secrets`` counts the secrets that begin in the generated
+    text, by kind.
+    """
+
+    length: int
+    generated: int
+    distance: int
+    characters: int
+    text_length: int
+    subsequence: int
+    run: int
+    included: int
+    types: int
+    secrets: dict[str, int] = field(default_factory=dict)
+
+
+def likeness(decode: Decode, prefix: Sequence[int], generated: Sequence[int], reference: Sequence[int]) -> Likeness:
+    """Compare a generated text with a reference, both token ids.
+
+    Args:
+        decode: Returns the texts of token rows.
+        prefix: The tokens before the generated text; a secret that begins in them is not counted.
+        generated: The generated tokens. Negative ids are placeholders for missing tokens and are left out.
+        reference: The true tokens, one or more.
+
+    Returns:
+        The comparison.
+    """
+    made = [int(token) for token in generated if token >= 0]
+    true = [int(token) for token in reference]
+    before, whole, alone, wanted = decode([prefix, [*prefix, *made], made, true])
+    # A character may have tokens on both sides of the prefix's end; the prefix's text is then no beginning.
+    text, first = (whole, len(before)) if whole.startswith(before) else (alone, 0)
+    written = text[first:]
+    return Likeness(
+        length=len(true),
+        generated=len(made),
+        distance=Levenshtein.distance(made, true),
+        characters=Levenshtein.distance(written, wanted),
+        text_length=len(wanted),
+        subsequence=LCSseq.similarity(made, true),
+        run=SequenceMatcher(None, made, true, autojunk=False).find_longest_match().size,
+        included=_included(made, true),
+        types=len(set(true)),
+        secrets=_secrets(text, first),
+    )
+
+
+def _included(made: Sequence[int], true: Sequence[int]) -> int:
+    """Return the length of the longest beginning of ``true`` that occurs in ``made`` as a run."""
+    longest = 0
+    for start in range(len(made)):
+        length = 0
+        while length < len(true) and start + length < len(made) and made[start + length] == true[length]:
+            length += 1
+        longest = max(longest, length)
+    return longest
+
+
+def _secrets(text: str, first: int) -> dict[str, int]:
+    """Return the number of secrets of each kind that begin at character ``first`` of ``text`` or later."""
+    kinds = [secret.kind for secret in find_secrets(text) if secret.start >= first]
+    return {kind: kinds.count(kind) for kind in sorted(set(kinds))}

@@ -1,0 +1,113 @@
+"""Metrics over values of windows, with intervals over documents."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from leakage_tasks.attacks.suffix.finding import SelectedView
+from leakage_tasks.metrics.aggregates import Aggregate, Interval, of_defined
+from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, always
+from leakage_tasks.stats.clusters import clustered_mean, clustered_share
+from leakage_tasks.stats.intervals import clopper_pearson
+
+Row = Metric[SelectedView, Any]
+Measure = Callable[[SelectedView], float | None]
+
+
+class OfDocument(NamedTuple):
+    """A value of one window, and the number of its document."""
+
+    value: float
+    document: int
+
+
+@of_defined
+def window_mean(values: list[OfDocument]) -> float:
+    """Return the mean over windows."""
+    return statistics.fmean(value.value for value in values)
+
+
+@of_defined
+def document_count(values: list[OfDocument]) -> float:
+    """Return the number of documents."""
+    return len({value.document for value in values})
+
+
+def _ends(of: Callable[[Sequence[float], Sequence[int]], tuple[float, float]], end: int) -> Aggregate[OfDocument]:
+    return of_defined(lambda values: of(*zip(*values, strict=True))[end])
+
+
+def _interval(kind: str, of: Callable[[Sequence[float], Sequence[int]], tuple[float, float]]) -> Interval:
+    return Interval(kind, _ends(of, 0), _ends(of, 1))
+
+
+SHARE = _interval("Korn-Graubard, by document,", clustered_share)
+"""Interval of a share of windows."""
+
+
+def mean_between(least: float, most: float | None) -> Interval:
+    """Return the bootstrap interval by document of the mean of values from ``least`` to ``most`` (None: unlimited).
+
+    The bootstrap of equal values has no width. By Clopper and Pearson, a share of up to 1 − 0.025^(1/n) of further
+    documents may differ from n documents, within the bounds.
+    """
+
+    def of(values: Sequence[float], documents: Sequence[int]) -> tuple[float, float]:
+        if len(set(values)) > 1 or most is None:
+            return clustered_mean(values, documents)
+        other = clopper_pearson(0, len(set(documents)))[1]
+        return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
+
+    return _interval("bootstrap, by document,", of)
+
+
+def by_document(value: Measure, control: bool) -> Callable[[SelectedView], OfDocument | None]:
+    """Return a function that adds the document to the value of a window: of controls, or of the data."""
+
+    def of(selected: SelectedView) -> OfDocument | None:
+        if selected.finding.control is not control:
+            return None
+        number, document = value(selected), selected.finding.document
+        # A pair that is not cut from text is a document of its own.
+        return None if number is None else OfDocument(number, selected.pair if document is None else document)
+
+    return of
+
+
+def clustered(
+    spec: MetricSpec,
+    value: Measure,
+    interval: Interval,
+    *,
+    controls: bool,
+    applies: Applies[SelectedView] = always,
+    in_table: bool = False,
+    value_in_table: bool = False,
+) -> list[Row]:
+    """Return the rows of one figure: its value and interval, and, with controls, those of the controls.
+
+    Args:
+        spec: Name, description, unit and direction.
+        value: Returns the value of a window, None if it has no value.
+        interval: Method of the interval.
+        controls: True if the run has controls.
+        applies: Returns True if the results have the row.
+        in_table: True if the harness' table shows the figure with its interval.
+        value_in_table: True if it shows the figure, and that of the controls, without their intervals.
+
+    Returns:
+        Three rows, or six.
+    """
+    name = f"control_{spec.name}"
+    declared = replace(spec, control=name) if controls and spec.headline else spec
+    first, *ends = declared.row(by_document(value, False), window_mean, applies, in_table).with_ends(interval)
+    rows = [replace(first, in_table=in_table or value_in_table), *ends]
+    if not controls:
+        return rows
+    words = f"{spec.name} of documents that the model never saw"
+    control = MetricSpec(name, words, spec.unit).row(by_document(value, True), window_mean, applies)
+    shown, *ends = control.with_ends(interval)
+    return [*rows, replace(shown, in_table=value_in_table), *ends]

@@ -1,0 +1,85 @@
+"""Intervals of means over documents that contribute several values each.
+
+Values of one document depend on each other, so the document, not the value, is the unit of the interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import stats
+
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.stats.intervals import LEVEL, bootstrap_mean
+
+_CELLS = 1 << 21
+"""Maximum number of resampled documents in memory at a time."""
+
+
+def totals(values: Sequence[float], clusters: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    """Return the sum and the number of the values of each cluster, ``[clusters]`` each, in ascending order of
+    clusters."""
+    _, which = np.unique(np.asarray(clusters), return_inverse=True)
+    sums = np.bincount(which, weights=np.asarray(values, dtype=np.float64))
+    return sums.astype(np.float64), np.bincount(which).astype(np.float64)
+
+
+def clustered_share(values: Sequence[float], clusters: Sequence[int], level: float = LEVEL) -> tuple[float, float]:
+    """Return the interval of a share of values that are 1 (Korn and Graubard, Survey Methodology 24 (1998) 193).
+
+    It is Clopper and Pearson's interval for the effective number of values: the number of independent values that
+    would have the variance of the clustered values, corrected for the degrees of freedom, and at most the number of
+    values. With one value per cluster it equals Clopper and Pearson's interval. If all values are equal, the effective
+    number is the number of clusters. Raises ValueError without values.
+    """
+    sums, sizes = totals(values, clusters)
+    number, groups = float(sizes.sum()), len(sizes)
+    if not groups:
+        raise ValueError("no values")
+    share = float(sums.sum()) / number
+    effective = _effective_number(share, sums, sizes)
+    hits, tail = share * effective, (1 - level) / 2
+    low = 0.0 if share == 0 else float(stats.beta.ppf(tail, hits, effective - hits + 1))
+    high = 1.0 if share == 1 else float(stats.beta.ppf(1 - tail, hits + 1, effective - hits))
+    return low, high
+
+
+def _effective_number(share: float, sums: FloatArray, sizes: FloatArray) -> float:
+    number, groups = float(sizes.sum()), len(sizes)
+    if share in (0.0, 1.0) or groups == 1:
+        return float(groups)
+    if groups == number:
+        return number
+    variance = float(((sums - share * sizes) ** 2).sum()) * groups / (groups - 1) / number**2
+    independent = share * (1 - share) / (number - 1)
+    if variance <= independent:
+        return number
+    quantiles = (float(stats.t.ppf((1 + LEVEL) / 2, freedom)) for freedom in (number - 1, groups - 1))
+    correction = (next(quantiles) / next(quantiles)) ** 2
+    return min(number, max(1.0, number * independent / variance * correction))
+
+
+def clustered_mean(
+    values: Sequence[float], clusters: Sequence[int], level: float = LEVEL, resamples: int = 2000
+) -> tuple[float, float]:
+    """Return the percentile bootstrap interval of a mean, with whole clusters resampled.
+
+    The random seed is fixed. With one value per cluster it equals
+    :func:`~leakage_tasks.stats.intervals.bootstrap_mean`. Raises ValueError without values.
+    """
+    sums, sizes = totals(values, clusters)
+    if not len(sizes):
+        raise ValueError("no values to resample")
+    if len(sizes) == len(values):
+        return bootstrap_mean(values, level, resamples)
+    generator, size = np.random.default_rng(0), max(1, _CELLS // len(sizes))
+    # The order of clusters has no meaning, so it must not change the interval.
+    order = np.lexsort((sizes, sums))
+    sums, sizes = sums[order], sizes[order]
+    means = []
+    for done in range(0, resamples, size):
+        drawn = generator.integers(len(sizes), size=(min(size, resamples - done), len(sizes)))
+        means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
+    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)

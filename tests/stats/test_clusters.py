@@ -1,0 +1,77 @@
+"""Intervals of means over documents: equal to the usual ones for single values, wider if values repeat."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from leakage_tasks.stats.clusters import clustered_mean, clustered_share, totals
+from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
+
+HITS = st.lists(st.sampled_from([0.0, 1.0]), min_size=1, max_size=40)
+
+
+@given(HITS)
+def test_one_value_per_document_gives_clopper_and_pearson_s_interval(hits: list[float]) -> None:
+    found = clustered_share(hits, range(len(hits)))
+    assert found == pytest.approx(clopper_pearson(round(sum(hits)), len(hits)), abs=1e-12)
+
+
+@given(HITS, st.integers(2, 5))
+def test_repeating_every_value_adds_no_information(hits: list[float], times: int) -> None:
+    """The effective number of values is that of the documents; its correction makes it no larger."""
+    number = len(hits)
+    low, high = clustered_share(hits * times, [*range(number)] * times)
+    least, most = clopper_pearson(round(sum(hits)), number)
+    assert low <= least + 1e-9
+    assert high >= most - 1e-9
+    assert low <= sum(hits) / number <= high
+
+
+def test_the_effective_number_follows_the_published_formula() -> None:
+    """Korn and Graubard's n*, written with the design effect."""
+    values, clusters = [1, 1, 0, 0, 0, 1, 0, 0, 1, 1.0], [0, 0, 0, 1, 1, 1, 2, 2, 3, 3]
+    share, number, groups = np.mean(values), len(values), 4
+    residuals = [sum(v - share for v, c in zip(values, clusters, strict=True) if c == g) for g in range(groups)]
+    variance = groups / (groups - 1) * sum(r * r for r in residuals) / number**2
+    effect = variance / (share * (1 - share) / (number - 1))
+    student = stats.t.ppf(0.975, number - 1) / stats.t.ppf(0.975, groups - 1)
+    effective = number / effect * student**2
+    assert effective < number
+    hits = share * effective
+    expected = stats.beta.ppf(0.025, hits, effective - hits + 1), stats.beta.ppf(0.975, hits + 1, effective - hits)
+    assert clustered_share(values, clusters) == pytest.approx(expected)
+
+
+def test_the_interval_of_a_share_covers_the_truth_of_dependent_values() -> None:
+    generator, covered = np.random.default_rng(0), 0
+    for _ in range(300):
+        chances = generator.beta(0.3, 0.7, size=40)
+        values = (generator.random((40, 5)) < chances[:, None]).astype(float).ravel()
+        low, high = clustered_share(values.tolist(), np.repeat(np.arange(40), 5).tolist())
+        covered += low <= 0.3 <= high
+    assert covered >= 0.92 * 300
+
+
+def test_the_bootstrap_resamples_documents() -> None:
+    """Ten equal values of a document are no more than one of them."""
+    generator = np.random.default_rng(3)
+    means = generator.normal(5, 1, size=30)
+    alone = clustered_mean(means.tolist(), range(30))
+    assert alone == bootstrap_mean(means.tolist())
+    repeated = clustered_mean(np.repeat(means, 10).tolist(), np.repeat(np.arange(30), 10).tolist())
+    assert repeated == pytest.approx(alone, abs=0.05)
+    wrong = bootstrap_mean(np.repeat(means, 10).tolist())
+    assert wrong[1] - wrong[0] < 0.5 * (repeated[1] - repeated[0])
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.integers(0, 4)), min_size=1, max_size=20), st.randoms())
+def test_order_changes_no_interval(rows: list[tuple[float, int]], stream: object) -> None:
+    shuffled = sorted(rows, key=lambda row: hash((row, id(stream))))
+    found = [clustered_mean(*zip(*order, strict=True), resamples=50) for order in (rows, shuffled)]
+    assert found[0] == pytest.approx(found[1])
+    sums, sizes = totals(*zip(*rows, strict=True))
+    assert (sums.sum(), sizes.sum()) == (pytest.approx(sum(value for value, _ in rows)), len(rows))
