@@ -27,8 +27,8 @@ from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, TrainedConf
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair
-from leakage_tasks.targets.protocols import DrawsSuffixes
-from leakage_tasks.targets.suffix.sampled_suffixes import SuffixCosts
+from leakage_tasks.targets.protocols import BoundsNear, DrawsSuffixes
+from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds, SuffixCosts
 
 
 def attack_pairs(
@@ -72,6 +72,11 @@ def attack_pairs(
         raise OptionError(
             "suffix_lengths needs the cost of each token, and this model returns costs of whole texts: leave it out, "
             "or use --model hf"
+        )
+    if request.near and not isinstance(target, BoundsNear):
+        raise OptionError(
+            "near needs the probabilities of next tokens, and this model takes only text: leave it out, or use "
+            "--model hf"
         )
     for model in (target, compared_with, untuned):
         if model is not None:
@@ -123,6 +128,7 @@ def fit_confidence(
 def check_pairs(target: DrawsSuffixes, pairs: Sequence[Pair], request: SuffixRequest) -> None:
     """Raise TargetError for a pair that the model cannot read, OptionError for a length that exceeds a pair's."""
     for pair in pairs:
+        request.check_near(pair)
         largest, length = max(*pair.prefix, *pair.suffix), len(pair.prefix) + len(pair.suffix)
         if target.vocabulary is not None and largest >= target.vocabulary:
             raise TargetError(
@@ -161,11 +167,13 @@ def _left_out(pair: Pair, request: SuffixRequest, why: str, only_writes: bool) -
 class _Scored(NamedTuple):
     """Costs of a true suffix after its prefix: by the model (``now``), and by the model before fine-tuning (``base``).
 
-    Both are None for a model that only generates text; ``base`` is None without a model before fine-tuning.
+    Both are None for a model that only generates text; ``base`` is None without a model before fine-tuning. ``near``
+    are bounds on the probability of a near-verbatim draw, None unless the request has a distance.
     """
 
     now: SuffixCosts | None
     base: SuffixCosts | None
+    near: NearBounds | None
 
 
 @dataclass(frozen=True)
@@ -240,13 +248,17 @@ class _Attack:
 
     def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[_Scored]:
         if self.target.only_writes:
-            return [_Scored(None, None)] * len(pairs)
+            return [_Scored(None, None, None)] * len(pairs)
         if not pairs:
             return []
         arguments = _prefixes(pairs, length), [pair.suffix for pair in pairs], self.request.scheme
         now = self.target.score(*arguments)
         base = [None] * len(pairs) if self.untuned is None else self.untuned.score(*arguments)
-        return [_Scored(*costs) for costs in zip(now, base, strict=True)]
+        near: Sequence[NearBounds | None] = [None] * len(pairs)
+        if self.request.near and isinstance(self.target, BoundsNear):
+            edits = self.request.edits(len(pairs[0].suffix))
+            near = self.target.near(*arguments, edits, self.request.near_beam)
+        return [_Scored(*scored) for scored in zip(now, base, near, strict=True)]
 
     def _views(self, pair: Pair, drawn: PrefixSamples, scored: _Scored) -> dict[str, SuffixView]:
         draws = self.request.draws
@@ -278,6 +290,7 @@ class _Attack:
             base_p_z_bits=base[1],
             base_reachable=base[2],
             hits=self._hits(candidates, truth),
+            **_near_fields(scored.near if length is None else None),
         )
 
     def _hits(self, candidates: Candidates, truth: tuple[int, ...]) -> int | None:
@@ -313,6 +326,14 @@ def _true_bits(costs: SuffixCosts | None, length: int) -> tuple[float | None, fl
         return own_bits, None, None
     bits = float(costs.drawn[:length].sum())
     return own_bits, bits if math.isfinite(bits) else None, math.isfinite(bits)
+
+
+def _near_fields(near: NearBounds | None) -> dict[str, Any]:
+    """Return the fields of a view for the bounds of near-verbatim draws."""
+    if near is None:
+        return {}
+    bits, high = (value if math.isfinite(value) else None for value in (near.bits, near.high_bits))
+    return {"near_edits": near.edits, "near_bits": bits, "near_high_bits": high}
 
 
 def _shortened(pair: Pair, length: int) -> Pair:

@@ -49,7 +49,9 @@ class SuffixView:
     scheme cannot draw the true suffix (``reachable`` False) or the model does not report it (``reachable`` None). For a
     model that only generates text, both costs are None and ``hits`` is the number of draws of the true suffix.
     ``choices`` are by confidence. Fields that begin with ``base_`` are for the model before fine-tuning, None without
-    such a model.
+    such a model. The probability of a draw with at most ``near_edits`` token edits is between the probabilities with
+    costs ``near_bits`` and ``near_high_bits``, in bits; the cost of a probability of 0 is None. ``near_edits`` is None
+    if no such bounds were computed.
     """
 
     prefix_length: int
@@ -64,6 +66,9 @@ class SuffixView:
     base_p_z_bits: float | None = None
     base_reachable: bool | None = None
     hits: int | None = None
+    near_edits: int | None = None
+    near_bits: float | None = None
+    near_high_bits: float | None = None
 
 
 @accept_former_names(settings="settings_hash")

@@ -10,7 +10,7 @@ for which the beam has no place counts for the upper bound only. The search is t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from torch import Tensor
@@ -21,22 +21,9 @@ from leakage_tasks.targets.suffix.beginnings import NEVER, Beginnings
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.edit_band import EditBand, Window
+from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds
 from leakage_tasks.targets.suffix.search import in_parts, selected
 from leakage_tasks.targets.suffix.truncation import Cut, cut, greedy_cut, slices
-
-
-@dataclass(frozen=True)
-class NearBounds:
-    """Bounds on the probability that one draw is at most ``edits`` token edits from the true suffix.
-
-    ``bits`` is −log2 of the lower bound, ``high_bits`` of the upper bound; infinite for a probability of 0. ``nodes``
-    is the number of next-token distributions computed.
-    """
-
-    edits: int
-    bits: float
-    high_bits: float
-    nodes: int
 
 
 def near_bounds(
@@ -137,7 +124,7 @@ class _NearBeam:
         rows = self.band.follow(beam.rows[:, None], window.equal[beam.owner], drawn)
         certain = self.band.worst(rows, drawn) <= self.band.most
         undecided = ~certain & (self.band.least(rows, drawn) <= self.band.most)
-        added = _numbers(kept.log_probability(self.sampler.tensor(tokens)))
+        added = _numbers(kept.log_probabilities(self.sampler.tensor(tokens)))
         grown = []
         for which in (certain, undecided):
             row, column = np.nonzero(which[:, :-1] & window.distinct[beam.owner])

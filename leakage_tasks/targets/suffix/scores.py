@@ -68,7 +68,7 @@ def _costs(logits: Tensor, tokens: Tensor, scheme: DecodingConfig) -> tuple[Floa
         first += len(part)
         own.append(_own(part, wanted))
         if scheme.decoding == "sample":
-            drawn.append(-cut(part, scheme).log_probability(wanted[:, None])[:, 0])
+            drawn.append(-cut(part, scheme).log_probability(wanted))
         else:
             drawn.append(torch.where(part.argmax(1) == wanted, 0.0, math.inf))
     return _bits(own), _bits(drawn)

@@ -34,10 +34,14 @@ class Cut:
     log_total: Tensor
 
     def log_probability(self, tokens: Tensor) -> Tensor:
-        """Return log-probabilities ``[n, k]`` in nats of ``tokens`` ``[n, k]``, −inf for tokens that are not kept."""
-        return self._log_probabilities(self.logits.gather(1, tokens))
+        """Return log-probabilities ``[n]`` in nats of ``tokens`` ``[n]``, −inf for tokens that are not kept."""
+        return self.log_probabilities(tokens[:, None])[:, 0]
 
-    def _log_probabilities(self, logits: Tensor) -> Tensor:
+    def log_probabilities(self, tokens: Tensor) -> Tensor:
+        """Return log-probabilities ``[n, k]`` in nats of ``tokens`` ``[n, k]``, −inf for tokens that are not kept."""
+        return self._of_logits(self.logits.gather(1, tokens))
+
+    def _of_logits(self, logits: Tensor) -> Tensor:
         scaled = (logits - self.most[:, None]) / self.temperature
         return torch.where(scaled >= self.least[:, None], scaled - self.log_total[:, None], -math.inf)
 
@@ -46,7 +50,7 @@ class Cut:
 
         Also return their log-probabilities in nats, and the log-probability ``[n]`` of all further tokens together.
         """
-        others = self._log_probabilities(self.logits).scatter_(1, left_out, -math.inf)
+        others = self._of_logits(self.logits).scatter_(1, left_out, -math.inf)
         top = others.topk(min(most, others.shape[1]), dim=1)
         return top.indices, top.values, others.scatter_(1, top.indices, -math.inf).logsumexp(1)
 

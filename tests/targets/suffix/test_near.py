@@ -19,7 +19,8 @@ from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
-from leakage_tasks.targets.suffix.near import NearBounds, near_bounds
+from leakage_tasks.targets.suffix.near import near_bounds
+from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds
 from leakage_tasks.targets.suffix.scores import score_suffixes
 from tests.oracles import merging
 from tests.targets.suffix.test_decoding_config import warped
