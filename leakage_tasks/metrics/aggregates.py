@@ -64,6 +64,13 @@ class ShareEnds(NamedTuple):
     high: float
 
 
+class ProbabilityBounds(NamedTuple):
+    """The lower and the upper bound of a probability."""
+
+    low: float
+    high: float
+
+
 class SampledShare(NamedTuple):
     """A probability, and the ``hits`` among ``draws`` that estimate it; 0 draws if the number of hits is unknown."""
 
@@ -171,6 +178,13 @@ def bootstrap_between(least: float, most: float) -> Interval:
     return _interval(BOOTSTRAP.kind, ends)
 
 
+def _probability_ends(values: list[ProbabilityBounds]) -> tuple[float, float]:
+    """Return the lower end for the lower bounds, and the upper end for the upper bounds."""
+    low, high = zip(*values, strict=True)
+    between = bootstrap_between(0, 1)
+    return between.low(low) or 0.0, between.high(high) or 0.0
+
+
 CLOPPER_PEARSON = _interval("Clopper-Pearson", _clopper_pearson)
 """Interval of the share of values that are 1."""
 SHARE_ENDS = _interval(CLOPPER_PEARSON.kind, _share_ends)
@@ -180,6 +194,8 @@ BOOTSTRAP = _interval("bootstrap", lambda values: _bootstrap(tuple(values)))
 """Percentile bootstrap interval of the mean."""
 SAMPLED_SHARE = _interval(BOOTSTRAP.kind, _sampled_ends)
 """Bootstrap interval of the mean of probabilities, some of which are estimated as shares of draws."""
+PROBABILITY_BOUNDS = _interval(BOOTSTRAP.kind, _probability_ends)
+"""Bootstrap interval of the mean of probabilities that are known up to bounds."""
 LOG_T = _interval("log-t", _exposure_ends)
 """Interval of the mean exposure of a small number of secrets, from a log-t method."""
 BY_CHANCE = _interval("", _chance_ends)

@@ -106,8 +106,13 @@ def beyond_reference(selected: SelectedView) -> float | None:
 
 def _probability(bits: float | None, reachable: bool | None) -> float | None:
     if bits is not None:
-        return min(1.0, 2.0**-bits)
+        return probability_of(bits)
     return 0.0 if reachable is False else None
+
+
+def probability_of(bits: float | None) -> float:
+    """Return the probability with a cost of ``bits``; the cost of a probability of 0 is None."""
+    return 0.0 if bits is None else min(1.0, 2.0**-bits)
 
 
 def _difference(one: float | None, other: float | None) -> float | None:
@@ -127,17 +132,18 @@ def _within(draws: int, probability: float | None) -> float | None:
 
 def discoverable(draws: int, selected: SelectedView) -> float | None:
     """Return 1 if the suffix is (draws, 0.5)-discoverable (Hayes et al. 2024)."""
-    return _likely(draws, p_z(selected))
+    return likely(draws, p_z(selected))
 
 
 def discoverable_ends(draws: int, selected: SelectedView) -> ShareEnds | None:
     """Return discoverability at both ends of the interval of p_z."""
     ends = p_z_ends(selected)
-    low, high = (None, None) if ends is None else (_likely(draws, end) for end in ends)
+    low, high = (None, None) if ends is None else (likely(draws, end) for end in ends)
     return None if low is None or high is None else ShareEnds(low, high)
 
 
-def _likely(draws: int, probability: float | None) -> float | None:
+def likely(draws: int, probability: float | None) -> float | None:
+    """Return 1 if an event of this probability occurs among ``draws`` draws with a probability of 0.5 or more."""
     within = _within(draws, probability)
     return None if within is None else float(within >= LIKELY)
 

@@ -13,6 +13,7 @@ from leakage_tasks.attacks.suffix.finding import SelectedView
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import count, mean, minimum
 from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, one, too_few
+from leakage_tasks.metrics.near import near_rows
 from leakage_tasks.metrics.suffix_values import (
     LIKELY,
     beyond_reference,
@@ -35,7 +36,7 @@ from leakage_tasks.metrics.suffix_values import (
     recalled_among,
 )
 
-CONTROL_METRICS = ("recall", "drawn", "p_z", "p_z_most", "n")
+CONTROL_METRICS = ("recall", "drawn", "p_z", "p_z_most", "p_near", "n")
 """Names of the metrics that are also computed for controls."""
 DRAWS = (1, 10, 100, 1000, 10_000)
 """Numbers of draws n for (n, p)-discoverability."""
@@ -212,7 +213,7 @@ def suffix_metrics(wrong: int | None = None, controls: bool = False) -> list[Row
     If ``wrong`` is None, :func:`~leakage_tasks.pairs.submission.wrong_allowed` gives the number. ``controls`` is True
     if there are pairs that the model never saw. Raises OptionError for an invalid ``wrong``.
     """
-    rows = [*_guesses(wrong), *_probabilities(), *_beyond_base(), *_effort()]
+    rows = [*_guesses(wrong), *_probabilities(), *near_rows(DRAWS), *_beyond_base(), *_effort()]
     return _with_control_metrics(rows) if controls else rows
 
 

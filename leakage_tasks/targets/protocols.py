@@ -22,7 +22,7 @@ from leakage_tasks.pairs import Pair
 if TYPE_CHECKING:
     from leakage_tasks.targets.relaxation import Relaxation
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-    from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes, SuffixCosts
+    from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds, SampledSuffixes, SuffixCosts
     from leakage_tasks.targets.tokens.token_rows import TokenRows
 
 
@@ -299,3 +299,21 @@ class DrawsSuffixes(Protocol):
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of texts, without special tokens."""
+
+
+@runtime_checkable
+class BoundsNear(Protocol):
+    """A model that can bound the probability of a draw within a small edit distance of the true suffix."""
+
+    def near(
+        self,
+        prefixes: Sequence[Sequence[int]],
+        suffixes: Sequence[Sequence[int]],
+        scheme: DecodingConfig,
+        edits: int,
+        width: int,
+    ) -> list[NearBounds]:
+        """Return bounds for each suffix after its prefix; prefixes have one length, and so have suffixes.
+
+        ``edits`` is the largest number of token edits, and ``width`` the number of beginnings of draws in a beam.
+        """

@@ -29,8 +29,8 @@ from leakage_tasks.attacks.suffix.trained_confidence import TRAINED, TrainedConf
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair
-from leakage_tasks.targets.protocols import DrawsSuffixes
-from leakage_tasks.targets.suffix.sampled_suffixes import SuffixCosts
+from leakage_tasks.targets.protocols import BoundsNear, DrawsSuffixes
+from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds, SuffixCosts
 
 
 def attack_pairs(
@@ -74,6 +74,11 @@ def attack_pairs(
         raise OptionError(
             "suffix_lengths needs the cost of each token, and this model returns costs of whole texts: leave it out, "
             "or use --model hf"
+        )
+    if request.near and not isinstance(target, BoundsNear):
+        raise OptionError(
+            "near needs the probabilities of next tokens, and this model takes only text: leave it out, or use "
+            "--model hf"
         )
     for model in (target, compared_with, untuned):
         if model is not None:
@@ -125,6 +130,7 @@ def fit_confidence(
 def check_pairs(target: DrawsSuffixes, pairs: Sequence[Pair], request: SuffixRequest) -> None:
     """Raise TargetError for a pair that the model cannot read, OptionError for a length that exceeds a pair's."""
     for pair in pairs:
+        request.check_near(pair)
         largest, length = max(*pair.prefix, *pair.suffix), len(pair.prefix) + len(pair.suffix)
         if target.vocabulary is not None and largest >= target.vocabulary:
             raise TargetError(
@@ -171,11 +177,13 @@ def _left_out(pair: Pair, request: SuffixRequest, why: str, only_writes: bool) -
 class _Scored(NamedTuple):
     """Costs of a true suffix after its prefix: by the model (``now``), and by the model before fine-tuning (``base``).
 
-    Both are None for a model that only generates text; ``base`` is None without a model before fine-tuning.
+    Both are None for a model that only generates text; ``base`` is None without a model before fine-tuning. ``near``
+    are bounds on the probability of a near-verbatim draw, None unless the request has a distance.
     """
 
     now: SuffixCosts | None
     base: SuffixCosts | None
+    near: NearBounds | None
 
 
 @dataclass(frozen=True)
@@ -252,13 +260,17 @@ class _Attack:
 
     def _scored(self, pairs: Sequence[Pair], length: int | None) -> list[_Scored]:
         if self.target.only_writes:
-            return [_Scored(None, None)] * len(pairs)
+            return [_Scored(None, None, None)] * len(pairs)
         if not pairs:
             return []
         arguments = _prefixes(pairs, length), [pair.suffix for pair in pairs], self.request.scheme
         now = self.target.score(*arguments)
         base = [None] * len(pairs) if self.untuned is None else self.untuned.score(*arguments)
-        return [_Scored(*costs) for costs in zip(now, base, strict=True)]
+        near: Sequence[NearBounds | None] = [None] * len(pairs)
+        if self.request.near and isinstance(self.target, BoundsNear):
+            edits = self.request.edits(len(pairs[0].suffix))
+            near = self.target.near(*arguments, edits, self.request.near_beam)
+        return [_Scored(*scored) for scored in zip(now, base, near, strict=True)]
 
     def _views(self, pair: Pair, drawn: PrefixSamples, scored: _Scored) -> dict[str, SuffixView]:
         draws = self.request.draws
@@ -297,6 +309,7 @@ class _Attack:
             likeness=compared[0],
             exchanged=compared[1],
             blocks=equal_blocks(self._guess(candidates), truth) if full and self.request.locates else None,
+            **_near_fields(scored.near if length is None else None),
         )
 
     def _guess(self, candidates: Candidates) -> list[int]:
@@ -356,6 +369,14 @@ def _first_choices(costs: SuffixCosts | None, length: int) -> tuple[int | None, 
     top1 = costs.top1[:length]
     misses = np.flatnonzero(~top1)
     return int(top1.sum()), int(length - 1 - misses[-1]) if len(misses) else length
+
+
+def _near_fields(near: NearBounds | None) -> dict[str, Any]:
+    """Return the fields of a view for the bounds of near-verbatim draws."""
+    if near is None:
+        return {}
+    bits, high = (value if math.isfinite(value) else None for value in (near.bits, near.high_bits))
+    return {"near_edits": near.edits, "near_bits": bits, "near_high_bits": high}
 
 
 def _shortened(pair: Pair, length: int) -> Pair:

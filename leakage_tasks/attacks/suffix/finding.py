@@ -56,6 +56,10 @@ class SuffixView:
     them. ``likeness`` compares the guess with the true suffix, ``exchanged`` with the suffix of another document; None
     if the run requests no comparison. ``blocks`` lists the runs of equal tokens of the guess and the true suffix
     (:func:`~leakage_tasks.attacks.suffix.blocks.equal_blocks`); None if the run does not request them.
+
+    The probability of a draw with at most ``near_edits`` token edits is between the probabilities with
+    costs ``near_bits`` and ``near_high_bits``, in bits; the cost of a probability of 0 is None. ``near_edits`` is None
+    if no such bounds were computed.
     """
 
     prefix_length: int
@@ -75,6 +79,9 @@ class SuffixView:
     likeness: Likeness | None = None
     exchanged: Likeness | None = None
     blocks: tuple[tuple[int, int, int], ...] | None = None
+    near_edits: int | None = None
+    near_bits: float | None = None
+    near_high_bits: float | None = None
 
 
 @accept_former_names(settings="settings_hash")

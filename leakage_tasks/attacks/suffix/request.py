@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from leakage_tasks.attacks.suffix.confidences import CONFIDENCES
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
+from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 DEFAULT_CONFIDENCE = "calibrated"
@@ -19,9 +21,10 @@ class SuffixRequest:
 
     ``prefix_lengths``, ``suffix_lengths`` and ``sample_counts`` add results at other lengths and numbers of draws; only
     ``prefix_lengths`` needs new draws. ``lowercase`` enables the confidence ``lowercase``, which takes another forward
-    pass over all distinct draws. ``keep`` is the number of guesses that a finding keeps. If ``compares`` is true,
-    findings compare the guess with the true suffix (:class:`~leakage_tasks.attacks.suffix.likeness.Likeness`), and if
-    ``locates`` is true, they list the equal runs of both. Raises OptionError for invalid values.
+    pass over all distinct draws. ``near`` enables bounds on the probability of a draw within this edit distance of the
+    true suffix. ``keep`` is the number of guesses that a finding keeps. If ``compares`` is true, findings compare the
+    guess with the true suffix (:class:`~leakage_tasks.attacks.suffix.likeness.Likeness`), and if ``locates`` is true,
+    they list the equal runs of both. Raises OptionError for invalid values.
     """
 
     scheme: DecodingConfig = field(default_factory=DecodingConfig)
@@ -32,6 +35,12 @@ class SuffixRequest:
     suffix_lengths: tuple[int, ...] = declared((), "further suffix lengths at which to report results")
     sample_counts: tuple[int, ...] = declared((), "further numbers of draws at which to report results")
     lowercase: bool = declared(True, "compute the confidence lowercase, which takes another forward pass")
+    near: float = declared(
+        0.0,
+        "edit distance up to which a draw is near-verbatim, in tokens or, below 1, as a share of the suffix; 0 leaves "
+        "out the probability of such draws",
+    )
+    near_beam: int = declared(20, "number of beginnings of draws in the search for near-verbatim draws")
     keep: int = 0
     compares: bool = False
     locates: bool = False
@@ -49,6 +58,24 @@ class SuffixRequest:
             raise OptionError(
                 f"sample_counts has {max(self.sample_counts)}, but samples is {self.samples}: raise samples, "
                 "or lower sample_counts"
+            )
+
+        if not 0 <= self.near < math.inf or (self.near > 1 and self.near % 1):
+            raise OptionError(f"near is {self.near:g}: give a number of tokens, a share of the suffix below 1, or 0")
+        if self.near_beam < 1:
+            raise OptionError(f"near_beam is {self.near_beam}: give 1 or more")
+
+    def edits(self, length: int) -> int:
+        """Return the largest number of token edits of a near-verbatim draw from a suffix of ``length`` tokens."""
+        # 0.29 · 100 is slightly below 29.
+        return math.floor(self.near * length + 1e-9) if self.near < 1 else int(self.near)
+
+    def check_near(self, pair: Pair) -> None:
+        """Raise OptionError if every draw would be near-verbatim."""
+        if self.edits(len(pair.suffix)) >= len(pair.suffix):
+            raise OptionError(
+                f"near is {self.near:g}, but {pair} has {len(pair.suffix)} suffix tokens, so every draw would be near: "
+                f"use less than {len(pair.suffix)}, or a share below 1"
             )
 
     @property

@@ -83,3 +83,17 @@ class SuffixCosts:
     own: FloatArray
     drawn: FloatArray | None
     top1: BoolArray | None = None
+
+
+@dataclass(frozen=True)
+class NearBounds:
+    """Bounds on the probability that one draw is at most ``edits`` token edits from the true suffix.
+
+    ``bits`` is −log2 of the lower bound, ``high_bits`` of the upper bound; infinite for a probability of 0. ``nodes``
+    is the number of next-token distributions computed.
+    """
+
+    edits: int
+    bits: float
+    high_bits: float
+    nodes: int

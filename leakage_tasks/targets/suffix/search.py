@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ from leakage_tasks.targets.suffix.growing_cache import GrowingCache
 from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws, SampledSuffixes
 from leakage_tasks.targets.suffix.truncation import check_numbers, own_figures, slices
 
+Found = TypeVar("Found")
+
 
 def beam_search(
     sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], length: int, width: int
@@ -25,15 +28,50 @@ def beam_search(
     They are scored by the model's own log-probability, best first, and each counts as one draw; ``width=1`` is greedy
     search. There is no end token: each suffix has all its tokens.
     """
-    results: list[SampledSuffixes] = []
-    remedy = f"pass fewer beams=, or {SMALLER}" if width > 1 else SMALLER
+
+    def run(part: slice) -> list[SampledSuffixes]:
+        return _Beams(sampler, prefixes[part], length, width).run()
+
+    return in_parts(sampler, prefixes, length, width, "beams", run)
+
+
+def in_parts(
+    sampler: SuffixSampler,
+    prefixes: Sequence[Sequence[int]],
+    length: int,
+    width: int,
+    option: str,
+    search: Callable[[slice], list[Found]],
+) -> list[Found]:
+    """Return the results of ``search`` for parts of the prefixes, whose beams fill a pass.
+
+    Args:
+        sampler: The model.
+        prefixes: Token ids, all of one length.
+        length: Number of tokens to search.
+        width: Largest number of beams of a prefix.
+        option: The user's option for ``width``, for messages.
+        search: Searches after some prefixes and returns one result for each.
+
+    Raises:
+        TargetError: The beams of a single prefix do not fit into memory.
+    """
+    results: list[Found] = []
+    remedy = f"pass fewer {option}=, or {SMALLER}" if width > 1 else SMALLER
     with sampler.target.inference():
         while len(results) < len(prefixes):
             bound = sampler.bound(prefixes[0], length)
-            part = prefixes[len(results) : len(results) + max(1, bound // width)]
-            with sampler.limit.halving(len(part) * width, width, remedy):
-                results += _Beams(sampler, part, length, width).run()
+            rest = len(prefixes) - len(results)
+            part = slice(len(results), len(results) + min(rest, max(1, bound // width)))
+            rows = (part.stop - part.start) * width
+            with sampler.limit.halving(rows, width, remedy):
+                results += search(part)
     return results
+
+
+def selected(live: GrowingCache, rows: Tensor) -> GrowingCache:
+    """Return the state with ``rows`` ``[n]`` of ``live``, which is ``live`` itself if these are all rows in order."""
+    return live if torch.equal(rows.cpu(), torch.arange(live.rows)) else live.select(rows)
 
 
 class _Beams:
@@ -79,9 +117,9 @@ class _Beams:
         bits, entropy, margin = own_figures(self.logits, parents, tokens)
         figures = torch.stack([bits, bits, entropy, margin]).double().cpu().numpy()
         rows: IntArray = parents.cpu().numpy()
-        if not np.array_equal(rows, np.arange(self.live.rows)):
-            self.live = self.live.select(parents)
-            self.path = self.path.select(rows)
+        live = selected(self.live, parents)
+        if live is not self.live:
+            self.live, self.path = live, self.path.select(rows)
         self.path.write(step, np.arange(len(rows)), tokens.cpu().numpy(), figures)
         self.nodes += len(rows) // self.count
 

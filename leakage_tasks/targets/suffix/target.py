@@ -18,7 +18,8 @@ from leakage_tasks.targets.noise import agree
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 from leakage_tasks.targets.suffix.drawing import draw_suffixes
-from leakage_tasks.targets.suffix.sampled_suffixes import SampledSuffixes, SuffixCosts
+from leakage_tasks.targets.suffix.near import near_bounds
+from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds, SampledSuffixes, SuffixCosts
 from leakage_tasks.targets.suffix.scores import costs_after, score_suffixes
 from leakage_tasks.targets.suffix.search import beam_search
 from leakage_tasks.targets.token_ids import token_ids
@@ -32,7 +33,8 @@ TEXT_BYTES = 1500
 class CausalSuffixes:
     """Suffixes from a causal model, on token ids without conversion to text.
 
-    Implements :class:`~leakage_tasks.targets.protocols.DrawsSuffixes`. Prefixes are read unchanged, after ``before``.
+    Implements :class:`~leakage_tasks.targets.protocols.DrawsSuffixes` and
+    :class:`~leakage_tasks.targets.protocols.BoundsNear`. Prefixes are read unchanged, after ``before``.
     """
 
     totals_only = only_writes = False
@@ -54,6 +56,16 @@ class CausalSuffixes:
         self, prefixes: Sequence[Sequence[int]], suffixes: Sequence[Sequence[int]], scheme: DecodingConfig
     ) -> list[SuffixCosts]:
         return score_suffixes(self.sampler, prefixes, suffixes, scheme)
+
+    def near(
+        self,
+        prefixes: Sequence[Sequence[int]],
+        suffixes: Sequence[Sequence[int]],
+        scheme: DecodingConfig,
+        edits: int,
+        width: int,
+    ) -> list[NearBounds]:
+        return near_bounds(self.sampler, prefixes, suffixes, scheme, edits, width)
 
     def costs_after(
         self, prefixes: Sequence[Sequence[int]], continuations: Sequence[Sequence[int]]

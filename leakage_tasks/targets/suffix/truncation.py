@@ -35,8 +35,28 @@ class Cut:
 
     def log_probability(self, tokens: Tensor) -> Tensor:
         """Return log-probabilities ``[n]`` in nats of ``tokens`` ``[n]``, −inf for tokens that are not kept."""
-        scaled = (self.logits.gather(1, tokens[:, None])[:, 0] - self.most) / self.temperature
-        return torch.where(scaled >= self.least, scaled - self.log_total, -math.inf)
+        return self.log_probabilities(tokens[:, None])[:, 0]
+
+    def log_probabilities(self, tokens: Tensor) -> Tensor:
+        """Return log-probabilities ``[n, k]`` in nats of ``tokens`` ``[n, k]``, −inf for tokens that are not kept."""
+        return self._of_logits(self.logits.gather(1, tokens))
+
+    def _of_logits(self, logits: Tensor) -> Tensor:
+        scaled = (logits - self.most[:, None]) / self.temperature
+        return torch.where(scaled >= self.least[:, None], scaled - self.log_total[:, None], -math.inf)
+
+    def likeliest_others(self, left_out: Tensor, most: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return up to ``most`` likeliest tokens ``[n, k]`` of each row, except for ``left_out`` ``[n, m]``.
+
+        Also return their log-probabilities in nats, and the log-probability ``[n]`` of all further tokens together.
+        """
+        others = self._of_logits(self.logits).scatter_(1, left_out, -math.inf)
+        top = others.topk(min(most, others.shape[1]), dim=1)
+        return top.indices, top.values, others.scatter_(1, top.indices, -math.inf).logsumexp(1)
+
+    def take(self, rows: Tensor) -> Cut:
+        """Return the distributions ``rows``."""
+        return Cut(self.logits[rows], self.temperature, self.most[rows], self.least[rows], self.log_total[rows])
 
 
 def slices(logits: Tensor) -> Iterator[Tensor]:
@@ -81,6 +101,14 @@ def cut(logits: Tensor, scheme: DecodingConfig) -> Cut:
     parts = [_cut(part, scheme) for part in slices(logits)]
     most, least, log_total = (torch.cat(column) for column in zip(*parts, strict=True))
     return Cut(logits, scheme.temperature, most, least, log_total)
+
+
+def greedy_cut(logits: Tensor) -> Cut:
+    """Keep only the most likely token of each row of ``logits`` ``[n, V]``; of equal tokens that of the lowest id."""
+    check_numbers(logits)
+    nothing = logits.new_zeros(len(logits))
+    alone = torch.full_like(logits, -math.inf).scatter_(1, logits.argmax(1, keepdim=True), 0.0)
+    return Cut(alone, 1.0, nothing, nothing, nothing)
 
 
 def _cut(logits: Tensor, scheme: DecodingConfig) -> tuple[Tensor, Tensor, Tensor]:

@@ -27,7 +27,7 @@ VALIDATION = 500
 GUESSES = 10
 """Maximum number of guesses in a finding."""
 _DRAWING = ("samples", "temperature", "top_p", "top_k", "sample_counts")
-IGNORED = {"sample": ("beams",), "greedy": (*_DRAWING, "beams"), "beam": _DRAWING}
+IGNORED = {"sample": ("beams",), "greedy": (*_DRAWING, "beams"), "beam": (*_DRAWING, "near", "near_beam")}
 """Options that a decoding does not use."""
 
 
@@ -135,7 +135,7 @@ def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
     lengths: dict[str, Any] = {
         name: tuple(values.get(name, ())) for name in ("prefix_lengths", "suffix_lengths", "sample_counts")
     }
-    settings = {name: values[name] for name in ("samples", "seed", "confidence", "lowercase") if name in values}
+    settings = {name: values[name] for name in REQUEST_OPTIONS if name in values and name not in lengths}
     request = SuffixRequest(
         scheme=DecodingConfig(**{name: values[name] for name in DECODING_OPTIONS if name in values}),
         keep=GUESSES if reveal else int("guesses" in values),
@@ -149,6 +149,8 @@ def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
             raise OptionError(
                 f"{name} means nothing to decoding={request.scheme.decoding}: leave it out, or use {others}"
             )
+    if "near_beam" in values and not request.near:
+        raise OptionError("near_beam means nothing without near: pass near=0.1, or leave it out")
     compared, guesses = values.get("comparing_lm"), values.get("guesses")
     if request.confidence == "comparing_lm" and compared is None:
         raise OptionError("confidence=comparing_lm needs a second model: pass --metadata comparing_lm=MODEL")
@@ -167,7 +169,9 @@ def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
 
 
 def check_sweeps(pairs: Sequence[Pair], request: SuffixRequest) -> None:
-    """Raise OptionError if ``prefix_lengths`` or ``suffix_lengths`` exceeds the length of a pair."""
+    """Raise OptionError if ``prefix_lengths``, ``suffix_lengths`` or ``near`` exceeds the length of a pair."""
+    for pair in pairs:
+        request.check_near(pair)
     for name, lengths in (("prefix_lengths", request.prefix_lengths), ("suffix_lengths", request.suffix_lengths)):
         part = name.removesuffix("_lengths")
         for pair in pairs if lengths else ():

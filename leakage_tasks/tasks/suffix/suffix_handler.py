@@ -186,7 +186,8 @@ def settings_hash(options: SuffixOptions, before: str | None = None) -> str:
 
     ``before`` is the text that a chat template puts before every prefix, if a template is applied.
     """
-    request = {name: value for name, value in dataclasses.asdict(options.request).items() if name != "keep"}
+    left_out = {"keep"} if options.request.near else {"keep", "near", "near_beam"}
+    request = {name: value for name, value in dataclasses.asdict(options.request).items() if name not in left_out}
     fitted_on = options.fitted_on()
     settings = {
         **request,

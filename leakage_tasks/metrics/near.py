@@ -1,0 +1,72 @@
+"""Metrics of near-verbatim extraction: bounds on the probability of a draw within a small edit distance."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from leakage_tasks.attacks.suffix.finding import SelectedView
+from leakage_tasks.metrics import aggregates
+from leakage_tasks.metrics.aggregates import ProbabilityBounds, ShareEnds, mean
+from leakage_tasks.metrics.metric import Metric, MetricSpec
+from leakage_tasks.metrics.suffix_values import LIKELY, likely, probability_of
+
+
+def near_rows(draws: tuple[int, ...]) -> list[Metric[SelectedView, Any]]:
+    """Return the rows of near-verbatim extraction, with (n, 0.5)-discoverability for each number n of ``draws``."""
+    words = "probability of a draw within the edit distance near of the suffix, lower bound, mean"
+    lower = MetricSpec("p_near", words, "probability", direction="lower", title="p_near", headline=True, count="n").row(
+        p_near, mean, _bounded
+    )
+    high = MetricSpec("p_near_high", "upper bound of p_near, mean", "probability", direction="lower")
+    return [
+        *lower.with_ends(aggregates.PROBABILITY_BOUNDS, p_near_bounds),
+        high.row(p_near_high, mean, _bounded),
+        *(row for number in draws for row in _discoverable(number)),
+    ]
+
+
+def p_near(selected: SelectedView) -> float | None:
+    """Return the lower bound of the probability of a near-verbatim draw; None without bounds."""
+    return probability_of(selected.view.near_bits) if _bounded(selected) else None
+
+
+def p_near_high(selected: SelectedView) -> float | None:
+    """Return the upper bound of the probability of a near-verbatim draw; None without bounds."""
+    return probability_of(selected.view.near_high_bits) if _bounded(selected) else None
+
+
+def p_near_bounds(selected: SelectedView) -> ProbabilityBounds | None:
+    """Return both bounds of the probability of a near-verbatim draw; None without bounds."""
+    low, high = p_near(selected), p_near_high(selected)
+    return None if low is None or high is None else ProbabilityBounds(low, high)
+
+
+def discoverable_near(draws: int, selected: SelectedView) -> float | None:
+    """Return 1 if ``draws`` draws contain a near-verbatim draw with probability 0.5 or more by the lower bound."""
+    return likely(draws, p_near(selected))
+
+
+def discoverable_near_ends(draws: int, selected: SelectedView) -> ShareEnds | None:
+    """Return :func:`discoverable_near` by the lower and by the upper bound."""
+    low, high = likely(draws, p_near(selected)), likely(draws, p_near_high(selected))
+    return None if low is None or high is None else ShareEnds(low, high)
+
+
+def _bounded(selected: SelectedView) -> bool:
+    return selected.kind in ("headline", "length") and selected.view.near_edits is not None
+
+
+def _discoverable(draws: int) -> list[Metric[SelectedView, Any]]:
+    words = (
+        f"share of suffixes near which {draws:,} draw{'s' * (draws > 1)} come with a probability of {LIKELY} or more, "
+        "lower bound"
+    )
+    row = MetricSpec(f"discoverable_near_{draws}", words, "share", direction="lower").row(
+        partial(discoverable_near, draws), mean, _headline
+    )
+    return row.with_ends(aggregates.SHARE_ENDS, partial(discoverable_near_ends, draws))
+
+
+def _headline(selected: SelectedView) -> bool:
+    return selected.kind == "headline" and _bounded(selected)
