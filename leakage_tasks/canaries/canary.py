@@ -64,6 +64,9 @@ class Canary:
     """Random text in the manifest's hash, so that the hash confirms no guess at a natural secret."""
     family: Family | None = None
     """The family that the canary was made to resemble, if the user requested one; results are grouped by family."""
+    uniform: bool | None = None
+    """True if the format of a natural secret makes it uniform over its space, False if only its controls resemble it;
+    None if this is unknown or the secret is not natural."""
 
     def __post_init__(self) -> None:
         if not self.id or not self.id.isprintable():
@@ -76,6 +79,9 @@ class Canary:
         if (self.kind in AUXILIARY_KINDS) != (self.supports is not None):
             message = f"supports is {self.supports!r} for kind {self.kind!r}: only supporting and near canaries need it"
             raise SpaceError(message, reason="belongs to supporting and near canaries only", subject="supports")
+        if self.uniform is not None and self.kind != "natural":
+            fault = "belongs to natural canaries only"
+            raise SpaceError(f"uniform is {self.uniform}: it {fault}", reason=fault, subject="uniform")
         if self.repetitions < 0 or (self.planted and self.repetitions == 0):
             message = f"repetitions is {self.repetitions}: a planted canary needs 1 or more"
             raise SpaceError(message, reason=message, subject="repetitions")
@@ -167,7 +173,7 @@ def _check_source(canary: Canary) -> None:
 _REQUIRED: dict[str, type] = {"schema": int, "id": str, "template": str, "secret": list, "space": dict}
 _REQUIRED |= {"repetitions": int, "planted": bool, "kind": str}
 _OPTIONAL: dict[str, type] = {"known": str, "label": str, "tags": list, "source": str, "supports": str}
-_OPTIONAL |= {"seed": int, "profile": str, "salt": str, "family": str}
+_OPTIONAL |= {"seed": int, "profile": str, "salt": str, "family": str, "uniform": bool}
 """The fields of a manifest line in order, with their JSON types."""
 
 

@@ -224,7 +224,9 @@ def test_time_grows_with_the_text_and_not_with_its_square(piece: str) -> None:
 
 def test_kinds() -> None:
     assert kinds_of(["ssn", "ccn", "ssn"]) == ["ssn", "ccn"]
-    with pytest.raises(OptionError, match="--detect has 'iban': use email, ccn, ssn, phone"):
-        kinds_of(["ccn", "iban"])
+    with pytest.raises(OptionError, match="--detect has 'imei': use identifiers, personal, all, email, "):
+        kinds_of(["ccn", "imei"])
+    with pytest.raises(OptionError, match="--detect has 'sha265'; did you mean 'sha256'"):
+        kinds_of(["sha265"])
     with pytest.raises(OptionError, match="--detect names nothing"):
         kinds_of([])

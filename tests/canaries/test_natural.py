@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections import Counter
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakage_tasks.canaries import Canary, read_manifest, verify
-from leakage_tasks.canaries.detect import DETECTORS, LONGEST, find_secrets
+from leakage_tasks.canaries.detect import DETECTORS, GROUPS, LONGEST, find_secrets
 from leakage_tasks.canaries.generate import nonce_of
+from leakage_tasks.canaries.kinds.names import NAMES
 from leakage_tasks.canaries.natural import Passage, _running, corpus_passages, holding_secrets, natural_canaries
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.data.lines import BLOCK
@@ -209,8 +211,8 @@ def test_the_command_writes_a_private_manifest_and_prints_counts(tmp_path: Path,
     code, out, err = leakage("canaries", "--from-text", source, *options, "-o", path)
     assert (code, err) == (0, "")
     assert out == (
-        f"{path}: 2 natural secrets (1 ccn, 1 ssn) that occur 3 times, 4 controls; only its owner may read the file, "
-        "which holds them\n"
+        f"{path}: 2 natural secrets (1 ccn, 1 ssn) that occur 3 times, 4 controls; rules such as check digits "
+        "take at least 3.3 bits of ccn; only its owner may read the file, which holds them\n"
     )
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     made = read_manifest(path)
@@ -232,7 +234,9 @@ def test_reveal_prints_the_secrets_and_no_control_character(tmp_path: Path, leak
 
 def test_the_help_names_every_kind(leakage: Leakage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    assert ",".join(DETECTORS) in leakage("canaries", "--help")[1]
+    shown = " ".join(re.findall(r"\w+", leakage("canaries", "--help")[1]))
+    assert " ".join(DETECTORS) in shown
+    assert all(f" {name} " in shown for name in (*GROUPS, *NAMES))
 
 
 @pytest.mark.parametrize("folder", [False, True])
