@@ -77,6 +77,8 @@ class Finding:
     one, ``near`` the number of its near copies, and ``family`` the kind of data that it was made to resemble.
     ``noise_bits`` is the standard deviation of the rounding noise of ``log_perplexity``, None in float32. If it is not
     None, the ranks' intervals include it, and an exact rank that rounding may change has an interval too.
+    ``uniform`` is the canary's: True for a natural secret whose format makes it uniform over R, False for one whose
+    controls are drawn from valid secrets only, None otherwise.
     A ``coarse`` finding is the result of :func:`attacks.coarse.coarsened`; its removed fields are None.
 
     A search sets ``extra["nodes"]``: the number of nodes of the tree of partial fillings whose children it scored; a
@@ -109,6 +111,7 @@ class Finding:
     family: str = ""
     near: int = 0
     noise_bits: float | None = None
+    uniform: bool | None = None
     extra: Extra = field(default_factory=dict)
 
     @property
@@ -140,6 +143,8 @@ class Finding:
         for name in ("reading", "family", "near", "noise_bits"):
             if not data[name]:
                 del data[name]
+        if data["uniform"] is None:
+            del data["uniform"]
         return json.dumps(data, allow_nan=False, ensure_ascii=False)
 
 
@@ -184,6 +189,8 @@ def _check(data: dict[str, Any]) -> None:
     if data["method"] not in _METHODS:
         raise ValueError("method has an unknown value")
     _check_truth("planted is", data["planted"])
+    if data.get("uniform") is not None:
+        _check_truth("uniform is", data["uniform"])
     for mark in data["correct"] or ():
         _check_truth("correct has an item that is", mark)
     if not isinstance(data.get("extra", {}), dict):

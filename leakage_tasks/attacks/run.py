@@ -260,6 +260,7 @@ def _finding(attack: Attack, request: AttackRequest, result: AttackResult, secon
         repetitions=request.canary.repetitions,
         kind=request.canary.kind,
         family=request.canary.family or "",
+        uniform=request.canary.uniform,
         log2_size=math.log2(request.canary.space.size),
         seconds=seconds,
         access=attack.access(attack.needs, request.target, request.values),

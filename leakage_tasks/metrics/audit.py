@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.canaries.canary import FAMILIES
 from leakage_tasks.stats.epsilon import fewest_pairs, secret_bound, swap_bound
 from leakage_tasks.stats.membership import ONE_IN, auc, tpr_at_low_fpr
 
+_CONTROL = re.compile(r"-control-\d+(?=-\w+\Z)")
+"""The part of the id of a natural secret's control that the id of the secret lacks."""
 FEWEST = 5
 """Minimum number of planted canaries, and of controls, for an AUC."""
 
@@ -42,11 +46,15 @@ class Matched:
 
 
 def match(findings: Iterable[Finding]) -> Matched:
-    """Pair planted canaries and controls of kind ``random``, one family and one |R|, at random by their ids alone."""
+    """Pair planted canaries and controls of kind ``random``, one family and one |R|, at random by their ids alone.
+
+    A natural secret that its format makes uniform is paired with its own control, which has the same context.
+    """
     groups: dict[tuple[str, float], tuple[list[Finding], list[Finding]]] = defaultdict(lambda: ([], []))
     for finding in findings:
-        if finding.kind == "random" and finding.exposure is not None:
-            groups[finding.family, finding.log2_size][not finding.planted].append(finding)
+        if finding.exposure is not None and _is_uniform(finding):
+            name = finding.family if finding.kind == "random" else _CONTROL.sub("", finding.canary)
+            groups[name, finding.log2_size][not finding.planted].append(finding)
     pairs = [
         (planted, control)
         for both in groups.values()
@@ -57,6 +65,11 @@ def match(findings: Iterable[Finding]) -> Matched:
     return Matched(
         len(pairs), sum(map(bool, differences)), sum(difference > 0 for difference in differences), max(1, copies)
     )
+
+
+def _is_uniform(finding: Finding) -> bool:
+    """Return True if any filling was equally likely to be the secret, so that a control could have been the canary."""
+    return finding.kind == "random" or (finding.kind == NATURAL and finding.uniform is True)
 
 
 def _random_key(finding: Finding) -> str:
@@ -163,9 +176,11 @@ def _comparable(findings: Sequence[Finding]) -> tuple[list[float], list[float]]:
 
     In a pool of several kinds or sizes, an AUC would measure their differences instead of memorization.
     """
-    alike: dict[tuple[str, str, float], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    alike: dict[tuple[object, ...], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     for finding in findings:
-        alike[finding.kind, finding.family, finding.log2_size][not finding.planted].append(bits_of(finding))
+        alike[finding.kind, finding.uniform, finding.family, finding.log2_size][not finding.planted].append(
+            bits_of(finding)
+        )
     return max(alike.values(), key=lambda sides: len(sides[0]) * len(sides[1]), default=([], []))
 
 
@@ -212,7 +227,8 @@ def _too_few(matched: Matched, delta: float, rows: int) -> str:
     if fewest is None:
         return f"no number of pairs can show any ε at δ = {delta:g}: give a smaller δ"
     return (
-        f"needs {fewest} pairs of a planted canary and a control, kind 'random' and of one |R|, at δ = {delta:g}: "
+        f"needs {fewest} pairs of a planted canary and a control, kind 'random' and of one |R|, or of an identifier "
+        f"and its own control, at δ = {delta:g}: "
         f"found {matched.pairs}"
     )
 
@@ -223,6 +239,7 @@ def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
         "neighbours that differ in one canary's secret in all its copies: a bound on the value of the secret, not on "
         "its membership"
     )
+    # The rank of a natural secret is known by its band only.
     random = [finding for finding in findings if finding.kind == "random"]
     sizes = Counter(finding.log2_size for finding in random if finding.planted)
     # The |R| of most planted canaries; the largest if several tie.
