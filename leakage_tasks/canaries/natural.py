@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import warnings
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -293,7 +294,8 @@ def _alphabets(kind: str, secrets: Iterable[_Secret]) -> Alphabets:
 def _warn_of_declined(declined: Counter[str]) -> None:
     if declined:
         counted = ", ".join(f"{number} {what}" for what, number in declined.items())
-        warn_once(f"left out {declined.total()} secrets whose space is not known: {counted}")
+        message = f"left out {declined.total()} secrets whose space is not known: {counted}"
+        warnings.warn(message, stacklevel=3)
 
 
 def _canary(secret: _Secret, name: str, alphabets: Alphabets) -> Canary:
