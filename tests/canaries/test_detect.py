@@ -207,10 +207,11 @@ def test_a_finding_does_not_show_what_it_found() -> None:
     assert "4111" not in repr(found)
 
 
+PREFIXES = ["a1", "DE12 3456 ", "AB1", "eyJa", "0x1", "1.2.", "2001:", "ab-", "commit a1", "https://t.co/a"]
 CHARGE = "The west desk charged 4111 1111 1111 1112 for 2 tickets, ask jane@example.org. "
 
 
-@pytest.mark.parametrize("piece", [CHARGE, "212-555-", "a@b.", "+2(0)", "1", "a"])
+@pytest.mark.parametrize("piece", [CHARGE, "212-555-", "a@b.", "+2(0)", "1", "a", *PREFIXES])
 def test_time_grows_with_the_text_and_not_with_its_square(piece: str) -> None:
     def spent(characters: int) -> float:
         text = piece * (characters // len(piece))
