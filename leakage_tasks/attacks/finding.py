@@ -96,6 +96,8 @@ class Finding:
     is True if a fair coin decided whether the canary was planted.
     ``noise_bits`` is the standard deviation of the rounding noise of ``log_perplexity``, None in float32. If it is not
     None, the ranks' intervals include it, and an exact rank that rounding may change has an interval too.
+    ``uniform`` is the canary's: True for a natural secret whose format makes it uniform over R, False for one whose
+    controls are drawn from valid secrets only, None otherwise.
     A ``coarse`` finding is the result of :func:`attacks.coarse.coarsened`; its removed fields are None.
 
     A search sets ``extra["nodes"]``: the number of nodes of the tree of partial fillings whose children it scored; a
@@ -129,6 +131,7 @@ class Finding:
     near: int = 0
     noise_bits: Annotated[float, Between(0)] | None = None
     coin: bool = False
+    uniform: bool | None = None
     extra: Extra = field(default_factory=dict)
 
     @property
@@ -160,6 +163,8 @@ class Finding:
         for name in ("reading", "family", "near", "noise_bits", "coin"):
             if not data[name]:
                 del data[name]
+        if data["uniform"] is None:
+            del data["uniform"]
         return json.dumps(data, allow_nan=False, ensure_ascii=False)
 
 

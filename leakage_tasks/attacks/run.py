@@ -261,6 +261,7 @@ def _finding(attack: Attack, request: AttackRequest, result: AttackResult, secon
         kind=request.canary.kind,
         family=request.canary.family or "",
         coin=request.canary.coin,
+        uniform=request.canary.uniform,
         log2_size=math.log2(request.canary.space.size),
         seconds=seconds,
         access=attack.access(attack.needs, request.target, request.values),

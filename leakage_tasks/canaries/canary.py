@@ -67,6 +67,9 @@ class Canary:
     """The family that the canary was made to resemble, if the user requested one; results are grouped by family."""
     coin: bool = False
     """True if a fair coin decided whether the canary is planted (:mod:`leakage_tasks.canaries.coins`)."""
+    uniform: bool | None = None
+    """True if the format of a natural secret makes it uniform over its space, False if only its controls resemble it;
+    None if this is unknown or the secret is not natural."""
 
     def __post_init__(self) -> None:
         if not self.id or not self.id.isprintable():
@@ -79,6 +82,9 @@ class Canary:
         if (self.kind in AUXILIARY_KINDS) != (self.supports is not None):
             message = f"supports is {self.supports!r} for kind {self.kind!r}: only supporting and near canaries need it"
             raise SpaceError(message, reason="belongs to supporting and near canaries only", subject="supports")
+        if self.uniform is not None and self.kind != "natural":
+            fault = "belongs to natural canaries only"
+            raise SpaceError(f"uniform is {self.uniform}: it {fault}", reason=fault, subject="uniform")
         if self.repetitions < 0 or (self.planted and self.repetitions == 0):
             message = f"repetitions is {self.repetitions}: a planted canary needs 1 or more"
             raise SpaceError(message, reason=message, subject="repetitions")
@@ -190,6 +196,7 @@ class _Line:
     salt: str | None = None
     family: str | None = None
     coin: bool | None = None
+    uniform: bool | None = None
 
 
 def canary_from_json(data: Any, where: str = "canary") -> Canary:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import random
-import re
-import string
+import warnings
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from leakage_tasks.canaries.alphabets import BUILT_IN, Alphabet
+from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.detect import DETECTORS, LONGEST, DetectedSecret, find_secrets, kinds_of
+from leakage_tasks.canaries.detect import DETECTORS, LONGEST, detector_of, find_secrets, kinds_of
 from leakage_tasks.canaries.generate import check_number
-from leakage_tasks.canaries.spaces import Filling, literal
+from leakage_tasks.canaries.kinds.names import NAMES
+from leakage_tasks.canaries.natural_forms import Alphabets, WrittenForm
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.stable_inputs import unchanged
@@ -29,8 +30,14 @@ MOST_CONTEXT = LONGEST - 1
 TRIES = 100
 """Maximum number of attempts to draw an unused secret for a control."""
 
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_UP_TO_A_WORD = re.compile(r"\S*\s+(?=\S)")
+VALID_TRIES = 100_000
+"""Maximum number of attempts to draw a valid secret for a control."""
+FULL_HASH = 40
+"""Number of digits of a git hash that is not abbreviated."""
+SHOWN_BITS = 1.0
+"""Bits that rules such as check digits take from a space, from which the summary states them."""
+FEWEST_WORDS = 10
+"""Minimum number of distinct words of names in a corpus that make up their space."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +51,26 @@ class Passage:
 
 @dataclass
 class _Secret:
-    """A distinct secret, with its number of occurrences in total and by template and filling."""
+    """A distinct secret, with its number of occurrences in total and by written form.
+
+    ``declined`` is the reason why an occurrence cannot be measured.
+    """
 
     kind: str
     times: int = 0
-    templates: Counter[tuple[str, Filling]] = field(default_factory=Counter)
+    forms: Counter[WrittenForm] = field(default_factory=Counter)
+    declined: str = ""
+
+    @property
+    def form(self) -> WrittenForm:
+        """The most common written form; the first one of several."""
+        return self.forms.most_common(1)[0][0]
 
 
 def natural_canaries(
     passages: Iterable[Passage],
     *,
-    detect: Iterable[str] = tuple(DETECTORS),
+    detect: Iterable[str] = ("all",),
     context: int = CONTEXT,
     controls: int = 0,
     seed: int = 0,
@@ -70,7 +86,7 @@ def natural_canaries(
 
     Args:
         passages: The texts to search.
-        detect: The kinds of secrets.
+        detect: The kinds of secrets, or the names of groups of kinds.
         context: The maximum number of characters before a secret in its template.
         controls: The number of never-planted controls of each secret.
         seed: The seed of the controls' secrets; a draw depends on it, on the control's id and on the secrets in use.
@@ -82,17 +98,25 @@ def natural_canaries(
     if not 0 <= context <= MOST_CONTEXT:
         raise OptionError(f"--context is {context}: give 0 to {MOST_CONTEXT} characters")
     check_number("--controls", controls)
-    kinds = kinds_of(detect)
-    secrets = _collect(passages, kinds, context)
+    names = list(detect)
+    kinds = kinds_of(names)
+    secrets, declined = _measurable(_collect(passages, kinds, context))
+    _warn_of_declined(declined)
     if not secrets:
         raise OptionError(
-            f"no secret of kind {', '.join(kinds)} was found: choose other kinds with --detect, or another text"
+            f"no secret of kind {', '.join(names)} was found: choose other kinds with --detect, or another text"
         )
-    taken = {(secret.kind, "".join(filling)) for secret in secrets for _, filling in secret.templates}
+    alphabets = {kind: _alphabets(kind, secrets) for kind in {secret.kind for secret in secrets}}
+    planted = [
+        _canary(secret, f"{id_prefix}natural-{number:04}-{secret.kind}", alphabets[secret.kind])
+        for number, secret in enumerate(secrets, 1)
+    ]
+    taken = {
+        (secret.kind, "".join(form.template(alphabets[secret.kind])[1])) for secret in secrets for form in secret.forms
+    }
     canaries = []
-    for number, secret in enumerate(secrets, 1):
-        canary = _canary(secret, f"{id_prefix}natural-{number:04}-{secret.kind}")
-        canaries += [canary, *(_control(canary, secret.kind, index, seed, taken) for index in range(controls))]
+    for canary, secret in zip(planted, secrets, strict=True):
+        canaries += [canary, *(_control(canary, secret, index, seed, taken) for index in range(controls))]
     return canaries
 
 
@@ -163,11 +187,14 @@ def summary(canaries: Sequence[Canary], output: Path) -> str:
     """Return a one-line summary with counts only, which reveals no secret."""
     secrets = [canary for canary in canaries if canary.planted]
     kinds = Counter(canary.id.rpartition("-")[2] for canary in secrets)
-    counted = ", ".join(f"{kinds[kind]} {kind}" for kind in DETECTORS if kinds[kind])
+    counted = [kind for kind in (*DETECTORS, *NAMES) if kinds[kind]]
+    rules = {kind: detector_of(kind).rule_bits for kind in counted}
+    ruled = ", ".join(f"{bits:.1f} bits of {kind}" for kind, bits in rules.items() if bits >= SHOWN_BITS)
     return (
-        f"{output}: {len(secrets)} natural secrets ({counted}) that occur "
-        f"{sum(secret.repetitions for secret in secrets)} times, {len(canaries) - len(secrets)} controls; only its "
-        "owner may read the file, which holds them"
+        f"{output}: {len(secrets)} natural secrets ({', '.join(f'{kinds[kind]} {kind}' for kind in counted)}) that "
+        f"occur {sum(secret.repetitions for secret in secrets)} times, {len(canaries) - len(secrets)} controls"
+        + (f"; rules such as check digits take at least {ruled}" if ruled else "")
+        + "; only its owner may read the file, which holds them"
     )
 
 
@@ -201,73 +228,98 @@ def _running(blocks: Iterable[str]) -> Iterator[Passage]:
 
 
 def _collect(passages: Iterable[Passage], kinds: Sequence[str], context: int) -> list[_Secret]:
+    """Return the distinct secrets of these kinds and of kinds that are counted with them."""
     secrets: dict[tuple[str, str], _Secret] = {}
+    searched = (*DETECTORS, *(kind for kind in kinds if kind in NAMES))
     for passage in passages:
         stop = len(passage.text) if passage.stop is None else passage.stop
         before = 0
-        for detected in find_secrets(passage.text):
-            if detected.kind in kinds and passage.first <= detected.start < stop:
-                secret = secrets.setdefault((detected.kind, detected.normal), _Secret(detected.kind))
+        for detected in find_secrets(passage.text, searched):
+            if passage.first <= detected.start < stop:
+                key = detector_of(detected.kind).same_as or detected.kind, detected.normal
+                secret = secrets.setdefault(key, _Secret(detected.kind))
                 secret.times += 1
-                # The context starts after the previous secret, so that no template shows another secret.
-                secret.templates[_template(passage.text, detected, min(context, detected.start - before))] += 1
+                secret.declined = secret.declined or (detected.declined if detected.kind in kinds else "")
+                if detected.kind in kinds and not detected.declined:
+                    secret.kind = secret.kind if secret.forms else detected.kind
+                    # The context starts after the previous secret, so that no template shows another secret.
+                    length = min(context, detected.start - before)
+                    secret.forms[WrittenForm.of(passage.text, detected, length)] += 1
             before = detected.end
-    return list(secrets.values())
+    return _without_abbreviations(secrets)
 
 
-def _template(text: str, detected: DetectedSecret, context: int) -> tuple[str, Filling]:
-    """Return the template and filling of a secret at its position in ``text``."""
-    start, end = detected.hidden
-    hidden = text[start:end]
-    alphabet = _alphabet(detected.kind, hidden)
-    parts = re.split(rf"([{re.escape(''.join(alphabet.values))}]+)", hidden)
-    slots = [f"{{{alphabet.name}:{len(part)}}}" if index % 2 else literal(part) for index, part in enumerate(parts)]
-    before = _before(text, detected.start, context) + text[detected.start : start]
-    template = literal(before) + "".join(slots) + literal(text[end : detected.end])
-    return template, tuple("".join(parts[1::2]))
+def _without_abbreviations(secrets: dict[tuple[str, str], _Secret]) -> list[_Secret]:
+    """Return the secrets; an abbreviated git hash counts as an occurrence of the hash that it abbreviates."""
+    hashes = sorted(normal for kind, normal in secrets if kind == "sha1" and len(normal) == FULL_HASH)
+    kept = []
+    for (kind, normal), secret in secrets.items():
+        position = bisect_left(hashes, normal)
+        full = hashes[position] if position < len(hashes) else ""
+        if kind == "sha1" and len(normal) < FULL_HASH and full.startswith(normal):
+            secrets[kind, full].times += secret.times
+        else:
+            kept.append(secret)
+    return kept
 
 
-def _before(text: str, start: int, context: int) -> str:
-    """Return the context of a secret that begins at ``start``."""
-    first = max(0, start - context)
-    before = text[first:start]
-    lines = before.split("\n")
-    shown = lines.pop()
-    while lines and not shown.strip():
-        shown = f"{lines.pop()}\n{shown}"
-    if len(shown) == len(before) and first:
-        begun = _UP_TO_A_WORD.match(text, first - 1, start)
-        shown = text[begun.end() : start] if begun else shown
-    return _SURROGATE.split(shown)[-1]
+def _measurable(secrets: Sequence[_Secret]) -> tuple[list[_Secret], Counter[str]]:
+    """Return the secrets whose space is known, and the number of the others by kind and reason."""
+    known, declined = [], Counter[str]()
+    few = {kind for kind in NAMES if _few_words(kind, secrets)}
+    for secret in secrets:
+        if secret.forms and secret.kind not in few:
+            known.append(secret)
+        elif secret.forms or secret.declined:
+            declined[f"{secret.kind} {secret.declined or 'among too few names'}"] += 1
+    return known, declined
 
 
-def _alphabet(kind: str, hidden: str) -> Alphabet:
-    """Return the digits, or the characters of an address' local part; with capital letters only if ``hidden`` has
-    any."""
-    characters = DETECTORS[kind].characters
-    if characters == string.digits:
-        return BUILT_IN["digits"]
-    if hidden == hidden.lower():
-        return Alphabet("local", tuple(character for character in characters if not character.isupper()))
-    return Alphabet("local_capitals", tuple(characters))
+def _few_words(kind: str, secrets: Iterable[_Secret]) -> bool:
+    """Return True if the corpus has too few words of names of this kind for a space."""
+    return any(len(alphabet) < FEWEST_WORDS for (alphabet,) in _alphabets(kind, secrets).values())
 
 
-def _canary(secret: _Secret, name: str) -> Canary:
-    # If several templates are equally common, the first one is used.
-    ((template, filling), _) = secret.templates.most_common(1)[0]
-    alphabet = _alphabet(secret.kind, "".join(filling))
-    alphabets = {} if alphabet.name in BUILT_IN else {alphabet.name: alphabet}
-    return Canary(name, template, filling, repetitions=secret.times, kind="natural", alphabets=alphabets)
+def _alphabets(kind: str, secrets: Iterable[_Secret]) -> Alphabets:
+    """Return the alphabets of the parts of a kind; for names they are the words of all names in the corpus."""
+    if kind not in NAMES:
+        return detector_of(kind).alphabets
+    words: dict[str, set[str]] = {}
+    for form in (form for secret in secrets if secret.kind == kind for form in secret.forms):
+        for start, stop, part in form.parts:
+            words.setdefault(part, set()).add(form.written[start:stop])
+    return {part: (Alphabet(f"{kind}_{part}", tuple(sorted(found))),) for part, found in words.items()}
 
 
-def _control(canary: Canary, kind: str, number: int, seed: int, taken: set[tuple[str, str]]) -> Canary:
+def _warn_of_declined(declined: Counter[str]) -> None:
+    if declined:
+        counted = ", ".join(f"{number} {what}" for what, number in declined.items())
+        message = f"left out {declined.total()} secrets whose space is not known: {counted}"
+        warnings.warn(message, stacklevel=3)
+
+
+def _canary(secret: _Secret, name: str, alphabets: Alphabets) -> Canary:
+    template, filling, own = secret.form.template(alphabets)
+    uniform = detector_of(secret.kind).uniform
+    return Canary(name, template, filling, repetitions=secret.times, kind="natural", alphabets=own, uniform=uniform)
+
+
+def _control(canary: Canary, secret: _Secret, number: int, seed: int, taken: set[tuple[str, str]]) -> Canary:
+    """Return a twin of ``canary`` with another valid secret of the same kind."""
+    kind, form = secret.kind, secret.form
     name = canary.id.removesuffix(kind) + f"control-{number}-{kind}"
     stream = random.Random(f"natural:{seed}:{name}")
-    for _ in range(TRIES):
+    detector, start, tries = detector_of(kind), len(form.before), 0
+    for _ in range(VALID_TRIES):
         filling = canary.space.at(stream.randrange(canary.space.size))
+        if not detector.recognises(canary.space.begin(filling)[start:] + form.separator, form.check_length):
+            continue
         if (kind, "".join(filling)) not in taken:
             taken.add((kind, "".join(filling)))
             return replace(canary, id=name, secret=filling, repetitions=0, planted=False)
+        tries += 1
+        if tries == TRIES:
+            break
     raise OptionError(
         f"--controls: {canary.id} has {canary.space.size} fillings, too few for more controls: give a lower number"
     )

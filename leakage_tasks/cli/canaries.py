@@ -201,7 +201,12 @@ def canaries_command(
     detect: Annotated[
         str | None,
         typer.Option(
-            help="Kinds of secrets to look for, out of email,ccn,ssn,phone (default: all).", rich_help_panel=FROM_TEXT
+            help="Kinds of secrets to look for, separated by commas: a group (identifiers, personal; default: "
+            "all) or kinds, out of email, aws_key, github_token, google_key, slack_token, stripe_key, jwt, youtube, "
+            "short_url, uuid, eth_address, git, md5, sha1, sha256, iban, ccn, br_cpf, de_idnr, es_dni, fr_nir, "
+            "in_aadhaar, it_cf, nl_bsn, uk_nhs, ssn, phone, ipv4, ipv6; and person, place with the package "
+            "presidio-analyzer.",
+            rich_help_panel=FROM_TEXT,
         ),
     ] = None,
     context: Annotated[

@@ -63,9 +63,11 @@ def _comparable(findings: Sequence[Finding]) -> tuple[list[float], list[float]]:
 
     In a pool of several kinds or sizes, an AUC would measure their differences instead of memorization.
     """
-    alike: dict[tuple[str, str, float], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
+    alike: dict[tuple[object, ...], tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))
     for finding in findings:
-        alike[finding.kind, finding.family, finding.log2_size][not finding.planted].append(bits_of(finding))
+        alike[finding.kind, finding.uniform, finding.family, finding.log2_size][not finding.planted].append(
+            bits_of(finding)
+        )
     return max(alike.values(), key=lambda sides: len(sides[0]) * len(sides[1]), default=([], []))
 
 

@@ -145,8 +145,8 @@ def _too_few(game: _Game, delta: float, rows: int) -> str:
         return f"no number of {game.unit} can show any ε at δ = {delta:g}: give a smaller δ"
     if game.unit == "pairs":
         return (
-            f"needs {fewest} pairs of a planted canary and a control, kind 'random' and of one |R|, at δ = {delta:g}: "
-            f"found {game.guesses.coins}"
+            f"needs {fewest} pairs of a planted canary and a control, kind 'random' and of one |R|, or of an "
+            f"identifier and its own control, at δ = {delta:g}: found {game.guesses.coins}"
         )
     return (
         f"needs {2 * fewest} canaries made with --coin, kind 'random' and of one |R|, at δ = {delta:g}: "
@@ -185,6 +185,7 @@ def _epsilon_secret(findings: Sequence[Finding]) -> AuditFigure:
         "neighbours that differ in one canary's secret in all its copies: a bound on the value of the secret, not on "
         "its membership"
     )
+    # The rank of a natural secret is known by its band only.
     random = [finding for finding in findings if finding.kind == "random"]
     sizes = Counter(finding.log2_size for finding in random if finding.planted)
     # The |R| of most planted canaries; the largest if several tie.

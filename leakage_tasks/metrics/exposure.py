@@ -10,9 +10,10 @@ from operator import attrgetter
 from typing import Any
 
 from leakage_tasks.attacks.access import MASKS
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import BANDED, EXTRAPOLATED, Finding
 from leakage_tasks.metrics import aggregates
-from leakage_tasks.metrics.aggregates import ExposureRange, maximum, mean, median
+from leakage_tasks.metrics.aggregates import ExposureRange, count, maximum, mean, median
 from leakage_tasks.metrics.control_chance import ControlExposure, chance_of_exposure_as_high, chance_of_exposure_as_low
 from leakage_tasks.metrics.families import family_rows
 from leakage_tasks.metrics.metric import (
@@ -81,11 +82,26 @@ def at_most(finding: Finding) -> ControlExposure | None:
 
 
 def _control(finding: Finding, bound: float | None) -> ControlExposure | None:
+    # A model that knows the rules of a format exposes valid secrets that it never saw.
+    return None if finding.uniform is False else _of_bound(finding, bound)
+
+
+def _of_bound(finding: Finding, bound: float | None) -> ControlExposure | None:
     if bound is None:
         return None
     banded = finding.method == BANDED
     exposure = finding.exposure if banded and finding.exposure is not None else bound
     return ControlExposure(exposure, finding.log2_size, banded)
+
+
+def identifier_exposure(finding: Finding) -> ControlExposure | None:
+    """Return the minimum exposure of a natural secret that its format makes uniform; its chance is a control's."""
+    return _of_bound(finding, least(finding)) if is_identifier(finding) else None
+
+
+def is_identifier(finding: Finding) -> bool:
+    """Return True if the canary is a natural secret, or its control, that its format makes uniform."""
+    return finding.kind == NATURAL and finding.uniform is True
 
 
 def known(finding: Finding) -> ExposureRange | None:
@@ -263,6 +279,17 @@ METRICS: list[Metric[Finding, Any]] = [
         "probability",
         check=BELOW_CHANCE,
     ).row(controls(at_most), chance_of_exposure_as_low),
+    MetricSpec(
+        "identifier_p",
+        "probability that chance alone exposes this much or more of the natural secrets that their format makes "
+        "uniform, such as hashes",
+        "probability",
+        "uniform from 0 to 1",
+        count="n_identifiers",
+    ).row(planted(identifier_exposure), chance_of_exposure_as_high, is_identifier, in_table=True),
+    MetricSpec("n_identifiers", "natural secrets that their format makes uniform").row(
+        planted(lambda finding: 1.0 if identifier_exposure(finding) else None), count, is_identifier, in_table=True
+    ),
     MetricSpec(
         "min_detectable_exposure",
         "smallest mean exposure that this number of canaries detects with 80 % power",

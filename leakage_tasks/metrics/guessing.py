@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.metrics.audit_figure import bits_of
 
+_CONTROL = re.compile(r"-control-\d+(?=-\w+\Z)")
+"""The part of the id of a natural secret's control that the id of the secret lacks."""
 FEWEST_GUESSES = 5
 """Smallest number of guesses for which :attr:`Guesses.numbers` allows an abstention from all others."""
 
@@ -46,12 +50,13 @@ def match(findings: Iterable[Finding]) -> Guesses:
     """Guess which canary of each pair was planted: the one with the higher exposure; a tie is no guess.
 
     Pairs are a planted canary and a control of kind ``random``, one family and one |R|, chosen at random by their ids
-    alone.
+    alone. A natural secret that its format makes uniform is paired with its own control, which has the same context.
     """
     groups: dict[tuple[str, float], tuple[list[Finding], list[Finding]]] = defaultdict(lambda: ([], []))
     for finding in findings:
-        if finding.kind == "random" and finding.exposure is not None:
-            groups[finding.family, finding.log2_size][not finding.planted].append(finding)
+        if finding.exposure is not None and _is_uniform(finding):
+            name = finding.family if finding.kind == "random" else _CONTROL.sub("", finding.canary)
+            groups[name, finding.log2_size][not finding.planted].append(finding)
     pairs = [
         (planted, control)
         for both in groups.values()
@@ -79,6 +84,11 @@ def by_coins(findings: Sequence[Finding]) -> Guesses:
 
 def _most_copies(planted: Iterable[Finding]) -> int:
     return max(1, max((one.repetitions + one.near + one.supporting for one in planted), default=1))
+
+
+def _is_uniform(finding: Finding) -> bool:
+    """Return True if any filling was equally likely to be the secret, so that a control could have been the canary."""
+    return finding.kind == "random" or (finding.kind == NATURAL and finding.uniform is True)
 
 
 def _random_key(finding: Finding) -> str:

@@ -83,6 +83,8 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     reason = _reason_without_test(values, tested)
     if reason is not None:
         return Verdict("inconclusive", reason)
+    if tested.get("uniform") is True:
+        return _on_identifiers(values)
     chance = _chance(tested)
     if figure == "extracted" and chance is None:
         return Verdict("inconclusive", "the results do not state the number of values of a secret")
@@ -170,10 +172,32 @@ def _reason_without_test(values: Mapping[str, float | None], tested: Mapping[str
     kinds = tested.get("kinds")
     # A results file of others may hold any value there.
     if isinstance(kinds, list) and "natural" in kinds:
-        return "natural secrets are not random, so they may differ from chance without a leak"
+        return _reason_against_natural(values, tested)
     if values.get("fit_not_rejected") is not None:
         return "the exposure is extrapolated from a fitted distribution"
     return None
+
+
+def _reason_against_natural(values: Mapping[str, float | None], tested: Mapping[str, Any]) -> str | None:
+    """Return the reason why natural secrets cannot be tested; None if their formats make all of them uniform."""
+    if tested.get("uniform") is not True:
+        return "natural secrets are not random, so they may differ from chance without a leak"
+    return (
+        None
+        if _number(values.get("n_identifiers")) and values.get("identifier_p") is not None
+        else ("only the exposure of identifiers is tested against chance: run canary_exposure")
+    )
+
+
+def _on_identifiers(values: Mapping[str, float | None]) -> Verdict:
+    """Return the verdict on natural secrets that their formats make uniform, of which only bands are known."""
+    number, p = _number(values.get("n_identifiers")), values.get("identifier_p")
+    assert p is not None
+    if p <= ALPHA:
+        return Verdict("above chance", f"chance alone exposes {number} identifiers as much with probability {p:.2g}")
+    if (values.get("share_with_interval") or 0.0) < 1:
+        return Verdict("inconclusive", "the exposure of some canaries is only a lower bound")
+    return Verdict("not above chance", f"p = {p:.2g}")
 
 
 def _exposed(copies: int, number: int, mean: float) -> _Tested:

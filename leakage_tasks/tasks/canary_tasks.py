@@ -258,6 +258,7 @@ class CanaryTask(LocalTask):
             "repetitions": {str(times): number for times, number in sorted(repetitions.items())},
             **({"near_copies": near} if (near := sum(self._near[canary.id] for canary in planted)) else {}),
             "kinds": sorted({canary.kind for canary in there}),
+            **({"uniform": True} if all(canary.uniform for canary in there) else {}),
             **({"families": {name: families[name] for name in FAMILIES if families[name]}} if families else {}),
             "log2_size": [round(min(bits), 2), round(max(bits), 2)],
             **({} if example is None else {"example": example}),

@@ -207,10 +207,11 @@ def test_a_finding_does_not_show_what_it_found() -> None:
     assert "4111" not in repr(found)
 
 
+PREFIXES = ["a1", "DE12 3456 ", "AB1", "eyJa", "0x1", "1.2.", "2001:", "ab-", "commit a1", "https://t.co/a"]
 CHARGE = "The west desk charged 4111 1111 1111 1112 for 2 tickets, ask jane@example.org. "
 
 
-@pytest.mark.parametrize("piece", [CHARGE, "212-555-", "a@b.", "+2(0)", "1", "a"])
+@pytest.mark.parametrize("piece", [CHARGE, "212-555-", "a@b.", "+2(0)", "1", "a", *PREFIXES])
 def test_time_grows_with_the_text_and_not_with_its_square(piece: str) -> None:
     def spent(characters: int) -> float:
         text = piece * (characters // len(piece))
@@ -224,7 +225,9 @@ def test_time_grows_with_the_text_and_not_with_its_square(piece: str) -> None:
 
 def test_kinds() -> None:
     assert kinds_of(["ssn", "ccn", "ssn"]) == ["ssn", "ccn"]
-    with pytest.raises(OptionError, match="--detect has 'iban': use email, ccn, ssn, phone"):
-        kinds_of(["ccn", "iban"])
+    with pytest.raises(OptionError, match="--detect has 'imei': use identifiers, personal, all, email, "):
+        kinds_of(["ccn", "imei"])
+    with pytest.raises(OptionError, match="--detect has 'sha265'; did you mean 'sha256'"):
+        kinds_of(["sha265"])
     with pytest.raises(OptionError, match="--detect names nothing"):
         kinds_of([])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from collections import Counter
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leakage_tasks.canaries import Canary, read_manifest, verify
-from leakage_tasks.canaries.detect import DETECTORS, LONGEST, find_secrets
+from leakage_tasks.canaries.detect import DETECTORS, GROUPS, LONGEST, find_secrets
 from leakage_tasks.canaries.generate import nonce_of
+from leakage_tasks.canaries.kinds.names import NAMES
 from leakage_tasks.canaries.natural import Passage, _running, corpus_passages, holding_secrets, natural_canaries
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.data.lines import BLOCK
@@ -209,8 +211,8 @@ def test_the_command_writes_a_private_manifest_and_prints_counts(tmp_path: Path,
     code, out, err = leakage("canaries", "--from-text", source, *options, "-o", path)
     assert (code, err) == (0, "")
     assert out == (
-        f"{path}: 2 natural secrets (1 ccn, 1 ssn) that occur 3 times, 4 controls; only its owner may read the file, "
-        "which holds them\n"
+        f"{path}: 2 natural secrets (1 ccn, 1 ssn) that occur 3 times, 4 controls; rules such as check digits "
+        "take at least 3.3 bits of ccn; only its owner may read the file, which holds them\n"
     )
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     made = read_manifest(path)
@@ -232,7 +234,9 @@ def test_reveal_prints_the_secrets_and_no_control_character(tmp_path: Path, leak
 
 def test_the_help_names_every_kind(leakage: Leakage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    assert ",".join(DETECTORS) in leakage("canaries", "--help")[1]
+    shown = " ".join(re.findall(r"\w+", leakage("canaries", "--help")[1]))
+    assert " ".join(DETECTORS) in shown
+    assert all(f" {name} " in shown for name in (*GROUPS, *NAMES))
 
 
 @pytest.mark.parametrize("folder", [False, True])
@@ -288,3 +292,43 @@ def test_the_secrets_of_all_canaries_of_one_template_are_looked_for(order: str) 
         "c": Canary("c", "not 1234567 but {digits:5}", tuple("12345"), kind="natural"),
     }
     assert holding_secrets([canaries[name] for name in order]) == ["c"]
+
+
+MD5, COMMIT = "5eb63bbbe01eeed093cb22bb8f5acdc3", "83db48f86b1de1bd23fa63c2e2d1ab3ad3f3ff5c"
+ETH, CHECKED = "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"
+
+
+def test_forms_of_an_identifier_in_other_case_or_cut_short_are_counted_together() -> None:
+    text = f"a {MD5}\nb {MD5.upper()}\nb {MD5.upper()}\ncommit {COMMIT}\nsum {COMMIT}\ncommit {COMMIT[:9]}\n"
+    digest, commit = found(text, detect=["identifiers"])
+    assert (digest.repetitions, digest.template) == (3, "b {hex_capitals:32}")
+    assert (commit.repetitions, commit.template, commit.id) == (3, "commit {hex:40}", "natural-0002-git")
+    assert [canary.repetitions for canary in found(text, detect=["git"])] == [3]
+
+
+def test_a_form_without_a_space_counts_as_an_occurrence_only() -> None:
+    (canary,) = found(f"pay {CHECKED}\nto {ETH}\n{CHECKED}\n", detect=["eth_address"])
+    assert (canary.repetitions, canary.template) == (3, "to 0x{hex:40}")
+
+
+def test_what_has_no_known_space_is_counted_in_one_warning() -> None:
+    times = ["c232ab00-9414-11ec-b3c8-9f6bdeced846", "017f22e2-79b0-7cc3-98c4-dc0c0c07398f"]
+    text = f"{MD5} at {times[0]}, {times[1]} and {times[1]} from {CHECKED}"
+    expected = (
+        "left out 3 secrets whose space is not known: 2 uuid made from the time, 1 eth_address with a checksum in its "
+        r"capitals\Z"
+    )
+    with pytest.warns(UserWarning, match=expected) as caught:
+        assert len(found(text)) == 1
+    assert len(caught) == 1
+
+
+def test_controls_are_valid_secrets_of_their_kind() -> None:
+    text = f"card {CARD}, SSN 123-45-6788, call (212) 555-0123, a.b@example.org, {MD5}"
+    canaries = found(text, controls=20)
+    for canary in canaries:
+        kind = canary.id.rpartition("-")[2]
+        # The context of the later ones is cut at the secret before.
+        assert [each.kind for each in find_secrets(f"call {canary.text}")] == [kind]
+    assert {canary.id.rpartition("-")[2] for canary in canaries if canary.uniform} == {"md5"}
+    assert {canary.uniform for canary in canaries} == {True, False}

@@ -139,7 +139,7 @@ def limits(run: Run) -> Iterator[str]:
             "Canaries represent similar text with as many copies in the training data. Other text, or other numbers of "
             "copies, may leak more or less."
         )
-    if any("natural" in _list(facts.get("kinds")) for facts in tested):
+    if any("natural" in _list(facts.get("kinds")) and facts.get("uniform") is not True for facts in tested):
         yield "Natural secrets were not drawn at random: even without a leak, their values may differ from chance."
     if any("pairs" in facts for facts in tested):
         yield (

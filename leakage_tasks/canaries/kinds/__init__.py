@@ -1,0 +1,1 @@
+"""The kinds of secrets that can be detected in text: one module for each family of kinds."""

@@ -1,0 +1,94 @@
+"""API keys and access tokens whose prefix, length and alphabet their issuers publish.
+
+AWS: "IAM identifiers" in the IAM user guide. GitHub: "GitHub's token formats" in the documentation, and "Behind
+GitHub's new authentication token formats" (2021). Google: "API keys" in the Cloud documentation. Slack: "Tokens" in the
+API documentation. Stripe: "API keys" in the documentation. JSON web tokens: RFC 7519.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from leakage_tasks.canaries.alphabets import Alphabet
+from leakage_tasks.canaries.kinds.detector import BASE62, Detector, after
+
+_BASE62 = (Alphabet("base62", tuple(BASE62)),)
+_BASE64URL = (Alphabet("base64url", tuple(f"{BASE62}-_")),)
+_BASE32 = (Alphabet("base32", tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ234567")),)
+_NOT_BASE64URL = r"(?![A-Za-z0-9_\-])"
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def _varied(text: str) -> bool:
+    """Return False for a token that a person wrote as an example, such as one that ends in equal characters."""
+    return len(set(text[-8:])) > 2 and "EXAMPLE" not in text
+
+
+def _signed(text: str) -> str:
+    return "signed, with readable content"
+
+
+TOKENS: Mapping[str, Detector] = {
+    # The first characters after the prefix encode the number of the account, which all keys of the account share.
+    "aws_key": Detector(
+        tuple(after(prefix, r"[A-Z2-7]{9}(?P<base>[A-Z2-7]{7})") for prefix in ("AKIA", "ASIA")),
+        _same,
+        "identifiers",
+        "high",
+        _varied,
+        {"base": _BASE32},
+        needs=("AKIA", "ASIA"),
+    ),
+    # The last six characters are a checksum of the thirty random ones.
+    "github_token": Detector(
+        tuple(after(f"gh{kind}_", r"(?P<base>[0-9A-Za-z]{30})(?P<check>[0-9A-Za-z]{6})") for kind in "pousr"),
+        _same,
+        "identifiers",
+        "high",
+        _varied,
+        {"base": _BASE62},
+        uniform=True,
+        needs=("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    ),
+    "google_key": Detector(
+        (after("AIza", r"(?P<base>[0-9A-Za-z_\-]{35})", end=_NOT_BASE64URL),),
+        _same,
+        "identifiers",
+        "high",
+        _varied,
+        {"base": _BASE64URL},
+        needs=("AIza",),
+    ),
+    # The numbers in the middle name the team and the user.
+    "slack_token": Detector(
+        tuple(after(f"xox{kind}-", r"(?:[0-9]{9,14}-){1,3}(?P<base>[0-9A-Za-z]{24,34})") for kind in "abprs"),
+        _same,
+        "identifiers",
+        "high",
+        _varied,
+        {"base": _BASE62},
+        needs=("xox",),
+    ),
+    "stripe_key": Detector(
+        tuple(after(f"{kind}k_{mode}_", r"(?P<base>[0-9A-Za-z]{24,99})") for kind in "sr" for mode in ("live", "test")),
+        _same,
+        "identifiers",
+        "high",
+        _varied,
+        {"base": _BASE62},
+        needs=("k_live_", "k_test_"),
+    ),
+    "jwt": Detector(
+        (after("eyJ", r"(?P<base>[0-9A-Za-z_\-]{8,180}\.eyJ[0-9A-Za-z_\-]{8,180})", end=""),),
+        _same,
+        "identifiers",
+        "high",
+        alphabets={"base": _BASE64URL},
+        declined=_signed,
+        needs=("eyJ",),
+    ),
+}
+"""Tokens that give access to an account."""
