@@ -133,7 +133,7 @@ def test_bad_canaries(change: dict[str, Any], message: str) -> None:
         ({"kind": "odd"}, "field 'kind' is not one of random, "),
         ({"known": "x {digits}"}, "field 'known': known"),
         ({"supports": "b"}, "field 'supports': supports"),
-        ({"uniform": 1}, "field 'uniform' must be bool, found int"),
+        ({"uniform": 1}, "field 'uniform': expected true or false, found a number"),
         ({"uniform": False}, "field 'uniform': uniform is False"),
         ({"source": "x {digits}"}, "field 'source': source 'x {digits}' has other slots"),
         ({"tags": [1]}, "field 'tags.0': expected text, found a number"),

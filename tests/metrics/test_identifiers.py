@@ -10,7 +10,8 @@ import pytest
 
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, finding_from_json
-from leakage_tasks.metrics.audit import audit, match
+from leakage_tasks.metrics.audit import audit
+from leakage_tasks.metrics.guessing import match
 from leakage_tasks.metrics.exposure import METRICS, identifier_exposure
 from leakage_tasks.metrics.verdict import verdict_of
 
@@ -67,7 +68,7 @@ def test_a_secret_is_paired_with_its_own_control() -> None:
     # Ranks of other secrets' controls would make every guess wrong.
     findings = [*pair(1, "uuid", (1e20, 1e30)), *pair(2, "uuid", (1.0, 1e10)), *pair(3, "uuid", (1e30, 1e30))]
     matched = match(findings)
-    assert (matched.pairs, matched.guesses, matched.right) == (3, 2, 2)
+    assert (matched.coins, len(matched.surest), matched.right) == (3, 2, 2)
 
 
 def test_the_bound_on_epsilon_needs_secrets_that_are_uniform() -> None:
@@ -109,5 +110,5 @@ def test_a_finding_states_if_its_secret_is_uniform(uniform: bool | None) -> None
     made = finding("n", 5.0, uniform=uniform)
     assert finding_from_json(made.to_json()) == made
     assert ('"uniform"' in made.to_json()) == (uniform is not None)
-    with pytest.raises(ValueError, match="uniform is neither true nor false"):
+    with pytest.raises(ValueError, match="uniform: expected true or false"):
         finding_from_json(finding("n", 5.0).to_json().replace('"uniform": true', '"uniform": 1'))
