@@ -61,12 +61,12 @@ def read_texts(path: Path, prefix: int, suffix: int, tokenizer: str | None, colu
         loaded = load_tokenizer(tokenizer)
     except SpaceError as error:
         raise OptionError(str(error)) from None
-    names = _saved_splits(path)
+    names = saved_splits(path)
     splits = splits_named(names, path) if names else {"train": None}
     seen: set[bytes] = set()
     parts = []
     for name, split in splits.items():
-        windows = _windows(_tokens(path, Columns(column, None, name), loaded, tokenizer), prefix + suffix, seen)
+        windows = _windows(tokens_of(path, Columns(column, None, name), loaded, tokenizer), prefix + suffix, seen)
         parts.append(RawPairs(split, windows[:, :prefix], windows[:, prefix:], _where(path, name if names else None)))
     if not any(map(len, parts)):
         raise OptionError(
@@ -81,7 +81,7 @@ def _where(path: Path, split: str | None) -> Any:
     return lambda row: f"{prefix}window {row} (from 0)"
 
 
-def _saved_splits(path: Path) -> list[str]:
+def saved_splits(path: Path) -> list[str]:
     """Return the splits of a folder that ``datasets`` saved with several splits, or an empty list."""
     listing = path / "dataset_dict.json"
     if not listing.is_file():
@@ -92,7 +92,7 @@ def _saved_splits(path: Path) -> list[str]:
         raise OptionError(f"{listing}: does not list the folder's splits: save it again with 'datasets'") from None
 
 
-def _tokens(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[Iterable[TokenIds]]:
+def tokens_of(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[Iterable[TokenIds]]:
     """Yield the tokens of every text, in pieces."""
     reader = format_of(path)
     layout = reader.survey(path, wanted)
