@@ -30,7 +30,7 @@ from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.suffixes import suffix_metrics
 from leakage_tasks.metrics.tiers import Copies, Grouped, copies_of
 from leakage_tasks.metrics.untargeted import NULLS as UNTARGETED_NULLS
-from leakage_tasks.metrics.untargeted import untargeted_metrics
+from leakage_tasks.metrics.untargeted import rows_by_kind, untargeted_metrics
 from leakage_tasks.metrics.untargeted_values import UntargetedView
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
 
@@ -275,8 +275,10 @@ def untargeted_rows(task_settings: TaskSettings, copies: Copies | None = None) -
 
 
 def _untargeted_values(finding: UntargetedFinding, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
-    view = UntargetedView(column, finding)
-    return {row.name: row.value(view) for row in untargeted_rows(task_settings) if row.applies(view)}
+    view, rows = UntargetedView(column, finding), untargeted_rows(task_settings)
+    if column != suffix_finding.HEADLINE and task_settings.get("rows") != "all":
+        rows = rows_by_kind(tuple(rows))
+    return {row.name: row.value(view) for row in rows if row.applies(view)}
 
 
 UNTARGETED_EXTRACTION = register_scoring(

@@ -228,11 +228,18 @@ def untargeted_metrics(request: UntargetedRequest | None = None, controls: bool 
         rows += _tendency("capability", adversarial, "adversarial prompts", "n_adversarial", length)
     if not controls:
         rows = [replace(row, control=None) for row in rows if not _of_controls(row)]
-    shown = with_intervals(rows, SHOWN)
+    shown = _with_intervals(rows, SHOWN)
     return tuple(replace(row, in_table=row.name in shown) for row in rows)
 
 
-def with_intervals(rows: Iterable[Row], names: Collection[str]) -> set[str]:
+@lru_cache(maxsize=16)
+def rows_by_kind(rows: tuple[Row, ...]) -> tuple[Row, ...]:
+    """Return the metrics in the column of a kind of prompts: those of :data:`SHOWN_BY_KIND` with their intervals."""
+    shown = _with_intervals(rows, SHOWN_BY_KIND)
+    return tuple(row for row in rows if row.name in shown)
+
+
+def _with_intervals(rows: Iterable[Row], names: Collection[str]) -> set[str]:
     """Return the names of metrics and of the ends of their intervals, of the ``rows`` with these ``names``."""
     shown = [row for row in rows if row.name in names]
     return {row.name for row in shown} | {end for row in shown for end in row.interval or ()}

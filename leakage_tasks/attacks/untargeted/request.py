@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from itertools import chain, zip_longest
+from dataclasses import dataclass, field, replace
 
 from leakage_tasks.attacks.untargeted.words import WORDS
 from leakage_tasks.core.errors import OptionError
@@ -104,16 +103,14 @@ class UntargetedRequest:
         """
         numbers = {DIVERGENCE: self.repeated_words, **prompts}
 
-        def of_kind(kind: str) -> Iterator[TextId]:
+        def of_kind(kind: str) -> Iterator[tuple[TextId, ...]]:
             different = numbers.get(kind, 1 if kind == EMPTY else self.texts)
             for text in range(self.texts):
                 sample, prompt = divmod(text, different)
-                yield TextId(kind, prompt, sample)
-                if kind == PREFIX and controls:
-                    yield TextId(kind, prompt, sample, unseen=True)
+                own = TextId(kind, prompt, sample)
+                yield (own, replace(own, unseen=True)) if kind == PREFIX and controls else (own,)
 
-        together = zip_longest(*map(of_kind, self.chosen))
-        return [text for text in chain.from_iterable(together) if text is not None]
+        return [text for turn in zip(*map(of_kind, self.chosen), strict=True) for texts in turn for text in texts]
 
 
 REQUEST_OPTIONS = options_of(UntargetedRequest)

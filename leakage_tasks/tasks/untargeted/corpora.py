@@ -18,8 +18,9 @@ from leakage_tasks.pairs.index.store import SEPARATOR, CorpusIndex, is_index, op
 
 SMALL = 64 << 20
 """Maximum number of bytes of text that a run indexes itself."""
-PROBED, OVERLAP = 2000, 0.05
-"""Number of n-grams of the controls that are searched in the corpus, and the share of them that it may hold."""
+PROBE, PROBED, OVERLAP = 50, 2000, 0.05
+"""Minimum length of the n-grams of the controls that are searched in the corpus, their number, and the share of them
+that it may hold. Shorter n-grams are in any text of a kind."""
 
 State = tuple[tuple[str, int, int], ...]
 
@@ -38,9 +39,10 @@ def read_corpus(corpus: Corpus) -> CorpusIndex:
 def check_controls(corpus: CorpusIndex, controls: CorpusIndex, data: str, unseen: str, n: int) -> None:
     """Raise OptionError if the controls have other tokens than the corpus, or share text with it.
 
-    ``data`` and ``unseen`` are the user's names of both. Up to 5 % of the controls' ``n``-grams may be in the corpus,
-    as licences and other common text are.
+    ``data`` and ``unseen`` are the user's names of both. Up to 5 % of the controls' n-grams, of ``n`` or at least 50
+    tokens, may be in the corpus, as licences and other common text are.
     """
+    n = max(n, PROBE)
     if corpus.about.tokenizer != controls.about.tokenizer:
         raise OptionError(
             f"controls={unseen}: its index has another tokenizer than {data}: make both with one tokenizer"

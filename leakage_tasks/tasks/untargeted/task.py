@@ -15,7 +15,6 @@ from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics.scoring import UNTARGETED_EXTRACTION, inherited, untargeted_rows
-from leakage_tasks.metrics.untargeted import SHOWN_BY_KIND, with_intervals
 from leakage_tasks.pairs.index.store import About
 from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.dispatch import Answer
@@ -37,6 +36,7 @@ _NO_PROTOCOL = {
     "resume",
     "model_id",
     "memory",
+    "rows",
 }
 NO_CONTROLS = "no controls: text that the model never saw shows how much of it anyone would write: pass controls=…"
 
@@ -61,7 +61,6 @@ class UntargetedExtraction(LocalTask):
         self.options = options
         self._corpora: tuple[About, About | None] = corpus.about, None if unseen is None else unseen.about
         self.METRICS = list(untargeted_rows(options.given))
-        self._by_kind = with_intervals(self.METRICS, SHOWN_BY_KIND)
         self._docs = [{"text": [text.kind, text.prompt, text.sample, text.unseen]} for text in options.text_ids()]
         self.columns = {name: partial(_column, name) for name in (HEADLINE, *options.request.chosen)}
 
@@ -95,11 +94,7 @@ class UntargetedExtraction(LocalTask):
         if column == HEADLINE:
             self.note_attack(text)
         values = self.SCORING.values(self.SCORING.read(text), column, self.options.given, {})
-        if self.options.rows == "all":
-            return values
-        if column == HEADLINE:
-            return self.in_rows(values)
-        return {name: value for name, value in values.items() if name in self._by_kind}
+        return values if self.options.rows == "all" or column != HEADLINE else self.in_rows(values)
 
     def protocol(self) -> dict[str, Any]:
         """Return the hashes of the corpora and prompts, and the options that two comparable runs must share."""
