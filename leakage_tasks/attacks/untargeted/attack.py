@@ -138,9 +138,9 @@ class _Search:
     def finding(self, prompt: Prompt, written: WrittenText) -> UntargetedFinding:
         """Search one text; text after a corpus' prefix is searched in this corpus only."""
         text, tokens = self.writer.decode(written.tokens), written.tokens
-        own = prompt.id.kind == PREFIX
-        matches = None if own and prompt.id.unseen else self._matches(self.corpus, tokens)
-        without = self.controls is None or (own and not prompt.id.unseen)
+        begun = prompt.id.kind == PREFIX
+        matches = None if begun and prompt.id.unseen else self._matches(self.corpus, tokens)
+        without = self.controls is None or (begun and not prompt.id.unseen)
         unseen = None if without or self.controls is None else self._matches(self.controls, tokens)
         diverges = prompt.id.kind == DIVERGENCE and prompt.word is not None
         return UntargetedFinding(

@@ -107,8 +107,8 @@ class UntargetedRequest:
             different = numbers.get(kind, 1 if kind == EMPTY else self.texts)
             for text in range(self.texts):
                 sample, prompt = divmod(text, different)
-                own = TextId(kind, prompt, sample)
-                yield (own, replace(own, unseen=True)) if kind == PREFIX and controls else (own,)
+                first = TextId(kind, prompt, sample)
+                yield (first, replace(first, unseen=True)) if kind == PREFIX and controls else (first,)
 
         return [text for turn in zip(*map(of_kind, self.chosen), strict=True) for texts in turn for text in texts]
 

@@ -114,7 +114,7 @@ def untargeted_options(values: Mapping[str, Any]) -> UntargetedOptions:
     for name, kind in (("prompts", SHORT), ("ordinary", ORDINARY)):
         if name in values and kind not in request.chosen:
             raise OptionError(f"{name}={values[name]} has no use without kinds={kind}: add the kind, or leave it out")
-    own = {name: values[name] for name in options_of(UntargetedOptions) if name in values}
-    if "memory" in own:
-        own["memory"] = read_size(own["memory"])
-    return UntargetedOptions(values, request, **own)
+    direct = {name: values[name] for name in options_of(UntargetedOptions) if name in values}
+    if "memory" in direct:
+        direct["memory"] = read_size(direct["memory"])
+    return UntargetedOptions(values, request, **direct)
