@@ -28,13 +28,13 @@ def index_command(
     ] = None,
     jobs: Annotated[int, typer.Option(help="Number of processes that sort parts of the corpus.")] = 1,
 ) -> None:
-    """Make an index of a corpus, to search what a model writes for training text.
+    """Index training text, to find it in what a model writes.
 
     Use the folder as data= or controls= of the task untargeted_extraction. Sorting takes about 2 GB of memory for each
     process, whatever the size of the corpus.
     """
     from leakage_tasks.pairs.index.build import write_index
-    from leakage_tasks.pairs.index.corpus import Corpus
+    from leakage_tasks.pairs.index.corpus import IndexSource
 
-    about = write_index(Corpus(corpus, tokenizer, text_column, split), output, jobs)
+    about = write_index(IndexSource(corpus, tokenizer, text_column, split), output, jobs)
     print(f"{output}: {about.tokens:,} tokens of {about.documents:,} documents, corpus {about.corpus[:16]}")

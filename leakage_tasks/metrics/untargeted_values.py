@@ -13,7 +13,7 @@ from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.metrics.aggregates import Aggregate, Interval, of_defined
 from leakage_tasks.stats import unseen
 from leakage_tasks.stats.paired import Difference, rate_difference
-from leakage_tasks.stats.unseen import Estimate, Found
+from leakage_tasks.stats.unseen import Found, UnseenEstimate
 
 MILLION = 1e6
 _DOCUMENT = 1 << 32
@@ -79,21 +79,21 @@ def _found(texts: tuple[TextNgrams, ...]) -> Found:
     return unseen.count_kinds([_ids(text) for text in texts])
 
 
-def _per_million(texts: Sequence[TextNgrams]) -> Estimate | None:
+def _per_million(texts: Sequence[TextNgrams]) -> UnseenEstimate | None:
     # The longest text bounds what any text may hold.
     most = max(text.most for text in texts)
     rate = unseen.kinds_per_token(_found(tuple(texts)), [text.tokens for text in texts], most)
     if rate is None:
         return None
     low, high = (None if end is None else end * MILLION for end in rate[1:])
-    return Estimate(rate.value * MILLION, low, high)
+    return UnseenEstimate(rate.value * MILLION, low, high)
 
 
-def _unseen_share(texts: Sequence[TextNgrams]) -> Estimate | None:
+def _unseen_share(texts: Sequence[TextNgrams]) -> UnseenEstimate | None:
     return unseen.unseen_share(_found(tuple(texts)))
 
 
-def _least(texts: Sequence[TextNgrams]) -> Estimate | None:
+def _least(texts: Sequence[TextNgrams]) -> UnseenEstimate | None:
     return unseen.least_kinds(_found(tuple(texts)))
 
 
@@ -104,7 +104,7 @@ class Estimator(NamedTuple):
     interval: Interval
 
 
-def _estimator(estimate: Callable[[Sequence[TextNgrams]], Estimate | None]) -> Estimator:
+def _estimator(estimate: Callable[[Sequence[TextNgrams]], UnseenEstimate | None]) -> Estimator:
     def end(name: str) -> Aggregate[TextNgrams]:
         def read(texts: list[TextNgrams]) -> float | None:
             estimated = estimate(texts)

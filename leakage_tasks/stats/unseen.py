@@ -19,7 +19,7 @@ from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
 
-class Estimate(NamedTuple):
+class UnseenEstimate(NamedTuple):
     """A value with its 95 % interval; an end is None if it is unknown."""
 
     value: float
@@ -60,7 +60,7 @@ def count_kinds(texts: Sequence[IntArray]) -> Found:
     return Found(len(known), np.array([len(kinds) for kinds in unique], np.int64), *by_count)
 
 
-def unseen_share(found: Found) -> Estimate | None:
+def unseen_share(found: Found) -> UnseenEstimate | None:
     """Return the Good-Turing estimate of the share of kinds in a further text that no text so far contains.
 
     This is the number of kinds in exactly one text, divided by the sum over texts of the number of their kinds (Good
@@ -74,15 +74,15 @@ def unseen_share(found: Found) -> Estimate | None:
     value = once / total
     if once in (0, total):
         low, high = clopper_pearson(with_kinds * (once == total), with_kinds)
-        return Estimate(value, low, high)
+        return UnseenEstimate(value, low, high)
     # Without a text, its own kinds are gone, and kinds that one other text shares with it are found once.
     left = total - found.of_text
     without = np.where(left > 0, (once - found.once + found.twice) / np.maximum(left, 1), value)
     reach = _reach(without, with_kinds)
-    return Estimate(value, max(0.0, value - reach), min(1.0, value + reach))
+    return UnseenEstimate(value, max(0.0, value - reach), min(1.0, value + reach))
 
 
-def least_kinds(found: Found) -> Estimate | None:
+def least_kinds(found: Found) -> UnseenEstimate | None:
     """Return the estimate of a lower bound on the number of kinds that infinitely many texts would contain.
 
     Chao's estimator for samples of several kinds each (Chao 1987): kinds + (n − 1) / n · f1 (f1 − 1) / (2 (f2 + 1)),
@@ -95,7 +95,7 @@ def least_kinds(found: Found) -> Estimate | None:
         return None
     value = _chao(found.kinds, once, twice, found.texts)
     if value == found.kinds:
-        return Estimate(value, value, None)
+        return UnseenEstimate(value, value, None)
     # Leaving a text out turns its kinds of frequency 2 into 1, and 3 into 2.
     without = np.array(
         [
@@ -106,10 +106,10 @@ def least_kinds(found: Found) -> Estimate | None:
     above = value - found.kinds
     error = _reach(without, found.texts) / above
     factor = math.exp(math.sqrt(math.log1p(error**2)) if error < 1e150 else 700.0)
-    return Estimate(value, found.kinds + above / factor, found.kinds + above * factor)
+    return UnseenEstimate(value, found.kinds + above / factor, found.kinds + above * factor)
 
 
-def kinds_per_token(found: Found, tokens: Sequence[int], most: int) -> Estimate | None:
+def kinds_per_token(found: Found, tokens: Sequence[int], most: int) -> UnseenEstimate | None:
     """Return the number of different kinds per token, for the number of ``tokens`` of each text.
 
     The interval is log-normal. Without a kind, its upper end assumes that as many texts as Clopper and Pearson allow
@@ -122,11 +122,11 @@ def kinds_per_token(found: Found, tokens: Sequence[int], most: int) -> Estimate 
     value = found.kinds / total
     if not found.kinds or found.texts < 2:
         share = clopper_pearson(int((found.of_text > 0).sum()), found.texts)[1]
-        return Estimate(value, 0.0, max(value, share * most * found.texts / total))
+        return UnseenEstimate(value, 0.0, max(value, share * most * found.texts / total))
     left = total - lengths
     without = np.where(left > 0, (found.kinds - found.once) / np.maximum(left, 1), value)
     factor = math.exp(min(_reach(without, found.texts) / value, 700.0))
-    return Estimate(value, value / factor, value * factor)
+    return UnseenEstimate(value, value / factor, value * factor)
 
 
 def _chao(kinds: int, once: int, twice: int, texts: int) -> float:

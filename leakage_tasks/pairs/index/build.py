@@ -17,7 +17,7 @@ from leakage_tasks.core.arrays import IntArray, TokenIds
 from leakage_tasks.core.atomic import check_place, replacing
 from leakage_tasks.core.errors import OptionError, on_command_line
 from leakage_tasks.core.workers import map_tasks
-from leakage_tasks.pairs.index.corpus import Corpus, documents_of, hash_of_tokenizer, read_tokenizer_named
+from leakage_tasks.pairs.index.corpus import IndexSource, documents_of, hash_of_tokenizer, read_tokenizer_named
 from leakage_tasks.pairs.index.store import (
     DOCUMENTS,
     SEPARATOR,
@@ -64,7 +64,7 @@ def build_index(
     return CorpusIndex(about, tokens, first, parts)
 
 
-def write_index(corpus: Corpus, output: Path, jobs: int = 1, part: int = PART) -> About:
+def write_index(corpus: IndexSource, output: Path, jobs: int = 1, part: int = PART) -> About:
     """Write the index of a corpus to a folder, which appears complete or not at all; return the facts about it.
 
     Tokens go to the disk as they are read, and each part is sorted by itself, so that memory depends on the size of a

@@ -24,7 +24,7 @@ PROBE = "The 3 quick-brown foxes\n\tsaid: “naïve café”, 12,345.67 — 日�
 
 
 @dataclass(frozen=True)
-class Corpus:
+class IndexSource:
     """A corpus and the options that read it."""
 
     data: str
@@ -36,7 +36,7 @@ class Corpus:
     """The split of a saved folder (default: all) or of a hub data set (default: train)."""
 
 
-def read_tokenizer_named(corpus: Corpus, spelling: Spelling) -> Any:
+def read_tokenizer_named(corpus: IndexSource, spelling: Spelling) -> Any:
     """Return the tokenizer of a corpus. Raises MissingOption without a name, OptionError if it cannot be loaded."""
     if corpus.tokenizer is None:
         raise MissingOption(
@@ -68,7 +68,7 @@ def hash_of_tokenizer(tokenizer: Any) -> str:
     )
 
 
-def documents_of(corpus: Corpus, tokenizer: Any, spelling: Spelling) -> Iterator[Iterable[TokenIds]]:
+def documents_of(corpus: IndexSource, tokenizer: Any, spelling: Spelling) -> Iterator[Iterable[TokenIds]]:
     """Yield the tokens of each document of a corpus, in pieces, in the order of the data.
 
     A row is a document; a ``.txt`` file is one document; the turns of a chat are joined by line breaks.
@@ -90,7 +90,7 @@ def documents_of(corpus: Corpus, tokenizer: Any, spelling: Spelling) -> Iterator
         raise error.spelled(spelling, OptionError) from None
 
 
-def _paths(corpus: Corpus, stack: ExitStack) -> Iterator[tuple[Path, str]]:
+def _paths(corpus: IndexSource, stack: ExitStack) -> Iterator[tuple[Path, str]]:
     """Yield each file or data set of a corpus with its split."""
     source = Path(corpus.data)
     if is_hub(source):

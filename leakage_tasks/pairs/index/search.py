@@ -23,7 +23,7 @@ NOWHERE = -1
 
 
 @dataclass(frozen=True)
-class Run:
+class TokenRun:
     """A maximal run: its start in the text, its length, and a position of the corpus at which it occurs.
 
     If it occurs several times, ``position`` is the one that precedes the others in the index, so equal runs have equal
@@ -39,7 +39,7 @@ class Run:
 class Matches:
     """The runs of at least ``n`` tokens of a text that occur in a corpus, and its n-grams that do."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[TokenRun, ...]
     positions: IntArray
     """For each n-gram of the text its position in the corpus, or :data:`NOWHERE`; equal n-grams have equal positions.
     Shape ``[tokens − n + 1]``."""
@@ -71,7 +71,7 @@ def positions_of(index: CorpusIndex, windows: IntArray) -> IntArray:
     return found
 
 
-def _runs(index: CorpusIndex, values: IntArray, starts: IntArray) -> list[Run]:
+def _runs(index: CorpusIndex, values: IntArray, starts: IntArray) -> list[TokenRun]:
     """Return the maximal runs among the longest matches at ``starts``."""
     lengths = _longest(index, values, starts)
     ends = starts + lengths
@@ -80,7 +80,7 @@ def _runs(index: CorpusIndex, values: IntArray, starts: IntArray) -> list[Run]:
     runs = []
     for start, length in zip(starts[whole].tolist(), lengths[whole].tolist(), strict=True):
         position = positions_of(index, values[None, start : start + length])[0]
-        runs.append(Run(start, length, int(position)))
+        runs.append(TokenRun(start, length, int(position)))
     return runs
 
 

@@ -12,7 +12,7 @@ from leakage_tasks.core.log import log
 from leakage_tasks.core.sizes import size_words
 from leakage_tasks.data.hub import is_hub
 from leakage_tasks.pairs.index.build import build_index
-from leakage_tasks.pairs.index.corpus import Corpus, documents_of, read_tokenizer_named
+from leakage_tasks.pairs.index.corpus import IndexSource, documents_of, read_tokenizer_named
 from leakage_tasks.pairs.index.search import NOWHERE, positions_of
 from leakage_tasks.pairs.index.store import SEPARATOR, CorpusIndex, is_index, open_index
 
@@ -25,7 +25,7 @@ that it may hold. Shorter n-grams are in any text of a kind."""
 State = tuple[tuple[str, int, int], ...]
 
 
-def read_corpus(corpus: Corpus) -> CorpusIndex:
+def read_corpus(corpus: IndexSource) -> CorpusIndex:
     """Return the index of a corpus; repeated calls for unchanged files return the cached index.
 
     Raises OptionError for text that cannot be read or is too large to be indexed in a run, and for a damaged index.
@@ -69,12 +69,12 @@ def shared_ngrams(corpus: CorpusIndex, controls: CorpusIndex, n: int) -> float |
     return float((positions_of(corpus, windows) != NOWHERE).mean()) if len(windows) else None
 
 
-def _command(corpus: Corpus) -> str:
+def _command(corpus: IndexSource) -> str:
     return f"'leakage index {corpus.data} -o FOLDER --tokenizer {corpus.tokenizer or 'NAME'}'"
 
 
 @lru_cache(maxsize=4)
-def _index(corpus: Corpus, state: State) -> CorpusIndex:
+def _index(corpus: IndexSource, state: State) -> CorpusIndex:
     if is_index(corpus.data):
         return open_index(corpus.data)
     size = sum(bytes_held for _, bytes_held, _ in state)

@@ -17,7 +17,7 @@ from leakage_tasks.attacks.untargeted.request import (
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.core.sizes import read_size
-from leakage_tasks.pairs.index.corpus import Corpus
+from leakage_tasks.pairs.index.corpus import IndexSource
 from leakage_tasks.pairs.index.store import CorpusIndex
 from leakage_tasks.pairs.source import PAIR_OPTIONS
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
@@ -66,13 +66,13 @@ class UntargetedOptions:
 
     def corpus(self) -> CorpusIndex:
         """Return the index of the corpus. Raises OptionError if it is not usable."""
-        return read_corpus(Corpus(self.data, self.tokenizer, self.text_column))
+        return read_corpus(IndexSource(self.data, self.tokenizer, self.text_column))
 
     def unseen(self) -> CorpusIndex | None:
         """Return the index of the controls; None without controls. Raises OptionError if they are not usable."""
         if self.controls is None:
             return None
-        return read_corpus(Corpus(self.controls, self.tokenizer, self.text_column))
+        return read_corpus(IndexSource(self.controls, self.tokenizer, self.text_column))
 
     def checked_corpora(self) -> tuple[CorpusIndex, CorpusIndex | None]:
         """Return both indexes. Raises OptionError if they do not fit together."""

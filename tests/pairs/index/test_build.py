@@ -11,7 +11,7 @@ import pytest
 from leakage_tasks.core.errors import LeakageError, OptionError
 from leakage_tasks.core.errors import on_command_line as spelled
 from leakage_tasks.pairs.index.build import build_index, write_index
-from leakage_tasks.pairs.index.corpus import Corpus, documents_of
+from leakage_tasks.pairs.index.corpus import IndexSource, documents_of
 from leakage_tasks.pairs.index.search import find_matches
 from leakage_tasks.pairs.index.store import open_index
 from tests.oracles import letters, merging
@@ -28,7 +28,7 @@ def tokenizer(tmp_path):
 @pytest.fixture
 def corpus(tmp_path, tokenizer):
     (tmp_path / "c.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-    return Corpus(str(tmp_path / "c.jsonl"), tokenizer)
+    return IndexSource(str(tmp_path / "c.jsonl"), tokenizer)
 
 
 def ids(text):
@@ -67,10 +67,10 @@ def test_each_kind_of_data_gives_its_documents(tmp_path, tokenizer):
     hub = tmp_path / "hub"
     hub.mkdir()
     datasets.Dataset.from_dict({"text": TEXTS}).to_parquet(hub / "train.parquet")
-    assert _read(Corpus(str(folder), tokenizer)) == TEXTS
-    assert _read(Corpus(str(tmp_path / "saved"), tokenizer, "body")) == TEXTS
-    assert _read(Corpus(str(tmp_path / "saved"), tokenizer, "body", "b")) == TEXTS[1:2]
-    assert _read(Corpus(f"hub:{hub}", tokenizer)) == TEXTS
+    assert _read(IndexSource(str(folder), tokenizer)) == TEXTS
+    assert _read(IndexSource(str(tmp_path / "saved"), tokenizer, "body")) == TEXTS
+    assert _read(IndexSource(str(tmp_path / "saved"), tokenizer, "body", "b")) == TEXTS[1:2]
+    assert _read(IndexSource(f"hub:{hub}", tokenizer)) == TEXTS
 
 
 def _read(corpus):
@@ -81,11 +81,17 @@ def _read(corpus):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda c, p: write_index(Corpus(c.data, None), p / "i"), "c.jsonl: an index holds tokens: pass --tokenizer"),
-        (lambda c, p: write_index(Corpus(c.data, str(p / "no")), p / "i"), "no such folder"),
-        (lambda c, p: write_index(Corpus(str(p / "no.txt"), c.tokenizer), p / "i"), "no.txt: no such file"),
-        (lambda c, p: write_index(Corpus(c.data, c.tokenizer, "body"), p / "i"), "no column 'body'.*--text-column"),
-        (lambda c, p: write_index(Corpus(c.data, c.tokenizer, split="x"), p / "i"), "no split 'x' .it has train"),
+        (
+            lambda c, p: write_index(IndexSource(c.data, None), p / "i"),
+            "c.jsonl: an index holds tokens: pass --tokenizer",
+        ),
+        (lambda c, p: write_index(IndexSource(c.data, str(p / "no")), p / "i"), "no such folder"),
+        (lambda c, p: write_index(IndexSource(str(p / "no.txt"), c.tokenizer), p / "i"), "no.txt: no such file"),
+        (
+            lambda c, p: write_index(IndexSource(c.data, c.tokenizer, "body"), p / "i"),
+            "no column 'body'.*--text-column",
+        ),
+        (lambda c, p: write_index(IndexSource(c.data, c.tokenizer, split="x"), p / "i"), "no split 'x' .it has train"),
         (lambda c, p: write_index(c, p / "spoken"), "spoken: exists and holds no index: name a new folder"),
         (lambda c, p: write_index(c, p / "no" / "i"), "no folder"),
     ],
@@ -99,14 +105,14 @@ def test_what_cannot_be_indexed_is_one_clear_error(corpus, tmp_path, change, mes
 def test_text_without_a_token_has_no_index(tmp_path, tokenizer):
     (tmp_path / "empty.jsonl").write_text('{"text": ""}\n')
     with pytest.raises(OptionError, match="empty.jsonl: holds no text"):
-        write_index(Corpus(str(tmp_path / "empty.jsonl"), tokenizer), tmp_path / "i")
+        write_index(IndexSource(str(tmp_path / "empty.jsonl"), tokenizer), tmp_path / "i")
     assert not (tmp_path / "i").exists()
 
 
 def test_an_index_replaces_an_index(corpus, tmp_path, tokenizer):
     write_index(corpus, tmp_path / "index", part=16)
     (tmp_path / "other.txt").write_text("the tin")
-    write_index(Corpus(str(tmp_path / "other.txt"), tokenizer), tmp_path / "index")
+    write_index(IndexSource(str(tmp_path / "other.txt"), tokenizer), tmp_path / "index")
     assert documents(open_index(tmp_path / "index")) == ["the tin"]
 
 
@@ -152,6 +158,6 @@ def test_a_damaged_index_is_one_clear_error(corpus, tmp_path, damage, message):
 def test_another_tokenizer_has_another_hash(corpus, tmp_path):
     merging().save_pretrained(tmp_path / "merging")
     one = write_index(corpus, tmp_path / "one")
-    other = write_index(Corpus(corpus.data, str(tmp_path / "merging")), tmp_path / "other")
-    again = write_index(Corpus(corpus.data, str(tmp_path / "merging")), tmp_path / "again")
+    other = write_index(IndexSource(corpus.data, str(tmp_path / "merging")), tmp_path / "other")
+    again = write_index(IndexSource(corpus.data, str(tmp_path / "merging")), tmp_path / "again")
     assert one.tokenizer != other.tokenizer == again.tokenizer

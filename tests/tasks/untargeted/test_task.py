@@ -18,7 +18,7 @@ from leakage_tasks.attacks.untargeted.words import ORDINARY, WORDS
 from leakage_tasks.core.errors import MissingOption, OptionError, TargetError
 from leakage_tasks.metrics.scoring import UNTARGETED_EXTRACTION, Answered, score
 from leakage_tasks.pairs.index.build import write_index
-from leakage_tasks.pairs.index.corpus import Corpus
+from leakage_tasks.pairs.index.corpus import IndexSource
 from leakage_tasks.stats.intervals import clopper_pearson
 from tests.conftest import ROOT
 from tests.oracles import letters, merging, tiny_gpt2
@@ -225,10 +225,8 @@ def test_the_declaration_names_hashes_sizes_and_controls(lm, folder):
 
 def test_samples_are_scored_again_to_the_same_figures(lm, folder):
     results = evaluate(lm, folder, rows="all")
-    answered = [
-        Answered(sample["resps"][0][0], sample["filter"], sample["arguments"][0][1])
-        for sample in results["samples"][TASK]
-    ]
+    settings = {**OPTIONS, "controls": "unseen", "rows": "all"}
+    answered = [Answered(sample["resps"][0][0], sample["filter"], settings) for sample in results["samples"][TASK]]
     for column, rows in score(UNTARGETED_EXTRACTION, answered).items():
         for name, value in rows.items():
             assert results["results"][TASK][f"{name},{column}"] == (value if value is None else pytest.approx(value))
@@ -271,7 +269,7 @@ def test_a_model_that_only_writes_is_searched_through_text(folder):
 
 def test_an_index_on_the_disk_gives_the_figures_of_its_text(lm, folder):
     for name in ("seen", "unseen"):
-        write_index(Corpus(str(folder / f"{name}.jsonl"), str(folder / "spoken")), folder / name, part=500)
+        write_index(IndexSource(str(folder / f"{name}.jsonl"), str(folder / "spoken")), folder / name, part=500)
     text = evaluate(lm, folder)
     index = evaluate(lm, folder, data=str(folder / "seen"), controls=str(folder / "unseen"))
     rows = [{name: value for name, value in each["results"][TASK].items() if name.count(",")} for each in (text, index)]
@@ -288,7 +286,7 @@ def test_a_limited_run_has_texts_of_every_kind_and_no_headline(lm, folder):
 
 def _other_tokenizer(folder):
     merging().save_pretrained(folder / "merging")
-    write_index(Corpus(str(folder / "seen.jsonl"), str(folder / "merging")), folder / "other")
+    write_index(IndexSource(str(folder / "seen.jsonl"), str(folder / "merging")), folder / "other")
     return {"data": str(folder / "other"), "controls": None}
 
 
