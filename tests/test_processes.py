@@ -11,6 +11,7 @@ import pytest
 from leakage_tasks.canaries import make_canaries, write_manifest
 from tests.conftest import ROOT
 from tests.launched import free_port
+from tests.oracles import letters
 
 SCRIPT = """
 import json, sys
@@ -84,3 +85,15 @@ def test_two_processes_draw_the_suffixes_of_one(tmp_path):
     options |= {"guesses": str(tmp_path / "g.csv"), "prefix_lengths": [3], "validation": 0, "wrong": 4}
     compare(["suffix_extraction"], options, tmp_path, 31)
     assert len((tmp_path / "g.csv").read_text().splitlines()) == 32
+
+
+@pytest.mark.slow
+def test_two_processes_write_the_texts_of_one(tmp_path):
+    letters().save_pretrained(tmp_path / "spoken")
+    for name, text in {"seen": "the pin is 12 and the tin is 34", "unseen": "no cat sat on any mat here"}.items():
+        (tmp_path / f"{name}.txt").write_text(text)
+    options = {name: str(tmp_path / f"{name}.txt") for name in ("seen", "unseen")}
+    options = {"data": options["seen"], "controls": options["unseen"], "tokenizer": str(tmp_path / "spoken")}
+    options |= {"texts": 5, "length": 20, "run_length": 2, "corpus_prefix": 4, "repeats": 3, "prompt_words": 2}
+    options |= {"kinds": "empty:short:divergence:prefix", "rows": "all"}
+    compare(["untargeted_extraction"], options, tmp_path, 25)

@@ -19,13 +19,19 @@ from leakage_tasks.attacks.suffix.confidences import CONFIDENCES
 from leakage_tasks.attacks.suffix.finding import SelectedView, Selection
 from leakage_tasks.attacks.suffix.request import DEFAULT_CONFIDENCE
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
+from leakage_tasks.attacks.untargeted.finding import UntargetedFinding, untargeted_finding_from_json
+from leakage_tasks.attacks.untargeted.request import UntargetedRequest
 from leakage_tasks.core.null_results import reason_of
+from leakage_tasks.core.option import options_of
 from leakage_tasks.core.registry import Registry
 from leakage_tasks.metrics import exposure, extraction
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.suffixes import suffix_metrics
 from leakage_tasks.metrics.tiers import Copies, Grouped, copies_of
+from leakage_tasks.metrics.untargeted import NULLS as UNTARGETED_NULLS
+from leakage_tasks.metrics.untargeted import rows_by_kind, untargeted_metrics
+from leakage_tasks.metrics.untargeted_values import UntargetedView
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
 
 Goal = Literal["exposure", "extraction"]
@@ -260,5 +266,29 @@ SUFFIX_EXTRACTION = register_scoring(
         partial(list, NULLS),
         unscored=_unscored,
         goal="suffixes",
+    )
+)
+
+
+def untargeted_rows(task_settings: TaskSettings, copies: Copies | None = None) -> Sequence[Metric[UntargetedView, Any]]:
+    """Return the metrics of ``untargeted_extraction`` for the settings of a request. Raises OptionError."""
+    given = {name: task_settings[name] for name in options_of(UntargetedRequest) if name in task_settings}
+    return untargeted_metrics(UntargetedRequest(**given), task_settings.get("controls") is not None)
+
+
+def _untargeted_values(finding: UntargetedFinding, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
+    view, rows = UntargetedView(column, finding), untargeted_rows(task_settings)
+    if column != suffix_finding.HEADLINE and task_settings.get("rows") != "all":
+        rows = rows_by_kind(tuple(rows))
+    return {row.name: row.value(view) for row in rows if row.applies(view)}
+
+
+UNTARGETED_EXTRACTION = register_scoring(
+    Scoring(
+        "untargeted_extraction",
+        untargeted_rows,
+        _untargeted_values,
+        partial(list, UNTARGETED_NULLS),
+        untargeted_finding_from_json,
     )
 )

@@ -64,7 +64,7 @@ def read_texts(
     parts: list[RawPairs] = []
     texts = 0
     for name, split in splits.items():
-        tokens, width = _tokens(path, Columns(column, None, name), loaded, str(tokenizer)), prefix + suffix
+        tokens, width = tokens_of(path, Columns(column, None, name), loaded, str(tokenizer)), prefix + suffix
         cut = _windows(tokens, width, seen) if stride is None else sliding_windows(tokens, width, stride)
         where = _where(path, name if names else None)
         parts.append(
@@ -113,7 +113,7 @@ def saved_splits(path: Path) -> list[str]:
         raise OptionError(f"{listing}: does not list the folder's splits: save it again with 'datasets'") from None
 
 
-def _tokens(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[Iterable[TokenIds]]:
+def tokens_of(path: Path, wanted: Columns, tokenizer: Any, name: str) -> Iterator[Iterable[TokenIds]]:
     """Yield the tokens of every text, in pieces."""
     reader = format_of(path)
     layout = reader.survey(path, wanted)

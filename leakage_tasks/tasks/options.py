@@ -26,6 +26,7 @@ TASKS: Registry[option.Options] = Registry(
     "leakage_tasks.tasks.label_accuracy",
     "leakage_tasks.tasks.memorization.options",
     "leakage_tasks.tasks.suffix.options",
+    "leakage_tasks.tasks.untargeted.options",
 )
 """Options by the name of the task; options of canary tasks are followed by the options of their attacks."""
 

@@ -49,6 +49,7 @@ BASES: dict[str, tuple[str, ...]] = {
         "rows.jsonl -o out.jsonl --drop 1 --epochs 1 --batch-size 2",
         "shards -o out --drop 1 --epochs 1 --batch-size 2",
     ),
+    "index": ("rows.jsonl -o out --tokenizer tokenizer", "prose.txt -o out --tokenizer tokenizer"),
     "leaderboard": ("run -o out.md", "run"),
     "card": ("run", "run --card README.md"),
     "score": ("run",),

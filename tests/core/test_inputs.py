@@ -24,7 +24,7 @@ from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.core.inputs import check_file, parse_json, read_bytes, read_text
 from leakage_tasks.data.jsonl import objects
 from leakage_tasks.pairs.submission import read_submission
-from leakage_tasks.pairs.texts import _saved_splits
+from leakage_tasks.pairs.texts import saved_splits
 from leakage_tasks.report.load.findings import _findings
 from leakage_tasks.report.load.results_file import read_run
 from leakage_tasks.report.load.samples import read_samples
@@ -55,7 +55,7 @@ READERS: dict[str, Reader] = {
     "labels.json": read_labels,
     "counts.json": lambda path: shares_from_counts(str(path)),
     "text.jsonl": lambda path: documents(str(path)),
-    "dataset_dict.json": lambda path: _saved_splits(path.parent),
+    "dataset_dict.json": lambda path: saved_splits(path.parent),
 }
 FILES_ALONE = {"data.jsonl", SAMPLES}
 """Those are read more than once, or line by line, from files alone."""

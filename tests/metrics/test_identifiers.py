@@ -11,8 +11,8 @@ import pytest
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, finding_from_json
 from leakage_tasks.metrics.audit import audit
-from leakage_tasks.metrics.guessing import match
 from leakage_tasks.metrics.exposure import METRICS, identifier_exposure
+from leakage_tasks.metrics.guessing import match
 from leakage_tasks.metrics.verdict import verdict_of
 
 ROWS = {metric.name: metric for metric in METRICS}

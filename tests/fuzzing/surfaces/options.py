@@ -12,6 +12,7 @@ from leakage_tasks.core.option import Option
 from leakage_tasks.report.check.check import limit_from
 from leakage_tasks.tasks.options import CANARY_OPTIONS, read_options
 from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS, read_suffix_options
+from leakage_tasks.tasks.untargeted.options import UNTARGETED_OPTIONS, read_untargeted_options
 from tests.fuzzing import hostile
 from tests.fuzzing.case import Call, ensure
 
@@ -31,16 +32,18 @@ _OF: dict[type, tuple[Any, ...]] = {
     str: ("x",),
     object: ("x",),
 }
+_OWN = {"suffix_extraction": SUFFIX_OPTIONS, "untargeted_extraction": UNTARGETED_OPTIONS}
+"""Options of tasks that are not about canaries."""
 _LISTS: tuple[Any, ...] = ("10:20", "1", [1, 2], [0], "1:x", [])
 
 
 def make(stream: Random, folder: Path) -> Call:
     """Some options with sound or odd values, for all tasks or under a task's name."""
-    task = stream.choice(("canary_exposure", "canary_extraction", "suffix_extraction"))
-    options = SUFFIX_OPTIONS if task == "suffix_extraction" else _canary_options()
+    task = stream.choice(("canary_exposure", "canary_extraction", *_OWN))
+    options = _OWN.get(task) or _canary_options()
     names = stream.sample(sorted(options), stream.randint(1, 5))
     given = {name: _value(stream, name.rpartition(".")[2], options[name].type) for name in names}
-    if task == "suffix_extraction":
+    if task in _OWN:
         given.setdefault("data", "pairs")
     if stream.random() < 0.1:
         given[stream.choice((hostile.text(stream), "bugdet", "tokenizer_mode"))] = hostile.value(stream)
@@ -67,6 +70,9 @@ def _read(metadata: dict[str, Any], task: str, text: str) -> None:
     if task == "suffix_extraction":
         options = read_suffix_options(metadata)
         ensure(bool(options.selections), "something is read off")
+    elif task == "untargeted_extraction":
+        request = read_untargeted_options(metadata).request
+        ensure(request.shortest <= request.length, "a run fits into a text")
     else:
         context = read_options(metadata, task).context
         ensure(

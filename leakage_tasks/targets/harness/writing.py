@@ -1,0 +1,55 @@
+"""Texts written by harness models that take and return only text, such as servers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.harness.api import LM
+from leakage_tasks.targets.harness.texts import (
+    HarnessTexts,
+    TextTokens,
+    check_decoding,
+    generation_settings,
+    requests_at_once,
+)
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
+from leakage_tasks.targets.writing import WrittenText
+
+
+class TextWriter:
+    """A model that writes by ``generate_until``; its texts are tokenized with ``tokenizer``.
+
+    Such a model uses its own random numbers; only some accept the seed of each text. A text counts as ended if it has
+    fewer tokens than it may have.
+    """
+
+    def __init__(self, lm: LM, tokenizer: Any) -> None:
+        self._lm = lm
+        self._model = HarnessTexts(lm)
+        self._tokens = TextTokens(tokenizer)
+
+    def groups(self, prompts: Sequence[Any], length: int) -> Iterator[list[int]]:
+        """Yield indices of prompts that are sent together."""
+        size = requests_at_once(self._lm)
+        indices = list(range(len(prompts)))
+        yield from (indices[first : first + size] for first in range(0, len(indices), size))
+
+    def write(self, prompts: Sequence[Any], uniforms: FloatArray, scheme: DecodingConfig) -> list[WrittenText]:
+        """Write a text after each prompt. Raises TargetError for a model that cannot be sampled from."""
+        check_decoding(self._lm, scheme)
+        length = uniforms.shape[1]
+        texts = self._model.continuations(
+            [
+                (prompt, generation_settings(self._lm, scheme, length, float(numbers[0])))
+                for prompt, numbers in zip(prompts, uniforms, strict=True)
+            ]
+        )
+        return [
+            WrittenText(tuple(tokens[:length]), len(tokens) < length)
+            for tokens in map(list, self._tokens.encode(texts))
+        ]
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return self._tokens.decode([tokens])[0]
