@@ -36,11 +36,16 @@ def document_count(values: list[OfDocument]) -> float:
     return len({value.document for value in values})
 
 
-def _ends(of: Callable[[Sequence[float], Sequence[int]], tuple[float, float]], end: int) -> Aggregate[OfDocument]:
+Ends = tuple[float, float] | tuple[None, None]
+FEWEST_DOCUMENTS = 2
+"""Minimum number of documents for the interval of a mean and for a comparison."""
+
+
+def _ends(of: Callable[[Sequence[float], Sequence[int]], Ends], end: int) -> Aggregate[OfDocument]:
     return of_defined(lambda values: of(*zip(*values, strict=True))[end])
 
 
-def _interval(kind: str, of: Callable[[Sequence[float], Sequence[int]], tuple[float, float]]) -> Interval:
+def _interval(kind: str, of: Callable[[Sequence[float], Sequence[int]], Ends]) -> Interval:
     return Interval(kind, _ends(of, 0), _ends(of, 1))
 
 
@@ -51,11 +56,13 @@ SHARE = _interval("Korn-Graubard, by document,", clustered_share)
 def mean_between(least: float, most: float | None) -> Interval:
     """Return the bootstrap interval by document of the mean of values from ``least`` to ``most`` (None: unlimited).
 
-    The bootstrap of equal values has no width. By Clopper and Pearson, a share of up to 1 − 0.025^(1/n) of further
-    documents may differ from n documents, within the bounds.
+    A single document has no interval. The bootstrap of equal values has no width. By Clopper and Pearson, a share of up
+    to 1 − 0.025^(1/n) of further documents may differ from n documents, within the bounds.
     """
 
-    def of(values: Sequence[float], documents: Sequence[int]) -> tuple[float, float]:
+    def of(values: Sequence[float], documents: Sequence[int]) -> Ends:
+        if len(set(documents)) < FEWEST_DOCUMENTS:
+            return None, None
         if len(set(values)) > 1 or most is None:
             return clustered_mean(values, documents)
         other = clopper_pearson(0, len(set(documents)))[1]

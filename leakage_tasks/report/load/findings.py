@@ -27,6 +27,8 @@ from leakage_tasks.report.load.sample_lines import read_objects
 
 EXPOSURE, EXTRACTION, SUFFIXES = "canary_exposure", "canary_extraction", "suffix_extraction"
 """Tasks whose samples are read."""
+WINDOWS = "memorization"
+"""The task whose samples are windows of documents."""
 Found = TypeVar("Found", Finding, SuffixFinding)
 
 
