@@ -91,6 +91,7 @@ def clustered(
     *,
     controls: bool,
     applies: Applies[SelectedView] = always,
+    control_applies: Applies[SelectedView] | None = None,
     in_table: bool = False,
     value_in_table: bool = False,
 ) -> list[Row]:
@@ -102,6 +103,7 @@ def clustered(
         interval: Method of the interval.
         controls: True if the run has controls.
         applies: Returns True if the results have the row.
+        control_applies: The same for the rows of the controls; by default ``applies``.
         in_table: True if the harness' table shows the figure with its interval.
         value_in_table: True if it shows the figure, and that of the controls, without their intervals.
 
@@ -115,6 +117,6 @@ def clustered(
     if not controls:
         return rows
     words = f"{spec.name} of documents that the model never saw"
-    control = MetricSpec(name, words, spec.unit).row(by_document(value, True), window_mean, applies)
+    control = MetricSpec(name, words, spec.unit).row(by_document(value, True), window_mean, control_applies or applies)
     shown, *ends = control.with_ends(interval)
     return [*rows, replace(shown, in_table=value_in_table), *ends]

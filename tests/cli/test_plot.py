@@ -203,7 +203,7 @@ def test_the_curve_of_a_real_run_passes_through_its_own_figures(tmp_path):
     suffixes[::3] = 7
     np.save(tmp_path / "train_prefix.npy", prefixes)
     np.save(tmp_path / "train_suffix.npy", suffixes)
-    given = {"data": str(tmp_path), "split": "all", "samples": 10, "temperature": 0.3, "wrong": 3}
+    given = {"data": str(tmp_path), "split": "all", "samples": 10, "temperature": 0.3, "wrong": 3, "rows": "all"}
     manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=given)
     tracker = EvaluationTracker(output_path=str(tmp_path / "out"))
     done = lm_eval.simple_evaluate(lm, tasks=[SUFFIXES], task_manager=manager, evaluation_tracker=tracker)

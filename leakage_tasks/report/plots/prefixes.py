@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 MOST = 6
-"""Maximum number of runs; each has two to four lines."""
+"""Maximum number of runs; each has two or three lines."""
+APART = 0.008
+"""Horizontal distance of neighbouring lines, as a share of the axis, so that equal shares remain visible."""
 
 
 class Share(NamedTuple):
@@ -81,16 +83,20 @@ def draw_prefixes(curves: Sequence[PrefixCurve]) -> Figure:
         raise OptionError(f"{len(curves)} lines are too many to distinguish: give {MOST} runs or fewer")
     figure = style.new_figure(7.2, 4.8)
     axes = figure.add_subplot()
-    style.legend_below(figure, [_draw(axes, curve, number) for number, curve in enumerate(curves)])
+    lengths = {share.prefix for curve in curves for share in curve.shares}
+    apart = APART * (max(lengths) - min(lengths) or 1)
+    middle = (len(curves) - 1) / 2
+    entries = [_draw(axes, curve, number, (number - middle) * apart) for number, curve in enumerate(curves)]
+    style.legend_below(figure, entries)
     axes.set(xlabel="tokens of the prefix", ylabel="share of windows", ylim=(0, None))
-    axes.set_xticks(sorted({share.prefix for curve in curves for share in curve.shares}))
+    axes.set_xticks(sorted(lengths))
     axes.grid(axis="y", alpha=0.3)
     style.tidy(axes)
     return figure
 
 
-def _draw(axes: Axes, curve: PrefixCurve, number: int) -> style.Entry:
-    places = [share.prefix for share in curve.shares]
+def _draw(axes: Axes, curve: PrefixCurve, number: int, shift: float) -> style.Entry:
+    places = [share.prefix + shift for share in curve.shares]
     values = [share.value for share in curve.shares]
     reach = [
         [share.value - share.low for share in curve.shares],

@@ -132,12 +132,10 @@ class SuffixExtraction(LocalTask):
     def in_column(self, name: str, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values of a column for the harness.
 
-        Without ``rows=all``, other columns than the main one have only the metrics in the table, since the results file
-        has the hidden metrics of the main column alone.
+        Without ``rows=all``, the main column has the metrics in the table, and the results file the others. Other
+        columns have few metrics and keep all.
         """
-        if self.options.rows == "all":
-            return values
-        return self.in_rows(values) if name == HEADLINE else self.brief(values)
+        return self.in_rows(values) if name == HEADLINE and self.options.rows != "all" else values
 
     def table_note(self) -> str:
         """Return the verdict without its reason, or the reason for a missing verdict."""

@@ -173,6 +173,7 @@ def test_shorter_prefixes_are_columns_with_equal_suffixes(data: Path) -> None:
     costs = [[view.own_bits for view in views(results, name)] for name in ("prefix_4", "none")]
     assert costs[0] == pytest.approx([view.own_bits for view in views(shorter, "none")], abs=1e-3)
     assert costs[0] != pytest.approx(costs[1], abs=1)
+    assert row["control_memorized_exact_ci_high,prefix_4"] == rows(shorter)["control_memorized_exact_ci_high"]
     assert set(results["configs"][TASK]["leakage"]["hidden_metrics"]) >= {"rouge_l", "top1_tokens"}
 
 
