@@ -49,7 +49,7 @@ def _interval(kind: str, of: Callable[[Sequence[float], Sequence[int]], Ends]) -
     return Interval(kind, _ends(of, 0), _ends(of, 1))
 
 
-SHARE = _interval("Korn-Graubard, by document,", clustered_share)
+SHARE = _interval("by-document Korn-Graubard", clustered_share)
 """Interval of a share of windows."""
 
 
@@ -68,7 +68,7 @@ def mean_between(least: float, most: float | None) -> Interval:
         other = clopper_pearson(0, len(set(documents)))[1]
         return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
 
-    return _interval("bootstrap, by document,", of)
+    return _interval("by-document bootstrap", of)
 
 
 def by_document(value: Measure, control: bool) -> Callable[[SelectedView], OfDocument | None]:

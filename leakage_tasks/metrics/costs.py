@@ -107,7 +107,7 @@ def cost_p(costs: list[SuffixCost]) -> float | None:
     return float(stats.mannwhitneyu(documents, controls, alternative="less").pvalue)
 
 
-AUC_ENDS = Interval("Newcombe, by document,", _auc_low, _auc_high)
+AUC_ENDS = Interval("by-document Newcombe", _auc_low, _auc_high)
 
 
 def cost_rows(controls: bool, applies: Applies[SelectedView]) -> list[Row]:
