@@ -74,7 +74,8 @@ def reading(
     own = Choice(confidence, confidence, place, 0.0 if right else 0.25, 7, bits)
     choices = {"calibrated": own} | ({"zlib": other} if other else {})
     samples = finding.pop("samples", 40)
-    base = {name: finding.pop(name) for name in ("base_own_bits", "base_p_z_bits", "base_reachable") if name in finding}
+    further = ("base_own_bits", "base_p_z_bits", "base_reachable", "top1", "top1_tail")
+    base = {name: finding.pop(name) for name in further if name in finding}
     view = SuffixView(50, 20, samples, 8, finding.pop("own_bits", 5.0), p_z_bits, reachable, choices, **base)
     found = SuffixFinding(pair, "sample", samples, "calibrated", {HEADLINE: view}, **finding)
     return SelectedView(pair, kind, samples, view, other if other and kind == "confidence" else own, found)
