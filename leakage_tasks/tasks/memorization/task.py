@@ -19,6 +19,7 @@ from leakage_tasks.pairs.source import pairs_hash
 from leakage_tasks.tasks.base_task import Document
 from leakage_tasks.tasks.dispatch import Answer as Answering
 from leakage_tasks.tasks.memorization.options import (
+    LENGTH,
     MEMORIZATION_OPTIONS,
     TASK,
     MemorizationOptions,
@@ -31,8 +32,7 @@ from leakage_tasks.tasks.suffix.task import SuffixExtraction
 
 def _default(name: str) -> Any:
     """Return the default of an option in the form of a value that was read."""
-    default = MEMORIZATION_OPTIONS[name].default
-    return list(default) if isinstance(default, tuple) else default
+    return [LENGTH] if name in ("prefix", "ngrams") else MEMORIZATION_OPTIONS[name].default
 
 
 NO_CONTROLS = "no controls show how much of the text can be guessed: give controls=…"
