@@ -74,7 +74,8 @@ def reading(
     own = Choice(confidence, confidence, place, 0.0 if right else 0.25, 7, bits)
     choices = {"calibrated": own} | ({"zlib": other} if other else {})
     samples = finding.pop("samples", 40)
-    of_view = {name: finding.pop(name) for name in list(finding) if name.startswith(("base_", "near_"))}
+    further = ("base_", "near_", "top1")
+    of_view = {name: finding.pop(name) for name in list(finding) if name.startswith(further)}
     view = SuffixView(50, 20, samples, 8, finding.pop("own_bits", 5.0), p_z_bits, reachable, choices, **of_view)
     found = SuffixFinding(pair, "sample", samples, "calibrated", {HEADLINE: view}, **finding)
     return SelectedView(pair, kind, samples, view, other if other and kind == "confidence" else own, found)

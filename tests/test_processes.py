@@ -83,7 +83,8 @@ def test_two_processes_draw_the_suffixes_of_one(tmp_path):
         np.save(tmp_path / f"train_{part}.npy", rng.integers(4, 40, (31, length)))
     options = {"data": str(tmp_path), "split": "all", "samples": 30, "temperature": 0.3}
     options |= {"guesses": str(tmp_path / "g.csv"), "prefix_lengths": [3], "validation": 0, "wrong": 4}
-    compare(["suffix_extraction"], options, tmp_path, 31)
+    options |= {"prefix": [3, 9], "suffix": 2}
+    compare(["suffix_extraction", "memorization"], options, tmp_path, 31)
     assert len((tmp_path / "g.csv").read_text().splitlines()) == 32
 
 

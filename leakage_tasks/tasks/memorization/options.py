@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import MISSING, dataclass, replace
 from itertools import chain, zip_longest
 from typing import Any, Literal
 
@@ -34,16 +34,18 @@ KEPT = ("tokenizer", "text_column", "reveal", "resume", "model_id", "memory")
 class MemorizationSettings:
     """Options of the task that ``suffix_extraction`` lacks or declares otherwise."""
 
-    data: str | None = declared(
-        None, "documents of the training data: a file, a folder, a saved data set, hub:NAME, or pairs of token ids"
+    data: str = declared(
+        MISSING, "documents of the training data: a file, a folder, a saved data set, hub:NAME, or pairs of token ids"
     )
     controls: str | None = declared(None, "documents that the model never saw, of similar kind, as controls")
-    prefix: tuple[int, ...] = declared(
-        (LENGTH,), "number of tokens of a prefix; of several, the longest is the primary length"
+    prefix: tuple[int, ...] | None = declared(
+        None, "number of tokens of a prefix; of several, the longest is the primary length", usual=str(LENGTH)
     )
     suffix: int = declared(LENGTH, "number of tokens of a suffix", minimum=1)
     seed: int = declared(0, "the seed that draws documents, random offsets and exchanged suffixes", of_model=True)
-    ngrams: tuple[int, ...] = declared((LENGTH,), "lengths n of inclusion_rate_n, at most the length of the suffix")
+    ngrams: tuple[int, ...] | None = declared(
+        None, "lengths n of inclusion_rate_n, at most the length of the suffix", usual=f"{LENGTH}, at most suffix"
+    )
     distance: Literal["tokens", "characters"] = declared("tokens", "unit of the edit distance of memorized_approximate")
     rows: Literal["brief", "all"] = declared("brief", CANARY_OPTIONS["rows"].help, affects_results=False)
 
@@ -64,7 +66,6 @@ class MemorizationOptions(SuffixOptions):
     """The settings of one run: greedy decoding after windows of documents."""
 
     documents: DocumentSource = DocumentSource()
-    rows: str = "brief"
 
     @property
     def selections(self) -> list[Selection]:
