@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 
 from leakage_tasks.attacks.untargeted.words import WORDS
 from leakage_tasks.core.errors import OptionError
@@ -97,6 +98,8 @@ class UntargetedRequest:
     def text_ids(self, prompts: dict[str, int], controls: bool) -> list[TextId]:
         """Return the texts to write, the kinds in turn, so that a part of them has texts of every kind.
 
+        Greedy decoding writes one text after each prompt, because all would be equal.
+
         Args:
             prompts: The number of different prompts of kinds whose prompts are used several times.
             controls: True to also write after beginnings of texts of the controls.
@@ -105,12 +108,14 @@ class UntargetedRequest:
 
         def of_kind(kind: str) -> Iterator[tuple[TextId, ...]]:
             different = numbers.get(kind, 1 if kind == EMPTY else self.texts)
-            for text in range(self.texts):
+            greedy = self.scheme.decoding == "greedy"
+            for text in range(min(self.texts, different) if greedy else self.texts):
                 sample, prompt = divmod(text, different)
                 first = TextId(kind, prompt, sample)
                 yield (first, replace(first, unseen=True)) if kind == PREFIX and controls else (first,)
 
-        return [text for turn in zip(*map(of_kind, self.chosen), strict=True) for texts in turn for text in texts]
+        turns = zip_longest(*map(of_kind, self.chosen), fillvalue=())
+        return [text for turn in turns for texts in turn for text in texts]
 
 
 REQUEST_OPTIONS = options_of(UntargetedRequest)

@@ -8,6 +8,7 @@ import pytest
 
 from leakage_tasks.attacks.untargeted.request import TextId, UntargetedRequest
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 
 def test_the_published_numbers_of_repeated_words_are_125_times_30():
@@ -24,6 +25,12 @@ def test_every_kind_takes_its_turn_and_only_prefixes_have_controls():
     assert {text for text in texts if text.unseen} == {TextId("prefix", number, 0, True) for number in range(3)}
     assert not any(text.unseen for text in UntargetedRequest(texts=3).text_ids({}, False))
     assert len({text.key for text in texts}) == len(texts)
+
+
+def test_greedy_decoding_writes_each_prompt_once():
+    request = UntargetedRequest(DecodingConfig("greedy"), texts=4, repeated_words=2)
+    counts = Counter(text.kind for text in request.text_ids({"ordinary": 3}, False))
+    assert counts == {"empty": 1, "short": 4, "divergence": 2, "prefix": 4, "ordinary": 3}
 
 
 @pytest.mark.parametrize("given", [{"kinds": ""}, {"kinds": "short:short"}, {"length": 5}, {"propensity_length": 300}])
