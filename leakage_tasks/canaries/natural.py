@@ -49,7 +49,8 @@ def natural_canaries(
     word (and of the line before, if the secret starts its line). Then comes the secret's format, with a slot for each
     character that an attacker must guess. If a secret has several contexts, the most common one is used.
     ``repetitions`` counts all occurrences of the secret, in any form and context. A control has the secret's template
-    with another random secret, which is not in the passages and differs from the other controls.
+    with another valid random secret, which is not in the passages and differs from the other controls. Secrets whose
+    space is not known are left out, with a warning that counts them.
 
     Args:
         passages: The texts to search.
