@@ -95,7 +95,7 @@ def test_verify(leakage: Leakage, meanwhile: Any, text: Path, change: Callable[[
 
 @CHANGES
 def test_canaries_of_a_text(leakage: Leakage, meanwhile: Any, text: Path, change: Callable[[Path], None]) -> None:
-    meanwhile("leakage_tasks.canaries.natural.find_secrets", lambda: change(text))
+    meanwhile("leakage_tasks.canaries.natural_secrets.find_secrets", lambda: change(text))
     before = listed(text.parent)
     check(leakage("canaries", "--from-text", text, "-o", text.parent / "found.jsonl"), text, text.parent, before)
 

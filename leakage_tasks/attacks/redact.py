@@ -96,6 +96,9 @@ def without_secret(message: str, canary: Canary) -> str:
     quoted = {form for value in values for form in (repr(value), f"'{value}'", f'"{value}"')}
     for text in sorted(quoted, key=len, reverse=True):
         message = message.replace(text, repr(MASK))
+    # Words of names are values of slots, which may be in a message without quotes.
+    for value in sorted((value for value in values if len(value) > 3), key=len, reverse=True):
+        message = message.replace(value, MASK)
     return message
 
 

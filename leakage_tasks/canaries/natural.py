@@ -5,18 +5,17 @@ from __future__ import annotations
 import json
 import random
 import warnings
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 
-from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.canaries.canary import Canary
-from leakage_tasks.canaries.detect import DETECTORS, LONGEST, detector_of, find_secrets, kinds_of
+from leakage_tasks.canaries.detect import DETECTORS, LONGEST, detector_of, kinds_of
 from leakage_tasks.canaries.generate import check_number
 from leakage_tasks.canaries.kinds.names import NAMES
-from leakage_tasks.canaries.natural_forms import Alphabets, WrittenForm
+from leakage_tasks.canaries.natural_forms import Alphabets
+from leakage_tasks.canaries.natural_secrets import NaturalSecret, Passage, alphabets_of, collect, measurable
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.stable_inputs import unchanged
@@ -29,42 +28,10 @@ CONTEXT = 40
 MOST_CONTEXT = LONGEST - 1
 TRIES = 100
 """Maximum number of attempts to draw an unused secret for a control."""
-
 VALID_TRIES = 100_000
 """Maximum number of attempts to draw a valid secret for a control."""
-FULL_HASH = 40
-"""Number of digits of a git hash that is not abbreviated."""
 SHOWN_BITS = 1.0
 """Bits that rules such as check digits take from a space, from which the summary states them."""
-FEWEST_WORDS = 10
-"""Minimum number of distinct words of names in a corpus that make up their space."""
-
-
-@dataclass(frozen=True)
-class Passage:
-    """A text in which secrets that begin at ``first``..``stop`` are detected; the text outside is only context."""
-
-    text: str = field(repr=False)
-    first: int = 0
-    stop: int | None = None
-
-
-@dataclass
-class _Secret:
-    """A distinct secret, with its number of occurrences in total and by written form.
-
-    ``declined`` is the reason why an occurrence cannot be measured.
-    """
-
-    kind: str
-    times: int = 0
-    forms: Counter[WrittenForm] = field(default_factory=Counter)
-    declined: str = ""
-
-    @property
-    def form(self) -> WrittenForm:
-        """The most common written form; the first one of several."""
-        return self.forms.most_common(1)[0][0]
 
 
 def natural_canaries(
@@ -82,7 +49,8 @@ def natural_canaries(
     word (and of the line before, if the secret starts its line). Then comes the secret's format, with a slot for each
     character that an attacker must guess. If a secret has several contexts, the most common one is used.
     ``repetitions`` counts all occurrences of the secret, in any form and context. A control has the secret's template
-    with another random secret, which is not in the passages and differs from the other controls.
+    with another valid random secret, which is not in the passages and differs from the other controls. Secrets whose
+    space is not known are left out, with a warning that counts them.
 
     Args:
         passages: The texts to search.
@@ -100,13 +68,13 @@ def natural_canaries(
     check_number("--controls", controls)
     names = list(detect)
     kinds = kinds_of(names)
-    secrets, declined = _measurable(_collect(passages, kinds, context))
+    secrets, declined = measurable(collect(passages, kinds, context))
     _warn_of_declined(declined)
     if not secrets:
         raise OptionError(
             f"no secret of kind {', '.join(names)} was found: choose other kinds with --detect, or another text"
         )
-    alphabets = {kind: _alphabets(kind, secrets) for kind in {secret.kind for secret in secrets}}
+    alphabets = {kind: alphabets_of(kind, secrets) for kind in {secret.kind for secret in secrets}}
     planted = [
         _canary(secret, f"{id_prefix}natural-{number:04}-{secret.kind}", alphabets[secret.kind])
         for number, secret in enumerate(secrets, 1)
@@ -227,70 +195,6 @@ def _running(blocks: Iterable[str]) -> Iterator[Passage]:
     yield Passage(held, first)
 
 
-def _collect(passages: Iterable[Passage], kinds: Sequence[str], context: int) -> list[_Secret]:
-    """Return the distinct secrets of these kinds and of kinds that are counted with them."""
-    secrets: dict[tuple[str, str], _Secret] = {}
-    searched = (*DETECTORS, *(kind for kind in kinds if kind in NAMES))
-    for passage in passages:
-        stop = len(passage.text) if passage.stop is None else passage.stop
-        before = 0
-        for detected in find_secrets(passage.text, searched):
-            if passage.first <= detected.start < stop:
-                key = detector_of(detected.kind).same_as or detected.kind, detected.normal
-                secret = secrets.setdefault(key, _Secret(detected.kind))
-                secret.times += 1
-                secret.declined = secret.declined or (detected.declined if detected.kind in kinds else "")
-                if detected.kind in kinds and not detected.declined:
-                    secret.kind = secret.kind if secret.forms else detected.kind
-                    # The context starts after the previous secret, so that no template shows another secret.
-                    length = min(context, detected.start - before)
-                    secret.forms[WrittenForm.of(passage.text, detected, length)] += 1
-            before = detected.end
-    return _without_abbreviations(secrets)
-
-
-def _without_abbreviations(secrets: dict[tuple[str, str], _Secret]) -> list[_Secret]:
-    """Return the secrets; an abbreviated git hash counts as an occurrence of the hash that it abbreviates."""
-    hashes = sorted(normal for kind, normal in secrets if kind == "sha1" and len(normal) == FULL_HASH)
-    kept = []
-    for (kind, normal), secret in secrets.items():
-        position = bisect_left(hashes, normal)
-        full = hashes[position] if position < len(hashes) else ""
-        if kind == "sha1" and len(normal) < FULL_HASH and full.startswith(normal):
-            secrets[kind, full].times += secret.times
-        else:
-            kept.append(secret)
-    return kept
-
-
-def _measurable(secrets: Sequence[_Secret]) -> tuple[list[_Secret], Counter[str]]:
-    """Return the secrets whose space is known, and the number of the others by kind and reason."""
-    known, declined = [], Counter[str]()
-    few = {kind for kind in NAMES if _few_words(kind, secrets)}
-    for secret in secrets:
-        if secret.forms and secret.kind not in few:
-            known.append(secret)
-        elif secret.forms or secret.declined:
-            declined[f"{secret.kind} {secret.declined or 'among too few names'}"] += 1
-    return known, declined
-
-
-def _few_words(kind: str, secrets: Iterable[_Secret]) -> bool:
-    """Return True if the corpus has too few words of names of this kind for a space."""
-    return any(len(alphabet) < FEWEST_WORDS for (alphabet,) in _alphabets(kind, secrets).values())
-
-
-def _alphabets(kind: str, secrets: Iterable[_Secret]) -> Alphabets:
-    """Return the alphabets of the parts of a kind; for names they are the words of all names in the corpus."""
-    if kind not in NAMES:
-        return detector_of(kind).alphabets
-    words: dict[str, set[str]] = {}
-    for form in (form for secret in secrets if secret.kind == kind for form in secret.forms):
-        for start, stop, part in form.parts:
-            words.setdefault(part, set()).add(form.written[start:stop])
-    return {part: (Alphabet(f"{kind}_{part}", tuple(sorted(found))),) for part, found in words.items()}
-
-
 def _warn_of_declined(declined: Counter[str]) -> None:
     if declined:
         counted = ", ".join(f"{number} {what}" for what, number in declined.items())
@@ -298,13 +202,13 @@ def _warn_of_declined(declined: Counter[str]) -> None:
         warnings.warn(message, stacklevel=3)
 
 
-def _canary(secret: _Secret, name: str, alphabets: Alphabets) -> Canary:
+def _canary(secret: NaturalSecret, name: str, alphabets: Alphabets) -> Canary:
     template, filling, own = secret.form.template(alphabets)
     uniform = detector_of(secret.kind).uniform
     return Canary(name, template, filling, repetitions=secret.times, kind="natural", alphabets=own, uniform=uniform)
 
 
-def _control(canary: Canary, secret: _Secret, number: int, seed: int, taken: set[tuple[str, str]]) -> Canary:
+def _control(canary: Canary, secret: NaturalSecret, number: int, seed: int, taken: set[tuple[str, str]]) -> Canary:
     """Return a twin of ``canary`` with another valid secret of the same kind."""
     kind, form = secret.kind, secret.form
     name = canary.id.removesuffix(kind) + f"control-{number}-{kind}"

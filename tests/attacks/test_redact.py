@@ -52,6 +52,12 @@ def test_a_value_is_masked_however_it_is_quoted(value: str) -> None:
         assert without_secret(f"the model's {shown} of 'O'", natural) == "the model's '•' of 'O'"
 
 
+def test_a_word_of_a_name_is_masked_without_quotes_too() -> None:
+    alphabets = {"name": word_list("name", ["Smithers", "Jonas"])}
+    natural = Canary("s", "call {name} now", ("Jonas",), alphabets=alphabets, kind="natural")
+    assert without_secret("neither Jonas nor Smithers is a token", natural) == "neither • nor • is a token"
+
+
 def test_advice_stays_as_it_is() -> None:
     message = "is 80 tokens long, the model reads 64: give the attacker less of it with 'known'"
     assert without_secret(message, NATURAL) == message

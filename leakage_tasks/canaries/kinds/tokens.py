@@ -81,8 +81,15 @@ TOKENS: Mapping[str, Detector] = {
         {"base": _BASE62},
         needs=("k_live_", "k_test_"),
     ),
+    # The first characters are enough to recognise a token, which may be longer than any other secret.
     "jwt": Detector(
-        (after("eyJ", r"(?P<base>[0-9A-Za-z_\-]{8,180}\.eyJ[0-9A-Za-z_\-]{8,180})", end=""),),
+        (
+            after(
+                "eyJ",
+                r"(?P<base>[0-9A-Za-z_\-]{8,100}\.eyJ[0-9A-Za-z_\-]{8,200}(?:\.[0-9A-Za-z_\-]{1,90})?)",
+                end="",
+            ),
+        ),
         _same,
         "identifiers",
         "high",

@@ -209,6 +209,8 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
             return f"{int(value):,} controls, generated like the canaries and never planted"
         case "kinds":
             return escaped(f"kind: {' or '.join(KINDS.get(kind, kind) for kind in value)}")
+        case "uniform" if value is True:
+            return "by the secrets' format every possible value was equally likely"
         case "near_copies":
             return f"{int(value):,} of the copies have other words around the secret"
         case "families":

@@ -93,7 +93,8 @@ def run(config: Config, shared: Path) -> Result:
     fillings.
     """
     from leakage_tasks.canaries.detect import find_secrets
-    from leakage_tasks.canaries.natural import Passage, natural_canaries
+    from leakage_tasks.canaries.natural import natural_canaries
+    from leakage_tasks.canaries.natural_secrets import Passage
     from leakage_tasks.models.char_tokenizer import char_tokenizer
     from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
     from leakage_tasks.research.victims.mails import invented_mails

@@ -200,6 +200,7 @@ def test_what_was_tested_in_words():
     [
         ({}, "not recorded in the results"),
         ({"canaries": 12}, "canaries: 12"),
+        ({"uniform": True}, "by the secrets' format every possible value was equally likely"),
         ({"planted": "many", "log2_size": None, "kinds": 3}, "planted: many; log2\\_size: null; kinds: 3"),
         ({"planted": 2, "repetitions": ["x"]}, "2 canaries planted"),
         ({"a|b": {"c": "<d>"}}, 'a\\|b: {"c": "&lt;d&gt;"}'),
