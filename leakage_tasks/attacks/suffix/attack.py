@@ -28,6 +28,7 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.protocols import BoundsNear, DrawsSuffixes
+from leakage_tasks.targets.suffix.edit_band import within
 from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds, SuffixCosts
 
 
@@ -290,7 +291,7 @@ class _Attack:
             base_p_z_bits=base[1],
             base_reachable=base[2],
             hits=self._hits(candidates, truth),
-            **_near_fields(scored.near if length is None else None),
+            **self._near_fields(scored.near if length is None else None, candidates, truth),
         )
 
     def _hits(self, candidates: Candidates, truth: tuple[int, ...]) -> int | None:
@@ -298,6 +299,16 @@ class _Attack:
         if not self.target.only_writes or self.request.scheme.decoding != "sample":
             return None
         return int(candidates.counts[(candidates.tokens == np.array(truth)).all(axis=1)].sum())
+
+    def _near_fields(self, near: NearBounds | None, candidates: Candidates, truth: tuple[int, ...]) -> dict[str, Any]:
+        """Return the fields of a view for near-verbatim draws."""
+        if near is None:
+            return {}
+        bits, high = (value if math.isfinite(value) else None for value in (near.bits, near.high_bits))
+        hits = None
+        if self.request.scheme.decoding == "sample":
+            hits = int(candidates.counts[within(candidates.tokens, truth, near.edits)].sum())
+        return {"near_edits": near.edits, "near_bits": bits, "near_high_bits": high, "near_hits": hits}
 
     def _guesses(self, drawn: PrefixSamples, length: int) -> tuple[tuple[int, ...], ...]:
         if not self.request.keep:
@@ -326,14 +337,6 @@ def _true_bits(costs: SuffixCosts | None, length: int) -> tuple[float | None, fl
         return own_bits, None, None
     bits = float(costs.drawn[:length].sum())
     return own_bits, bits if math.isfinite(bits) else None, math.isfinite(bits)
-
-
-def _near_fields(near: NearBounds | None) -> dict[str, Any]:
-    """Return the fields of a view for the bounds of near-verbatim draws."""
-    if near is None:
-        return {}
-    bits, high = (value if math.isfinite(value) else None for value in (near.bits, near.high_bits))
-    return {"near_edits": near.edits, "near_bits": bits, "near_high_bits": high}
 
 
 def _shortened(pair: Pair, length: int) -> Pair:
