@@ -75,8 +75,8 @@ def _bounded(selected: SelectedView) -> bool:
 
 def _discoverable(draws: int) -> list[Metric[SelectedView, Any]]:
     words = (
-        f"share of suffixes near which {draws:,} draw{'s' * (draws > 1)} come with a probability of {LIKELY} or more, "
-        "lower bound"
+        f"share of suffixes for which {draws:,} draw{'s contain one' if draws > 1 else ' is'} within the edit distance "
+        f"near with a probability of {LIKELY} or more, lower bound"
     )
     row = MetricSpec(f"discoverable_near_{draws}", words, "share", direction="lower").row(
         partial(discoverable_near, draws), mean, _headline
