@@ -1,6 +1,7 @@
 """Cost of the lower bound on near-verbatim extraction, compared with sampling of an equal error. Prints JSON.
 
-The bound's error is the amount by which a search with a much wider beam exceeds it. Sampling of an equal error needs
+The bound's error is the amount by which a search with a much wider beam exceeds it; the true error may be larger, and
+then fewer draws suffice. The share of the draws checks this. Sampling of an equal error needs
 p (1 − p) / error² draws, whose share within the edit distance has this error as its standard error. Costs are numbers
 of next-token distributions, without those of equal beginnings, which the sampler computes once. If more draws are
 needed than were made, the draws that were made count, so the ratio is a lower bound. Goal: a tenth of the cost.
