@@ -1,11 +1,13 @@
 """Cost of the lower bound on near-verbatim extraction, compared with sampling of an equal error. Prints JSON.
 
-The bound's error is the amount by which a search with a much wider beam exceeds it. Sampling of an equal error needs
+The bound's error is the amount by which a search with a much wider beam exceeds it; the true error may be larger, and
+then fewer draws suffice. The share of the draws checks this. Sampling of an equal error needs
 p (1 − p) / error² draws, whose share within the edit distance has this error as its standard error. Costs are numbers
 of next-token distributions, without those of equal beginnings, which the sampler computes once. If more draws are
 needed than were made, the draws that were made count, so the ratio is a lower bound. Goal: a tenth of the cost.
 
-The model is a small one that is trained here on pairs, or ``--model`` with pairs from the text ``--data``.
+The model is a small one that is trained here on pairs, or ``--model`` with pairs from the text ``--data``. Of the text,
+the pairs with the likeliest suffixes are compared, since costs mean little for suffixes that no draw resembles.
 """
 
 from __future__ import annotations
@@ -72,11 +74,18 @@ def read_lab(folder: Path) -> tuple[Path, tuple[Pair, ...]]:
     return folder / "model", read_pairs(Source(str(folder / "pairs"), split="all"))
 
 
+def likeliest(target: CausalSuffixes, pairs: Sequence[Pair], number: int) -> list[Pair]:
+    """Return the pairs whose suffixes the model finds likeliest."""
+    prefixes, suffixes = [pair.prefix for pair in pairs], [pair.suffix for pair in pairs]
+    costs = [cost.own.sum() for cost in target.score(prefixes, suffixes, DecodingConfig())]
+    return [pairs[index] for index in np.argsort(costs, kind="stable")[:number]]
+
+
 def compare(target: CausalSuffixes, pairs: Sequence[Pair], options: argparse.Namespace) -> dict[str, Any]:
     """Compute bounds and draws for all pairs and compare their costs."""
     scheme = DecodingConfig(temperature=options.temperature, top_p=options.top_p, top_k=options.top_k)
     prefixes, suffixes = [pair.prefix for pair in pairs], [pair.suffix for pair in pairs]
-    edits = int(0.1 * len(suffixes[0]))
+    edits = len(suffixes[0]) // 10
     started = time.perf_counter()
     bounds = target.near(prefixes, suffixes, scheme, edits, options.width)
     seconds = time.perf_counter() - started
@@ -142,6 +151,7 @@ def main() -> None:
     parser.add_argument("--lab", type=Path, default=ROOT / "runs" / "near-lab", help="folder of the small model")
     parser.add_argument("--model", help="a causal model")
     parser.add_argument("--data", help="text for --model")
+    parser.add_argument("--suffix-length", type=int, default=50, help="tokens of a suffix of --data")
     parser.add_argument("--pairs", type=int, default=16)
     parser.add_argument("--samples", type=int, default=1000)
     parser.add_argument("--width", type=int, default=20)
@@ -151,13 +161,17 @@ def main() -> None:
     parser.add_argument("--top-k", type=int, default=0)
     options = parser.parse_args()
     if options.model:
-        name, pairs = Path(options.model), read_pairs(Source(options.data, split="all", tokenizer=options.model))
+        source = Source(options.data, split="all", tokenizer=options.model, suffix_length=options.suffix_length)
+        name, pairs = Path(options.model), read_pairs(source)
     else:
         name, pairs = read_lab(options.lab)
     model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, trust_remote_code=False).eval()
     target = CausalSuffixes(CausalTarget(model, AutoTokenizer.from_pretrained(name, trust_remote_code=False)))
-    spread = [pairs[index] for index in np.linspace(0, len(pairs) - 1, options.pairs).astype(int)]
-    print(json.dumps({"threads": torch.get_num_threads(), **compare(target, spread, options)}, indent=1))
+    if options.model:
+        chosen = likeliest(target, pairs, options.pairs)
+    else:
+        chosen = [pairs[index] for index in np.linspace(0, len(pairs) - 1, options.pairs).astype(int)]
+    print(json.dumps({"threads": torch.get_num_threads(), **compare(target, chosen, options)}, indent=1))
 
 
 if __name__ == "__main__":

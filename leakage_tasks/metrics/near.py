@@ -10,6 +10,7 @@ from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import ProbabilityBounds, ShareEnds, mean
 from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.suffix_values import LIKELY, likely, probability_of
+from leakage_tasks.stats.intervals import clopper_pearson
 
 
 def near_rows(draws: tuple[int, ...]) -> list[Metric[SelectedView, Any]]:
@@ -19,9 +20,11 @@ def near_rows(draws: tuple[int, ...]) -> list[Metric[SelectedView, Any]]:
         p_near, mean, _bounded
     )
     high = MetricSpec("p_near_high", "upper bound of p_near, mean", "probability", direction="lower")
+    among = "share of suffixes with a draw within the edit distance near"
     return [
-        *lower.with_ends(aggregates.PROBABILITY_BOUNDS, p_near_bounds),
+        *lower.with_ends(aggregates.PROBABILITY_BOUNDS, p_near_ends),
         high.row(p_near_high, mean, _bounded),
+        *MetricSpec("drawn_near", among, direction="lower").rate(drawn_near, _drawn),
         *(row for number in draws for row in _discoverable(number)),
     ]
 
@@ -36,10 +39,22 @@ def p_near_high(selected: SelectedView) -> float | None:
     return probability_of(selected.view.near_high_bits) if _bounded(selected) else None
 
 
-def p_near_bounds(selected: SelectedView) -> ProbabilityBounds | None:
-    """Return both bounds of the probability of a near-verbatim draw; None without bounds."""
-    low, high = p_near(selected), p_near_high(selected)
-    return None if low is None or high is None else ProbabilityBounds(low, high)
+def p_near_ends(selected: SelectedView) -> ProbabilityBounds | None:
+    """Return both ends of the probability of a near-verbatim draw; None without bounds.
+
+    The upper end is the smaller of the upper bound and the upper end of the 95 % Clopper-Pearson interval of the share
+    of near-verbatim draws.
+    """
+    low, high, view = p_near(selected), p_near_high(selected), selected.view
+    if low is None or high is None:
+        return None
+    sampled = 1.0 if view.near_hits is None else clopper_pearson(view.near_hits, view.samples)[1]
+    return ProbabilityBounds(low, max(low, min(high, sampled)))
+
+
+def drawn_near(selected: SelectedView) -> float | None:
+    """Return 1 if a draw was near-verbatim; None without draws."""
+    return None if selected.view.near_hits is None else float(selected.view.near_hits > 0)
 
 
 def discoverable_near(draws: int, selected: SelectedView) -> float | None:
@@ -48,8 +63,9 @@ def discoverable_near(draws: int, selected: SelectedView) -> float | None:
 
 
 def discoverable_near_ends(draws: int, selected: SelectedView) -> ShareEnds | None:
-    """Return :func:`discoverable_near` by the lower and by the upper bound."""
-    low, high = likely(draws, p_near(selected)), likely(draws, p_near_high(selected))
+    """Return :func:`discoverable_near` at both ends of the probability of a near-verbatim draw."""
+    ends = p_near_ends(selected)
+    low, high = (None, None) if ends is None else (likely(draws, end) for end in ends)
     return None if low is None or high is None else ShareEnds(low, high)
 
 
@@ -59,13 +75,17 @@ def _bounded(selected: SelectedView) -> bool:
 
 def _discoverable(draws: int) -> list[Metric[SelectedView, Any]]:
     words = (
-        f"share of suffixes near which {draws:,} draw{'s' * (draws > 1)} come with a probability of {LIKELY} or more, "
-        "lower bound"
+        f"share of suffixes for which {draws:,} draw{'s contain one' if draws > 1 else ' is'} within the edit distance "
+        f"near with a probability of {LIKELY} or more, lower bound"
     )
     row = MetricSpec(f"discoverable_near_{draws}", words, "share", direction="lower").row(
         partial(discoverable_near, draws), mean, _headline
     )
     return row.with_ends(aggregates.SHARE_ENDS, partial(discoverable_near_ends, draws))
+
+
+def _drawn(selected: SelectedView) -> bool:
+    return _headline(selected) and selected.view.near_hits is not None
 
 
 def _headline(selected: SelectedView) -> bool:

@@ -6,6 +6,7 @@ import statistics
 from typing import Any
 
 import pytest
+from scipy import optimize, stats
 
 from leakage_tasks.metrics.near import near_rows
 from leakage_tasks.stats.intervals import bootstrap_mean, clopper_pearson
@@ -15,7 +16,12 @@ DRAWS = (1, 10, 1000)
 ROWS = near_rows(DRAWS)
 BOUNDS = [(1.0, 0.5), (4.0, 3.0), (9.0, 1.0), (None, 8.0), (None, None)]
 """Bits of the lower and of the upper bound of each pair."""
-READINGS = [reading(pair, near_edits=2, near_bits=low, near_high_bits=high) for pair, (low, high) in enumerate(BOUNDS)]
+HITS = [22, 0, 0, 0, 0]
+"""Near-verbatim draws of 40."""
+READINGS = [
+    reading(pair, near_edits=2, near_bits=low, near_high_bits=high, near_hits=hits, samples=40)
+    for pair, ((low, high), hits) in enumerate(zip(BOUNDS, HITS, strict=True))
+]
 
 
 def table(readings: list[Any]) -> dict[str, Any]:
@@ -26,22 +32,34 @@ def probabilities(end: int) -> list[float]:
     return [0.0 if bits[end] is None else 2 ** -bits[end] for bits in BOUNDS]
 
 
+def ends() -> list[float]:
+    """The upper bound or, if that is less, the upper end of the share of draws by a root of the binomial."""
+    sampled = [optimize.brentq(lambda p, hits=hits: stats.binom.cdf(hits, 40, p) - 0.025, 1e-9, 1) for hits in HITS]
+    return [min(pair) for pair in zip(probabilities(1), sampled, strict=True)]
+
+
 def test_means_of_bounds_and_an_interval_around_both() -> None:
     found = table(READINGS)
     low, high = probabilities(0), probabilities(1)
     assert found["p_near"] == pytest.approx(statistics.fmean(low))
     assert found["p_near_high"] == pytest.approx(statistics.fmean(high))
     assert found["p_near_ci_low"] == pytest.approx(bootstrap_mean(low)[0])
-    assert found["p_near_ci_high"] == pytest.approx(bootstrap_mean(high)[1])
+    assert found["p_near_ci_high"] == pytest.approx(bootstrap_mean(ends())[1])
 
 
 @pytest.mark.parametrize("draws", DRAWS)
 def test_discoverable_by_the_lower_bound_and_its_interval_by_both(draws: int) -> None:
     found, name = table(READINGS), f"discoverable_near_{draws}"
-    low, high = ([1 - (1 - p) ** draws >= 0.5 for p in probabilities(end)] for end in (0, 1))
+    low, high = ([1 - (1 - p) ** draws >= 0.5 for p in values] for values in (probabilities(0), ends()))
     assert found[name] == statistics.fmean(low)
     assert found[f"{name}_ci_low"] == pytest.approx(clopper_pearson(sum(low), 5)[0])
     assert found[f"{name}_ci_high"] == pytest.approx(clopper_pearson(sum(high), 5)[1])
+
+
+def test_suffixes_with_a_draw_near_them_are_counted() -> None:
+    found = table(READINGS)
+    assert found["drawn_near"] == 1 / 5
+    assert (found["drawn_near_ci_low"], found["drawn_near_ci_high"]) == pytest.approx(clopper_pearson(1, 5))
 
 
 def test_equal_pairs_have_an_interval_of_some_width() -> None:
@@ -56,7 +74,8 @@ def test_a_view_has_rows_if_its_bounds_were_computed() -> None:
 
     every = [row.name for row in ROWS]
     assert names() == []
-    assert names(near_edits=0) == every
+    assert names(near_edits=0, near_hits=0) == every
+    assert names(near_edits=0) == [name for name in every if not name.startswith("drawn")]
     assert names(near_edits=1, kind="length") == ["p_near", "p_near_ci_low", "p_near_ci_high", "p_near_high"]
     assert names(near_edits=1, kind="confidence") == names(near_edits=1, kind="draws") == []
 

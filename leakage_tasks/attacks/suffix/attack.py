@@ -30,6 +30,7 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.pairs import Pair
 from leakage_tasks.targets.protocols import BoundsNear, DrawsSuffixes
+from leakage_tasks.targets.suffix.edit_band import within
 from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds, SuffixCosts
 
 
@@ -309,7 +310,7 @@ class _Attack:
             likeness=compared[0],
             exchanged=compared[1],
             blocks=equal_blocks(self._guess(candidates), truth) if full and self.request.locates else None,
-            **_near_fields(scored.near if length is None else None),
+            **self._near_fields(scored.near if length is None else None, candidates, truth),
         )
 
     def _guess(self, candidates: Candidates) -> list[int]:
@@ -332,6 +333,16 @@ class _Attack:
         if not self.target.only_writes or self.request.scheme.decoding != "sample":
             return None
         return int(candidates.counts[(candidates.tokens == np.array(truth)).all(axis=1)].sum())
+
+    def _near_fields(self, near: NearBounds | None, candidates: Candidates, truth: tuple[int, ...]) -> dict[str, Any]:
+        """Return the fields of a view for near-verbatim draws."""
+        if near is None:
+            return {}
+        bits, high = (value if math.isfinite(value) else None for value in (near.bits, near.high_bits))
+        hits = None
+        if self.request.scheme.decoding == "sample":
+            hits = int(candidates.counts[within(candidates.tokens, truth, near.edits)].sum())
+        return {"near_edits": near.edits, "near_bits": bits, "near_high_bits": high, "near_hits": hits}
 
     def _guesses(self, drawn: PrefixSamples, length: int) -> tuple[tuple[int, ...], ...]:
         if not self.request.keep:
@@ -369,14 +380,6 @@ def _first_choices(costs: SuffixCosts | None, length: int) -> tuple[int | None, 
     top1 = costs.top1[:length]
     misses = np.flatnonzero(~top1)
     return int(top1.sum()), int(length - 1 - misses[-1]) if len(misses) else length
-
-
-def _near_fields(near: NearBounds | None) -> dict[str, Any]:
-    """Return the fields of a view for the bounds of near-verbatim draws."""
-    if near is None:
-        return {}
-    bits, high = (value if math.isfinite(value) else None for value in (near.bits, near.high_bits))
-    return {"near_edits": near.edits, "near_bits": bits, "near_high_bits": high}
 
 
 def _shortened(pair: Pair, length: int) -> Pair:

@@ -58,8 +58,8 @@ class SuffixView:
     (:func:`~leakage_tasks.attacks.suffix.blocks.equal_blocks`); None if the run does not request them.
 
     The probability of a draw with at most ``near_edits`` token edits is between the probabilities with
-    costs ``near_bits`` and ``near_high_bits``, in bits; the cost of a probability of 0 is None. ``near_edits`` is None
-    if no such bounds were computed.
+    costs ``near_bits`` and ``near_high_bits``, in bits; the cost of a probability of 0 is None. ``near_hits`` is the
+    number of such draws, None for a search. ``near_edits`` is None if no such bounds were computed.
     """
 
     prefix_length: int
@@ -82,6 +82,7 @@ class SuffixView:
     near_edits: int | None = None
     near_bits: float | None = None
     near_high_bits: float | None = None
+    near_hits: int | None = None
 
 
 @accept_former_names(settings="settings_hash")

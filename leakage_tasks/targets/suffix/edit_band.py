@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +35,16 @@ class EditBand:
         """Return the row before the first drawn token."""
         positions = self.positions(0)
         return np.where((positions >= 0) & (positions <= self.length), positions, self.most + 1)
+
+    def window(self, truth: IntArray, drawn: int) -> tuple[IntArray, BoolArray]:
+        """Return the tokens of ``truth`` ``[…, length]`` that drawn token number ``drawn``, from 1, may match.
+
+        They are tokens number j of a row, ``[…, width]``, and True for the numbers at which there is a token,
+        ``[width]``; other numbers repeat another token.
+        """
+        positions = self.positions(drawn)
+        there = (positions >= 1) & (positions <= self.length)
+        return truth[..., np.where(there, positions, drawn) - 1], there
 
     def follow(self, rows: IntArray, equal: BoolArray, drawn: int) -> IntArray:
         """Return the rows after token number ``drawn``, counted from 1.
@@ -82,10 +93,19 @@ class Window:
     @classmethod
     def at(cls, band: EditBand, truth: IntArray, drawn: int) -> Window:
         """Return the tokens for drawn token number ``drawn``, from 1; ``truth`` ``[suffixes, length]``."""
-        positions = band.positions(drawn)
-        there = (positions >= 1) & (positions <= band.length)
-        tokens = truth[:, np.where(there, positions, drawn) - 1]
+        tokens, there = band.window(truth, drawn)
         equal = (tokens[:, :, None] == tokens[:, None, :]) & there
         first = equal.argmax(axis=2)
         distinct = there & (first == np.arange(band.width))
         return cls(tokens, distinct, np.concatenate([equal, np.zeros_like(equal[:, :1])], axis=1))
+
+
+def within(tokens: IntArray, truth: Sequence[int], most: int) -> BoolArray:
+    """Return True for each row of ``tokens`` ``[n, L]`` that is at most ``most`` edits from ``truth`` ``[L]``."""
+    band, true = EditBand(len(truth), most), np.array(truth, dtype=np.int64)
+    rows = np.tile(band.first(), (len(tokens), 1))
+    for drawn, column in enumerate(tokens.T, start=1):
+        expected, there = band.window(true, drawn)
+        rows = band.follow(rows, there & (expected == column[:, None]), drawn)
+    near: BoolArray = rows[:, most] <= most
+    return near

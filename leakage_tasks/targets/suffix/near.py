@@ -3,8 +3,8 @@
 A draw has as many tokens as the true suffix. The beam holds beginnings of draws, with exact probabilities, whose
 distance can still become small enough. The probability of a beginning counts for the lower bound as soon as its
 distance stays small enough whatever follows. Beginnings are distinct, so their probabilities add up. A beginning
-for which the beam has no place counts for the upper bound only. The search is that of Cooper et al. 2026
-(arXiv:2603.24917), who stop no beginning early and have no upper bound.
+for which the beam has no place counts for the upper bound only. Cooper et al. 2026 (arXiv:2603.24917) proposed a beam
+search that is pruned by edit distance for this lower bound.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.metrics.distance import edit_distance
 
-from leakage_tasks.targets.suffix.edit_band import EditBand, Window
+from leakage_tasks.targets.suffix.edit_band import EditBand, Window, within
 
 TOKENS = st.integers(0, 2)
 
@@ -52,3 +52,11 @@ def test_least_and_worst_are_ends_of_all_continuations(drawn: int) -> None:
         assert (band.worst(row, drawn) <= most) == (max(ends) <= most)
         if min(ends) <= most:
             assert band.least(row, drawn) == min(ends)
+
+
+@given(st.integers(1, 9), st.integers(0, 4), st.integers(0, 2**32 - 1))
+def test_rows_within_a_distance_are_those_by_another_library(length: int, most: int, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    tokens, truth = random.integers(0, 3, (5, length)), random.integers(0, 3, length).tolist()
+    expected = [edit_distance(row, truth) <= most for row in tokens.tolist()]
+    assert within(tokens, truth, most).tolist() == expected

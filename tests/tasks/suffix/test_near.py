@@ -6,18 +6,22 @@ from typing import Any
 
 import numpy as np
 import pytest
+from nltk.metrics.distance import edit_distance
 
+from leakage_tasks.attacks.suffix.attack import uniforms
 from leakage_tasks.attacks.suffix.finding import suffix_finding_from_json
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, Answered, score
 from leakage_tasks.metrics.suffixes import DRAWS
+from leakage_tasks.pairs import Pair
+from leakage_tasks.targets.suffix.drawing import draw_suffixes
 from leakage_tasks.targets.suffix.near import near_bounds
 from leakage_tasks.tasks.suffix.options import read_suffix_options
 from leakage_tasks.tasks.suffix.suffix_handler import settings_hash
 from tests.oracles import merging
 from tests.targets.suffix_oracle import sampler_of
 from tests.targets.text_models import TextOnly, hf
-from tests.tasks.suffix.test_task import TASK, arrays, data, evaluate, lm, read  # noqa: F401
+from tests.tasks.suffix.test_task import PAIRS, TASK, arrays, data, evaluate, lm, read  # noqa: F401
 
 
 def test_rows_are_those_of_the_bounds(lm: Any, data: Any, tmp_path: Any) -> None:  # noqa: F811
@@ -40,6 +44,13 @@ def test_rows_are_those_of_the_bounds(lm: Any, data: Any, tmp_path: Any) -> None
         )
         assert row[f"p_near,{column}"] == pytest.approx(low, abs=1e-5)
         assert row[f"p_near_high,{column}"] == pytest.approx(high, abs=1e-5)
+    numbers = [uniforms(0, Pair(place, tuple(prefixes[place]), tuple(suffixes[place])), 20) for place in range(PAIRS)]
+    drawn = draw_suffixes(sampler_of(), prefixes.tolist(), np.stack(numbers), scheme)
+    some = [
+        any(edit_distance(one, suffix) <= 2 for one in draws.tokens.tolist())
+        for draws, suffix in zip(drawn, suffixes.tolist(), strict=True)
+    ]
+    assert row["drawn_near,none"] == np.mean(some)
     assert row["p_z,none"] < row["p_near,none"]
     assert row["control_p_near,none"] < row["p_near_ci_low,none"]
     assert row["discoverable_near_100,none"] >= row["discoverable_100,none"]
@@ -48,7 +59,7 @@ def test_rows_are_those_of_the_bounds(lm: Any, data: Any, tmp_path: Any) -> None
     settings = {"near": 0.34, "controls": str(unseen), "wrong": 5, "temperature": 0.3, "top_p": 0.95}
     again = score(SUFFIX_EXTRACTION, [Answered(each["resps"][0][0], "none", settings) for each in samples])["none"]
     near = {name: value for name, value in again.items() if "near" in name}
-    assert len(near) == 3 + 1 + 3 * len(DRAWS) + 1
+    assert len(near) == 3 + 1 + 3 + 3 * len(DRAWS) + 1
     assert near == pytest.approx({name: row[f"{name},none"] for name in near})
 
 
