@@ -9,6 +9,7 @@ import typer
 
 from leakage_tasks.cli.help import REPORT
 from leakage_tasks.cli.registry import register_command
+from leakage_tasks.stats.passages import BLOCK, DRIFT, GAP, PASSAGE
 
 KINDS = (".html", ".json", ".png", ".svg")
 
@@ -26,16 +27,16 @@ def documents_command(
     ] = None,
     gap: Annotated[
         int, typer.Option(min=0, help="Near-verbatim passages: largest gap between two equal runs, in tokens.")
-    ] = 3,
+    ] = GAP,
     drift: Annotated[
         int, typer.Option(min=0, help="Near-verbatim passages: largest change of the shift between two equal runs.")
-    ] = 3,
+    ] = DRIFT,
     block: Annotated[
         int, typer.Option(min=3, help="Near-verbatim passages: smallest length of an equal run, in tokens.")
-    ] = 5,
-    passage: Annotated[int, typer.Option(min=1, help="Smallest number of equal tokens of a passage.")] = 25,
+    ] = BLOCK,
+    passage: Annotated[int, typer.Option(min=1, help="Smallest number of equal tokens of a passage.")] = PASSAGE,
 ) -> None:
-    """Report how much of whole documents a model extracts, by position.
+    """Report which parts of whole documents a model writes.
 
     Tables show exact windows, the longest run, and the share recalled near-verbatim in order, next to controls. No
     report holds text of the documents.

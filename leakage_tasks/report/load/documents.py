@@ -17,7 +17,7 @@ from leakage_tasks.report.load.sample_files import find_samples
 from leakage_tasks.report.load.sample_lines import wrong_line
 from leakage_tasks.report.load.samples import Samples, read_samples
 from leakage_tasks.stats.clusters import clustered_mean, clustered_share
-from leakage_tasks.stats.passages import Block, Limits, Span, covered, longest, merged, passages, span_of
+from leakage_tasks.stats.passages import Block, Limits, Stretch, covered, longest, merged, passages, stretch_of
 
 GOAL = "suffixes"
 """Goal of the tasks whose samples hold windows."""
@@ -34,7 +34,7 @@ class Window:
     record them.
     """
 
-    span: Span
+    span: Stretch
     probability: float | None
     exact: bool
     blocks: tuple[Block, ...] | None
@@ -55,7 +55,7 @@ class DocumentWindows:
         return f"{'control' if self.control else 'document'} {self.number}"
 
     @cached_property
-    def tested(self) -> list[Span]:
+    def tested(self) -> list[Stretch]:
         """The positions in suffixes; a document's first prefix is never tested."""
         return merged(window.span for window in self.windows)
 
@@ -76,12 +76,12 @@ class DocumentWindows:
         return 0 if run is None else run.length
 
     @cached_property
-    def near(self) -> list[Span] | None:
+    def near(self) -> list[Stretch] | None:
         """The positions written near-verbatim and in order; None if the run did not record equal runs."""
         if any(window.blocks is None for window in self.windows):
             return None
         blocks = [block for window in self.windows for block in window.blocks or ()]
-        return merged(span_of(block) for passage in passages(blocks, self.limits) for block in passage)
+        return merged(stretch_of(block) for passage in passages(blocks, self.limits) for block in passage)
 
     @property
     def recalled(self) -> int | None:
@@ -97,7 +97,7 @@ class DocumentWindows:
 
 @dataclass(frozen=True)
 class DocumentRun:
-    """The documents of a run, those that the model may have seen first, and the meaning of ``probability``."""
+    """The documents of a run, controls last, and the meaning of ``probability``."""
 
     file: Path
     scheme: str
@@ -107,8 +107,8 @@ class DocumentRun:
     def probability_words(self) -> str:
         """Description of the probability of a suffix."""
         drawn = f"p_z: probability of the exact suffix in one draw ({self.scheme})"
-        own = "probability of the exact suffix under the model's own distribution (temperature 1, no truncation)"
-        return own if self.scheme.startswith(_WITHOUT_DRAWS) else drawn
+        undrawn = "probability of the exact suffix under the model's own distribution (temperature 1, no truncation)"
+        return undrawn if self.scheme.startswith(_WITHOUT_DRAWS) else drawn
 
     def of_kind(self, control: bool) -> list[DocumentWindows]:
         """Return the controls, or the other documents."""
@@ -161,11 +161,11 @@ def _window(finding: SuffixFinding) -> Window | None:
         return None
     view = selected.view
     start = finding.offset + view.prefix_length
-    own = None if view.own_bits is None else min(1.0, 2.0**-view.own_bits)
-    probability = own if finding.scheme.startswith(_WITHOUT_DRAWS) else p_z(selected)
+    untruncated = None if view.own_bits is None else min(1.0, 2.0**-view.own_bits)
+    probability = untruncated if finding.scheme.startswith(_WITHOUT_DRAWS) else p_z(selected)
     exact = recalled(selected) == 1 if view.top1 is None else view.top1 == view.suffix_length
     blocks = None if view.blocks is None else tuple(Block(start + a, start + b, n) for a, b, n in view.blocks)
-    return Window(Span(start, start + view.suffix_length), probability, exact, blocks)
+    return Window(Stretch(start, start + view.suffix_length), probability, exact, blocks)
 
 
 def exact_share(documents: Sequence[DocumentWindows]) -> Figure:

@@ -11,7 +11,7 @@ from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.load.documents import DocumentWindows
 from leakage_tasks.report.plots.style import QUIET, SMALL, new_figure
-from leakage_tasks.stats.passages import Span
+from leakage_tasks.stats.passages import Stretch
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +82,7 @@ def cells(document: DocumentWindows, length: int) -> tuple[FloatArray, FloatArra
     return probability, exact, near
 
 
-def _raise(row: FloatArray, span: Span, size: int, value: float | None) -> None:
+def _raise(row: FloatArray, span: Stretch, size: int, value: float | None) -> None:
     """Raise the cells of a span to a value."""
     if value is not None:
         part = slice(span.start // size, (span.end - 1) // size + 1)

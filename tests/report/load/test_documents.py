@@ -20,7 +20,7 @@ from leakage_tasks.report.load.documents import (
     read_documents,
 )
 from leakage_tasks.stats.intervals import clopper_pearson
-from leakage_tasks.stats.passages import Limits, Span
+from leakage_tasks.stats.passages import Limits, Stretch
 from tests.report.load.window_samples import WHOLE, finding, two_documents, write
 
 LIMITS = Limits(gap=3, drift=3, block=5, passage=16)
@@ -34,7 +34,12 @@ def documents(folder: Path, limits: Limits = LIMITS) -> list[DocumentWindows]:
 def test_windows_are_grouped_by_document_in_the_order_of_positions(tmp_path: Path) -> None:
     first, second, control = documents(tmp_path)
     assert [each.name for each in (first, second, control)] == ["document 0", "document 1", "control 0"]
-    assert [window.span for window in first.windows] == [Span(10, 20), Span(20, 30), Span(30, 40), Span(40, 50)]
+    assert [window.span for window in first.windows] == [
+        Stretch(10, 20),
+        Stretch(20, 30),
+        Stretch(30, 40),
+        Stretch(40, 50),
+    ]
     assert [each.tokens for each in (first, second, control)] == [40, 20, 20]
 
 
@@ -47,14 +52,14 @@ def test_exact_windows_that_touch_are_one_run(tmp_path: Path) -> None:
 def test_near_verbatim_passages_go_on_over_windows(tmp_path: Path) -> None:
     first, second, control = documents(tmp_path)
     assert (first.recalled, second.recalled, control.recalled) == (20, 16, 0)
-    assert second.near == [Span(11, 19), Span(22, 30)]
+    assert second.near == [Stretch(11, 19), Stretch(22, 30)]
     strict = documents(tmp_path / "strict", replace(LIMITS, gap=2))
     assert [each.recalled for each in strict] == [20, 0, 0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 40), st.booleans()), min_size=1, max_size=12))
 def test_the_longest_run_is_that_of_positions_one_by_one(places: list[tuple[int, bool]]) -> None:
-    windows = tuple(Window(Span(start, start + 4), None, exact, ()) for start, exact in places)
+    windows = tuple(Window(Stretch(start, start + 4), None, exact, ()) for start, exact in places)
     positions = {start + n for start, exact in places if exact for n in range(4)}
     best = 0
     for position in positions:
@@ -88,7 +93,7 @@ def test_shares_are_over_all_windows_and_tokens_with_intervals_by_document(tmp_p
 
 def test_independent_windows_have_the_usual_interval() -> None:
     shares = random.Random(0)
-    lonely = [DocumentWindows(n, False, (Window(Span(0, 5), 0.5, shares.random() < 0.3, ()),)) for n in range(40)]
+    lonely = [DocumentWindows(n, False, (Window(Stretch(0, 5), 0.5, shares.random() < 0.3, ()),)) for n in range(40)]
     figure = exact_share(lonely)
     hits = sum(each.exact for each in lonely)
     assert (figure.low, figure.high) == pytest.approx(clopper_pearson(hits, 40))

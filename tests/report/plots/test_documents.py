@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.report.load.documents import DocumentWindows, Window
 from leakage_tasks.report.plots.documents import CELLS, MOST, cells, draw_documents
-from leakage_tasks.stats.passages import Block, Limits, Span
+from leakage_tasks.stats.passages import Block, Limits, Stretch
 
 
 def document(*windows: Window, number: int = 0) -> DocumentWindows:
@@ -25,7 +25,7 @@ def document(*windows: Window, number: int = 0) -> DocumentWindows:
 def test_a_cell_of_one_token_has_the_highest_value_of_its_windows(
     places: list[tuple[int, float | None, bool]],
 ) -> None:
-    windows = [Window(Span(start, start + 5), value, exact, ()) for start, value, exact in places]
+    windows = [Window(Stretch(start, start + 5), value, exact, ()) for start, value, exact in places]
     probability, exact, near = cells(document(*windows), 60)
     for position in range(60):
         here = [window for window in windows if window.span.start <= position < window.span.end]
@@ -36,7 +36,7 @@ def test_a_cell_of_one_token_has_the_highest_value_of_its_windows(
 
 
 def test_near_verbatim_cells_are_those_of_passages() -> None:
-    window = Window(Span(10, 20), 0.5, False, (Block(10, 10, 4), Block(15, 15, 2)))
+    window = Window(Stretch(10, 20), 0.5, False, (Block(10, 10, 4), Block(15, 15, 2)))
     near = cells(document(window), 25)[2]
     assert np.flatnonzero(near == 1).tolist() == [10, 11, 12, 13]
     assert np.flatnonzero(near == 0).tolist() == list(range(14, 20))
@@ -44,13 +44,13 @@ def test_near_verbatim_cells_are_those_of_passages() -> None:
 
 def test_a_long_document_has_few_cells() -> None:
     length = 10 * CELLS + 1
-    probability, _, _ = cells(document(Window(Span(length - 5, length), 0.5, True, ())), length)
+    probability, _, _ = cells(document(Window(Stretch(length - 5, length), 0.5, True, ())), length)
     assert len(probability) <= CELLS
     assert np.flatnonzero(~np.isnan(probability)).tolist() == [len(probability) - 1]
 
 
 def test_each_document_has_a_panel_with_its_name() -> None:
-    drawn = [document(Window(Span(5, 10), 0.5, True, ()), number=n) for n in range(MOST + 2)]
+    drawn = [document(Window(Stretch(5, 10), 0.5, True, ()), number=n) for n in range(MOST + 2)]
     figure = draw_documents(drawn, "the words")
     names = [axes.get_title(loc="left") for axes in figure.axes]
     assert [name for name in names if name] == [f"document {n}" for n in range(MOST)]
