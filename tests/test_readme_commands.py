@@ -16,6 +16,7 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.cli import build_app
 from leakage_tasks.metrics import exposure, extraction
+from leakage_tasks.metrics.memorization import memorization_metrics
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.tasks import label_accuracy
 from leakage_tasks.tasks.suffix.task import SuffixExtraction
@@ -27,6 +28,7 @@ GUIDES = {
     "canary_exposure": exposure.METRICS,
     "canary_extraction": extraction.METRICS,
     "label_accuracy": label_accuracy.METRICS,
+    "memorization": memorization_metrics([50], "tokens", controls=True),
     "suffix_extraction": SuffixExtraction({"task": "suffix_extraction", "optional": True}).METRICS,
 }
 

@@ -95,6 +95,19 @@ def recall_command(sources: Sources, output: Output) -> None:
     _write(draw_recall(recall_of(sources)), paths)
 
 
+@command_help(example="leakage plot prefixes results -o prefixes.png")
+def prefixes_command(sources: Sources, output: Output) -> None:
+    """Draw memorization against the length of the prefix.
+
+    Needs runs of memorization, such as with --metadata prefix=25:50:100.
+    """
+    paths = _checked(output)
+    from leakage_tasks.report.plots.findings import prefixes_of
+    from leakage_tasks.report.plots.prefixes import draw_prefixes
+
+    _write(draw_prefixes(prefixes_of(sources)), paths)
+
+
 @command_help(example="leakage plot training output_dir -o training.png")
 def training_command(
     source: Annotated[
@@ -178,6 +191,7 @@ def plot_app() -> typer.Typer:
         "repetitions": repetitions_command,
         "histogram": histogram_command,
         "recall": recall_command,
+        "prefixes": prefixes_command,
         "training": training_command,
         "trade": trade_command,
     }

@@ -36,32 +36,39 @@ def document_count(values: list[OfDocument]) -> float:
     return len({value.document for value in values})
 
 
-def _ends(of: Callable[[Sequence[float], Sequence[int]], tuple[float, float]], end: int) -> Aggregate[OfDocument]:
+Ends = tuple[float, float] | tuple[None, None]
+FEWEST_DOCUMENTS = 2
+"""Minimum number of documents for the interval of a mean and for a comparison."""
+
+
+def _ends(of: Callable[[Sequence[float], Sequence[int]], Ends], end: int) -> Aggregate[OfDocument]:
     return of_defined(lambda values: of(*zip(*values, strict=True))[end])
 
 
-def _interval(kind: str, of: Callable[[Sequence[float], Sequence[int]], tuple[float, float]]) -> Interval:
+def _interval(kind: str, of: Callable[[Sequence[float], Sequence[int]], Ends]) -> Interval:
     return Interval(kind, _ends(of, 0), _ends(of, 1))
 
 
-SHARE = _interval("Korn-Graubard, by document,", clustered_share)
+SHARE = _interval("by-document Korn-Graubard", clustered_share)
 """Interval of a share of windows."""
 
 
 def mean_between(least: float, most: float | None) -> Interval:
     """Return the bootstrap interval by document of the mean of values from ``least`` to ``most`` (None: unlimited).
 
-    The bootstrap of equal values has no width. By Clopper and Pearson, a share of up to 1 − 0.025^(1/n) of further
-    documents may differ from n documents, within the bounds.
+    A single document has no interval. The bootstrap of equal values has no width. By Clopper and Pearson, a share of up
+    to 1 − 0.025^(1/n) of further documents may differ from n documents, within the bounds.
     """
 
-    def of(values: Sequence[float], documents: Sequence[int]) -> tuple[float, float]:
+    def of(values: Sequence[float], documents: Sequence[int]) -> Ends:
+        if len(set(documents)) < FEWEST_DOCUMENTS:
+            return None, None
         if len(set(values)) > 1 or most is None:
             return clustered_mean(values, documents)
         other = clopper_pearson(0, len(set(documents)))[1]
         return values[0] - other * (values[0] - least), values[0] + other * (most - values[0])
 
-    return _interval("bootstrap, by document,", of)
+    return _interval("by-document bootstrap", of)
 
 
 def by_document(value: Measure, control: bool) -> Callable[[SelectedView], OfDocument | None]:
@@ -84,6 +91,7 @@ def clustered(
     *,
     controls: bool,
     applies: Applies[SelectedView] = always,
+    control_applies: Applies[SelectedView] | None = None,
     in_table: bool = False,
     value_in_table: bool = False,
 ) -> list[Row]:
@@ -95,6 +103,7 @@ def clustered(
         interval: Method of the interval.
         controls: True if the run has controls.
         applies: Returns True if the results have the row.
+        control_applies: The same for the rows of the controls; by default ``applies``.
         in_table: True if the harness' table shows the figure with its interval.
         value_in_table: True if it shows the figure, and that of the controls, without their intervals.
 
@@ -108,6 +117,6 @@ def clustered(
     if not controls:
         return rows
     words = f"{spec.name} of documents that the model never saw"
-    control = MetricSpec(name, words, spec.unit).row(by_document(value, True), window_mean, applies)
+    control = MetricSpec(name, words, spec.unit).row(by_document(value, True), window_mean, control_applies or applies)
     shown, *ends = control.with_ends(interval)
     return [*rows, replace(shown, in_table=value_in_table), *ends]

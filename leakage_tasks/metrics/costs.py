@@ -15,7 +15,7 @@ from scipy import stats
 
 from leakage_tasks.attacks.suffix.finding import SelectedView
 from leakage_tasks.metrics.aggregates import Interval, of_defined
-from leakage_tasks.metrics.clustered import Row, clustered, mean_between
+from leakage_tasks.metrics.clustered import FEWEST_DOCUMENTS, Row, clustered, mean_between
 from leakage_tasks.metrics.metric import Applies, MetricSpec
 from leakage_tasks.stats.clusters import totals
 from leakage_tasks.stats.membership import Estimate, auc
@@ -74,7 +74,7 @@ def document_means(costs: Sequence[SuffixCost], control: bool) -> list[float]:
 
 def _auc(costs: Sequence[SuffixCost]) -> Estimate | None:
     documents, controls = document_means(costs, False), document_means(costs, True)
-    if not documents or not controls:
+    if min(len(documents), len(controls)) < FEWEST_DOCUMENTS:
         return None
     return auc([-mean for mean in documents], [-mean for mean in controls])
 
@@ -102,12 +102,12 @@ def _auc_high(costs: list[SuffixCost]) -> float | None:
 def cost_p(costs: list[SuffixCost]) -> float | None:
     """Return the one-sided p-value of Mann and Whitney's test that documents cost less than controls."""
     documents, controls = document_means(costs, False), document_means(costs, True)
-    if not documents or not controls:
+    if min(len(documents), len(controls)) < FEWEST_DOCUMENTS:
         return None
     return float(stats.mannwhitneyu(documents, controls, alternative="less").pvalue)
 
 
-AUC_ENDS = Interval("Newcombe, by document,", _auc_low, _auc_high)
+AUC_ENDS = Interval("by-document Newcombe", _auc_low, _auc_high)
 
 
 def cost_rows(controls: bool, applies: Applies[SelectedView]) -> list[Row]:
@@ -129,7 +129,7 @@ def cost_rows(controls: bool, applies: Applies[SelectedView]) -> list[Row]:
     strength = "share of the true suffix, at its end, that is the model's first choice after the rest of it, mean"
     rows = [
         *clustered(
-            MetricSpec("bits_per_token", bits, "bits"),
+            MetricSpec("bits_per_token", bits, "bits", direction="higher"),
             bits_per_token,
             mean_between(0, None),
             controls=controls,

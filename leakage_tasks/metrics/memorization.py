@@ -28,7 +28,7 @@ from leakage_tasks.metrics.memorization_values import (
     personal,
     rouge_l,
 )
-from leakage_tasks.metrics.metric import NO_CONTROLS, MetricSpec, one, too_few
+from leakage_tasks.metrics.metric import NO_CONTROLS, MetricSpec, always, one, too_few
 
 BETWEEN = mean_between(0, 1)
 
@@ -40,7 +40,15 @@ def _headline(selected: SelectedView) -> bool:
 def _rate(spec: MetricSpec, value: Value, controls: bool, control_in_table: bool) -> list[Row]:
     """Return the rows of a share of windows: all windows, exchanged suffixes, and varied suffixes."""
     shown = replace(spec, unit="share", direction="lower", headline=True, count="n")
-    main = clustered(shown, of_guess(value), SHARE, controls=controls, in_table=True, value_in_table=control_in_table)
+    main = clustered(
+        shown,
+        of_guess(value),
+        SHARE,
+        controls=controls,
+        control_applies=always if control_in_table else _headline,
+        in_table=True,
+        value_in_table=control_in_table,
+    )
     return [*main, *_others(replace(spec, unit="share", title=""), value, controls, share=True)]
 
 

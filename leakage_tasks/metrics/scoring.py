@@ -203,7 +203,7 @@ def _copies(finding: Finding) -> Grouped:
 
 LEFT_OUT: Metric[SelectedView, Any] = MetricSpec(
     "left_out", "pairs left out because their tokens change when decoded and encoded again"
-).row(lambda selected: None, count)
+).row(lambda selected: None, count, in_table=True)
 """Metric whose values are set in :func:`_suffix_values`, because a pair that was left out has no view."""
 NULLS = ("recall", "recall_early_stop", "p_z")
 """Rows of an unanswered ``suffix_extraction``; with all rows, the table would be full of nulls."""

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from leakage_tasks.attacks.suffix.finding import SelectedView
 from leakage_tasks.metrics import aggregates
 from leakage_tasks.metrics.aggregates import count, mean, minimum
-from leakage_tasks.metrics.metric import Applies, Metric, MetricSpec, one, too_few
+from leakage_tasks.metrics.clustered import Row, by_document, document_count
+from leakage_tasks.metrics.costs import cost_rows
+from leakage_tasks.metrics.metric import Applies, MetricSpec, one, too_few
 from leakage_tasks.metrics.suffix_values import (
     LIKELY,
     beyond_reference,
@@ -40,7 +41,9 @@ CONTROL_METRICS = ("recall", "drawn", "p_z", "p_z_most", "n")
 DRAWS = (1, 10, 100, 1000, 10_000)
 """Numbers of draws n for (n, p)-discoverability."""
 
-Row = Metric[SelectedView, Any]
+IN_TABLE = ("recall", "p_z", "p_z_most", "n")
+"""Names of the metrics in the harness' table, with their intervals."""
+CONTROLS_IN_TABLE = ("control_recall", "control_p_z", "n_controls")
 
 
 def _scored(selected: SelectedView) -> bool:
@@ -213,7 +216,19 @@ def suffix_metrics(wrong: int | None = None, controls: bool = False) -> list[Row
     if there are pairs that the model never saw. Raises OptionError for an invalid ``wrong``.
     """
     rows = [*_guesses(wrong), *_probabilities(), *_beyond_base(), *_effort()]
-    return _with_control_metrics(rows) if controls else rows
+    documents = MetricSpec("n_documents", "documents; a pair that is not cut from text is one").row(
+        by_document(one, False), document_count, _headline
+    )
+    every = [*(_with_control_metrics(rows) if controls else rows), documents]
+    return [*_with_table(every), *cost_rows(controls, _headline)]
+
+
+def _with_table(rows: list[Row]) -> list[Row]:
+    """Return the rows; those of :data:`IN_TABLE` and :data:`CONTROLS_IN_TABLE` are in the harness' table."""
+    named = {row.name: row for row in rows}
+    ends = {end for name in IN_TABLE if name in named for end in named[name].interval or ()}
+    shown = {*IN_TABLE, *CONTROLS_IN_TABLE, *ends}
+    return [replace(row, in_table=row.name in shown) for row in rows]
 
 
 METRICS: list[Row] = suffix_metrics()

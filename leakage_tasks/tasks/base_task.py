@@ -216,11 +216,6 @@ class LocalTask(HarnessTask):
         more = {name: value for name, value in values.items() if name not in brief}
         return {**shown, MORE: more} if shown and more else dict(values)
 
-    def brief(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values of the metrics in the table."""
-        shown = self._brief_of(tuple(self.metrics))
-        return {name: value for name, value in values.items() if name in shown}
-
     @staticmethod
     @lru_cache(maxsize=8)
     def _brief_of(metrics: tuple[Metric, ...]) -> frozenset[str]:

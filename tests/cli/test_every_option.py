@@ -70,6 +70,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "plot repetitions": ("run -o out.png",),
     "plot histogram": ("run -o out.png",),
     "plot recall": ("run -o out.png",),
+    "plot prefixes": ("run -o out.png",),
     "plot training": ("trainer_state.json -o out.png",),
     "plot trade": ("run -o out.png",),
     "study list": ("",),

@@ -13,12 +13,16 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
+from leakage_tasks.attacks.suffix.finding import SuffixFinding, SuffixView
+from leakage_tasks.attacks.suffix.likeness import Likeness
 from leakage_tasks.cli.plot import plot_app
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.report.load.training_log import EpochExposure
-from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, recall_of
+from leakage_tasks.report.plots.findings import EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS, recall_of
+from leakage_tasks.report.plots.findings import prefixes_of as prefixes_of_runs
 from leakage_tasks.report.plots.recall import draw_recall
 from leakage_tasks.stats import skew_normal
+from leakage_tasks.stats.intervals import clopper_pearson
 from tests.conftest import ROOT
 from tests.oracles import merging, tiny_gpt2
 from tests.report.logged import choice, finding, log, suffix
@@ -53,11 +57,32 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(skew_normal, "RESAMPLES", 19)
     canaries = [finding(f"c{n}", 10.0 ** (n % 6), n % 3, extra=COSTS) for n in range(12)]
     pairs = [suffix(n, {"calibrated": choice(n % 2 == 0, -n), "zlib": choice(n < 3, n)}) for n in range(20)]
-    log(tmp_path / "runs", {EXPOSURE: canaries, EXTRACTION: canaries, SUFFIXES: pairs})
+    windows = [window(pair) for pair in (*range(9), *range(-6, 0))]
+    log(tmp_path / "runs", {EXPOSURE: canaries, EXTRACTION: canaries, SUFFIXES: pairs, WINDOWS: windows})
     return tmp_path
 
 
-KINDS = ["epochs", "repetitions", "histogram", "recall"]
+def window(pair: int) -> SuffixFinding:
+    """A window at two lengths of the prefix, written verbatim after the longer one by every third."""
+    lengths = {"none": 8, "prefix_4": 4}
+    views = {
+        name: SuffixView(
+            length,
+            5,
+            1,
+            1,
+            9.0,
+            None,
+            False,
+            {"frequency": choice(False, 1.0)},
+            likeness=Likeness(5, 5, 0 if length == 8 and pair % 3 == 0 else 3, 3, 5, 2, 1, 0, 5),
+        )
+        for name, length in lengths.items()
+    }
+    return SuffixFinding(pair, "greedy", 1, "frequency", views, document=abs(pair), access="text")
+
+
+KINDS = ["epochs", "repetitions", "histogram", "recall", "prefixes"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -74,6 +99,14 @@ def test_an_ending_writes_that_one_the_same_every_time(plot, folder, kind):
         assert plot(kind, folder / "runs", "-o", folder / name)[0] == 0
     assert (folder / "one.svg").read_bytes() == (folder / "again.svg").read_bytes()
     assert not list(folder.glob("*.png"))
+
+
+def test_shares_by_prefix_have_intervals_by_document(folder):
+    exact, near, controls = prefixes_of_runs([folder / "runs"])
+    assert [curve.name for curve in (exact, near, controls)] == ["exact", "approximate", "approximate, controls"]
+    assert [(share.prefix, share.value) for share in exact.shares] == [(4, 0), (8, 3 / 9)]
+    assert (exact.shares[1].low, exact.shares[1].high) == pytest.approx(clopper_pearson(3, 9))
+    assert [(share.prefix, share.value) for share in controls.shares] == [(4, 0), (8, 2 / 6)]
 
 
 def test_the_chosen_columns_are_drawn_against_each_other(plot, tmp_path):
@@ -170,7 +203,7 @@ def test_the_curve_of_a_real_run_passes_through_its_own_figures(tmp_path):
     suffixes[::3] = 7
     np.save(tmp_path / "train_prefix.npy", prefixes)
     np.save(tmp_path / "train_suffix.npy", suffixes)
-    given = {"data": str(tmp_path), "split": "all", "samples": 10, "temperature": 0.3, "wrong": 3}
+    given = {"data": str(tmp_path), "split": "all", "samples": 10, "temperature": 0.3, "wrong": 3, "rows": "all"}
     manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=given)
     tracker = EvaluationTracker(output_path=str(tmp_path / "out"))
     done = lm_eval.simple_evaluate(lm, tasks=[SUFFIXES], task_manager=manager, evaluation_tracker=tracker)

@@ -288,7 +288,17 @@ def test_rows_by_kind():
     probable = [*with_ends("p_z"), *discoverable, *expected, *least]
     effort = ["distinct", "node_share", "model_calls", "n"]
     choice = with_ends("recall_at_3", "recall_at_100", "hdt")
-    assert names("headline", nodes=5, samples=100) == [*guessed, *choice, *probable, *effort]
+    costs = ["n_documents", *with_ends("bits_per_token")]
+    assert names("headline", nodes=5, samples=100) == [*guessed, *choice, *probable, *effort, *costs]
+    first = with_ends("top1_tokens", "extraction_strength")
+    assert names("headline", top1=2, top1_tail=1)[-len(first) :] == first
+
+
+def test_the_table_is_a_dozen_rows():
+    shown = {each.name for each in suffix_metrics(controls=True) if each.in_table}
+    controls = {"control_recall", "control_p_z", "n_controls", "control_bits_per_token"}
+    own = {*with_ends("recall", "p_z"), "p_z_most", "n", "bits_per_token", "cost_auc", "cost_p"}
+    assert shown == own | controls
 
 
 def test_the_hundred_surest_take_a_hundred_draws():
@@ -311,10 +321,10 @@ def test_directions_are_the_defenders():
     better = {each.name: each.higher_is_better for each in METRICS}
     higher = {name for name, value in better.items() if value}
     assert {name.split("_ci_")[0] for name in higher} == {
-        "hdt", "inextractability", "inextractability_untruncated"
+        "hdt", "inextractability", "inextractability_untruncated", "bits_per_token"
     }  # fmt: skip
     none = {name for name, value in better.items() if value is None}
-    assert none == {"model_calls", "distinct", "node_share", "n", "p_z_base"}
+    assert none == {"model_calls", "distinct", "node_share", "n", "n_documents", "p_z_base"}
 
 
 def test_every_metric_says_what_it_is():

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from leakage_tasks.metrics.costs import SuffixCost, cost_auc, cost_p
 from leakage_tasks.metrics.verdict import Verdict, verdict_of
 
 EXPOSED = {
@@ -180,3 +182,40 @@ def test_without_figures_there_is_no_verdict(values: dict[str, Any]) -> None:
 def test_odd_kinds_in_results_of_others_are_passed_over(kinds: Any) -> None:
     usual = {name: value for name, value in TESTED.items() if name != "kinds"}
     assert verdict(EXTRACTED, {**usual, "kinds": kinds}).label == verdict(EXTRACTED).label
+
+
+COMPARED = {"memorized_exact": 0.0, "cost_auc": 0.97, "cost_p": 1.3e-5, "n_controls": 14.0}
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (
+            {},
+            "above the controls: in 97 % of comparisons a document's suffixes cost less than a control's, p = 1.3e-05",
+        ),
+        ({"cost_p": 0.06}, "not above the controls: in 97 % of comparisons a document's suffixes cost less .*p = 0.06"),
+        ({"n_controls": 0.0}, "inconclusive: no controls show how much of the text can be guessed"),
+        ({"cost_p": None}, "inconclusive: the model reports no costs to compare with the controls'"),
+    ],
+)
+def test_documents_are_held_against_controls(changed: dict[str, Any], words: str) -> None:
+    found = verdict_of({**COMPARED, **changed}, {})
+    assert found is not None
+    assert re.fullmatch(words, found.words)
+
+
+def test_equal_texts_are_called_different_in_one_run_of_twenty() -> None:
+    """Documents and controls of one kind, with costs that depend on each other within a document."""
+    stream = np.random.default_rng(0)
+    above = 0
+    for _ in range(600):
+        costs = [
+            SuffixCost(float(level + stream.normal()), document, control)
+            for control in (False, True)
+            for document, level in enumerate(stream.normal(5, 2, 15))
+            for _ in range(4)
+        ]
+        values = {**COMPARED, "cost_auc": cost_auc(costs), "cost_p": cost_p(costs)}
+        above += verdict_of(values, {}).short == "above the controls"  # type: ignore[union-attr]
+    assert above / 600 == pytest.approx(0.05, abs=0.025)

@@ -45,7 +45,7 @@ def log(
     task_settings: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a run of ``tasks`` to ``folder``; returns the results file."""
-    declared = {task: UNSAID for task in tasks if task == "suffix_extraction"}
+    declared = {task: UNSAID for task in tasks if task in ("suffix_extraction", "memorization")}
     values = {task: {"n": 1.0} for task in tasks}
     path = write(folder, results(values, model=model or folder.name, declared=declared), stamp)
     for task, findings in tasks.items():

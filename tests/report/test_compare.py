@@ -9,9 +9,11 @@ from statistics import fmean
 
 import pytest
 
+from leakage_tasks.attacks.suffix.finding import SuffixFinding, SuffixView
 from leakage_tasks.report.compare.changes import IN_ALL, compare
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.stats.paired import mean_difference, rate_difference
+from tests.report.logged import choice, log
 from tests.report.pages import usual_canaries, write_run
 
 Leakage = Callable[..., tuple[int, str, str]]
@@ -151,3 +153,25 @@ def test_runs_without_a_task_in_common_are_refused(leakage: Leakage, before: Pat
     code, _, err = leakage("compare", before, useful)
     assert code == 2
     assert "has no leakage task in common" in err
+
+
+def windows(lower: float) -> list[SuffixFinding]:
+    """Two windows of each of twelve documents, which cost ``lower`` bits less, and of each of twelve controls."""
+    found = []
+    for number in (*range(24), *range(-24, 0)):
+        bits = 40.0 + abs(number) % 7 - (lower if number >= 0 else 0.0)
+        view = SuffixView(8, 6, 1, 1, bits, None, False, {"frequency": choice(False, 1.0)})
+        document = (number if number >= 0 else -1 - number) // 2
+        found.append(SuffixFinding(number, "greedy", 1, "frequency", {"none": view}, document=document))
+    return found
+
+
+def test_costs_are_compared_by_document(tmp_path: Path) -> None:
+    for name, lower in (("before", 0.0), ("after", 12.0)):
+        log(tmp_path / name, {"memorization": windows(lower)})
+    found = compared(tmp_path / "before", tmp_path / "after")
+    assert [(each.group, each.count) for each in found.changes] == [("documents", 12), ("controls", 12)]
+    documents, controls = found.changes
+    assert documents.after - documents.before == pytest.approx(-12 / 6)
+    assert documents.difference.p == pytest.approx(2 / 2**12)
+    assert (controls.before, controls.difference.p) == (controls.after, 1)

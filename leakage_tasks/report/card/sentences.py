@@ -220,6 +220,20 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
             return f"{int(value):,} pairs of a prefix and the suffix that follows it"
         case "unseen_pairs":
             return f"{int(value):,} controls, pairs of text that the model never saw"
+        case "windows":
+            return f"{int(value):,} windows of a prefix and the suffix that follows it"
+        case "documents":
+            return f"{int(value):,} documents"
+        case "documents_available":
+            return f"drawn from {int(value):,}"
+        case "documents_too_short" | "controls_too_short":
+            return f"{int(value):,} drawn {name.removesuffix('_too_short')} too short"
+        case "documents_repeated":
+            return f"{int(value):,} drawn documents equal to others"
+        case "offset":
+            return "windows at random places" if value == "random" else f"windows from token {int(value):,} on"
+        case "seed":
+            return f"seed {int(value)}"
         case "prefix_tokens" | "suffix_tokens":
             return f"{name.removesuffix('_tokens')}es of {_span(value, '{:,.0f}'.format)} tokens"
     raise KeyError(name)

@@ -13,15 +13,15 @@ from leakage_tasks.core.text_table import text_table
 from leakage_tasks.metrics.suffix_values import recalled
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.load.comparability import check_scored, differences, measured
-from leakage_tasks.report.load.findings import EXPOSURE, EXTRACTION, SUFFIXES, Details, read_details
+from leakage_tasks.report.load.findings import CONTROL, EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS, Details, read_details
 from leakage_tasks.report.load.format import NEVER, NOTHING, number
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.stats.intervals import LEVEL
 from leakage_tasks.stats.paired import Difference, mean_difference, rate_difference
 
-TITLES = {EXPOSURE: "exposure, bits", EXTRACTION: "share extracted", SUFFIXES: "recall"}
+TITLES = {EXPOSURE: "exposure, bits", EXTRACTION: "share extracted", SUFFIXES: "recall", WINDOWS: "bits per token"}
 UNSURE = ("lower_bound", EXTRAPOLATED)
-IN_ALL, PAIRS = "planted, all", "pairs"
+IN_ALL, PAIRS, DOCUMENTS = "planted, all", "pairs", "documents"
 HEADS = ("", "n", "before", "after", "difference", "95 % interval", "p", "detectable")
 READING = (
     "A difference is after minus before, for canaries or pairs of both runs. p is two-sided, for no change: from sign "
@@ -138,7 +138,10 @@ def _documents(task: str, run: Run, details: Details) -> Iterator[Document]:
     if task == SUFFIXES:
         for pair in details.pairs:
             yield Document(str(pair.selected.pair), PAIRS, recalled(pair.selected), recalled(pair.selected))
-    for canary in details.canaries if task != SUFFIXES else ():
+    if task == WINDOWS:
+        for name, cost in details.costs.items():
+            yield Document(name, NEVER if name.startswith(CONTROL) else DOCUMENTS, cost, cost)
+    for canary in details.canaries if task in (EXPOSURE, EXTRACTION) else ():
         value = canary.bits if task == EXPOSURE else canary.extracted
         if value is not None:
             group = planted_words(canary.repetitions) if canary.planted else NEVER
@@ -169,7 +172,7 @@ def copies_in(group: str) -> float:
 def _change(task: str, group: str, documents: Sequence[Document]) -> Change:
     before, after = [document.before for document in documents], [document.after for document in documents]
     count = len(documents)
-    if task == EXPOSURE:
+    if task in (EXPOSURE, WINDOWS):
         difference = mean_difference(before, after)
     else:
         difference = rate_difference([bool(hit) for hit in before], [bool(hit) for hit in after])

@@ -6,8 +6,9 @@ This module removes everything that could reveal a secret of kind ``natural``, b
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any, TypeVar
 
 from leakage_tasks.attacks.coarse import NATURAL, coarsened
@@ -27,6 +28,10 @@ from leakage_tasks.report.load.sample_lines import read_objects
 
 EXPOSURE, EXTRACTION, SUFFIXES = "canary_exposure", "canary_extraction", "suffix_extraction"
 """Tasks whose samples are read."""
+WINDOWS = "memorization"
+"""The task whose samples are windows of documents."""
+CONTROL = "control"
+"""First word of the name of a control document."""
 Found = TypeVar("Found", Finding, SuffixFinding)
 
 
@@ -107,12 +112,15 @@ class PairDetail:
 class Details:
     """Findings on one run's documents; ``left_out`` counts pairs without a selected finding.
 
+    ``costs`` are the mean costs of suffixes by document of the task ``memorization``, in bits per token; names of
+    controls begin with a word for them.
     ``missing`` gives, by task, the reason why its findings are missing.
     """
 
     canaries: tuple[CanaryDetail, ...] = ()
     pairs: tuple[PairDetail, ...] = ()
     left_out: int = 0
+    costs: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -131,7 +139,20 @@ def read_details(run: Run, *, reveal: bool = False) -> Details:
     suffixes = _findings(run, SUFFIXES, suffix_finding_from_json, missing)
     pairs = [_pair(doc, finding, reveal) for doc, finding in suffixes if not finding.control]
     selected = tuple(pair for pair in pairs if pair is not None)
-    return Details(tuple(canaries.values()), selected, len(pairs) - len(selected), missing)
+    costs = _document_costs(finding for _, finding in _findings(run, WINDOWS, suffix_finding_from_json, missing))
+    return Details(tuple(canaries.values()), selected, len(pairs) - len(selected), costs, missing)
+
+
+def _document_costs(findings: Iterable[SuffixFinding]) -> dict[str, float]:
+    """Return the mean bits per token of each document's suffixes; documents without costs are left out."""
+    costs: dict[str, list[float]] = {}
+    for finding in findings:
+        view = finding.views.get(HEADLINE)
+        if view is not None and view.own_bits is not None:
+            number = abs(finding.pair) if finding.document is None else finding.document
+            name = f"{CONTROL if finding.control else 'document'} {number}"
+            costs.setdefault(name, []).append(view.own_bits / view.suffix_length)
+    return {name: fmean(values) for name, values in costs.items()}
 
 
 def _findings(

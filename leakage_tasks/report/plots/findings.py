@@ -10,13 +10,14 @@ from leakage_tasks.attacks import Finding
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection, SuffixFinding, suffix_finding_from_json
 from leakage_tasks.core.errors import OptionError, ResultsError
 from leakage_tasks.metrics.suffix_values import guessed
-from leakage_tasks.report.load.findings import EXPOSURE, EXTRACTION, SUFFIXES
+from leakage_tasks.report.load.findings import EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS
 from leakage_tasks.report.load.results import read_runs, results_files
 from leakage_tasks.report.load.run import Run
 from leakage_tasks.report.load.sample_lines import AGAIN
 from leakage_tasks.report.load.samples import Samples, read_samples
 from leakage_tasks.report.load.training_log import EpochExposure
 from leakage_tasks.report.plots.histogram import MOST, Costs
+from leakage_tasks.report.plots.prefixes import PrefixCurve, prefix_curves
 from leakage_tasks.report.plots.recall import RecallCurve
 from leakage_tasks.report.plots.repetitions import RunByRepetitions, by_repetitions
 
@@ -25,13 +26,18 @@ Sources = Sequence[str | Path]
 
 @dataclass(frozen=True)
 class RunFindings:
-    """The findings of one run by kind of task; ``wrong`` is the suffix run's limit of wrong guesses."""
+    """The findings of one run by kind of task; ``wrong`` is the suffix run's limit of wrong guesses.
+
+    ``windows`` are the findings of ``memorization``, with controls, and ``distance`` is its unit of the edit distance.
+    """
 
     name: str
     exposure: tuple[Finding, ...] = ()
     extraction: tuple[Finding, ...] = ()
     suffixes: tuple[SuffixFinding, ...] = ()
     wrong: int | None = None
+    windows: tuple[SuffixFinding, ...] = ()
+    distance: str = "tokens"
 
 
 def read_logged(sources: Sequence[str | Path], tasks: Sequence[str]) -> list[RunFindings]:
@@ -48,7 +54,7 @@ def read_logged(sources: Sequence[str | Path], tasks: Sequence[str]) -> list[Run
         (source.samples.file.stem, [source.samples]) for source in located if source.samples and not source.results
     ]
     logged = [_logged(name, [sample for sample in samples if sample.task in tasks]) for name, samples in named]
-    return [run for run in logged if run.exposure or run.extraction or run.suffixes]
+    return [run for run in logged if run.exposure or run.extraction or run.suffixes or run.windows]
 
 
 @dataclass(frozen=True)
@@ -97,13 +103,17 @@ def _logged(name: str, samples: Iterable[Samples]) -> RunFindings:
     by_task = {sample.scoring.task: sample for sample in samples}
     exposure, extraction = (by_task[task].findings() if task in by_task else () for task in (EXPOSURE, EXTRACTION))
     run = RunFindings(name, tuple(exposure), tuple(extraction))
+    windows = by_task.get(WINDOWS)
+    if windows is not None and windows.unanswered is None:
+        distance = windows.answered[0].task_settings.get("distance", "tokens")
+        run = replace(run, windows=_suffixes(windows, controls=True), distance=distance)
     suffixes = by_task.get(SUFFIXES)
     if suffixes is None or suffixes.unanswered is not None:
         return run
     return replace(run, suffixes=_suffixes(suffixes), wrong=suffixes.answered[0].task_settings.get("wrong"))
 
 
-def _suffixes(samples: Samples) -> tuple[SuffixFinding, ...]:
+def _suffixes(samples: Samples, controls: bool = False) -> tuple[SuffixFinding, ...]:
     findings = []
     for line, answered in zip(samples.lines, samples.answered, strict=True):
         if answered.column == HEADLINE:
@@ -111,7 +121,7 @@ def _suffixes(samples: Samples) -> tuple[SuffixFinding, ...]:
                 finding = suffix_finding_from_json(answered.answer)
             except (AttributeError, LookupError, TypeError, ValueError):
                 raise ResultsError(f"{samples.file}:{line}: field 'resps': no finding: {AGAIN}") from None
-            findings += [] if finding.control else [finding]
+            findings += [finding] if controls or not finding.control else []
     return tuple(findings)
 
 
@@ -232,6 +242,15 @@ def _curve(name: str, run: RunFindings, confidence: str) -> RecallCurve:
     """Collect the guesses behind ``recall_early_stop`` for one confidence; pairs left out have no guess."""
     views = map(Selection(confidence, "confidence", HEADLINE, confidence).select, run.suffixes)
     return RecallCurve(name, [guessed(view) for view in views if view is not None], run.wrong)
+
+
+def prefixes_of(sources: Sources) -> list[PrefixCurve]:
+    """Return the curves of memorization by length of the prefix, of all runs. Raises LeakageError."""
+    runs = _require_any([run for run in read_logged(sources, [WINDOWS]) if run.windows], WINDOWS)
+    names = [run.name for run in runs] if len(runs) > 1 else [""]
+    return [
+        curve for name, run in zip(names, runs, strict=True) for curve in prefix_curves(name, run.windows, run.distance)
+    ]
 
 
 def _require_any(runs: list[RunFindings], task: str) -> list[RunFindings]:

@@ -64,7 +64,6 @@ class MemorizationOptions(SuffixOptions):
     """The settings of one run: greedy decoding after windows of documents."""
 
     documents: DocumentSource = DocumentSource()
-    rows: str = "brief"
 
     @property
     def selections(self) -> list[Selection]:

@@ -14,7 +14,6 @@ from leakage_tasks.canaries.chat import protocol_of
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.harness.api import LM
 from leakage_tasks.metrics.memorization_scoring import MEMORIZATION
-from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import pairs_hash
 from leakage_tasks.tasks.base_task import Document
@@ -73,18 +72,11 @@ class Memorization(SuffixExtraction):
             )
 
     def values_of(self, doc: Document, answer: tuple[str, str]) -> dict[str, Any]:
-        """Return the values of one column for one window; all None if the window was left out.
-
-        Other columns than the main one have only the metrics in the table, unless ``rows=all``.
-        """
+        """Return the values of one column for one window; all None if the window was left out."""
         name, finding = answer
         if name == HEADLINE:
             self.note_attack(finding)
-        values = self.SCORING.values(finding, name, self.options.given, {})
-        if self.options.rows == "all":
-            return values
-        # The results file has the hidden metrics of the main column; samples have those of all columns.
-        return self.in_rows(values) if name == HEADLINE else self.brief(values)
+        return self.in_column(name, self.SCORING.values(finding, name, self.options.given, {}))
 
     def protocol(self) -> dict[str, Any]:
         """Return the hash of the windows, and the options that two comparable runs must share."""
@@ -119,8 +111,3 @@ class Memorization(SuffixExtraction):
     def no_headline(self) -> str:
         """Return the reason why no metric represents the model: a limited run, or no controls."""
         return super().no_headline() or (NO_CONTROLS if self.lacking is None and self.options.controls is None else "")
-
-    def table_note(self) -> str:
-        """Return the verdict without its reason, or the reason for a missing verdict."""
-        verdict = verdict_of(self.found, self.tested()) if self.found and not self.is_null else None
-        return super().table_note() or ("" if verdict is None else verdict.label)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
-from typing import Any
+from typing import Any, Literal
 
 from leakage_tasks.attacks.suffix.finding import Selection, selections
 from leakage_tasks.attacks.suffix.request import REQUEST_OPTIONS, SuffixRequest
@@ -26,6 +26,7 @@ VALIDATION = 500
 """Maximum number of pairs of the validation split on which ``confidence=trained`` is fitted."""
 GUESSES = 10
 """Maximum number of guesses in a finding."""
+ROWS = "metrics in the harness' table; results have all metrics, and with all also those of every confidence"
 _DRAWING = ("samples", "temperature", "top_p", "top_k", "sample_counts")
 IGNORED = {"sample": ("beams",), "greedy": (*_DRAWING, "beams"), "beam": _DRAWING}
 """Options that a decoding does not use."""
@@ -55,6 +56,7 @@ class SuffixOptions:
     )
     guesses: str | None = declared(None, "CSV file to write the guesses to, in the format of the challenge")
     reveal: bool = declared(False, "show tokens in samples")
+    rows: Literal["brief", "all"] = declared("brief", ROWS, affects_results=False)
     resume: str | None = declared(None, CANARY_OPTIONS["resume"].help, affects_results=False)
     model_id: str | None = declared(None, CANARY_OPTIONS["model_id"].help, affects_results=False)
     memory: int | None = declared(
@@ -67,8 +69,13 @@ class SuffixOptions:
 
     @property
     def selections(self) -> list[Selection]:
-        """The views and confidences from which the columns of results are read."""
+        """The views and confidences from which the columns of results are read.
+
+        Without ``rows=all`` these are the primary view, and the views and confidences that other options request.
+        """
         confidences = self.request.confidences(self.comparing_lm is not None, self.validation > 0)
+        if self.rows != "all":
+            confidences = [name for name in confidences if name in ("comparing_lm", TRAINED)]
         return selections(self.request.confidence, confidences, self.request.views)
 
     def tested(self) -> tuple[Pair, ...]:
@@ -160,6 +167,7 @@ def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:
         source = replace(source, split=ALL)
     validation = _validation(values.get("validation"), request.confidence, source.split)
     named: dict[str, Any] = {name: values.get(name) for name in ("controls", "untuned", "wrong", "resume", "model_id")}
+    named["rows"] = values.get("rows", "brief")
     named["memory"] = read_size(values["memory"]) if "memory" in values else None
     return SuffixOptions(
         values, source, request, comparing_lm=compared, validation=validation, guesses=guesses, reveal=reveal, **named

@@ -23,6 +23,7 @@ from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import Metric, MetricSpec
 from leakage_tasks.metrics.scoring import SUFFIX_EXTRACTION, inherited, selected_view
+from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.pairs import Pair
 from leakage_tasks.pairs.source import PAIR_OPTIONS, pairs_hash, read_pairs
 from leakage_tasks.pairs.submission import SuffixGuess, write_submission
@@ -32,12 +33,12 @@ from leakage_tasks.tasks.sharing import Sharing
 from leakage_tasks.tasks.suffix.options import TASK, SuffixOptions, check_sweeps, read_suffix_options, suffix_options
 from leakage_tasks.tasks.suffix.suffix_handler import answering
 
-_NO_PROTOCOL = {*PAIR_OPTIONS, "seed", "reveal", "guesses", "resume", "model_id", "memory", "controls"}
+_NO_PROTOCOL = {*PAIR_OPTIONS, "seed", "reveal", "guesses", "resume", "model_id", "memory", "controls", "rows"}
 FEW = 100
 """Number of pairs below which a default test split causes a warning."""
 GUESSES_WRITTEN: Metric[Any, Any] = MetricSpec(
     "guesses_written", "guesses written to the file that guesses= names"
-).row(lambda reading: None, count)
+).row(lambda reading: None, count, in_table=True)
 """Metric whose values the task computes itself."""
 
 
@@ -126,7 +127,20 @@ class SuffixExtraction(LocalTask):
             reading = selected_view(finding, name, self.options.given)
             guess = finding.guess if isinstance(finding, Answer) else None
             values[GUESSES_WRITTEN.name] = _guess(doc["place"], reading, guess)
-        return values
+        return self.in_column(name, values)
+
+    def in_column(self, name: str, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of a column for the harness.
+
+        Without ``rows=all``, the main column has the metrics in the table, and the results file the others. Other
+        columns have few metrics and keep all.
+        """
+        return self.in_rows(values) if name == HEADLINE and self.options.rows != "all" else values
+
+    def table_note(self) -> str:
+        """Return the verdict without its reason, or the reason for a missing verdict."""
+        verdict = verdict_of(self.found, self.tested()) if self.found and not self.is_null else None
+        return super().table_note() or ("" if verdict is None else verdict.label)
 
     def protocol(self) -> dict[str, Any]:
         """Return the hash of the pairs, and the options that two comparable runs must share."""

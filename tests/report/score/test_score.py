@@ -140,7 +140,7 @@ def test_natural_canaries_come_out_again(tmp_path):
 
 
 def test_all_columns_of_suffix_extraction_come_out_again(tmp_path):
-    sweeps = {"prefix_lengths": "2:6", "suffix_lengths": [1, 3], "sample_counts": "1:8"}
+    sweeps = {"prefix_lengths": "2:6", "suffix_lengths": [1, 3], "sample_counts": "1:8", "rows": "all"}
     results = suffix_run(tmp_path, wrong=2, **sweeps)
     assert equal(results, SUFFIXES) > 60
     columns = {key.split(",")[1] for key in scored(results, SUFFIXES)}
@@ -280,3 +280,24 @@ def test_scoring_needs_no_harness(canaries):
         [sys.executable, "-c", code, str(samples_of(canaries, EXPOSURE))], capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_memorization_comes_out_again(tmp_path):
+    """From samples alone, which hold no text: controls, shorter prefixes and hidden rows too."""
+    (tmp_path / "model").mkdir()
+    merging().save_pretrained(tmp_path / "model")
+    stream = np.random.default_rng(0)
+    for name, count in (("seen", 12), ("unseen", 9)):
+        texts = [" ".join(f"{number:04d}" for number in stream.integers(0, 9999, 12)) for _ in range(count)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    options = {
+        "data": str(tmp_path / "seen.jsonl"),
+        "controls": str(tmp_path / "unseen.jsonl"),
+        "tokenizer": str(tmp_path / "model"),
+        "prefix": "4:8",
+        "suffix": 6,
+        "windows": 2,
+        "distance": "characters",
+    }
+    results = save(hf(merging()), ["memorization"], tmp_path, options)
+    assert equal(results, "memorization") > 100

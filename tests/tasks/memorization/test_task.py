@@ -20,7 +20,7 @@ from leakage_tasks.attacks.suffix.finding import suffix_finding_from_json
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.report.load.results_file import every_row
 from tests.conftest import ROOT
-from tests.oracles import letters, tiny_gpt2
+from tests.oracles import letters, merging, tiny_gpt2
 from tests.targets.text_models import TextOnly, hf
 
 TASK = "memorization"
@@ -173,6 +173,7 @@ def test_shorter_prefixes_are_columns_with_equal_suffixes(data: Path) -> None:
     costs = [[view.own_bits for view in views(results, name)] for name in ("prefix_4", "none")]
     assert costs[0] == pytest.approx([view.own_bits for view in views(shorter, "none")], abs=1e-3)
     assert costs[0] != pytest.approx(costs[1], abs=1)
+    assert row["control_memorized_exact_ci_high,prefix_4"] == rows(shorter)["control_memorized_exact_ci_high"]
     assert set(results["configs"][TASK]["leakage"]["hidden_metrics"]) >= {"rouge_l", "top1_tokens"}
 
 
@@ -225,6 +226,39 @@ def letters_with(more: str) -> Any:
     from leakage_tasks.models.char_tokenizer import char_tokenizer
 
     return char_tokenizer(CHARACTERS + " .-" + more)
+
+
+class Writer(TextOnly):
+    """Writes, and gives no log-likelihoods."""
+
+    def loglikelihood(self, requests: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_a_model_that_only_writes_has_no_costs_and_no_test(data: Path) -> None:
+    seen, _ = documents()
+    follows = {text[:PREFIX]: text[PREFIX:] for text in seen[:9]}
+    results = evaluate(data, Writer(hf(letters()), lambda context, *_: follows.get(context, "no")))
+    row = rows(results)
+    assert row["memorized_exact"] == pytest.approx(9 / 36)
+    assert not {"bits_per_token", "cost_auc", "cost_p", "top1_tokens"} & set(row)
+    assert "memorization (inconclusive)" in make_table(results)
+
+
+def test_token_ids_of_another_tokenizer_are_refused(data: Path) -> None:
+    """Ids that merging() would never make of their text."""
+    stream = np.random.default_rng(0)
+    ids = stream.integers(5, 390, (12, PREFIX + SUFFIX)).tolist()
+    pairs = [{"prefix": row[:PREFIX], "suffix": row[PREFIX:]} for row in ids]
+    (data / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    given = {"data": str(data / "pairs.jsonl"), "controls": None, "tokenizer": None}
+    with pytest.raises(OptionError, match="of 12 windows change when their text is tokenized again, so another"):
+        evaluate(data, hf(merging()), **given)
+    texts = [f"the pin is {n * 7919 % 10000:04d}, code ab{n % 97}." * 3 for n in range(12)]
+    made = [merging()(text, add_special_tokens=False)["input_ids"][: PREFIX + SUFFIX] for text in texts]
+    pairs = [{"prefix": row[:PREFIX], "suffix": row[PREFIX:]} for row in made]
+    (data / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    assert rows(evaluate(data, hf(merging()), **given))["n_documents"] == 12
 
 
 def test_a_run_goes_on_where_it_ended(data: Path, tmp_path: Path, caplog: Any) -> None:

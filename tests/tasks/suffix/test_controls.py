@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lm_eval.utils import make_table
 
 from leakage_tasks.core.errors import OptionError
 from tests.oracles import letters
@@ -51,7 +52,7 @@ def test_the_pairs_figures_are_those_without_controls(lm: Any, data: Any, folder
         np.save(folders / "unseen" / f"train_{name}.npy", rows)
     alone = evaluate(lm, data, guesses=str(folders / "alone.csv"))["results"][TASK]
     beside = evaluate(lm, data, guesses=str(folders / "both.csv"), controls=str(folders / "unseen"))["results"][TASK]
-    own = {name for name in beside if "control" not in name}
+    own = {name for name in beside if not name.startswith(("control_", "n_controls", "cost_"))}
     assert own == set(alone)
     for name in own - {"alias", "name", "sample_len"}:
         assert beside[name] == (pytest.approx(alone[name], abs=1e-6) if isinstance(alone[name], float) else alone[name])
@@ -87,3 +88,22 @@ def test_controls_too_long_are_called_so(folders: Any) -> None:
         evaluate(TextOnly(hf(letters())), folders / "seen", controls=str(folders / "unseen"), prefix_lengths="12")
     with pytest.raises(OptionError, match="nowhere"):
         evaluate(writing("12"), folders / "seen", controls=str(folders / "nowhere"))
+
+
+def test_costs_of_pairs_are_compared_with_those_of_controls(lm: Any, data: Any, folders: Any) -> None:  # noqa: F811
+    """Suffixes that the model itself would draw, next to random ones; a short table, with its verdict."""
+    prefixes, suffixes = arrays()
+    likely = [place for place in range(len(suffixes)) if place % 3]
+    for folder, rows in ((data, likely), (folders / "unseen", range(0, len(suffixes), 3))):
+        for name, part in (("prefix", prefixes), ("suffix", suffixes)):
+            np.save(folder / f"train_{name}.npy", part[list(rows)])
+    results = evaluate(lm, data, controls=str(folders / "unseen"), rows=None, wrong=None)
+    row = results["results"][TASK]
+    assert len([name for name in row if "," in name and "_stderr" not in name]) <= 15
+    assert row["bits_per_token,none"] < row["control_bits_per_token,none"]
+    assert row["cost_auc,none"] > 0.9
+    assert row["cost_p,none"] < 1e-6
+    assert f"{TASK} (above the controls)" in make_table(results)
+    hidden = results["configs"][TASK]["leakage"]["hidden_metrics"]
+    assert hidden["top1_tokens"] > hidden["control_top1_tokens"]
+    assert hidden["n_documents"] == row["n,none"] == 60

@@ -72,6 +72,7 @@ def evaluate(lm, folder, settings=None, **metadata):
         "wrong": 5,
         "temperature": 0.3,
         "top_p": 0.95,
+        "rows": "all",
         **metadata,
     }
     manager = TaskManager(include_path=str(ROOT / "task_configs"), include_defaults=False, metadata=given)
