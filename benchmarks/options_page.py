@@ -28,6 +28,9 @@ lm_eval --model hf --model_args pretrained=./mine --tasks canary_extraction \\
 leakage options beam    # the options of one attack, task or model, in the terminal
 ```
 
+Programs that pass no `--metadata` can set default options in
+[`LM_EVAL_LEAKAGE_METADATA`](installing.md#default-metadata).
+
 `make options` generates this page from the declarations in the code. A dash marks an option without a default. Write a
 list of whole numbers with colons: `10:20:30`.
 """

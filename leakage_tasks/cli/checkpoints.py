@@ -16,7 +16,7 @@ from leakage_tasks.cli.registry import register_command
     "checkpoints",
     AUDIT,
     8,
-    example="leakage checkpoints out --metadata canaries=canaries.jsonl --plot checkpoints.png",
+    example="leakage checkpoints out --metadata canaries=canaries.jsonl",
 )
 def checkpoints_command(
     folder: Annotated[Path, typer.Argument(help="Output folder of a training run, with its checkpoint-… folders.")],
@@ -52,10 +52,10 @@ def checkpoints_command(
         typer.Option(help="Plot to write, .png or .svg (default: checkpoints.png in the folder for the results)."),
     ] = None,
 ) -> None:
-    """Audit every checkpoint of a training run, with a table and a plot over steps.
+    """Audit every checkpoint of a training run.
 
-    Each checkpoint is a run of lm_eval; finished checkpoints are not run again. Exit code 1 if a checkpoint could not
-    be audited.
+    Writes a table and a plot over steps. Each checkpoint is a run of lm_eval; finished checkpoints are not run again.
+    Exit code 1 if a checkpoint could not be audited.
     """
     from leakage_tasks.api.checkpoints import CheckpointSettings, audit_checkpoints, check_any
     from leakage_tasks.core.atomic import check_place

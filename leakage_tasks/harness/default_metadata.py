@@ -41,8 +41,8 @@ def default_metadata() -> dict[str, Any]:
 def with_defaults(given: Mapping[str, Any], defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return ``given`` with the default of each option that it lacks.
 
-    ``defaults`` are by default those of :func:`default_metadata`. An option that is given for all tasks also replaces
-    the defaults under the names of single tasks.
+    ``defaults`` are by default the result of :func:`default_metadata`. An option that is given for all tasks also
+    replaces the defaults under the names of single tasks.
     """
     defaults = default_metadata() if defaults is None else defaults
     merged = dict(given)

@@ -10,7 +10,7 @@ GAP, DRIFT, BLOCK, PASSAGE = 3, 3, 5, 25
 """Default limits of :func:`passages`, in tokens."""
 
 
-class Span(NamedTuple):
+class Stretch(NamedTuple):
     """The positions from ``start`` up to, but without, ``end``."""
 
     start: int
@@ -62,23 +62,23 @@ class Limits:
 DEFAULTS = Limits()
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
+def merged(spans: Iterable[Stretch]) -> list[Stretch]:
     """Return the union of spans as disjoint spans, in ascending order; spans that overlap or touch are one."""
-    joined: list[Span] = []
+    joined: list[Stretch] = []
     for span in sorted(span for span in spans if span.length > 0):
         if joined and span.start <= joined[-1].end:
-            joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
+            joined[-1] = Stretch(joined[-1].start, max(joined[-1].end, span.end))
         else:
             joined.append(span)
     return joined
 
 
-def covered(spans: Iterable[Span]) -> int:
+def covered(spans: Iterable[Stretch]) -> int:
     """Return the number of distinct positions in spans."""
     return sum(span.length for span in merged(spans))
 
 
-def longest(spans: Iterable[Span]) -> Span | None:
+def longest(spans: Iterable[Stretch]) -> Stretch | None:
     """Return the longest run of positions in the union of spans, the first of several; None without a position."""
     return max(merged(spans), key=lambda span: span.length, default=None)
 
@@ -111,12 +111,12 @@ def passages(blocks: Sequence[Block], limits: Limits = DEFAULTS) -> list[list[Bl
     grouped: dict[int, list[Block]] = {}
     for index, block in enumerate(ordered):
         grouped.setdefault(_root(parents, index), []).append(block)
-    return [group for group in grouped.values() if covered(map(span_of, group)) >= limits.passage]
+    return [group for group in grouped.values() if covered(map(stretch_of, group)) >= limits.passage]
 
 
-def span_of(block: Block) -> Span:
+def stretch_of(block: Block) -> Stretch:
     """Return the positions of a block in the document."""
-    return Span(block.true, block.end)
+    return Stretch(block.true, block.end)
 
 
 def _root(parents: list[int], index: int) -> int:

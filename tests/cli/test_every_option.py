@@ -60,6 +60,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "plan": ("canaries.jsonl --model nowhere",),
     "selftest": ("--model nowhere",),
     "checkpoints": ("nowhere",),
+    "documents": ("run",),
     "options": ("", "beam"),
     "resume": ("kept",),
     "demo": ("--epochs 0",),

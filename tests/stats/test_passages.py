@@ -7,10 +7,10 @@ import itertools
 import pytest
 from hypothesis import given, strategies
 
-from leakage_tasks.stats.passages import Block, Limits, Span, covered, longest, merged, passages, span_of
+from leakage_tasks.stats.passages import Block, Limits, Stretch, covered, longest, merged, passages, stretch_of
 
 SPANS = strategies.lists(
-    strategies.builds(lambda a, n: Span(a, a + n), strategies.integers(0, 30), strategies.integers(0, 6))
+    strategies.builds(lambda a, n: Stretch(a, a + n), strategies.integers(0, 30), strategies.integers(0, 6))
 )
 BLOCKS = strategies.lists(
     strategies.builds(Block, strategies.integers(0, 40), strategies.integers(0, 40), strategies.integers(1, 6)),
@@ -21,12 +21,12 @@ LIMITS = strategies.builds(
 )
 
 
-def positions(spans: list[Span]) -> set[int]:
+def positions(spans: list[Stretch]) -> set[int]:
     return {position for span in spans for position in range(span.start, span.end)}
 
 
 @given(SPANS)
-def test_runs_are_those_of_the_positions_one_by_one(spans: list[Span]) -> None:
+def test_runs_are_those_of_the_positions_one_by_one(spans: list[Stretch]) -> None:
     inside = positions(spans)
     runs = ["".join("x" if each in inside else " " for each in range(40))]
     lengths = [len(run) for run in runs[0].split()]
@@ -91,10 +91,10 @@ def test_an_exact_document_is_one_passage_whatever_its_windows() -> None:
     for stride, width in itertools.product((1, 3, 5, 10), (10, 12)):
         blocks = [Block(start, start, width) for start in range(0, 60, stride)]
         (passage,) = passages(blocks, Limits(passage=50)) or [[]]
-        expected = covered(map(span_of, blocks)) if stride <= width + 3 else 0
-        assert covered(map(span_of, passage)) == expected
+        expected = covered(map(stretch_of, blocks)) if stride <= width + 3 else 0
+        assert covered(map(stretch_of, passage)) == expected
 
 
-@pytest.mark.parametrize("spans", [[], [Span(3, 3)]])
-def test_nothing_has_no_longest_run(spans: list[Span]) -> None:
+@pytest.mark.parametrize("spans", [[], [Stretch(3, 3)]])
+def test_nothing_has_no_longest_run(spans: list[Stretch]) -> None:
     assert longest(spans) is None

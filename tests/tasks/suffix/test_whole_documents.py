@@ -101,7 +101,8 @@ def test_p_z_is_that_of_the_truncated_distribution(folder: Path) -> None:
 
 
 def test_only_the_main_column_lists_equal_runs_and_no_token_is_told(folder: Path) -> None:
-    results = save(suffix_model(), ["suffix_extraction"], folder / "results", options(folder, samples=2))
+    settings = options(folder, samples=2, rows="all")
+    results = save(suffix_model(), ["suffix_extraction"], folder / "results", settings)
     (samples,) = results.parent.glob("samples_*.jsonl")
     rows = [json.loads(line) for line in samples.read_text().splitlines()]
     assert all(row["doc"].keys() == {"pair", "place", "tokens"} for row in rows)
