@@ -97,15 +97,15 @@ def read_record(
     """
     if not isinstance(data, dict):
         raise WrongField(path, "an object", data)
-    own = _readers_of(cast(Hashable, kind))
+    fields = _readers_of(cast(Hashable, kind))
     values = {}
     try:
-        for name, (annotation, read, required) in own.items():
+        for name, (annotation, read, required) in fields.items():
             if name in data:
                 values[name] = (readers.get(annotation, read) if readers else read)(data[name], name)
             elif required:
                 raise MissingField(name, "a value", None)
-        if not ignore_unknown and (unknown := data.keys() - own.keys()):
+        if not ignore_unknown and (unknown := data.keys() - fields.keys()):
             raise UnknownField(min(unknown), "no such field", data[min(unknown)])
     except WrongField as error:
         raise error.within(path) from None

@@ -95,7 +95,7 @@ def clustered(
     in_table: bool = False,
     value_in_table: bool = False,
 ) -> list[Row]:
-    """Return the rows of one figure: its value and interval, and, with controls, those of the controls.
+    """Return the rows of one figure: its value and interval, also of the controls if there are any.
 
     Args:
         spec: Name, description, unit and direction.

@@ -101,7 +101,7 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
 
 
 def _against_controls(values: Mapping[str, float | None]) -> Verdict:
-    """Return the verdict on documents from the test of their suffixes' costs against those of controls."""
+    """Return the verdict on documents from the test of their suffixes' costs against the controls' costs."""
     p, area = values.get("cost_p"), values.get("cost_auc")
     if not values.get("n_controls"):
         return Verdict("inconclusive", "no controls show how much of the text can be guessed")

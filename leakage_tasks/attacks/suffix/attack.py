@@ -323,10 +323,10 @@ class _Attack:
         """Compare the guess with the pair's suffix, and with the suffix of another document if the pair has one."""
         guess = self._guess(candidates)
         length = len(guess)
-        own = likeness(self.target.decode, drawn.prefix, guess, pair.suffix[:length])
+        compared = likeness(self.target.decode, drawn.prefix, guess, pair.suffix[:length])
         if not pair.exchanged:
-            return own, None
-        return own, likeness(self.target.decode, drawn.prefix, guess, pair.exchanged[:length])
+            return compared, None
+        return compared, likeness(self.target.decode, drawn.prefix, guess, pair.exchanged[:length])
 
     def _hits(self, candidates: Candidates, truth: tuple[int, ...]) -> int | None:
         """Return the number of draws of the true suffix for a model that does not report its probability; else None."""

@@ -49,7 +49,7 @@ def ordered(documents: Sequence[DocumentWindows]) -> list[DocumentWindows]:
 
 
 def summary(run: DocumentRun) -> Table:
-    """Return the figures over all documents, next to those of the controls, with counts and intervals by document."""
+    """Return the figures over all documents and the controls, with counts and intervals by document."""
     kinds = [group for group in (run.of_kind(False), run.of_kind(True)) if group]
     heads = ("Figure", *("controls" if group[0].control else "documents" for group in kinds))
     rows = [

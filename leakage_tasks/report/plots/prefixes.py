@@ -1,4 +1,4 @@
-"""Share of memorized windows by length of the prefix, of documents and of controls."""
+"""PrefixShare of memorized windows by length of the prefix, of documents and of controls."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ APART = 0.008
 """Horizontal distance of neighbouring lines, as a share of the axis, so that equal shares remain visible."""
 
 
-class Share(NamedTuple):
+class PrefixShare(NamedTuple):
     """A share of windows with its 95 % interval by document, at one length of the prefix."""
 
     prefix: int
@@ -36,7 +36,7 @@ class PrefixCurve:
     """One line: the shares of a run by length of the prefix, in ascending order."""
 
     name: str
-    shares: Sequence[Share]
+    shares: Sequence[PrefixShare]
 
 
 def prefix_curves(name: str, findings: Sequence[SuffixFinding], distance: str = "tokens") -> list[PrefixCurve]:
@@ -70,9 +70,9 @@ def _document(finding: SuffixFinding) -> int:
     return finding.pair if finding.document is None else finding.document
 
 
-def _share(prefix: int, values: Sequence[tuple[float, int]]) -> Share:
+def _share(prefix: int, values: Sequence[tuple[float, int]]) -> PrefixShare:
     hits, documents = zip(*values, strict=True)
-    return Share(prefix, sum(hits) / len(hits), *clustered_share(hits, documents))
+    return PrefixShare(prefix, sum(hits) / len(hits), *clustered_share(hits, documents))
 
 
 def draw_prefixes(curves: Sequence[PrefixCurve]) -> Figure:

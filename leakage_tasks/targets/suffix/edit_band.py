@@ -78,7 +78,7 @@ class EditBand:
 
 
 @dataclass(frozen=True)
-class Window:
+class BandWindow:
     """Tokens of true suffixes that one drawn token may match within the band: ``[suffixes, width]`` each.
 
     ``distinct`` is True for the first occurrence of a token. A place without a token repeats another token. ``equal``
@@ -91,7 +91,7 @@ class Window:
     equal: BoolArray
 
     @classmethod
-    def at(cls, band: EditBand, truth: IntArray, drawn: int) -> Window:
+    def at(cls, band: EditBand, truth: IntArray, drawn: int) -> BandWindow:
         """Return the tokens for drawn token number ``drawn``, from 1; ``truth`` ``[suffixes, length]``."""
         tokens, there = band.window(truth, drawn)
         equal = (tokens[:, :, None] == tokens[:, None, :]) & there

@@ -20,7 +20,7 @@ from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.suffix.beginnings import NEVER, Beginnings
 from leakage_tasks.targets.suffix.causal import SuffixSampler
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.targets.suffix.edit_band import EditBand, Window
+from leakage_tasks.targets.suffix.edit_band import BandWindow, EditBand
 from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds
 from leakage_tasks.targets.suffix.search import in_parts, selected
 from leakage_tasks.targets.suffix.truncation import Cut, cut, greedy_cut, slices
@@ -100,13 +100,13 @@ class _NearBeam:
         # Equal probabilities are ordered by parent and token, so that the batch does not decide.
         keys = candidates.token, candidates.parent, -candidates.log_p, ~candidates.true, candidates.owner
         candidates = candidates.take(np.lexsort(keys))
-        place = np.arange(len(candidates.owner)) - np.searchsorted(candidates.owner, candidates.owner)
-        candidates.take(place >= self.width).add_to(self.lost)
-        self.beam = candidates.take(place < self.width)
+        rank = np.arange(len(candidates.owner)) - np.searchsorted(candidates.owner, candidates.owner)
+        candidates.take(rank >= self.width).add_to(self.lost)
+        self.beam = candidates.take(rank < self.width)
 
     def _candidates(self, drawn: int) -> Beginnings:
-        """Return the undecided beginnings of ``drawn`` tokens; add up those that are certain to end near enough."""
-        window, parts, first = Window.at(self.band, self.truth, drawn), [], 0
+        """Return the undecided beginnings of ``drawn`` tokens; add up others that are certain to end near enough."""
+        window, parts, first = BandWindow.at(self.band, self.truth, drawn), [], 0
         for logits in slices(self.logits):
             rows = np.arange(first, first + len(logits))
             beam = replace(self.beam.take(rows), parent=rows)
@@ -115,8 +115,8 @@ class _NearBeam:
             first += len(logits)
         return Beginnings.join(parts)
 
-    def _after(self, beam: Beginnings, kept: Cut, window: Window, drawn: int) -> list[Beginnings]:
-        """Return the undecided beginnings after those of ``beam``, whose next tokens have the distributions ``kept``.
+    def _after(self, beam: Beginnings, kept: Cut, window: BandWindow, drawn: int) -> list[Beginnings]:
+        """Return the undecided beginnings that follow ``beam``, whose next tokens have the distributions ``kept``.
 
         A token outside the window makes no beginning certain: the worst case of its parent is such a token.
         """

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nltk.metrics.distance import edit_distance
 
-from leakage_tasks.targets.suffix.edit_band import EditBand, Window, within
+from leakage_tasks.targets.suffix.edit_band import BandWindow, EditBand, within
 
 TOKENS = st.integers(0, 2)
 
 
 def rows_of(truth: list[int], tokens: list[int], most: int) -> np.ndarray:
-    """The row after all of the tokens, with ``Window`` and, for other tokens, its last row."""
+    """The row after all of the tokens, with ``BandWindow`` and, for other tokens, its last row."""
     band = EditBand(len(truth), most)
     row = band.first()
     for drawn, token in enumerate(tokens, start=1):
-        window = Window.at(band, np.array([truth]), drawn)
+        window = BandWindow.at(band, np.array([truth]), drawn)
         matches = np.flatnonzero((window.tokens[0] == token) & window.distinct[0])
         assert len(matches) <= 1
         row = band.follow(row, window.equal[0, matches[0] if len(matches) else -1], drawn)
