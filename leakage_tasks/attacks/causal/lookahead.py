@@ -186,19 +186,16 @@ class Lookahead:
         """Return the children's weights by last token of the parent and by cell, ``[tokens, c]``, with each cell's own
         last token and cost bin ``[c]``.
 
-        A cost between two bins counts partly for each of the two. Only cells with children are returned.
+        A cost between two bins counts partly for each of the two. Only cells with weight are returned.
         """
-        position = seen.costs / self._step
+        used = np.flatnonzero(seen.weights)
+        position, weights = seen.costs[used] / self._step, seen.weights[used]
         low = np.minimum(position.astype(np.int64), BINS - 1)
-        cell = seen.last_after * (BINS + 1) + low
-        cells, row = np.unique(np.concatenate([cell, cell + 1]), return_inverse=True)
-        row, number = seen.last * len(cells) + row.reshape(2, -1), self._tokens * len(cells)
-        upper = seen.weights * (position - low)
-        spread = np.bincount(row[0], weights=seen.weights - upper, minlength=number).astype(np.float64)
-        spread += np.bincount(row[1], weights=upper, minlength=number)
-        spread = spread.reshape(self._tokens, len(cells))
-        used = spread.any(axis=0) & (cells % (BINS + 1) < BINS)
-        return spread[:, used], cells[used] // (BINS + 1), cells[used] % (BINS + 1)
+        upper, cells = weights * (position - low), np.arange(2 * len(used))
+        spread = np.zeros((self._tokens, len(cells)))
+        spread[np.concatenate([seen.last[used]] * 2), cells] = np.concatenate([weights - upper, upper])
+        # The bin above the last one is shifted out.
+        return spread, np.concatenate([seen.last_after[used]] * 2), np.concatenate([low, low + 1])
 
 
 def _by_value(values: IntArray) -> Iterator[tuple[int, BoolArray | slice]]:
@@ -216,7 +213,8 @@ def _shifted(values: FloatArray, rows: IntArray, shifts: IntArray) -> FloatArray
     A shift adds a cost to a whole row.
     """
     padded = np.concatenate([np.zeros_like(values), values], axis=1)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, BINS, axis=1)
+    # NumPy's functions for windows take longer than the selection.
+    windows = np.ndarray((len(values), BINS + 1, BINS), padded.dtype, padded, 0, (*padded.strides, padded.itemsize))
     shifted: FloatArray = windows[rows, BINS - shifts]
     return shifted
 

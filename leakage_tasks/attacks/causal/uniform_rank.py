@@ -6,6 +6,7 @@ be evaluated twice, with new draws the second time. The levels of both intervals
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,15 +18,14 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.random_descents import Power, ProposalMixture, Visit
 from leakage_tasks.attacks.causal.rank_draws import LEVELS
-from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
+from leakage_tasks.attacks.causal.search_tree import Children, SearchTree, mask_of
 from leakage_tasks.attacks.causal.uniform_draws import (
     Groups,
+    GroupShares,
     GroupVisit,
     Prediction,
     learn,
     read_groups,
-    shares_of_groups,
-    without_caches,
 )
 from leakage_tasks.attacks.causal.whole_texts import share_of_sample
 from leakage_tasks.attacks.finding import AttackResult
@@ -155,20 +155,23 @@ class UniformRank:
         """Make the draws that decide, and learn from them. Each half is estimated by a prediction of the other half."""
         explorer, groups, half = self._explorer, self._groups, FIRST // 2
         if groups is None:
-            fillings = without_caches(self._read_fillings(FIRST, 0))
-            for visit in fillings:
-                self.lookahead.learn_from(visit)
+            read = self._read_fillings(FIRST, 0)
+            fillings = [dataclasses.replace(visit, nodes=visit.nodes.without_memory()) for visit in read]
+            for filling in fillings:
+                self.lookahead.learn_from(filling)
             self.lookahead.settle()
-            self.reached_ends = self._is_at_ends(fillings, 1)
+            self.reached_ends = self._is_at_ends([(visit, explorer.children(visit.nodes)) for visit in fillings], 1)
             return self._random_fillings(fillings, FIRST)
-        visits = without_caches(read_groups(groups, FIRST, f"{self._seed}:0", max(self._bounds)))
-        self.reached_ends = self._is_at_ends(visits, groups.size)
+        visits: list[GroupVisit] = []
+        read_groups(groups, FIRST, f"{self._seed}:0", max(self._bounds), visits.append)
+        self.reached_ends = self._is_at_ends([(visit, visit.children) for visit in visits], groups.size)
         values = np.zeros(FIRST)
         for tested, learned in ((slice(0, half), range(half, FIRST)), (slice(half, FIRST), range(half))):
             lookahead = learn(Lookahead(explorer, self._bounds[0]), groups, visits, learned)
-            prediction = Prediction(lookahead, groups.counts)
-            made, _ = shares_of_groups(groups, self._secret, self._bounds[:1], FIRST, visits, prediction)
-            values[tested] = made[0, tested]
+            shares = self._shares_of(groups, self._bounds[:1], FIRST, lookahead)
+            for visit in visits:
+                shares.add(visit)
+            values[tested] = shares.values[0, tested]
         learn(self.lookahead, groups, visits, range(FIRST))
         return Shares(values, 0, binary=False)
 
@@ -177,11 +180,14 @@ class UniformRank:
         groups = self._groups
         if groups is None:
             return self._random_fillings(self._read_fillings(number, stream), number)
-        visits = read_groups(groups, number, f"{self._seed}:{stream}", max(self._bounds))
-        prediction = Prediction(self.lookahead, groups.counts)
-        values, seen = shares_of_groups(groups, self._secret, self._bounds, number, visits, prediction)
-        first, *ends = (Shares(row, int(met), binary=False) for row, met in zip(values, seen, strict=True))
+        shares = self._shares_of(groups, self._bounds, number, self.lookahead)
+        read_groups(groups, number, f"{self._seed}:{stream}", max(self._bounds), shares.add)
+        each = zip(shares.values, shares.seen, strict=True)
+        first, *ends = (Shares(row, int(met), binary=False) for row, met in each)
         return Shares(first.values, first.seen, first.binary, tuple(ends))
+
+    def _shares_of(self, groups: Groups, bounds: Sequence[float], number: int, lookahead: Lookahead) -> GroupShares:
+        return GroupShares(groups, self._secret, bounds, number, Prediction(lookahead, groups.counts))
 
     def _read_fillings(self, number: int, stream: int) -> Iterable[Visit]:
         """Read the paths of random fillings whose chances are not known at each node."""
@@ -201,11 +207,13 @@ class UniformRank:
         first, *ends = (Shares(row, 0, binary=True) for row in values)
         return Shares(first.values, 0, True, tuple(ends))
 
-    def _is_at_ends(self, visits: Sequence[Visit] | Sequence[GroupVisit], size: int) -> bool:
-        """Return True if a quarter of the first draws reached nodes whose next token may complete a text."""
+    def _is_at_ends(self, visits: Iterable[tuple[Visit | GroupVisit, Children]], size: int) -> bool:
+        """Return True if a quarter of the first draws reached nodes whose next token may complete a text.
+
+        ``visits`` come with all children of their nodes.
+        """
         reached = set()
-        for visit in visits:
-            children = self._explorer.children(visit.nodes)
+        for visit, children in visits:
             last = np.zeros(len(visit.nodes), dtype=bool)
             last[children.parents[self._explorer.paths.ends(children.states)]] = True
             reached |= set((visit.who[last[visit.at]] // size).tolist())

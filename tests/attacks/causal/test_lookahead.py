@@ -10,6 +10,7 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.random_descents import EXPLORING, adaptive_mixture, descend
 from leakage_tasks.attacks.causal.rank_draws import draw
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.causal.secret_path import SecretPath
 from tests.attacks.made_up import MODELS, MadeUp, Ranks
 
 
@@ -17,7 +18,7 @@ def taught(target, canary, pilot=200):
     """An explorer, the secret's path, the bound, and a lookahead that saw so many draws without a bound."""
     explorer = SearchTree(target, canary.attack_space)
     secret = explorer.path_of(canary.secret)
-    bound = within(explorer.follow(secret))
+    bound = within(SecretPath(explorer, secret).cost)
     lookahead = Lookahead(explorer, bound)
     for visit in descend(explorer, range(pilot), "teach", mixture=EXPLORING):
         lookahead.learn_from(visit)
