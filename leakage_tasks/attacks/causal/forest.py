@@ -6,8 +6,8 @@ attack, such as a beam search, is written for a forest; one tree is a forest of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import TypeVar, cast
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -23,7 +23,9 @@ Stage = Callable[["Forest", Sequence[Request]], Sequence[Answer]]
 """A function that computes one answer for each tree of a forest from the request for this tree."""
 
 
-def in_forest(stage: Stage[Request, Answer], tree: SearchTree, request: Request, rows: int) -> Answer:
+def in_forest(
+    stage: Stage[Request, Answer], tree: SearchTree, request: Request, rows: int, form: Hashable = None
+) -> Answer:
     """Compute a stage of a search for one tree, together with the trees of other canaries that wait for it.
 
     Args:
@@ -31,6 +33,7 @@ def in_forest(stage: Stage[Request, Answer], tree: SearchTree, request: Request,
         tree: The tree.
         request: The stage's request for this tree.
         rows: Usual number of nodes that the stage reads at once in this tree.
+        form: Key of requests that the stage can compute together.
 
     Returns:
         The stage's answer for this tree.
@@ -42,13 +45,26 @@ def in_forest(stage: Stage[Request, Answer], tree: SearchTree, request: Request,
     target = cast(SharesPasses, target)
     most = max(1, CELLS // len(tree.paths.columns) // 2)
     capacity = Capacity(min(target.step_rows(first.memory), most), target.state_bytes(first.memory), target.states.most)
-    kind: Hashable = stage, target.model_key, id(getattr(tree.paths, "graph", tree.paths))
+    kind: Hashable = stage, form, target.model_key, id(getattr(tree.paths, "graph", tree.paths))
 
     def many(requests: Sequence[tuple[SearchTree, Request]]) -> Sequence[Answer]:
         trees, arguments = zip(*requests, strict=True)
         return stage(Forest(trees), arguments)
 
     return submit_jointly(kind, many, (tree, request), min(rows, most), capacity)
+
+
+class TreePart(NamedTuple):
+    """The nodes of one ``tree`` in a batch, with their children.
+
+    They are the rows from ``first`` on of the batch, and the ``rows`` of its children.
+    """
+
+    tree: int
+    nodes: Nodes
+    children: Children
+    first: int
+    rows: slice
 
 
 class Forest(SearchTree):
@@ -97,6 +113,18 @@ class Forest(SearchTree):
     def _count(self, trees: IntArray, again: bool = False) -> None:
         for tree, number in zip(self.trees, np.bincount(trees, minlength=len(self)).tolist(), strict=True):
             tree.add_nodes(number, again)
+
+    def parts_of_trees(self, nodes: Nodes, children: Children) -> Iterator[TreePart]:
+        """Yield the nodes of each tree, without cached states, and their children."""
+        assert nodes.trees is not None
+        trees, first = np.unique(nodes.trees, return_index=True)
+        ends = [*first.tolist(), len(nodes)]
+        rows = np.searchsorted(children.parents, ends).tolist()
+        for place, tree in enumerate(trees.tolist()):
+            own, below = slice(ends[place], ends[place + 1]), slice(rows[place], rows[place + 1])
+            part = children[below]
+            part = Children(part.parents - own.start, part.columns, part.states, part.costs)
+            yield TreePart(tree, nodes.without_memory(own), part, own.start, below)
 
     def split(self, levels: Sequence[Nodes]) -> list[list[Nodes]]:
         """Return the nodes of each tree in some ``levels``, which have at most one node of a tree each."""

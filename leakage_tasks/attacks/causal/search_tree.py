@@ -126,6 +126,10 @@ class SearchTree:
                 raise _not_spelled()
         return path
 
+    def paths_of(self, fillings: Sequence[Filling]) -> list[tuple[int, ...]]:
+        """Return the tokens of each filling after the prefix, which are not checked."""
+        return [self.paths.path(filling) for filling in fillings]
+
     def columns_of(self, path: Sequence[int] | IntArray) -> IntArray:
         """Return the column of each token of a path. Raises TargetError for a token without a column."""
         wanted = np.asarray(path, dtype=np.int64)
@@ -139,8 +143,11 @@ class SearchTree:
         length = len(self.paths.prefix) + depth + 1
         return max(1, min(self.target.rows(length), CELLS // len(self.paths.columns)))
 
-    def children(self, nodes: Nodes, bound: float = np.inf) -> Children:
-        """Return all children that cost no more than ``bound``, ordered by node and column, not by cost."""
+    def children(self, nodes: Nodes, bound: float | FloatArray = np.inf) -> Children:
+        """Return all children that cost no more than ``bound``, ordered by node and column, not by cost.
+
+        A bound for each node has shape ``[n, 1]``.
+        """
         table = self.paths.table(nodes.states)
         costs = nodes.costs[:, None] + nodes.following
         parents, columns = np.nonzero((table >= 0) & (costs <= bound))

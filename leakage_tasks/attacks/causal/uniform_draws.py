@@ -143,21 +143,13 @@ def _visits_of_trees(
         trees: The tree of each draw in ``visit.who``, ascending.
         first: The first draw of each tree, ``[trees]``.
     """
-    children, numbers = visit.children, np.unique(trees)
-    assert visit.nodes.trees is not None
-    edges = [
-        np.searchsorted(values, [*numbers, numbers[-1] + 1]).tolist()
-        for values in (visit.nodes.trees, forest.trees_of(visit.nodes, children), trees)
-    ]
-    for place, index in enumerate(numbers.tolist()):
-        nodes, below, draws = (slice(edge[place], edge[place + 1]) for edge in edges)
-        own = visit.nodes.without_memory(nodes)
-        parents = children.parents[below] - nodes.start
-        own_children = Children(parents, children.columns[below], children.states[below], children.costs[below])
+    ends = np.searchsorted(trees, np.arange(len(forest) + 1)).tolist()
+    for part in forest.parts_of_trees(visit.nodes, visit.children):
+        draws = slice(ends[part.tree], ends[part.tree + 1])
         at, who, chosen = (column[draws] for column in (visit.at, visit.who, visit.chosen))
-        at, who, chosen = at - nodes.start, who - first[index], chosen - below.start
+        at, who, chosen = at - part.first, who - first[part.tree], chosen - part.rows.start
         flags = visit.goes[draws], visit.is_complete[draws]
-        yield index, GroupVisit(own, own_children, visit.chance[below], at, who, chosen, *flags)
+        yield part.tree, GroupVisit(part.nodes, part.children, visit.chance[part.rows], at, who, chosen, *flags)
 
 
 def _chosen(chance: FloatArray, parents: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,6 +92,31 @@ class Shares:
         return int(numbers[enough[0]]) if len(enough) else None
 
 
+class RandomFillings:
+    """The value 1 for each of ``number`` random fillings that costs no more than each of ``bounds``, else 0."""
+
+    def __init__(self, explorer: SearchTree, secret: Sequence[int], bounds: Sequence[float], number: int) -> None:
+        self._explorer, self._secret, self._bounds = explorer, secret, bounds
+        self._values = np.zeros((len(bounds), number))
+
+    def add(self, visit: Visit) -> None:
+        """Add the fillings that are completed at a visit."""
+        done = visit.goers[visit.whole]
+        texts = visit.taken[visit.taken_row[visit.whole]]
+        others = ~mask_of(self._explorer.child_paths(visit.nodes, texts), self._secret)
+        for index, bound in enumerate(self._bounds):
+            self._values[index, done] = others & (texts.costs <= bound)
+
+    def shares(self) -> Shares:
+        """Return the values for the first bound; those for the others are its ends."""
+        first, *ends = (Shares(row, 0, binary=True) for row in self._values)
+        return Shares(first.values, 0, True, tuple(ends))
+
+
+def _without_memory(visit: Visit) -> Visit:
+    return dataclasses.replace(visit, nodes=visit.nodes.without_memory())
+
+
 class UniformRank:
     """Rank estimate from uniform random fillings, within a total of ``budget`` model calls of the explorer.
 
@@ -142,7 +167,7 @@ class UniformRank:
         # Draws that share nodes or end early leave budget for more draws.
         number = self._affordable_texts if getattr(self._explorer.target, "cached", True) else 0
         while number and len(parts) < ROUNDS:
-            parts.append(self._random_fillings(self._read_fillings(number, 3 + len(parts)), number))
+            parts.append(self._random_fillings(number, 3 + len(parts)))
             number = self._affordable_texts
         if not parts:
             return None
@@ -155,13 +180,16 @@ class UniformRank:
         """Make the draws that decide, and learn from them. Each half is estimated by a prediction of the other half."""
         explorer, groups, half = self._explorer, self._groups, FIRST // 2
         if groups is None:
-            read = self._read_fillings(FIRST, 0)
-            fillings = [dataclasses.replace(visit, nodes=visit.nodes.without_memory()) for visit in read]
+            fillings: list[Visit] = []
+            self._read_fillings(FIRST, 0, lambda visit: fillings.append(_without_memory(visit)))
             for filling in fillings:
                 self.lookahead.learn_from(filling)
             self.lookahead.settle()
             self.reached_ends = self._is_at_ends([(visit, explorer.children(visit.nodes)) for visit in fillings], 1)
-            return self._random_fillings(fillings, FIRST)
+            hits = RandomFillings(explorer, self._secret, self._bounds, FIRST)
+            for filling in fillings:
+                hits.add(filling)
+            return hits.shares()
         visits: list[GroupVisit] = []
         read_groups(groups, FIRST, f"{self._seed}:0", max(self._bounds), visits.append)
         self.reached_ends = self._is_at_ends([(visit, visit.children) for visit in visits], groups.size)
@@ -179,7 +207,7 @@ class UniformRank:
         """Make new draws that enter the estimate."""
         groups = self._groups
         if groups is None:
-            return self._random_fillings(self._read_fillings(number, stream), number)
+            return self._random_fillings(number, stream)
         shares = self._shares_of(groups, self._bounds, number, self.lookahead)
         read_groups(groups, number, f"{self._seed}:{stream}", max(self._bounds), shares.add)
         each = zip(shares.values, shares.seen, strict=True)
@@ -189,23 +217,17 @@ class UniformRank:
     def _shares_of(self, groups: Groups, bounds: Sequence[float], number: int, lookahead: Lookahead) -> GroupShares:
         return GroupShares(groups, self._secret, bounds, number, Prediction(lookahead, groups.counts))
 
-    def _read_fillings(self, number: int, stream: int) -> Iterable[Visit]:
+    def _read_fillings(self, number: int, stream: int, see: Callable[[Visit], object]) -> None:
         """Read the paths of random fillings whose chances are not known at each node."""
         bound = self._explorer.cut(max(self._bounds))
         seed = f"{self._seed}:{stream}"
-        return random_descents.descend(self._explorer, range(number), seed, bound=bound, mixture=RANDOM_FILLINGS)
+        random_descents.descend(self._explorer, range(number), seed, see, bound=bound, mixture=RANDOM_FILLINGS)
 
-    def _random_fillings(self, visits: Iterable[Visit], number: int) -> Shares:
-        """Return 1 for each random filling that costs no more than the secret, else 0."""
-        values, explorer = np.zeros((len(self._bounds), number)), self._explorer
-        for visit in visits:
-            done = visit.goers[visit.whole]
-            texts = visit.taken[visit.taken_row[visit.whole]]
-            others = ~mask_of(explorer.child_paths(visit.nodes, texts), self._secret)
-            for index, bound in enumerate(self._bounds):
-                values[index, done] = others & (texts.costs <= bound)
-        first, *ends = (Shares(row, 0, binary=True) for row in values)
-        return Shares(first.values, 0, True, tuple(ends))
+    def _random_fillings(self, number: int, stream: int) -> Shares:
+        """Make random fillings that enter the estimate."""
+        hits = RandomFillings(self._explorer, self._secret, self._bounds, number)
+        self._read_fillings(number, stream, hits.add)
+        return hits.shares()
 
     def _is_at_ends(self, visits: Iterable[tuple[Visit | GroupVisit, Children]], size: int) -> bool:
         """Return True if a quarter of the first draws reached nodes whose next token may complete a text.
