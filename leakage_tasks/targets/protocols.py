@@ -138,6 +138,9 @@ class Paths(Protocol):
     def path(self, filling: Filling) -> tuple[int, ...]:
         """Return the tokens of a filling after ``prefix``."""
 
+    def each_path(self, fillings: Sequence[Filling]) -> list[tuple[int, ...]]:
+        """Return the tokens of each filling after ``prefix``."""
+
     def inner_nodes(self, limit: int) -> int | None:
         """Return the number of nodes below the root that have children, or None if it exceeds ``limit``.
 

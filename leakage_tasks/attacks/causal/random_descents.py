@@ -347,7 +347,7 @@ def _random_paths(explorer: SearchTree, at_random: BoolArray, earlier: int, seed
     lengths = np.zeros(len(at_random), dtype=np.int64)
     rows = np.flatnonzero(at_random)
     fillings = explorer.space.sample(earlier + len(rows), seed)[earlier:] if len(rows) else []
-    paths = explorer.paths_of(fillings)
+    paths = explorer.paths.each_path(fillings) if fillings else []
     lengths[rows] = [len(path) for path in paths]
     columns = np.zeros((len(at_random), max(1, int(lengths.max(initial=0)))), dtype=np.int64)
     for row, path in zip(rows.tolist(), paths, strict=True):

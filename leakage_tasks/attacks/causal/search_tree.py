@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -126,10 +127,6 @@ class SearchTree:
                 raise _not_spelled()
         return path
 
-    def paths_of(self, fillings: Sequence[Filling]) -> list[tuple[int, ...]]:
-        """Return the tokens of each filling after the prefix, which are not checked."""
-        return [self.paths.path(filling) for filling in fillings]
-
     def columns_of(self, path: Sequence[int] | IntArray) -> IntArray:
         """Return the column of each token of a path. Raises TargetError for a token without a column."""
         wanted = np.asarray(path, dtype=np.int64)
@@ -230,9 +227,9 @@ class SearchTree:
         if not len(rows):
             return best
         ending = children[rows[np.argsort(children.costs[rows], kind="stable")]]
-        # Decode many paths at once, since decoding is slow; more than ten, since some paths spell no filling.
-        for first in range(0, len(ending), 4 * GUESSES):
-            part = ending[first : first + 4 * GUESSES]
+        # Decode many paths at once, since decoding is slow. More than ten are needed if some paths spell no filling.
+        for first, last in pairwise([0, *range(GUESSES, len(ending), 4 * GUESSES), len(ending)]):
+            part = ending[first:last]
             part = part[part.costs < self.tenth(best)]
             if not len(part):
                 break

@@ -223,7 +223,8 @@ def _ending(explorer: SearchTree, visit: GroupVisit, secret: Sequence[int]) -> B
     """Return a mask of the children that complete a text other than the secret's."""
     ending: BoolArray = explorer.paths.ends(visit.children.states).copy()
     rows = np.flatnonzero(ending)
-    ending[rows] = ~mask_of(explorer.child_paths(visit.nodes, visit.children[rows]), secret)
+    if len(rows):
+        ending[rows] = ~mask_of(explorer.child_paths(visit.nodes, visit.children[rows]), secret)
     return ending
 
 
