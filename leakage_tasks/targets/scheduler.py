@@ -166,6 +166,8 @@ class _Attack(threading.Thread, Generic[Result]):
             self.error = error
         finally:
             self.question = None
+            # A joint attack holds the searches of its members.
+            del self._attack
             self._back.put(None)
 
     def _wait(self) -> None:
@@ -222,6 +224,7 @@ class _Attack(threading.Thread, Generic[Result]):
         answers = [_ALONE] * len(self.members) if self.error is not None else cast(Sequence[Any], self.result)
         for member, answer in zip(self.members, answers, strict=True):
             member.pending.settle(answer)
+        self.result = None
 
     def abandon(self) -> None:
         """End the attack, which waits or is about to wait."""
@@ -312,15 +315,16 @@ class _Run(Generic[Result]):
         Yield the results of attacks that end.
         """
         while self.apart and _Load(self.waiting).passes < FILLED:
-            group = self._take_group()
-            parts = [attack.pending.whole for attack in group]
-            if len(group) == 1:
-                group[0].pending.settle(_ALONE)
-                yield from self.resume(group[0])
-            else:
-                together = partial(parts[0].many, [part.request for part in parts])
-                yield from self.resume(self.begin(group[0].number, together, group))
+            yield from self.resume(self._joined(self._take_group()))
             self.waiting.sort(key=lambda attack: attack.serial)
+
+    def _joined(self, group: Sequence[_Attack[Any]]) -> _Attack[Any]:
+        """Return the joint attack for a group, or the only attack of the group, which goes on alone."""
+        if len(group) == 1:
+            group[0].pending.settle(_ALONE)
+            return group[0]
+        parts = [attack.pending.whole for attack in group]
+        return self.begin(group[0].number, partial(parts[0].many, [part.request for part in parts]), group)
 
     def _take_group(self) -> list[_Attack[Any]]:
         """Remove the next attacks to join: the oldest that wait for company of one kind, as many as fill passes."""
