@@ -189,7 +189,7 @@ class SharesPasses(PredictsNextToken, Protocol):
         """Return the number of rows of a pass that continues ``texts``."""
 
     def apart(self, texts: Any) -> Any:
-        """Return texts that are kept independently of those that were read together with them."""
+        """Return texts that are kept independently of the texts that were read in the same call."""
 
 
 @runtime_checkable

@@ -288,7 +288,7 @@ class _Run(Generic[Result]):
         return attack
 
     def resume(self, attack: _Attack[Any]) -> Iterator[Done[Result]]:
-        """Let an attack go on; yield its result, or those of its members, if they end."""
+        """Let an attack go on; yield its result, or the results of its members, if they end."""
         if attack.resume():
             (self.apart if attack.pending.joint else self.waiting).append(attack)
         elif attack.members:
@@ -300,7 +300,7 @@ class _Run(Generic[Result]):
             yield _done(attack)
 
     def go_on(self) -> Iterator[Done[Result]]:
-        """Let the attacks go on whose requests are answered; yield the results of those that end."""
+        """Let the attacks go on whose requests are answered; yield the results of attacks that end."""
         waiting, self.waiting = self.waiting, []
         for attack in waiting:
             if attack.question is not None and not attack.question.answered:

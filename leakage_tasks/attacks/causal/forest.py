@@ -121,10 +121,10 @@ class Forest(SearchTree):
         ends = [*first.tolist(), len(nodes)]
         rows = np.searchsorted(children.parents, ends).tolist()
         for place, tree in enumerate(trees.tolist()):
-            own, below = slice(ends[place], ends[place + 1]), slice(rows[place], rows[place + 1])
+            span, below = slice(ends[place], ends[place + 1]), slice(rows[place], rows[place + 1])
             part = children[below]
-            part = Children(part.parents - own.start, part.columns, part.states, part.costs)
-            yield TreePart(tree, nodes.without_memory(own), part, own.start, below)
+            part = Children(part.parents - span.start, part.columns, part.states, part.costs)
+            yield TreePart(tree, nodes.without_memory(span), part, span.start, below)
 
     def split(self, levels: Sequence[Nodes]) -> list[list[Nodes]]:
         """Return the nodes of each tree in some ``levels``, which have at most one node of a tree each."""
@@ -137,10 +137,10 @@ class Forest(SearchTree):
             for row, tree in enumerate(trees.tolist()):
                 one = slice(row, row + 1)
                 columns = nodes.states[one], nodes.costs[one], nodes.paths[one]
-                own = None if texts is None else cast(SharesPasses, self.target).apart(texts[one])
-                part = Nodes(*columns, own, nodes.following[one].copy(), np.zeros(1, dtype=np.int64))
-                if own is not None:
-                    self._states.hold(part, self.target.state_bytes(own))
+                memory = None if texts is None else cast(SharesPasses, self.target).apart(texts[one])
+                part = Nodes(*columns, memory, nodes.following[one].copy(), np.zeros(1, dtype=np.int64))
+                if memory is not None:
+                    self._states.hold(part, self.target.state_bytes(memory))
                 each[tree].append(part)
         return each
 

@@ -68,7 +68,7 @@ class ObservedSteps(NamedTuple):
 
 @dataclass(frozen=True)
 class Observed:
-    """Last tokens of n nodes, the rows of those of each kind, and the steps to their children."""
+    """Last tokens of n nodes, the rows of the nodes of each kind, and the steps to their children."""
 
     last: IntArray
     kinds: Sequence[tuple[int, BoolArray | slice]]
@@ -110,10 +110,10 @@ class Lookahead:
             after = np.full(len(rows), END) if is_end else paths.to_come(children.states[rows])
             for kind, here in _by_value(kinds[children.parents[rows]]):
                 for kind_after, there in _by_value(after[here]):
-                    own = rows[here][there]
-                    above, zero = children.parents[own], np.zeros(len(own))
-                    costs = children.costs[own] - nodes.costs[above]
-                    steps = Steps(last[above], self._group(children.columns[own]), costs, zero)
+                    chosen_rows = rows[here][there]
+                    above, zero = children.parents[chosen_rows], np.zeros(len(chosen_rows))
+                    costs = children.costs[chosen_rows] - nodes.costs[above]
+                    steps = Steps(last[above], self._group(children.columns[chosen_rows]), costs, zero)
                     parts.append(ObservedSteps(kind, kind_after, above, steps))
         return Observed(last, by_kind, parts)
 

@@ -102,7 +102,7 @@ class ProposalMixture:
 
     @property
     def form(self) -> Hashable:
-        """Key of mixtures whose proposals differ only in those that have learned from other draws."""
+        """Key of mixtures that differ at most in proposals that have learned from draws."""
         powers = tuple(proposal.power if isinstance(proposal, Power) else None for proposal in self.proposals)
         return powers, self.pattern
 
@@ -262,9 +262,9 @@ def _chances(forest: Forest, requests: Sequence[DescentRequest], nodes: Nodes, c
             continue
         parts = parts or list(forest.parts_of_trees(nodes, children))
         for part in parts:
-            own = requests[part.tree].mixture.proposals[number]
+            learned = requests[part.tree].mixture.proposals[number]
             bound = requests[part.tree].bound
-            chances[part.rows, number] = own.chances(forest.trees[part.tree], part.nodes, part.children, bound)
+            chances[part.rows, number] = learned.chances(forest.trees[part.tree], part.nodes, part.children, bound)
     return chances
 
 

@@ -118,7 +118,7 @@ class CausalTarget(CausalReader):
         return self.pass_rows.of(self.engine, length, length)
 
     def apart(self, texts: TextRows) -> TextRows:
-        """Return texts that are kept independently of those that were read together with them."""
+        """Return texts that are kept independently of the texts that were read in the same call."""
         return self.engine.held(texts.numbers)
 
     def state_bytes(self, texts: TextRows) -> int:
