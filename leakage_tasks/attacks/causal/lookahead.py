@@ -201,7 +201,7 @@ class Lookahead:
         upper, each = steps.weights * (position - low), np.arange(len(steps))
         spread = np.zeros((2, self._tokens, len(steps)))
         spread[0, steps.last, each], spread[1, steps.last, each] = steps.weights - upper, upper
-        shifted = spread.reshape(-1, len(steps)) @ _shifted(below, steps.last_after, low)
+        shifted = spread.reshape(2 * self._tokens, len(steps)) @ _shifted(below, steps.last_after, low)
         made: FloatArray = shifted[: self._tokens, 1:] + shifted[self._tokens :, :-1]
         return made
 
