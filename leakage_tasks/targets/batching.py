@@ -68,6 +68,8 @@ class PendingRequest:
     in_parts: Splitter | None = None
     before: int = 0
     """Rows read for this attack before the request."""
+    joint: bool = False
+    """True for a request that is answered jointly with others, by further requests to the model."""
     rows_read: int = 0
     error: BaseException | None = None
     answered: bool = False
@@ -86,15 +88,17 @@ class PendingRequest:
     @property
     def answer_memory(self) -> float:
         """The share of the memory that the answer to the whole request takes."""
-        return self.whole.rows * self.capacity.row_bytes / self.capacity.memory
+        return 0.0 if self.joint else self.whole.rows * self.capacity.row_bytes / self.capacity.memory
 
     @property
     def held_memory(self) -> float:
         """The share of the memory that the attack holds as long as it runs.
 
         If requests cannot be split, their texts share a pass only at equal lengths, so all running attacks advance
-        together and hold at least one row each.
+        together and hold at least one row each. A joint request holds all of its rows.
         """
+        if self.joint:
+            return self.whole.rows * self.capacity.row_bytes / self.capacity.memory
         return self.capacity.row_bytes / self.capacity.memory if self.in_parts is None else 0.0
 
     def part(self, rows: int) -> RequestPart:
@@ -110,6 +114,10 @@ class PendingRequest:
         self.rows_read += part.rows
         self.error = part.error
         self.answered = part.error is not None or not self.rows
+
+    def settle(self, answer: Any) -> None:
+        """Record the answer to a joint request."""
+        self._answers, self.answered = [answer], True
 
     def answer(self) -> Any:
         """Return the answer to the whole request, or raise its error."""

@@ -9,7 +9,7 @@ well as those before it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
@@ -20,6 +20,7 @@ from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 from leakage_tasks.pairs import Pair
 
 if TYPE_CHECKING:
+    from leakage_tasks.targets.memory import MemoryBudget
     from leakage_tasks.targets.relaxation import Relaxation
     from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
     from leakage_tasks.targets.suffix.sampled_suffixes import NearBounds, SampledSuffixes, SuffixCosts
@@ -137,6 +138,9 @@ class Paths(Protocol):
     def path(self, filling: Filling) -> tuple[int, ...]:
         """Return the tokens of a filling after ``prefix``."""
 
+    def each_path(self, fillings: Sequence[Filling]) -> list[tuple[int, ...]]:
+        """Return the tokens of each filling after ``prefix``."""
+
     def inner_nodes(self, limit: int) -> int | None:
         """Return the number of nodes below the root that have children, or None if it exceeds ``limit``.
 
@@ -169,6 +173,23 @@ class PredictsNextToken(ScoresSequences, Protocol):
 
     def state_bytes(self, texts: Any) -> int:
         """Return the bytes of the states of texts, without the texts that they continue."""
+
+
+@runtime_checkable
+class SharesPasses(PredictsNextToken, Protocol):
+    """A model that can extend texts of several canaries in one call."""
+
+    states: MemoryBudget
+
+    @property
+    def model_key(self) -> Hashable:
+        """Key of the targets whose texts can be extended in one call, by any of these targets."""
+
+    def step_rows(self, texts: Any) -> int:
+        """Return the number of rows of a pass that continues ``texts``."""
+
+    def apart(self, texts: Any) -> Any:
+        """Return texts that are kept independently of the texts that were read in the same call."""
 
 
 @runtime_checkable

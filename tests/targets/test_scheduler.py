@@ -2,12 +2,13 @@
 
 import threading
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.targets.batching import Capacity, Splitter
-from leakage_tasks.targets.scheduler import FILLED, run_concurrently, submit
+from leakage_tasks.targets.scheduler import FILLED, run_concurrently, share_rows, submit, submit_jointly
 
 SMALL = Capacity(100)
 """Of which a row fills a hundredth."""
@@ -269,3 +270,57 @@ def test_time_is_told_by_share_of_the_passes():
     )
     large, small = (each.seconds for each in sorted(found, key=lambda each: each.number))
     assert large > small
+
+
+def squared_jointly(seen, rows=(1, 2, 3)):
+    """Attacks whose squares are computed jointly, by one request to the model with ``rows`` of each attack."""
+
+    def many(numbers):
+        seen.append(list(numbers))
+        share_rows(np.array([rows[number] for number in numbers]))
+        return submit("k", lambda asked: asked, [n * n for n in numbers], sum(rows[n] for n in numbers), SMALL)
+
+    return [lambda n=n: submit_jointly("squares", many, n, 1, SMALL) for n in range(len(rows))]
+
+
+def test_a_stage_is_computed_jointly_and_each_row_belongs_to_its_attack():
+    seen, told = [], []
+    answers = run_concurrently(squared_jointly(seen), on_rows=lambda *of: told.append(of))
+    assert {each.number: each.result for each in answers} == {0: 0, 1: 1, 2: 4}
+    assert (seen, told) == ([[0, 1, 2]], [(0, 1), (1, 2), (2, 3)])
+
+
+def test_as_many_attacks_as_fill_passes_are_joined():
+    seen = []
+
+    def many(numbers):
+        seen.append(len(numbers))
+        share_rows(np.full(len(numbers), 30))
+        return submit("k", lambda asked: asked, numbers, 30 * len(numbers), SMALL, None)
+
+    list(run_concurrently([lambda n=n: submit_jointly("j", many, n, 30, SMALL) for n in range(20)]))
+    assert max(seen) == -(-FILLED * 100 // 30)
+
+
+def test_attacks_whose_joint_stage_fails_go_on_alone():
+    def many(numbers):
+        if 1 in numbers:
+            raise ValueError("one")
+        return numbers
+
+    def tried(n):
+        try:
+            return submit_jointly("j", many, n, 1, SMALL)
+        except ValueError:
+            return "failed"
+
+    found = {each.number: each.result for each in run_concurrently([lambda n=n: tried(n) for n in range(3)])}
+    assert found == {0: 0, 1: "failed", 2: 2}
+
+
+def test_leaving_early_ends_joint_attacks():
+    before = threading.active_count()
+    answers = run_concurrently([lambda: "done", *squared_jointly([])])
+    assert next(answers).result == "done"
+    answers.close()
+    assert threading.active_count() == before

@@ -3,12 +3,16 @@ search."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from leakage_tasks.attacks.causal.forest import Forest, in_forest
 from leakage_tasks.attacks.causal.search_tree import NO_COSTS, NO_LOGITS, Children, Nodes, SearchTree
 from leakage_tasks.attacks.causal.text_sampling import longest, opening, read_slots
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
+from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.core.option import Option
 from leakage_tasks.targets.protocols import CompletesText, PredictsNextToken
@@ -33,56 +37,48 @@ def beam(request: AttackRequest) -> AttackResult:
 def beam_search(explorer: SearchTree, width: int, limit: int) -> list[Guess]:
     """Return up to ten fillings. Keep the ``width`` cheapest nodes per level; stop after ``limit`` model calls in
     total."""
-    children = explorer.children(explorer.root)
-    best = explorer.cheapest(explorer.root, children, [])
-    level = _Level(explorer, width)
-    level.add(explorer.root, children)
-    while level.batches and explorer.calls < limit:
-        level.cut(min(width, limit - explorer.calls))
-        below = _Level(explorer, width)
-        for above, chosen in level.batches:
-            for part in explorer.parts(above, chosen):
-                nodes = explorer.read_part(above, chosen[part])
-                children = explorer.children(nodes)
-                best = explorer.cheapest(nodes, children, best)
-                below.add(nodes, children)
+    return in_forest(_beams, explorer, (width, limit), width)
+
+
+def _beams(forest: Forest, requests: Sequence[tuple[int, int]]) -> list[list[Guess]]:
+    """Run a beam search in each tree, of a width and up to a total number of model calls."""
+    widths, limits = np.array(requests).T
+    best: list[list[Guess]] = [[] for _ in requests]
+    level = [(forest.root, _children(forest, forest.root, best))]
+    while level:
+        level = _cheapest(forest, level, np.clip(limits - forest.spent, 0, widths))
+        below: list[tuple[Nodes, Children]] = []
+        for above, chosen in level:
+            for part in forest.parts(above, chosen):
+                nodes = forest.read_part(above, chosen[part])
+                below.append((nodes, _children(forest, nodes, best)))
                 nodes.following = NO_COSTS
+                if len(below) > 1:
+                    below = _cheapest(forest, below, widths)
         level = below
     return best
 
 
-class _Level:
-    """Children of one depth that the search can extend, in order of arrival; at most twice ``width`` of them are
-    kept."""
+def _children(forest: Forest, nodes: Nodes, best: list[list[Guess]]) -> Children:
+    """Return the children that a token may follow. Add completed fillings to the ``best`` guesses of their tree."""
+    children = forest.children(nodes)
+    ending = children[forest.paths.ends(children.states)]
+    trees = forest.trees_of(nodes, ending)
+    for tree in np.unique(trees).tolist():
+        best[tree] = forest.trees[tree].cheapest(nodes, ending[trees == tree], best[tree])
+    return children[forest.paths.goes_on(children.states)]
 
-    def __init__(self, explorer: SearchTree, width: int) -> None:
-        self.batches: list[tuple[Nodes, Children]] = []
-        self._paths, self._width = explorer.paths, width
-        self._bound = np.inf
 
-    def __len__(self) -> int:
-        return sum(len(children) for _, children in self.batches)
-
-    def add(self, nodes: Nodes, children: Children) -> None:
-        """Add the children of a batch that may be among the ``width`` cheapest."""
-        children = children[children.costs <= self._bound]
-        children = children[self._paths.goes_on(children.states)]
-        if len(children):
-            self.batches.append((nodes, children))
-        if len(self) > 2 * self._width:
-            self.cut(self._width)
-
-    def cut(self, most: int) -> None:
-        """Keep the ``most`` cheapest children; ties go to the earlier child."""
-        if len(self) <= most:
-            return
-        costs = np.concatenate([children.costs for _, children in self.batches])
-        chosen = np.zeros(len(costs), dtype=bool)
-        chosen[np.argsort(costs, kind="stable")[:most]] = True
-        self._bound = costs[chosen].max()
-        ends = np.cumsum([len(children) for _, children in self.batches])
-        parts = zip(self.batches, np.split(chosen, ends[:-1]), strict=True)
-        self.batches = [(nodes, children[part]) for (nodes, children), part in parts if part.any()]
+def _cheapest(forest: Forest, level: Sequence[tuple[Nodes, Children]], most: IntArray) -> list[tuple[Nodes, Children]]:
+    """Keep up to ``most`` children of each tree, the cheapest; ties go to the earlier child."""
+    costs = np.concatenate([children.costs for _, children in level])
+    trees = np.concatenate([forest.trees_of(nodes, children) for nodes, children in level])
+    order = np.argsort(trees, kind="stable")
+    chosen = np.zeros(len(costs), dtype=bool)
+    chosen[order[forest.first_of_each(costs[order], trees[order], most)]] = True
+    ends = np.cumsum([len(children) for _, children in level])
+    parts = zip(level, np.split(chosen, ends[:-1]), strict=True)
+    return [(nodes, children[part]) for (nodes, children), part in parts if part.any()]
 
 
 NO_TEXT = "choose a model that generates text or has logits"

@@ -13,6 +13,7 @@ from leakage_tasks.attacks.causal.random_descents import EXPLORING
 from leakage_tasks.attacks.causal.rank_draws import DRAWS_MULTIPLE, LEVELS, draw, summary
 from leakage_tasks.attacks.causal.rank_estimate import LEAST, MOST
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.attacks.registry import AttackRequest
 from leakage_tasks.attacks.signal import CALIBRATED, LOSS, SIGNAL
@@ -51,7 +52,7 @@ def calibrated_rank(request: AttackRequest, by_cost: Rank, count: Count) -> Atta
     reference = _reference(request)
     tree = SearchTree(cast(PredictsNextToken, Contrast(request.target, reference)), space)
     secret = tree.path_of(request.canary.secret)
-    bound = within(tree.follow(secret))
+    bound = within(SecretPath(tree, secret).cost)
     ranked = _ranked(tree, secret, bound, request, count)
     plain = {**request.values, SIGNAL.name: LOSS}
     results = [by_cost(replace(request, target=target, values=plain)) for target in (request.target, reference)]

@@ -13,6 +13,7 @@ from leakage_tasks.attacks.causal import calibrated, whole_texts
 from leakage_tasks.attacks.causal.calibrated import UNTUNED
 from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate, precision_of
 from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of, within
+from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.attacks.causal.uniform_rank import UniformRank
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register
@@ -82,8 +83,8 @@ def exposure(request: AttackRequest) -> AttackResult:
         return whole_texts.rank_sample(request)
     explorer = SearchTree(request.target, request.canary.attack_space)
     secret = explorer.path_of(request.canary.secret)
-    path = [explorer.root]
-    cost = explorer.follow(secret, path)
+    read = SecretPath(explorer, secret)
+    cost, path = read.cost, read.nodes
     if method == "exact":
         ranked = _count_within(explorer, secret, within(cost), request, request.budget, path)
         if ranked is None:

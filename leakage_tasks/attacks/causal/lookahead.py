@@ -10,9 +10,9 @@ probability of each draw is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -46,27 +46,33 @@ class Visited(Protocol):
 
 @dataclass(frozen=True)
 class Steps(ArrayRecord):
-    """Observed costs of m children of visited nodes, with kinds, last tokens and weights; all fields have shape
-    ``[m]``.
+    """Observed costs of m children of visited nodes, with last tokens and weights; all fields have shape ``[m]``.
 
-    ``kinds`` and ``last`` belong to the parent, ``kinds_after`` and ``last_after`` to the child.
+    ``last`` belongs to the parent, ``last_after`` to the child.
     """
 
-    kinds: IntArray
     last: IntArray
-    kinds_after: IntArray
     last_after: IntArray
     costs: FloatArray
     weights: FloatArray
 
 
+class ObservedSteps(NamedTuple):
+    """Steps without weights from nodes of one ``kind`` to children of one kind ``after``, with the parents' rows."""
+
+    kind: int
+    after: int
+    parents: IntArray
+    steps: Steps
+
+
 @dataclass(frozen=True)
 class Observed:
-    """Kinds and last tokens of n nodes, and the steps to their children, without weights, with the parents' rows."""
+    """Last tokens of n nodes, the rows of the nodes of each kind, and the steps to their children."""
 
-    kinds: IntArray
     last: IntArray
-    parts: Sequence[tuple[IntArray, Steps]]
+    kinds: Sequence[tuple[int, BoolArray | slice]]
+    parts: Sequence[ObservedSteps]
 
 
 class Lookahead:
@@ -82,7 +88,8 @@ class Lookahead:
         self._step = max(bound, 1e-6) / (BINS - 1)
         columns = len(explorer.paths.columns)
         self._tokens = columns if columns <= LARGEST_ALPHABET else 1
-        self._seen: dict[int, list[Steps]] = {}
+        self._seen: dict[int, dict[int, list[Steps]]] = {}
+        """Steps by the kinds of parent and child."""
         self._nodes: dict[int, FloatArray] = {}
         self._expected: dict[int, FloatArray] = {}
 
@@ -96,38 +103,41 @@ class Lookahead:
         kinds, last = paths.to_come(nodes.states), self._last(nodes)
         near = children.costs - nodes.costs[children.parents] < self._step * BINS
         ends, onward = (near & which(children.states) for which in (paths.ends, paths.goes_on))
+        by_kind = list(_by_value(kinds))
         parts = []
         for chosen, is_end in ((ends, True), (onward, False)):
-            some = children[chosen]
-            if len(some):
-                above = some.parents
-                after = np.full(len(some), END) if is_end else paths.to_come(some.states)
-                costs = some.costs - nodes.costs[above]
-                steps = Steps(kinds[above], last[above], after, self._group(some), costs, np.zeros(len(some)))
-                parts.append((above, steps))
-        return Observed(kinds, last, parts)
+            rows = np.flatnonzero(chosen)
+            after = np.full(len(rows), END) if is_end else paths.to_come(children.states[rows])
+            for kind, here in _by_value(kinds[children.parents[rows]]):
+                for kind_after, there in _by_value(after[here]):
+                    chosen_rows = rows[here][there]
+                    above, zero = children.parents[chosen_rows], np.zeros(len(chosen_rows))
+                    costs = children.costs[chosen_rows] - nodes.costs[above]
+                    steps = Steps(last[above], self._group(children.columns[chosen_rows]), costs, zero)
+                    parts.append(ObservedSteps(kind, kind_after, above, steps))
+        return Observed(last, by_kind, parts)
 
     def learn(self, observed: Observed, at: IntArray) -> None:
         """Record the costs of observed nodes, weighted by the number of times that a node's row is in ``at``."""
-        kinds, last = observed.kinds, observed.last
-        times = np.bincount(at, minlength=len(kinds)).astype(np.float64)
-        for kind, here in _by_value(kinds):
+        last = observed.last
+        times = np.bincount(at, minlength=len(last)).astype(np.float64)
+        for kind, here in observed.kinds:
             counts = self._nodes.setdefault(kind, np.zeros(self._tokens))
             counts += np.bincount(last[here], weights=times[here], minlength=self._tokens)
-        for above, steps in observed.parts:
-            for kind, here in _by_value(steps.kinds):
-                weighted = replace(steps, weights=times[above])
-                self._seen.setdefault(kind, []).append(weighted if isinstance(here, slice) else weighted[here])
+        for kind, after, parents, steps in observed.parts:
+            weighted = Steps(steps.last, steps.last_after, steps.costs, times[parents])
+            self._seen.setdefault(kind, {}).setdefault(after, []).append(weighted)
 
     def settle(self) -> None:
         """Recompute the expected numbers from all records so far; later records have no effect until the next call."""
         self._expected = {}
         for kind in sorted(self._nodes):
-            self._seen[kind] = [Steps.joined(self._seen[kind])] if kind in self._seen else []
-            self._expected[kind] = self._combined(self._seen[kind], self._nodes[kind])
+            seen = {after: Steps.joined(steps) for after, steps in self._seen.get(kind, {}).items()}
+            self._seen[kind] = {after: [steps] for after, steps in seen.items()}
+            self._expected[kind] = self._combined(seen, self._nodes[kind])
 
-    def _group(self, children: Children) -> IntArray:
-        return children.columns if self._tokens > 1 else np.zeros(len(children), dtype=np.int64)
+    def _group(self, columns: IntArray) -> IntArray:
+        return columns if self._tokens > 1 else np.zeros(len(columns), dtype=np.int64)
 
     def _last(self, nodes: Nodes) -> IntArray:
         if self._tokens == 1 or not nodes.paths.shape[1]:
@@ -156,7 +166,7 @@ class Lookahead:
         left = np.maximum(bound - children.costs, 0.0) / self._step
         mass: FloatArray = paths.ends(children.states).astype(np.float64)
         onward = np.flatnonzero(paths.goes_on(children.states))
-        kinds, last = paths.to_come(children.states[onward]), self._group(children[onward])
+        kinds, last = paths.to_come(children.states[onward]), self._group(children.columns[onward])
         for kind, here in _by_value(kinds):
             rows = onward[here]
             mass[rows] += _interpolated(self._below(kind), last[here], left[rows])
@@ -170,35 +180,30 @@ class Lookahead:
         known = [shorter for shorter in self._expected if shorter <= kind]
         return self._expected[max(known)] if known else np.ones((self._tokens, BINS))
 
-    def _combined(self, seen: Sequence[Steps], nodes: FloatArray) -> FloatArray:
+    def _combined(self, seen: Mapping[int, Steps], nodes: FloatArray) -> FloatArray:
         """Return the expected number of completions of one kind, from its records and the kinds with fewer tokens to
         come."""
         completions = np.zeros((self._tokens, BINS))
-        for steps in seen:
-            for kind, here in _by_value(steps.kinds_after):
-                after = np.ones((self._tokens, BINS)) if kind == END else self._below(kind)
-                spread, tokens, shifts = self._spread(steps if isinstance(here, slice) else steps[here])
-                completions += spread @ _shifted(after, tokens, shifts)
+        for kind, steps in sorted(seen.items()):
+            below = np.ones((self._tokens, BINS)) if kind == END else self._below(kind)
+            completions += self._completions(steps[steps.weights > 0], below)
         pooled = completions.sum(axis=0) / max(nodes.sum(), 1e-300)
         return (completions + PRIOR * pooled) / (nodes + PRIOR)[:, None]
 
-    def _spread(self, seen: Steps) -> tuple[FloatArray, IntArray, IntArray]:
-        """Return the children's weights by last token of the parent and by cell, ``[tokens, c]``, with each cell's own
-        last token and cost bin ``[c]``.
+    def _completions(self, steps: Steps, below: FloatArray) -> FloatArray:
+        """Return the number of completions through ``steps``, by last token of the parent and cost, ``[tokens, BINS]``.
 
-        A cost between two bins counts partly for each of the two. Only cells with children are returned.
+        ``below`` are the numbers after a child, by its last token. A cost between two bins counts partly for each of
+        the two.
         """
-        position = seen.costs / self._step
+        position = steps.costs / self._step
         low = np.minimum(position.astype(np.int64), BINS - 1)
-        cell = seen.last_after * (BINS + 1) + low
-        cells, row = np.unique(np.concatenate([cell, cell + 1]), return_inverse=True)
-        row, number = seen.last * len(cells) + row.reshape(2, -1), self._tokens * len(cells)
-        upper = seen.weights * (position - low)
-        spread = np.bincount(row[0], weights=seen.weights - upper, minlength=number).astype(np.float64)
-        spread += np.bincount(row[1], weights=upper, minlength=number)
-        spread = spread.reshape(self._tokens, len(cells))
-        used = spread.any(axis=0) & (cells % (BINS + 1) < BINS)
-        return spread[:, used], cells[used] // (BINS + 1), cells[used] % (BINS + 1)
+        upper, each = steps.weights * (position - low), np.arange(len(steps))
+        spread = np.zeros((2, self._tokens, len(steps)))
+        spread[0, steps.last, each], spread[1, steps.last, each] = steps.weights - upper, upper
+        shifted = spread.reshape(2 * self._tokens, len(steps)) @ _shifted(below, steps.last_after, low)
+        made: FloatArray = shifted[: self._tokens, 1:] + shifted[self._tokens :, :-1]
+        return made
 
 
 def _by_value(values: IntArray) -> Iterator[tuple[int, BoolArray | slice]]:
@@ -213,11 +218,12 @@ def _by_value(values: IntArray) -> Iterator[tuple[int, BoolArray | slice]]:
 def _shifted(values: FloatArray, rows: IntArray, shifts: IntArray) -> FloatArray:
     """Return some ``rows`` of ``values`` ``[n, BINS]``, each shifted up by its number of bins and filled with zeros.
 
-    A shift adds a cost to a whole row.
+    A shift adds a cost to a whole row. The result ``[rows, 1 + BINS]`` begins with the bin below the first one.
     """
     padded = np.concatenate([np.zeros_like(values), values], axis=1)
-    windows = np.lib.stride_tricks.sliding_window_view(padded, BINS, axis=1)
-    shifted: FloatArray = windows[rows, BINS - shifts]
+    # NumPy's functions for windows take longer than the selection.
+    windows = np.ndarray((len(values), BINS, BINS + 1), padded.dtype, padded, 0, (*padded.strides, padded.itemsize))
+    shifted: FloatArray = windows[rows, BINS - 1 - shifts]
     return shifted
 
 

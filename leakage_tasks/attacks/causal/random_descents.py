@@ -13,14 +13,15 @@ importance sampling: Hesterberg 1995).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
+from leakage_tasks.attacks.causal.forest import Forest, in_forest
+from leakage_tasks.attacks.causal.search_tree import NO_COSTS, Children, Nodes, SearchTree
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -99,18 +100,11 @@ class ProposalMixture:
         """Return the share of the draws that use a proposal."""
         return self.pattern.count(proposal) / len(self.pattern)
 
-    def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
-        """Return each proposal's probabilities of the children, ``[m, K]``, as :meth:`ProposalDistribution.chances`."""
-        chances = np.empty((len(children), self.uniform))
-        # All powers need the same differences of costs.
-        difference = _above_lowest(nodes, children)
-        for index, proposal in enumerate(self.proposals):
-            if isinstance(proposal, Power):
-                mass = np.exp2(proposal.power * difference)
-                chances[:, index] = shares(mass, children.parents, len(nodes))
-            else:
-                chances[:, index] = proposal.chances(explorer, nodes, children, bound)
-        return chances
+    @property
+    def form(self) -> Hashable:
+        """Key of mixtures that differ at most in proposals that have learned from draws."""
+        powers = tuple(proposal.power if isinstance(proposal, Power) else None for proposal in self.proposals)
+        return powers, self.pattern
 
     @cached_property
     def shares(self) -> FloatArray:
@@ -170,10 +164,38 @@ class Visit:
     whole: BoolArray
 
 
+@dataclass(frozen=True)
+class DescentRequest:
+    """A request for the descents with some ``numbers``, with the arguments of :func:`descend`."""
+
+    numbers: range
+    seed: str
+    see: Callable[[Visit], object]
+    bound: float
+    mixture: ProposalMixture
+
+    @cached_property
+    def proposals(self) -> IntArray:
+        """Number of each descent's proposal, ``[n]``."""
+        return self.mixture.of(self.numbers)
+
+    def random_paths(self, explorer: SearchTree) -> tuple[IntArray, IntArray]:
+        """Return the columns of the random filling's path of each descent ``[n, longest]``, and the lengths ``[n]``."""
+        random = self.mixture.uniform
+        earlier = int((self.mixture.of(range(self.numbers.start)) == random).sum())
+        return _random_paths(explorer, self.proposals == random, earlier, self.seed)
+
+
 def descend(
-    explorer: SearchTree, numbers: range, seed: str, *, bound: float = np.inf, mixture: ProposalMixture = MODEL_ALONE
-) -> Iterator[Visit]:
-    """Yield each batch of nodes that the descents with these ``numbers`` reach, starting at the root.
+    explorer: SearchTree,
+    numbers: range,
+    seed: str,
+    see: Callable[[Visit], object],
+    *,
+    bound: float = np.inf,
+    mixture: ProposalMixture = MODEL_ALONE,
+) -> None:
+    """Visit the nodes that the descents with these ``numbers`` reach, in batches, starting at the root.
 
     A descent ends when no token may follow. A descent that follows a random filling also ends when that costs more than
     ``bound``.
@@ -182,27 +204,36 @@ def descend(
         explorer: The search tree.
         numbers: Numbers of the descents, which decide on their proposals and random numbers.
         seed: Seed of the random numbers.
+        see: Called with each batch of nodes, their children and the choices of the descents there.
         bound: Largest cost in bits of the children to choose from.
         mixture: The proposals.
-
-    Yields:
-        Nodes, their children and the choices of the descents there.
     """
-    draws = _Draws(explorer, numbers, seed, mixture)
+    request = DescentRequest(numbers, seed, see, bound, mixture)
+    in_forest(_descend, explorer, request, len(numbers), mixture.form)
+
+
+def _descend(forest: Forest, requests: Sequence[DescentRequest]) -> Sequence[None]:
+    """Make descents in each tree of a forest, by mixtures of one form."""
+    draws, mixture = _Draws(forest, requests), requests[0].mixture
+    bounds = np.array([request.bound for request in requests])
     stack: list[tuple[Nodes, Children, FloatArray, IntArray, IntArray]] = []
-    nodes, log2_q = explorer.root, np.zeros((1, mixture.uniform))
-    at, who = np.zeros(len(numbers), dtype=np.int64), np.arange(len(numbers))
+    nodes, log2_q = forest.root, np.zeros((len(requests), mixture.uniform))
+    at, who = draws.trees, np.arange(len(draws.trees))
     while True:
-        children = explorer.children(nodes, bound)
-        chance = mixture.chances(explorer, nodes, children, bound)
+        assert nodes.trees is not None
+        children = forest.children(nodes, bounds[nodes.trees][:, None])
+        chance = _chances(forest, requests, nodes, children)
         chosen = draws.choose(nodes, children, chance, at, who)
         goers = who[chosen >= 0]
         used, taken_row = distinct_rows(chosen[chosen >= 0], len(children))
         with np.errstate(divide="ignore"):
             taken, reached = children[used], log2_q[children.parents[used]] + np.log2(chance[used])
         whole = draws.whole(goers, nodes.paths.shape[1])
-        yield Visit(nodes, children, chance, log2_q, at, who, taken, used, goers, taken_row, whole)
-        continues = explorer.paths.goes_on(taken.states)
+        visit = Visit(nodes, children, chance, log2_q, at, who, taken, used, goers, taken_row, whole)
+        for index, part in draws.visits_of_trees(forest, visit):
+            requests[index].see(part)
+        nodes.following = NO_COSTS
+        continues = forest.paths.goes_on(taken.states)
         going_on = continues[taken_row]
         taken, reached, taken_row, goers = (
             taken[continues],
@@ -210,31 +241,57 @@ def descend(
             (np.cumsum(continues) - 1)[taken_row[going_on]],
             goers[going_on],
         )
-        for part in explorer.parts(nodes, taken):
-            here = (taken_row >= part.start) & (taken_row < part.stop)
-            stack.append((nodes, taken[part], reached[part], taken_row[here] - part.start, goers[here]))
+        for rows in forest.parts(nodes, taken):
+            here = (taken_row >= rows.start) & (taken_row < rows.stop)
+            stack.append((nodes, taken[rows], reached[rows], taken_row[here] - rows.start, goers[here]))
         if not stack:
-            return
+            return [None] * len(requests)
         above, taken, log2_q, at, who = stack.pop()
-        nodes = explorer.read_part(above, taken)
+        nodes = forest.read_part(above, taken)
+
+
+def _chances(forest: Forest, requests: Sequence[DescentRequest], nodes: Nodes, children: Children) -> FloatArray:
+    """Return each proposal's probabilities of the children, ``[m, K]``."""
+    chances = np.empty((len(children), requests[0].mixture.uniform))
+    # All powers need the same differences of costs.
+    difference, parts = _above_lowest(nodes, children), None
+    for number, proposal in enumerate(requests[0].mixture.proposals):
+        if isinstance(proposal, Power):
+            mass = np.exp2(proposal.power * difference)
+            chances[:, number] = shares(mass, children.parents, len(nodes))
+            continue
+        parts = parts or list(forest.parts_of_trees(nodes, children))
+        for part in parts:
+            learned = requests[part.tree].mixture.proposals[number]
+            bound = requests[part.tree].bound
+            chances[part.rows, number] = learned.chances(forest.trees[part.tree], part.nodes, part.children, bound)
+    return chances
 
 
 class _Draws:
-    """The random numbers and random fillings that decide the path of each descent."""
+    """The random numbers and random fillings that decide the path of each descent in the trees of a forest."""
 
-    def __init__(self, explorer: SearchTree, numbers: range, seed: str, mixture: ProposalMixture) -> None:
-        self._numbers, self._seed, self._random = numbers, seed, mixture.uniform
-        self._proposal = mixture.of(numbers)
+    def __init__(self, forest: Forest, requests: Sequence[DescentRequest]) -> None:
+        self._requests, self._random = requests, requests[0].mixture.uniform
+        sizes = np.array([len(request.numbers) for request in requests])
+        self._first = np.cumsum(sizes) - sizes
+        self.trees = np.repeat(np.arange(len(requests)), sizes)
+        """The tree of each descent."""
+        self._proposal = np.concatenate([request.proposals for request in requests])
         self._uniform: dict[int, FloatArray] = {}
-        self._width = len(explorer.paths.columns)
-        earlier = int((mixture.of(range(numbers.start)) == mixture.uniform).sum())
-        self._columns, self._lengths = _random_paths(explorer, self._proposal == mixture.uniform, earlier, seed)
+        self._width = len(forest.paths.columns)
+        made = [request.random_paths(tree) for request, tree in zip(requests, forest.trees, strict=True)]
+        self._lengths = np.concatenate([lengths for _, lengths in made])
+        self._columns = np.zeros((len(self.trees), max(columns.shape[1] for columns, _ in made)), dtype=np.int64)
+        for first, (columns, _) in zip(self._first.tolist(), made, strict=True):
+            self._columns[first : first + len(columns), : columns.shape[1]] = columns
 
     def choose(self, nodes: Nodes, children: Children, chance: FloatArray, at: IntArray, who: IntArray) -> IntArray:
         """Return the row of ``children`` that each descent chooses, −1 if it ends."""
         depth = nodes.paths.shape[1]
         if depth not in self._uniform:
-            self._uniform[depth] = _uniform(f"{self._seed}:{depth}", self._numbers)
+            each = [_uniform(f"{request.seed}:{depth}", request.numbers) for request in self._requests]
+            self._uniform[depth] = np.concatenate(each)
         first = np.searchsorted(children.parents, np.arange(len(nodes) + 1))
         chosen = np.full(len(who), -1, dtype=np.int64)
         open_, proposal = first[at + 1] > first[at], self._proposal[who]
@@ -252,6 +309,35 @@ class _Draws:
         """Return a mask of the descents that follow a random filling whose last token is number ``depth`` (from 0)."""
         return self._lengths[who] == depth + 1
 
+    def visits_of_trees(self, forest: Forest, visit: Visit) -> Iterator[tuple[int, Visit]]:
+        """Yield the part of a visit of each tree with its index."""
+        if len(forest) == 1:
+            yield 0, visit
+            return
+        every = np.arange(len(forest) + 1)
+        draws, goers = (np.searchsorted(self.trees[of], every).tolist() for of in (visit.who, visit.goers))
+        for part in forest.parts_of_trees(visit.nodes, visit.children):
+            here, among = (slice(ends[part.tree], ends[part.tree + 1]) for ends in (draws, goers))
+            taken = slice(*np.searchsorted(visit.rows, [part.rows.start, part.rows.stop]).tolist())
+            chosen = visit.taken[taken]
+            chosen = Children(chosen.parents - part.first, chosen.columns, chosen.states, chosen.costs)
+            yield (
+                part.tree,
+                Visit(
+                    part.nodes,
+                    part.children,
+                    visit.chance[part.rows],
+                    visit.log2_q[part.first : part.first + len(part.nodes)],
+                    visit.at[here] - part.first,
+                    visit.who[here] - self._first[part.tree],
+                    chosen,
+                    visit.rows[taken] - part.rows.start,
+                    visit.goers[among] - self._first[part.tree],
+                    visit.taken_row[among] - taken.start,
+                    visit.whole[among],
+                ),
+            )
+
 
 def _random_paths(explorer: SearchTree, at_random: BoolArray, earlier: int, seed: str) -> tuple[IntArray, IntArray]:
     """Return the columns of each random filling's path, ``[n, longest]``, and the paths' lengths ``[n]``.
@@ -261,7 +347,7 @@ def _random_paths(explorer: SearchTree, at_random: BoolArray, earlier: int, seed
     lengths = np.zeros(len(at_random), dtype=np.int64)
     rows = np.flatnonzero(at_random)
     fillings = explorer.space.sample(earlier + len(rows), seed)[earlier:] if len(rows) else []
-    paths = [explorer.paths.path(filling) for filling in fillings]
+    paths = explorer.paths.each_path(fillings) if fillings else []
     lengths[rows] = [len(path) for path in paths]
     columns = np.zeros((len(at_random), max(1, int(lengths.max(initial=0)))), dtype=np.int64)
     for row, path in zip(rows.tolist(), paths, strict=True):

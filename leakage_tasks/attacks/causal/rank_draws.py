@@ -97,7 +97,8 @@ def draw(
     others, nodes, seen = np.zeros((len(bounds), number)), np.zeros(number), np.zeros(len(bounds), dtype=np.int64)
     by_proposal = proposals < mixture.uniform
     alone = mixture.shares / max(mixture.shares.sum(), 1e-9)
-    for visit in random_descents.descend(explorer, range(number), seed, bound=explorer.cut(highest), mixture=mixture):
+
+    def see(visit: Visit) -> None:
         ended, value = _completed(explorer, visit, secret, mixture, highest)
         for index, limit in enumerate(bounds):
             inside = visit.children.costs <= limit
@@ -107,6 +108,8 @@ def draw(
             nodes[visit.who] += (1 / (np.exp2(visit.log2_q) @ alone))[visit.at]
         if teach is not None:
             teach.learn_from(visit)
+
+    random_descents.descend(explorer, range(number), seed, see, bound=explorer.cut(highest), mixture=mixture)
     made = [
         RankDraws(other, nodes[by_proposal], int(met), most_per_draw(explorer, limit, mixture))
         for other, met, limit in zip(others, seen, bounds, strict=True)

@@ -187,8 +187,8 @@ class RankEstimate:
     def make_pilots(self) -> None:
         """Train the lookahead on draws without a cost bound, then make pilots that use the lookahead as proposal."""
         exploring, first = random_descents.EXPLORING, range(self._part())
-        for visit in random_descents.descend(self._explorer, first, f"{self._seed}:1", mixture=exploring):
-            self._lookahead.learn_from(visit)
+        learn = self._lookahead.learn_from
+        random_descents.descend(self._explorer, first, f"{self._seed}:1", learn, mixture=exploring)
         self._lookahead.settle()
         for stream, teach in ((2, self._lookahead), (3, None)):
             self._pilots.append(self._pilot(self._part(), stream, teach))

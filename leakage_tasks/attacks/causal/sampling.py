@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from leakage_tasks.attacks.causal.random_descents import descend
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from leakage_tasks.attacks.causal.random_descents import Visit, descend
 from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, SearchTree, distinct, mask_of
 from leakage_tasks.attacks.causal.whole_texts import DRAWS
 from leakage_tasks.attacks.coarse import NATURAL
@@ -52,17 +55,32 @@ def sample_tokens(request: AttackRequest) -> AttackResult:
         number = min(at_once, most - draws, (limit - explorer.calls) // longest)
         if number < 1:
             break
-        drawn: list[Guess] = []
-        for visit in descend(explorer, range(draws, draws + number), request.seed):
-            drawn = explorer.cheapest(visit.nodes, visit.taken, drawn)
-            hit = mask_of(explorer.child_paths(visit.nodes, visit.taken), secret)
-            if hit.any():
-                first = draws + 1 + int(visit.goers[hit[visit.taken_row]].min())
-                found_at = min(first, found_at or first)
-        best = distinct(best, drawn)
+        drawn = _Drawn(explorer, secret, draws, found_at=found_at)
+        descend(explorer, range(draws, draws + number), request.seed, drawn.add)
+        best, found_at = distinct(best, drawn.best), drawn.found_at
         draws += number
     if not draws:
         raise OptionError(
             f"canary {request.canary.id!r}: budget={request.budget} is too small for one draw: raise it to {longest}"
         )
     return explorer.result(request.canary.secret, best, draws=draws, found_at=found_at)
+
+
+@dataclass
+class _Drawn:
+    """The ten cheapest fillings of some draws, and the number of the first draw of the secret, from 1."""
+
+    explorer: SearchTree
+    secret: Sequence[int]
+    before: int
+    """Number of earlier draws."""
+    best: list[Guess] = field(default_factory=list)
+    found_at: int | None = None
+
+    def add(self, visit: Visit) -> None:
+        """Add the fillings that are drawn at a visit."""
+        self.best = self.explorer.cheapest(visit.nodes, visit.taken, self.best)
+        hit = mask_of(self.explorer.child_paths(visit.nodes, visit.taken), self.secret)
+        if hit.any():
+            first = self.before + 1 + int(visit.goers[hit[visit.taken_row]].min())
+            self.found_at = min(first, self.found_at or first)

@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Self
+from itertools import pairwise
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from leakage_tasks.targets.memory import MemoryBudget
 from leakage_tasks.targets.protocols import PredictsNextToken
 from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS
 
+AnyCost = TypeVar("AnyCost", float, FloatArray)
 NO_LOGITS = "use attack=brute-force for small spaces or attack=greedy, which need no logits"
 TIE_BITS = 1e-4
 """Costs closer than this count as equal, so that ties do not depend on the composition of batches."""
@@ -42,9 +44,17 @@ class Nodes:
     memory: Any
     following: FloatArray = field(repr=False)
     """Costs of the next token, ``[n, A]``; dropped once the children have been computed."""
+    trees: IntArray | None = None
+    """Index of each node's tree in a :class:`~leakage_tasks.attacks.causal.forest.Forest`, ascending, ``[n]``."""
 
     def __len__(self) -> int:
         return len(self.states)
+
+    def without_memory(self, rows: slice = slice(None)) -> Nodes:
+        """Return some nodes as those of one tree, without cached states."""
+        states, costs, paths = self.states[rows], self.costs[rows], self.paths[rows]
+        following = self.following[rows] if len(self.following) else self.following
+        return Nodes(states, costs, paths, None, following)
 
 
 class ArrayRecord:
@@ -99,7 +109,9 @@ class SearchTree:
         # NaN compares below no bound: a search would find no filling, and the model would look safe.
         finite(self.prefix_cost + float(following.min()))
         no_path = np.zeros((1, 0), dtype=np.int64)
-        self.root = Nodes(np.array([self.paths.root]), np.zeros(1), no_path, memory, following)
+        self.root = Nodes(
+            np.array([self.paths.root]), np.zeros(1), no_path, memory, following, np.zeros(1, dtype=np.int64)
+        )
         self._states = getattr(target, "states", None) or MemoryBudget()
 
     def path_of(self, filling: Filling) -> tuple[int, ...]:
@@ -128,8 +140,11 @@ class SearchTree:
         length = len(self.paths.prefix) + depth + 1
         return max(1, min(self.target.rows(length), CELLS // len(self.paths.columns)))
 
-    def children(self, nodes: Nodes, bound: float = np.inf) -> Children:
-        """Return all children that cost no more than ``bound``, ordered by node and column, not by cost."""
+    def children(self, nodes: Nodes, bound: float | FloatArray = np.inf) -> Children:
+        """Return all children that cost no more than ``bound``, ordered by node and column, not by cost.
+
+        A bound for each node has shape ``[n, 1]``.
+        """
         table = self.paths.table(nodes.states)
         costs = nodes.costs[:, None] + nodes.following
         parents, columns = np.nonzero((table >= 0) & (costs <= bound))
@@ -166,17 +181,36 @@ class SearchTree:
             for n, nodes in enumerate(batches):
                 before[which == n] = nodes.paths[children.parents[which == n]]
         tokens = self.tokens(children.columns)
-        parents = self._texts(batches, which, children.parents, before)
+        trees = self._trees_of(batches, which, children.parents)
+        parents = self._texts(batches, which, children.parents, before, trees)
+        self._announce(trees)
         memory, following = self.target.extend(parents, tokens, self.paths.columns)
-        self.calls += len(children)
-        self.nodes += len(children)
-        nodes = Nodes(
-            children.states, children.costs, np.concatenate([before, tokens[:, None]], axis=1), memory, following
-        )
+        self._count(trees)
+        paths = np.concatenate([before, tokens[:, None]], axis=1)
+        nodes = Nodes(children.states, children.costs, paths, memory, following, trees)
         self._states.read += len(children)
         needed = self.prefix_cost + float(children.costs.min()) if cheapest_first else None
         self._states.hold(nodes, self.target.state_bytes(memory), needed)
         return nodes
+
+    def _trees_of(self, batches: Sequence[Nodes], which: IntArray, parents: IntArray) -> IntArray:
+        """Return the index of the tree of each of the ``parents``, ``[m]``."""
+        return np.zeros(len(parents), dtype=np.int64)
+
+    def _announce(self, trees: IntArray) -> None:
+        """Prepare the reading of nodes of these ``trees``."""
+
+    def _count(self, trees: IntArray, again: bool = False) -> None:
+        """Count nodes of these ``trees`` that were read, or read ``again``."""
+        self.add_nodes(len(trees), again)
+
+    def add_nodes(self, number: int, again: bool = False) -> None:
+        """Count nodes that were read, or read ``again``."""
+        if again:
+            self.again += number
+        else:
+            self.calls += number
+            self.nodes += number
 
     def parts(self, nodes: Nodes, children: Children) -> Iterator[slice]:
         """Split the children of one batch into parts that the target can read at once."""
@@ -187,31 +221,15 @@ class SearchTree:
         """Run the model on children of one batch and return them as nodes."""
         return self.read([nodes], np.zeros(len(children), dtype=np.int64), children)
 
-    def follow(self, path: Sequence[int], visited: list[Nodes] | None = None) -> float:
-        """Return the cost of one whole path after the prefix; the model reads it token by token.
-
-        Append the path's nodes after the root to ``visited``, if it is given.
-        """
-        nodes = self.root
-        for depth, token in enumerate(path, 1):
-            children = self.children(nodes)
-            chosen = children[self.tokens(children.columns) == token]
-            if depth == len(path):
-                return finite(float(chosen.costs[0]))
-            nodes = self.read_part(nodes, chosen)
-            if visited is not None:
-                visited.append(nodes)
-        return 0.0
-
     def cheapest(self, nodes: Nodes, children: Children, best: list[Guess]) -> list[Guess]:
         """Return the ten cheapest fillings among ``best`` and the fillings that the children complete."""
         (rows,) = self.paths.ends(children.states).nonzero()
         if not len(rows):
             return best
         ending = children[rows[np.argsort(children.costs[rows], kind="stable")]]
-        # Decode many paths at once, since decoding is slow; more than ten, since some paths spell no filling.
-        for first in range(0, len(ending), 4 * GUESSES):
-            part = ending[first : first + 4 * GUESSES]
+        # Decode many paths at once, since decoding is slow. More than ten are needed if some paths spell no filling.
+        for first, last in pairwise([0, *range(GUESSES, len(ending), 4 * GUESSES), len(ending)]):
+            part = ending[first:last]
             part = part[part.costs < self.tenth(best)]
             if not len(part):
                 break
@@ -237,7 +255,9 @@ class SearchTree:
         graded = grade_guesses(best, secret)
         return {**graded, "proven": proven, "model_calls": self.calls, "extra": {"nodes": self.nodes, **extra}}
 
-    def _texts(self, batches: Sequence[Nodes], which: IntArray, parents: IntArray, paths: IntArray) -> Any:
+    def _texts(
+        self, batches: Sequence[Nodes], which: IntArray, parents: IntArray, paths: IntArray, trees: IntArray
+    ) -> Any:
         """Return the texts of parents; those whose batch has none any more are read again from their ``paths``."""
         if len(batches) == 1 and batches[0].memory is not None:
             return batches[0].memory[parents]
@@ -245,21 +265,23 @@ class SearchTree:
         texts, rows = [batches[n].memory for n in held], parents.copy()
         freed = ~np.isin(which, held)
         if freed.any():
-            memory, rows[freed] = self._recomputed(paths[freed])
+            memory, rows[freed] = self._recomputed(paths[freed], trees[freed])
             texts.append(memory)
         first = np.cumsum([0, *map(len, texts)])
         return type(texts[0]).joined(texts)[first[np.where(freed, len(held), np.searchsorted(held, which))] + rows]
 
-    def _recomputed(self, paths: IntArray) -> tuple[Any, IntArray]:
-        """Read the nodes at ``paths`` ``[n, d]`` again; return the texts and the nodes' rows.
+    def _recomputed(self, paths: IntArray, trees: IntArray) -> tuple[Any, IntArray]:
+        """Read the nodes at ``paths`` ``[n, d]`` of their ``trees`` again; return the texts and the nodes' rows.
 
         Shared beginnings are read once.
         """
-        memory, row_of = self.root.memory, np.zeros(len(paths), dtype=np.int64)
-        for depth in range(1, paths.shape[1] + 1):
-            heads, first, unique_row = np.unique(paths[:, :depth], axis=0, return_index=True, return_inverse=True)
+        memory, row_of = self.root.memory, trees
+        paths = np.concatenate([trees[:, None], paths], axis=1)
+        for length in range(2, paths.shape[1] + 1):
+            heads, first, unique_row = np.unique(paths[:, :length], axis=0, return_index=True, return_inverse=True)
+            self._announce(heads[:, 0])
             memory, _ = self.target.extend(memory[row_of[first]], heads[:, -1].copy(), self.paths.columns)
-            self.again += len(heads)
+            self._count(heads[:, 0], again=True)
             self._states.read_again += len(heads)
             row_of = unique_row.reshape(-1)
         return memory, row_of
@@ -278,7 +300,7 @@ def finite(cost: float) -> float:
     return cost
 
 
-def within(cost: float) -> float:
+def within(cost: AnyCost) -> AnyCost:
     """Return the bound up to which a cost counts as at most ``cost``, ties included."""
     return cost + TIE_BITS
 

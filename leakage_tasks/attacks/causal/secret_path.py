@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from leakage_tasks.attacks.causal.forest import Forest, in_forest
 from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, finite, mask_of, within
-from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 
 class SecretPath:
@@ -21,28 +22,59 @@ class SecretPath:
     def __init__(self, explorer: SearchTree, path: Sequence[int]) -> None:
         """Read the path token by token; the last token is not read. Raises TargetError for a cost that is not
         finite."""
-        self._path, self._nodes = tuple(path), [explorer.root]
-        siblings: list[FloatArray] = []
-        for token in path:
-            children = explorer.children(self._nodes[-1])
-            own = explorer.tokens(children.columns) == token
-            siblings.append(children.costs[explorer.paths.goes_on(children.states) & ~own])
-            if len(siblings) == len(path):
-                self.cost = finite(float(children.costs[own][0]))
-                """Cost of the secret after the prefix, in bits."""
-            else:
-                self._nodes.append(explorer.read_part(self._nodes[-1], children[own]))
-        self.cheaper_siblings = int((np.concatenate(siblings) <= within(self.cost)).sum())
+        read = in_forest(_read_paths, explorer, tuple(path), 1)
+        self._path = tuple(path)
+        self.cost = finite(read.cost)
+        """Cost of the secret after the prefix, in bits."""
+        self.cheaper_siblings = read.cheaper_siblings
         """Number of nodes beside the path that cost no more than the secret; only a search can tell how many of their
         fillings do."""
+        self.nodes = [explorer.root, *read.nodes]
+        """The nodes of the path, from the root on, without the last."""
 
-    def on_path(self, explorer: SearchTree, nodes: Nodes, children: Children) -> NDArray[np.bool_]:
+    def on_path(self, explorer: SearchTree, nodes: Nodes, children: Children) -> BoolArray:
         """Return a mask of the children that are nodes of this path, ``[m]``; it has at most one true element."""
         depth = nodes.paths.shape[1] + 1
-        if depth >= len(self._nodes):
+        if depth >= len(self.nodes):
             return np.zeros(len(children), dtype=bool)
         return mask_of(explorer.child_paths(nodes, children), self._path[:depth])
 
     def node(self, depth: int) -> Nodes:
         """Return the path's node of ``depth``, from 1."""
-        return self._nodes[depth]
+        return self.nodes[depth]
+
+
+@dataclass(frozen=True)
+class _ReadPath:
+    """A path that was read: its nodes after the root, its cost in bits and the number of its cheaper siblings."""
+
+    nodes: list[Nodes]
+    cost: float
+    cheaper_siblings: int
+
+
+def _read_paths(forest: Forest, paths: Sequence[tuple[int, ...]]) -> list[_ReadPath]:
+    """Read a path in each tree of a forest."""
+    lengths = np.array([len(path) for path in paths])
+    columns = np.full((len(paths), int(lengths.max(initial=0))), -1, dtype=np.int64)
+    columns[np.arange(columns.shape[1]) < lengths[:, None]] = forest.columns_of([t for path in paths for t in path])
+    costs, nodes = np.zeros(len(paths)), forest.root
+    levels: list[Nodes] = []
+    siblings: list[tuple[IntArray, FloatArray]] = []
+    for depth in range(columns.shape[1]):
+        children = forest.children(nodes)
+        trees = forest.trees_of(nodes, children)
+        own = children.columns == columns[trees, depth]
+        beside = forest.paths.goes_on(children.states) & ~own
+        siblings.append((trees[beside], children.costs[beside]))
+        is_last = lengths[trees] == depth + 1
+        costs[trees[own & is_last]] = children.costs[own & is_last]
+        going = children[own & ~is_last]
+        if len(going):
+            nodes = forest.read_part(nodes, going)
+            levels.append(nodes)
+    cheaper = np.zeros(len(paths), dtype=np.int64)
+    for trees, beside_costs in siblings:
+        cheaper += np.bincount(trees[beside_costs <= within(costs)[trees]], minlength=len(paths))
+    each = forest.split(levels)
+    return [_ReadPath(*parts) for parts in zip(each, costs.tolist(), cheaper.tolist(), strict=True)]

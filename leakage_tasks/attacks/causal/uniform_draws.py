@@ -15,20 +15,18 @@ prediction leaves no variance.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import TypeVar
 
 import numpy as np
 
+from leakage_tasks.attacks.causal.forest import Forest, in_forest
 from leakage_tasks.attacks.causal.lookahead import Lookahead, Observed
 from leakage_tasks.attacks.causal.path_counts import PathCounts
-from leakage_tasks.attacks.causal.random_descents import Visit, distinct_rows
-from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of
+from leakage_tasks.attacks.causal.random_descents import distinct_rows
+from leakage_tasks.attacks.causal.search_tree import NO_COSTS, Children, Nodes, SearchTree, mask_of
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
-AnyVisit = TypeVar("AnyVisit", "GroupVisit", Visit)
 GROUP = 4
 """Number of draws in a group, if text follows the last slot."""
 
@@ -73,42 +71,85 @@ class GroupVisit:
     """The record of these nodes that lookaheads learn from, empty until it is made."""
 
 
-def read_groups(groups: Groups, number: int, seed: str, bound: float) -> Iterator[GroupVisit]:
-    """Read the paths of ``number`` groups of uniform random fillings, up to ``bound`` bits.
+@dataclass(frozen=True)
+class GroupRequest:
+    """A request for ``number`` groups of uniform random fillings, up to ``bound`` bits; ``see`` gets each visit."""
+
+    groups: Groups
+    number: int
+    seed: str
+    bound: float
+    see: Callable[[GroupVisit], None]
+
+    def uniform(self, depth: int) -> FloatArray:
+        """Return the random number of each group at a depth, ``[number]``."""
+        words = np.frombuffer(f"{self.seed}:{depth}".encode(), dtype=np.uint8).astype(np.uint32)
+        return np.random.Generator(np.random.PCG64(words)).random(self.number)
+
+
+def read_groups(
+    groups: Groups, number: int, seed: str, bound: float, see: Callable[[GroupVisit], None] = lambda visit: None
+) -> None:
+    """Read the paths of ``number`` groups of uniform random fillings, up to ``bound`` bits; ``see`` gets each visit.
 
     The child that a draw chooses depends on the seed, its number and the depth only.
     """
-    explorer, counts = groups.explorer, groups.counts
-    cut, stack = explorer.cut(bound), []
-    nodes, who = explorer.root, np.arange(number * groups.size)
-    at = np.zeros(len(who), dtype=np.int64)
+    in_forest(_read_groups, groups.explorer, GroupRequest(groups, number, seed, bound, see), number * groups.size)
 
-    @cache
-    def uniform(depth: int) -> FloatArray:
-        words = np.frombuffer(f"{seed}:{depth}".encode(), dtype=np.uint8).astype(np.uint32)
-        return np.random.Generator(np.random.PCG64(words)).random(number)
 
+def _read_groups(forest: Forest, requests: Sequence[GroupRequest]) -> Sequence[None]:
+    """Read the paths of groups of fillings in each tree of a forest."""
+    counts, size, ends = requests[0].groups.counts, requests[0].groups.size, requests[0].groups.ends
+    numbers = np.array([request.number for request in requests])
+    cuts = np.array([forest.cut(request.bound) for request in requests])
+    tree, group = np.repeat(np.arange(len(requests)), size * numbers), np.repeat(np.arange(numbers.sum()), size)
+    first = size * (np.cumsum(numbers) - numbers)
+    nodes, who, stack = forest.root, np.arange(len(tree)), []
+    at, depths = tree, [np.concatenate([request.uniform(0) for request in requests])]
     while True:
-        children, fillings = explorer.children(nodes), counts.of(nodes.states)
+        children, fillings = forest.children(nodes), counts.of(nodes.states)
+        nodes.following = NO_COSTS
         chance = counts.of(children.states) / fillings[children.parents]
-        member = who % groups.size
-        shift = np.where(fillings[at] <= groups.ends, member / groups.size, 0.0)
-        chosen = _chosen(
-            chance, children.parents, at, (uniform(nodes.paths.shape[1])[who // groups.size] + shift) % 1.0
-        )
+        member, depth = who % size, nodes.paths.shape[1]
+        if depth == len(depths):
+            depths.append(np.concatenate([request.uniform(depth) for request in requests]))
+        shift = np.where(fillings[at] <= ends, member / size, 0.0)
+        chosen = _chosen(chance, children.parents, at, (depths[depth][group[who]] + shift) % 1.0)
         is_complete = fillings[at] == 1
-        goes = (children.costs[chosen] <= cut) & explorer.paths.goes_on(children.states[chosen])
+        goes = (children.costs[chosen] <= cuts[tree[who]]) & forest.paths.goes_on(children.states[chosen])
         goes &= ~is_complete | (member == 0)
-        yield GroupVisit(nodes, children, chance, at, who, chosen, goes, is_complete)
+        seen = GroupVisit(nodes, children, chance, at, who, chosen, goes, is_complete)
+        for index, visit in _visits_of_trees(forest, seen, tree[who], first):
+            requests[index].see(visit)
         rows, row = distinct_rows(chosen[goes], len(children))
         taken, goers = children[rows], who[goes]
-        for part in explorer.parts(nodes, taken):
+        for part in forest.parts(nodes, taken):
             here = (row >= part.start) & (row < part.stop)
             stack.append((nodes, taken[part], row[here] - part.start, goers[here]))
         if not stack:
-            return
+            return [None] * len(requests)
         above, taken, at, who = stack.pop()
-        nodes = explorer.read_part(above, taken)
+        nodes = forest.read_part(above, taken)
+
+
+def _visits_of_trees(
+    forest: Forest, visit: GroupVisit, trees: IntArray, first: IntArray
+) -> Iterator[tuple[int, GroupVisit]]:
+    """Yield the part of a visit of each tree with its index.
+
+    Args:
+        forest: The trees.
+        visit: The visit.
+        trees: The tree of each draw in ``visit.who``, ascending.
+        first: The first draw of each tree, ``[trees]``.
+    """
+    ends = np.searchsorted(trees, np.arange(len(forest) + 1)).tolist()
+    for part in forest.parts_of_trees(visit.nodes, visit.children):
+        draws = slice(ends[part.tree], ends[part.tree + 1])
+        at, who, chosen = (column[draws] for column in (visit.at, visit.who, visit.chosen))
+        at, who, chosen = at - part.first, who - first[part.tree], chosen - part.rows.start
+        flags = visit.goes[draws], visit.is_complete[draws]
+        yield part.tree, GroupVisit(part.nodes, part.children, visit.chance[part.rows], at, who, chosen, *flags)
 
 
 def _chosen(chance: FloatArray, parents: IntArray, at: IntArray, uniform: FloatArray) -> IntArray:
@@ -133,55 +174,58 @@ class Prediction:
         return np.where(children.costs <= bound, np.clip(share, 0.0, 1.0), 0.0)
 
 
-def shares_of_groups(
-    groups: Groups,
-    secret: Sequence[int],
-    bounds: Sequence[float],
-    number: int,
-    visits: Iterable[GroupVisit],
-    prediction: Prediction,
-) -> tuple[FloatArray, IntArray]:
-    """Compute one unbiased estimate per group of the share of fillings that cost no more than each of ``bounds``.
+class GroupShares:
+    """One unbiased estimate per group of the share of fillings that cost no more than each of ``bounds``.
 
-    Args:
-        groups: The groups.
-        secret: Token path of the secret, which is not counted.
-        bounds: Costs in bits.
-        number: Number of groups.
-        visits: The visits of :func:`read_groups`, up to the largest bound.
-        prediction: The control variate, which must not depend on these draws.
-
-    Returns:
-        The estimates ``[bounds, number]``, and the number of distinct fillings that were reached, ``[bounds]``.
+    :meth:`add` takes the visits of :func:`read_groups`, up to the largest bound.
     """
-    draws = number * groups.size
-    shares, weights, seen = np.zeros((len(bounds), draws)), np.ones(draws), np.zeros(len(bounds), dtype=np.int64)
-    for visit in visits:
-        children, explorer = visit.children, groups.explorer
-        onward, ending = explorer.paths.goes_on(children.states), _ending(explorer, visit, secret)
+
+    def __init__(
+        self, groups: Groups, secret: Sequence[int], bounds: Sequence[float], number: int, prediction: Prediction
+    ) -> None:
+        """Set up the estimates.
+
+        Args:
+            groups: The groups.
+            secret: Token path of the secret, which is not counted.
+            bounds: Costs in bits.
+            number: Number of groups.
+            prediction: The control variate, which must not depend on these draws.
+        """
+        self._groups, self._secret, self._bounds, self._prediction = groups, secret, bounds, prediction
+        draws = number * groups.size
+        self._shares, self._weights = np.zeros((len(bounds), draws)), np.ones(draws)
+        self.seen = np.zeros(len(bounds), dtype=np.int64)
+        """Number of distinct fillings that were reached, ``[bounds]``."""
+
+    @property
+    def values(self) -> FloatArray:
+        """The estimates, ``[bounds, number]``."""
+        values: FloatArray = self._shares.reshape(len(self._bounds), -1, self._groups.size).mean(axis=2)
+        return values
+
+    def add(self, visit: GroupVisit) -> None:
+        """Add the estimates at the nodes of a visit."""
+        children, explorer, weights = visit.children, self._groups.explorer, self._weights
+        onward, ending = explorer.paths.goes_on(children.states), _ending(explorer, visit, self._secret)
         before, goers, chosen = weights[visit.who], visit.who[visit.goes], visit.chosen[visit.goes]
-        weights[goers] = np.where(visit.is_complete[visit.goes], groups.size, weights[goers])
-        for index, bound in enumerate(bounds):
+        weights[goers] = np.where(visit.is_complete[visit.goes], self._groups.size, weights[goers])
+        for index, bound in enumerate(self._bounds):
             inside = ending & (children.costs <= bound)
-            seen[index] += int(inside.sum())
-            predicted = np.where(onward, prediction.shares(children, bound), inside)
+            self.seen[index] += int(inside.sum())
+            predicted = np.where(onward, self._prediction.shares(children, bound), inside)
             means = np.bincount(children.parents, weights=visit.chance * predicted, minlength=len(visit.nodes))
-            shares[index, visit.who] += before * means[visit.at]
-            shares[index, goers] -= weights[goers] * predicted[chosen]
-    return shares.reshape(len(bounds), number, groups.size).mean(axis=2), seen
+            self._shares[index, visit.who] += before * means[visit.at]
+            self._shares[index, goers] -= weights[goers] * predicted[chosen]
 
 
 def _ending(explorer: SearchTree, visit: GroupVisit, secret: Sequence[int]) -> BoolArray:
     """Return a mask of the children that complete a text other than the secret's."""
     ending: BoolArray = explorer.paths.ends(visit.children.states).copy()
     rows = np.flatnonzero(ending)
-    ending[rows] = ~mask_of(explorer.child_paths(visit.nodes, visit.children[rows]), secret)
+    if len(rows):
+        ending[rows] = ~mask_of(explorer.child_paths(visit.nodes, visit.children[rows]), secret)
     return ending
-
-
-def without_caches(visits: Iterable[AnyVisit]) -> list[AnyVisit]:
-    """Keep visits after all paths were read, without the KV caches of their nodes."""
-    return [dataclasses.replace(visit, nodes=dataclasses.replace(visit.nodes, memory=None)) for visit in visits]
 
 
 def learn(lookahead: Lookahead, groups: Groups, visits: Iterable[GroupVisit], numbers: range) -> Lookahead:

@@ -6,8 +6,9 @@ be evaluated twice, with new draws the second time. The levels of both intervals
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,15 +18,14 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.random_descents import Power, ProposalMixture, Visit
 from leakage_tasks.attacks.causal.rank_draws import LEVELS
-from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
+from leakage_tasks.attacks.causal.search_tree import Children, SearchTree, mask_of
 from leakage_tasks.attacks.causal.uniform_draws import (
     Groups,
+    GroupShares,
     GroupVisit,
     Prediction,
     learn,
     read_groups,
-    shares_of_groups,
-    without_caches,
 )
 from leakage_tasks.attacks.causal.whole_texts import share_of_sample
 from leakage_tasks.attacks.finding import AttackResult
@@ -92,6 +92,31 @@ class Shares:
         return int(numbers[enough[0]]) if len(enough) else None
 
 
+class RandomFillings:
+    """The value 1 for each of ``number`` random fillings that costs no more than each of ``bounds``, else 0."""
+
+    def __init__(self, explorer: SearchTree, secret: Sequence[int], bounds: Sequence[float], number: int) -> None:
+        self._explorer, self._secret, self._bounds = explorer, secret, bounds
+        self._values = np.zeros((len(bounds), number))
+
+    def add(self, visit: Visit) -> None:
+        """Add the fillings that are completed at a visit."""
+        done = visit.goers[visit.whole]
+        texts = visit.taken[visit.taken_row[visit.whole]]
+        others = ~mask_of(self._explorer.child_paths(visit.nodes, texts), self._secret)
+        for index, bound in enumerate(self._bounds):
+            self._values[index, done] = others & (texts.costs <= bound)
+
+    def shares(self) -> Shares:
+        """Return the values for the first bound; those for the others are its ends."""
+        first, *ends = (Shares(row, 0, binary=True) for row in self._values)
+        return Shares(first.values, 0, True, tuple(ends))
+
+
+def _without_memory(visit: Visit) -> Visit:
+    return dataclasses.replace(visit, nodes=visit.nodes.without_memory())
+
+
 class UniformRank:
     """Rank estimate from uniform random fillings, within a total of ``budget`` model calls of the explorer.
 
@@ -142,7 +167,7 @@ class UniformRank:
         # Draws that share nodes or end early leave budget for more draws.
         number = self._affordable_texts if getattr(self._explorer.target, "cached", True) else 0
         while number and len(parts) < ROUNDS:
-            parts.append(self._random_fillings(self._read_fillings(number, 3 + len(parts)), number))
+            parts.append(self._random_fillings(number, 3 + len(parts)))
             number = self._affordable_texts
         if not parts:
             return None
@@ -155,20 +180,26 @@ class UniformRank:
         """Make the draws that decide, and learn from them. Each half is estimated by a prediction of the other half."""
         explorer, groups, half = self._explorer, self._groups, FIRST // 2
         if groups is None:
-            fillings = without_caches(self._read_fillings(FIRST, 0))
-            for visit in fillings:
-                self.lookahead.learn_from(visit)
+            fillings: list[Visit] = []
+            self._read_fillings(FIRST, 0, lambda visit: fillings.append(_without_memory(visit)))
+            for filling in fillings:
+                self.lookahead.learn_from(filling)
             self.lookahead.settle()
-            self.reached_ends = self._is_at_ends(fillings, 1)
-            return self._random_fillings(fillings, FIRST)
-        visits = without_caches(read_groups(groups, FIRST, f"{self._seed}:0", max(self._bounds)))
-        self.reached_ends = self._is_at_ends(visits, groups.size)
+            self.reached_ends = self._is_at_ends([(visit, explorer.children(visit.nodes)) for visit in fillings], 1)
+            hits = RandomFillings(explorer, self._secret, self._bounds, FIRST)
+            for filling in fillings:
+                hits.add(filling)
+            return hits.shares()
+        visits: list[GroupVisit] = []
+        read_groups(groups, FIRST, f"{self._seed}:0", max(self._bounds), visits.append)
+        self.reached_ends = self._is_at_ends([(visit, visit.children) for visit in visits], groups.size)
         values = np.zeros(FIRST)
         for tested, learned in ((slice(0, half), range(half, FIRST)), (slice(half, FIRST), range(half))):
             lookahead = learn(Lookahead(explorer, self._bounds[0]), groups, visits, learned)
-            prediction = Prediction(lookahead, groups.counts)
-            made, _ = shares_of_groups(groups, self._secret, self._bounds[:1], FIRST, visits, prediction)
-            values[tested] = made[0, tested]
+            shares = self._shares_of(groups, self._bounds[:1], FIRST, lookahead)
+            for visit in visits:
+                shares.add(visit)
+            values[tested] = shares.values[0, tested]
         learn(self.lookahead, groups, visits, range(FIRST))
         return Shares(values, 0, binary=False)
 
@@ -176,36 +207,35 @@ class UniformRank:
         """Make new draws that enter the estimate."""
         groups = self._groups
         if groups is None:
-            return self._random_fillings(self._read_fillings(number, stream), number)
-        visits = read_groups(groups, number, f"{self._seed}:{stream}", max(self._bounds))
-        prediction = Prediction(self.lookahead, groups.counts)
-        values, seen = shares_of_groups(groups, self._secret, self._bounds, number, visits, prediction)
-        first, *ends = (Shares(row, int(met), binary=False) for row, met in zip(values, seen, strict=True))
+            return self._random_fillings(number, stream)
+        shares = self._shares_of(groups, self._bounds, number, self.lookahead)
+        read_groups(groups, number, f"{self._seed}:{stream}", max(self._bounds), shares.add)
+        each = zip(shares.values, shares.seen, strict=True)
+        first, *ends = (Shares(row, int(met), binary=False) for row, met in each)
         return Shares(first.values, first.seen, first.binary, tuple(ends))
 
-    def _read_fillings(self, number: int, stream: int) -> Iterable[Visit]:
+    def _shares_of(self, groups: Groups, bounds: Sequence[float], number: int, lookahead: Lookahead) -> GroupShares:
+        return GroupShares(groups, self._secret, bounds, number, Prediction(lookahead, groups.counts))
+
+    def _read_fillings(self, number: int, stream: int, see: Callable[[Visit], object]) -> None:
         """Read the paths of random fillings whose chances are not known at each node."""
         bound = self._explorer.cut(max(self._bounds))
         seed = f"{self._seed}:{stream}"
-        return random_descents.descend(self._explorer, range(number), seed, bound=bound, mixture=RANDOM_FILLINGS)
+        random_descents.descend(self._explorer, range(number), seed, see, bound=bound, mixture=RANDOM_FILLINGS)
 
-    def _random_fillings(self, visits: Iterable[Visit], number: int) -> Shares:
-        """Return 1 for each random filling that costs no more than the secret, else 0."""
-        values, explorer = np.zeros((len(self._bounds), number)), self._explorer
-        for visit in visits:
-            done = visit.goers[visit.whole]
-            texts = visit.taken[visit.taken_row[visit.whole]]
-            others = ~mask_of(explorer.child_paths(visit.nodes, texts), self._secret)
-            for index, bound in enumerate(self._bounds):
-                values[index, done] = others & (texts.costs <= bound)
-        first, *ends = (Shares(row, 0, binary=True) for row in values)
-        return Shares(first.values, 0, True, tuple(ends))
+    def _random_fillings(self, number: int, stream: int) -> Shares:
+        """Make random fillings that enter the estimate."""
+        hits = RandomFillings(self._explorer, self._secret, self._bounds, number)
+        self._read_fillings(number, stream, hits.add)
+        return hits.shares()
 
-    def _is_at_ends(self, visits: Sequence[Visit] | Sequence[GroupVisit], size: int) -> bool:
-        """Return True if a quarter of the first draws reached nodes whose next token may complete a text."""
+    def _is_at_ends(self, visits: Iterable[tuple[Visit | GroupVisit, Children]], size: int) -> bool:
+        """Return True if a quarter of the first draws reached nodes whose next token may complete a text.
+
+        ``visits`` come with all children of their nodes.
+        """
         reached = set()
-        for visit in visits:
-            children = self._explorer.children(visit.nodes)
+        for visit, children in visits:
             last = np.zeros(len(visit.nodes), dtype=bool)
             last[children.parents[self._explorer.paths.ends(children.states)]] = True
             reached |= set((visit.who[last[visit.at]] // size).tolist())

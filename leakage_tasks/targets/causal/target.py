@@ -90,12 +90,12 @@ class CausalTarget(CausalReader):
     def start(self, prefix: Sequence[int], columns: IntArray) -> tuple[Any, float, FloatArray]:
         tokens = self._with_prefix_token(prefix)
         request = Start(self, tokens, columns)
-        begun = submit(("start", *self._model_key), start_all, request, 1, Capacity(self.read_rows(len(tokens))))
+        begun = submit(("start", *self.model_key), start_all, request, 1, Capacity(self.read_rows(len(tokens))))
         check_one_row(self.engine.row_bytes + LOGIT_BYTES * self.vocabulary)
         return begun
 
     @property
-    def _model_key(self) -> tuple[Hashable, ...]:
+    def model_key(self) -> tuple[Hashable, ...]:
         """Key of views of one model whose texts may share a pass."""
         return id(self.engine), self._adapted
 
@@ -103,7 +103,7 @@ class CausalTarget(CausalReader):
         capacity = Capacity(self.step_rows(texts), self.engine.row_bytes, self.states.most)
         # Attacks whose texts share a pass only at equal lengths advance together.
         in_parts = STEP_SPLITTER if self.engine.mixes_lengths else None
-        step, kind = Step(self, texts, tokens, columns), ("extend", *self._model_key)
+        step, kind = Step(self, texts, tokens, columns), ("extend", *self.model_key)
         return submit(kind, extend_all, step, len(tokens), capacity, in_parts)
 
     def step_rows(self, texts: TextRows) -> int:
@@ -116,6 +116,10 @@ class CausalTarget(CausalReader):
     def read_rows(self, length: int) -> int:
         """Return the maximum number of rows of one pass that reads all ``length`` tokens, including a context."""
         return self.pass_rows.of(self.engine, length, length)
+
+    def apart(self, texts: TextRows) -> TextRows:
+        """Return texts that are kept independently of the texts that were read in the same call."""
+        return self.engine.held(texts.numbers)
 
     def state_bytes(self, texts: TextRows) -> int:
         return len(texts) * self.engine.row_bytes
@@ -135,7 +139,7 @@ class CausalTarget(CausalReader):
         longest = max(map(len, encoded), default=1)
         check_fits(longest - 1, self.max_length)
         capacity = Capacity.of_whole_texts(self.text_rows(longest))
-        return submit(("texts", *self._model_key), score_all, Texts(self, encoded), len(encoded), capacity)
+        return submit(("texts", *self.model_key), score_all, Texts(self, encoded), len(encoded), capacity)
 
     def text_rows(self, length: int, own: int | None = None, copied: int | None = None) -> int:
         """Return the maximum number of whole texts of ``length`` tokens in a pass, with logits at every token.

@@ -85,13 +85,16 @@ class AutomatonPaths:
         return np.array([len(filling) for filling in self.fillings(states, paths)], dtype=np.int64)
 
     def path(self, filling: Filling) -> tuple[int, ...]:
-        tokens = tuple(self._encode([self._space.fill(filling)])[0])
-        if tokens[: len(self.prefix)] != self.prefix:
+        return self.each_path([filling])[0]
+
+    def each_path(self, fillings: Sequence[Filling]) -> list[tuple[int, ...]]:
+        encoded = [tuple(tokens) for tokens in self._encode([self._space.fill(filling) for filling in fillings])]
+        if any(tokens[: len(self.prefix)] != self.prefix for tokens in encoded):
             raise TargetError(
                 "the tokenizer splits the text before the first slot differently for some fillings: put a space or a "
                 f"line break before the slot; or {WHOLE_TEXTS}"
             )
-        return tokens[len(self.prefix) :]
+        return [tokens[len(self.prefix) :] for tokens in encoded]
 
     def inner_nodes(self, limit: int) -> int | None:
         return self.graph.inner_nodes(limit)

@@ -6,6 +6,7 @@ one character from U+0000 to U+00FF for each byte.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from leakage_tasks.canaries.alphabets import Alphabet
@@ -38,5 +39,5 @@ class BytePaths(AutomatonPaths):
         spelled = super().fillings(states, paths)
         return [[tuple(map(as_text, filling)) for filling in fillings] for fillings in spelled]
 
-    def path(self, filling: Filling) -> tuple[int, ...]:
-        return super().path(tuple(map(as_bytes, filling)))
+    def each_path(self, fillings: Sequence[Filling]) -> list[tuple[int, ...]]:
+        return super().each_path([tuple(map(as_bytes, filling)) for filling in fillings])

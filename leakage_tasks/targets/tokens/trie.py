@@ -118,6 +118,9 @@ class TriePaths:
         index = self._space.index(filling)
         return tuple(int(token) for token in self._rows[index, : self._lengths[index]])
 
+    def each_path(self, fillings: Sequence[Filling]) -> list[tuple[int, ...]]:
+        return [self.path(filling) for filling in fillings]
+
     def inner_nodes(self, limit: int) -> int | None:
         inner = int(np.count_nonzero(self._count)) - 1
         return inner if inner <= limit else None

@@ -30,6 +30,7 @@ from leakage_tasks.attacks.causal.rank_draws import (
     summary,
 )
 from leakage_tasks.attacks.causal.search_tree import Children, SearchTree, within
+from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.errors import OptionError, TargetError
@@ -135,7 +136,7 @@ def estimates(number, seed, tokenizer=letters, template="the pin is {digits:3}."
     canary = make(template, secret)
     explorer = SearchTree(target_of(tokenizer()), canary.space)
     path = explorer.paths.path(canary.secret)
-    bound = within(explorer.follow(path))
+    bound = within(SecretPath(explorer, path).cost)
     count = count_exactly(explorer, path, bound, 10**6)
     return draw(explorer, path, bound, number, str(seed), mixture), count.others, explorer
 
@@ -145,7 +146,7 @@ def learnt(tokenizer):
     canary = make("the pin is {digits:3}.", "707")
     explorer = SearchTree(target_of(tokenizer()), canary.space)
     path = explorer.paths.path(canary.secret)
-    bound = within(explorer.follow(path))
+    bound = within(SecretPath(explorer, path).cost)
     lookahead = Lookahead(explorer, bound)
     draw(explorer, path, bound, 100, "learn", EXPLORING, lookahead)
     lookahead.settle()
@@ -193,7 +194,7 @@ def test_a_filling_that_begins_another_counts_once_for_itself():
     assert canary.space.ends_early
     explorer = SearchTree(target_of(letters()), canary.space)
     path = explorer.paths.path(canary.secret)
-    bound = within(explorer.follow(path))
+    bound = within(SecretPath(explorer, path).cost)
     drawn = draw(explorer, path, bound, 6000, "4", EXPLORING)
     others = count_exactly(explorer, path, bound, 10**6).others
     error = drawn.others.std(ddof=1) / math.sqrt(len(drawn.others))
@@ -205,7 +206,7 @@ def test_draws_estimate_what_an_exact_count_reads():
     canary = make("the pin is {digits:3}.", "707")
     explorer = SearchTree(target_of(letters()), canary.space)
     path = explorer.paths.path(canary.secret)
-    bound = within(explorer.follow(path))
+    bound = within(SecretPath(explorer, path).cost)
     before = explorer.calls
     count_exactly(explorer, path, bound, 10**6)
     read = explorer.calls - before
@@ -220,7 +221,7 @@ def test_draws_do_not_depend_on_the_batch():
         explorer = SearchTree(target_of(letters()), canary.space)
         explorer.rows = lambda depth, rows=rows: rows
         path = explorer.paths.path(canary.secret)
-        drawn = draw(explorer, path, within(explorer.follow(path)), 500, "7", EXPLORING)
+        drawn = draw(explorer, path, within(SecretPath(explorer, path).cost), 500, "7", EXPLORING)
         assert np.allclose(drawn.others, expected.others, rtol=1e-4)
 
 

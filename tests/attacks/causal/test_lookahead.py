@@ -7,19 +7,21 @@ import pytest
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import EXPLORING, adaptive_mixture, descend
+from leakage_tasks.attacks.causal.random_descents import EXPLORING, adaptive_mixture
 from leakage_tasks.attacks.causal.rank_draws import draw
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.causal.secret_path import SecretPath
 from tests.attacks.made_up import MODELS, MadeUp, Ranks
+from tests.attacks.visits import visits_of
 
 
 def taught(target, canary, pilot=200):
     """An explorer, the secret's path, the bound, and a lookahead that saw so many draws without a bound."""
     explorer = SearchTree(target, canary.attack_space)
     secret = explorer.path_of(canary.secret)
-    bound = within(explorer.follow(secret))
+    bound = within(SecretPath(explorer, secret).cost)
     lookahead = Lookahead(explorer, bound)
-    for visit in descend(explorer, range(pilot), "teach", mixture=EXPLORING):
+    for visit in visits_of(explorer, range(pilot), "teach", mixture=EXPLORING):
         lookahead.learn_from(visit)
     lookahead.settle()
     return explorer, secret, bound, lookahead
@@ -76,7 +78,7 @@ def test_a_mixture_gives_each_proposal_its_own_chances():
     canary, _ = Ranks(target).near(6, "c", np.random.default_rng(0))
     explorer, _, bound, lookahead = taught(target, canary)
     mixture = adaptive_mixture(lookahead)
-    for visit in descend(explorer, range(40), "s", bound=bound, mixture=mixture):
+    for visit in visits_of(explorer, range(40), "s", bound=bound, mixture=mixture):
         for number, proposal in enumerate(mixture.proposals):
             alone = proposal.chances(explorer, visit.nodes, visit.children, bound)
             assert np.array_equal(visit.chance[:, number], alone)
@@ -87,7 +89,7 @@ def test_nodes_that_are_learned_from_in_two_parts_or_in_one_give_the_same_expect
     canary, _ = Ranks(target).near(8, "c", np.random.default_rng(0))
     explorer, _, bound, whole = taught(target, canary, pilot=60)
     halves = Lookahead(explorer, bound)
-    for visit in descend(explorer, range(60), "teach", mixture=EXPLORING):
+    for visit in visits_of(explorer, range(60), "teach", mixture=EXPLORING):
         observed = halves.observed(visit.nodes, explorer.children(visit.nodes))
         for part in (visit.who < 20, visit.who >= 20):
             halves.learn(observed, visit.at[part])

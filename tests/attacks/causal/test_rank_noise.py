@@ -11,6 +11,7 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.random_descents import model_mixture
 from leakage_tasks.attacks.causal.rank_draws import RankDraws, draw, interval_of
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.attacks.causal.thinned_tree import thinned_count
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import finding_from_json
@@ -68,7 +69,7 @@ def explored(secret="707"):
     canary = Canary("c", TEMPLATE, tuple(secret))
     explorer = SearchTree(target(), canary.space)
     path = explorer.path_of(canary.secret)
-    return canary, explorer, path, within(explorer.follow(path))
+    return canary, explorer, path, within(SecretPath(explorer, path).cost)
 
 
 def test_draws_of_a_secret_a_margin_lower_and_higher_are_unbiased():

@@ -10,13 +10,13 @@ import pytest
 from scipy import stats
 
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal.random_descents import descend
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.alphabets import Alphabet
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.targets.tokens import token_paths as layout
+from tests.attacks.visits import visits_of
 from tests.attacks.written_down import DIGITS, at_random, by_cost, canary, cost, target
 from tests.oracles import brute_rank, letters, merging, tiny_gpt2
 
@@ -32,7 +32,7 @@ def guesses(found):
 def drawn(explorer, numbers, seed="s"):
     """The filling each draw came to."""
     found = {}
-    for visit in descend(explorer, numbers, seed):
+    for visit in visits_of(explorer, numbers, seed):
         rows = explorer.child_paths(visit.nodes, visit.taken)
         ends = explorer.paths.ends(visit.taken.states)
         texts = explorer.paths.fillings(visit.taken.states[ends], rows[ends])

@@ -15,6 +15,7 @@ from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.rank_draws import RankDraws
 from leakage_tasks.attacks.causal.rank_estimate import RankEstimate
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
+from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.attacks.causal.thinned_tree import ThinnedCount, thin, thinned_count
 from leakage_tasks.canaries import Canary
 from tests.attacks.made_up import DIGITS, UNIT, MadeUp
@@ -89,7 +90,7 @@ def counted(number: str, seed: str, calls: int = BUDGET, rows: int | None = None
     if rows is not None:
         explorer.rows = lambda depth: rows  # type: ignore[method-assign]
     secret = explorer.path_of(tuple(number))
-    bound = within(explorer.follow(secret))
+    bound = within(SecretPath(explorer, secret).cost)
     found = thinned_count(explorer, secret, bound, Lookahead(explorer, bound), calls, seed)
     assert found is not None
     assert explorer.calls <= calls + LENGTH + 1
@@ -140,7 +141,7 @@ def test_what_a_model_half_knows_is_estimated_rather_than_bounded() -> None:
 def test_where_no_draw_meets_anything_the_tree_is_thinned() -> None:
     explorer = SearchTree(HalfKnown(), canary("314158").attack_space)
     secret = explorer.path_of(tuple("314158"))
-    estimate = RankEstimate(explorer, secret, within(explorer.follow(secret)), "0", BUDGET, 0.25)
+    estimate = RankEstimate(explorer, secret, within(SecretPath(explorer, secret).cost), "0", BUDGET, 0.25)
     nothing = RankDraws(np.zeros(64), np.ones(64), 0, 1e6)
     estimate.drawn = lambda *_: nothing  # type: ignore[method-assign]
     found = estimate.result()
@@ -153,7 +154,7 @@ def test_a_large_budget_is_spent_where_a_part_of_it_is_not_enough(precision: flo
     number = "314999"
     explorer = SearchTree(HalfKnown(), canary(number).attack_space)
     secret = explorer.path_of(tuple(number))
-    estimate = RankEstimate(explorer, secret, within(explorer.follow(secret)), "0", 60_000, precision)
+    estimate = RankEstimate(explorer, secret, within(SecretPath(explorer, secret).cost), "0", 60_000, precision)
     estimate.drawn = lambda *_: RankDraws(np.zeros(64), np.ones(64), 0, 1e6)  # type: ignore[method-assign]
     found = estimate.result()
     assert found is not None

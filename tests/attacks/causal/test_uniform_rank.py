@@ -12,7 +12,8 @@ from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
-from leakage_tasks.attacks.causal.uniform_draws import GROUP, Groups, Prediction, learn, read_groups, shares_of_groups
+from leakage_tasks.attacks.causal.secret_path import SecretPath
+from leakage_tasks.attacks.causal.uniform_draws import GROUP, Groups, GroupShares, Prediction, learn, read_groups
 from leakage_tasks.attacks.causal.uniform_rank import UniformRank
 from leakage_tasks.canaries import Canary
 from leakage_tasks.targets import CausalTarget
@@ -24,7 +25,7 @@ def searched(template, secret, tokenizer=letters):
     canary = Canary("c", template, tuple(secret))
     explorer = SearchTree(CausalTarget(tiny_gpt2(tokenizer()), tokenizer()), canary.space)
     path = explorer.path_of(canary.secret)
-    return explorer, path, within(explorer.follow(path))
+    return explorer, path, within(SecretPath(explorer, path).cost)
 
 
 @pytest.mark.parametrize("template", ["the pin is {digits:3}", "the pin is {digits:3}.", "the pin is {digits:2}. it"])
@@ -35,19 +36,21 @@ def test_estimates_are_unbiased_with_any_prediction(template, taught):
     counts = path_counts(explorer.paths, explorer.space)
     groups, lookahead = Groups.of(explorer, counts), Lookahead(explorer, bound)
     if taught:
-        learn(lookahead, groups, read_groups(groups, taught, "learn", bound), range(taught))
-    visits = read_groups(groups, 3000, "draw", bound)
-    shares, seen = shares_of_groups(groups, path, [bound], 3000, visits, Prediction(lookahead, counts))
-    error = shares[0].std(ddof=1) / math.sqrt(3000)
-    assert shares[0].mean() == pytest.approx(others / explorer.space.size, abs=4 * error + 1e-9)
-    assert seen[0] <= others
+        visits = []
+        read_groups(groups, taught, "learn", bound, visits.append)
+        learn(lookahead, groups, visits, range(taught))
+    shares = GroupShares(groups, path, [bound], 3000, Prediction(lookahead, counts))
+    read_groups(groups, 3000, "draw", bound, shares.add)
+    error = shares.values[0].std(ddof=1) / math.sqrt(3000)
+    assert shares.values[0].mean() == pytest.approx(others / explorer.space.size, abs=4 * error + 1e-9)
+    assert shares.seen[0] <= others
 
 
 def test_the_draws_of_a_group_share_a_beginning_and_one_reads_the_rest():
     explorer, _, _ = searched("the pin is {digits:2}. it", "70")
     groups = Groups.of(explorer, path_counts(explorer.paths, explorer.space))
     before = explorer.calls
-    list(read_groups(groups, 1, "0", np.inf))
+    read_groups(groups, 1, "0", np.inf)
     rest = len(". it")
     assert explorer.calls - before == 1 + GROUP + (rest - 1)
 

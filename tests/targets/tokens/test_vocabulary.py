@@ -10,7 +10,6 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from benchmarks.compatibility.tokenizers import TOKENIZERS, tokenizer
 from leakage_tasks.attacks import run_attack
-from leakage_tasks.attacks.causal.random_descents import descend
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.canaries import Canary, parse_template
 from leakage_tasks.targets import CausalTarget
@@ -20,6 +19,7 @@ from leakage_tasks.targets.tokens.automaton import AutomatonPaths
 from leakage_tasks.targets.tokens.token_paths import lay_out
 from leakage_tasks.targets.tokens.tries import Tries
 from leakage_tasks.targets.tokens.vocabulary import token_pieces, unproduced
+from tests.attacks.visits import visits_of
 from tests.oracles import costs_of_rows
 from tests.targets.tokens.test_token_paths import all_fillings, encoder
 
@@ -125,7 +125,7 @@ def llama_2(monkeypatch):
 
 def share_of_draws_that_end_in_a_filling(target, draws=500):
     explorer, filled = SearchTree(target, parse_template(TEMPLATE)), 0
-    for visit in descend(explorer, range(draws), "s"):
+    for visit in visits_of(explorer, range(draws), "s"):
         ends = explorer.paths.ends(visit.taken.states)
         paths = explorer.child_paths(visit.nodes, visit.taken[ends])
         counts = np.zeros(len(visit.taken), dtype=np.int64)

@@ -1,0 +1,157 @@
+"""Search trees of several canaries, whose nodes are read and compared together with few operations on large arrays.
+
+Canaries of one template have one automaton of tokens, so the states of their nodes are in one table. A stage of an
+attack, such as a beam search, is written for a forest; one tree is a forest of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from typing import NamedTuple, TypeVar, cast
+
+import numpy as np
+
+from leakage_tasks.attacks.causal.search_tree import CELLS, Children, Nodes, SearchTree
+from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.targets.batching import Capacity
+from leakage_tasks.targets.protocols import SharesPasses
+from leakage_tasks.targets.scheduler import share_rows, submit_jointly
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+Stage = Callable[["Forest", Sequence[Request]], Sequence[Answer]]
+"""A function that computes one answer for each tree of a forest from the request for this tree."""
+
+
+def in_forest(
+    stage: Stage[Request, Answer], tree: SearchTree, request: Request, rows: int, form: Hashable = None
+) -> Answer:
+    """Compute a stage of a search for one tree, together with the trees of other canaries that wait for it.
+
+    Args:
+        stage: The stage.
+        tree: The tree.
+        request: The stage's request for this tree.
+        rows: Usual number of nodes that the stage reads at once in this tree.
+        form: Key of requests that the stage can compute together.
+
+    Returns:
+        The stage's answer for this tree.
+    """
+    target, first = tree.target, tree.root
+    # Cheaper than a check of the whole protocol.
+    if not hasattr(target, "model_key"):
+        return stage(Forest([tree]), [request])[0]
+    target = cast(SharesPasses, target)
+    most = max(1, CELLS // len(tree.paths.columns) // 2)
+    capacity = Capacity(min(target.step_rows(first.memory), most), target.state_bytes(first.memory), target.states.most)
+    kind: Hashable = stage, form, target.model_key, id(getattr(tree.paths, "graph", tree.paths))
+
+    def many(requests: Sequence[tuple[SearchTree, Request]]) -> Sequence[Answer]:
+        trees, arguments = zip(*requests, strict=True)
+        return stage(Forest(trees), arguments)
+
+    return submit_jointly(kind, many, (tree, request), min(rows, most), capacity)
+
+
+class TreePart(NamedTuple):
+    """The nodes of one ``tree`` in a batch, with their children.
+
+    They are the rows from ``first`` on of the batch, and the ``rows`` of its children.
+    """
+
+    tree: int
+    nodes: Nodes
+    children: Children
+    first: int
+    rows: slice
+
+
+class Forest(SearchTree):
+    """Search trees with one automaton on one model. ``root`` has their roots; each node has the index of its tree."""
+
+    def __init__(self, trees: Sequence[SearchTree]) -> None:
+        self.trees = trees
+        first, roots = trees[0], [tree.root for tree in trees]
+        # The trees share everything but their prefixes.
+        self.target, self.space, self.paths, self.grows = first.target, first.space, first.paths, first.grows
+        self._states = first._states
+        self.most = max(1, CELLS // len(first.paths.columns))
+        """Maximum number of nodes to read at once."""
+        states, costs, paths, following = (
+            np.concatenate([getattr(root, name) for root in roots])
+            for name in ("states", "costs", "paths", "following")
+        )
+        texts = type(first.root.memory).joined([root.memory for root in roots])
+        self.root = Nodes(states, costs, paths, texts, following, np.arange(len(trees)))
+
+    def __len__(self) -> int:
+        return len(self.trees)
+
+    @property
+    def spent(self) -> IntArray:
+        """Number of sequences scored for each tree, ``[trees]``."""
+        return np.array([tree.calls for tree in self.trees])
+
+    def rows(self, depth: int) -> int:
+        """Return the number of nodes to read at once; the scheduler splits those of several trees into batches."""
+        return self.trees[0].rows(depth) if len(self) == 1 else self.most
+
+    def trees_of(self, nodes: Nodes, children: Children) -> IntArray:
+        """Return the index of each child's tree, ascending, ``[m]``."""
+        return self._trees_of([nodes], children.parents, children.parents)
+
+    def _trees_of(self, batches: Sequence[Nodes], which: IntArray, parents: IntArray) -> IntArray:
+        (nodes,) = batches
+        assert nodes.trees is not None
+        trees: IntArray = nodes.trees[parents]
+        return trees
+
+    def _announce(self, trees: IntArray) -> None:
+        share_rows(np.bincount(trees, minlength=len(self)))
+
+    def _count(self, trees: IntArray, again: bool = False) -> None:
+        for tree, number in zip(self.trees, np.bincount(trees, minlength=len(self)).tolist(), strict=True):
+            tree.add_nodes(number, again)
+
+    def parts_of_trees(self, nodes: Nodes, children: Children) -> Iterator[TreePart]:
+        """Yield the nodes of each tree, without cached states, and their children."""
+        assert nodes.trees is not None
+        trees, first = np.unique(nodes.trees, return_index=True)
+        ends = [*first.tolist(), len(nodes)]
+        rows = np.searchsorted(children.parents, ends).tolist()
+        for place, tree in enumerate(trees.tolist()):
+            span, below = slice(ends[place], ends[place + 1]), slice(rows[place], rows[place + 1])
+            part = children[below]
+            part = Children(part.parents - span.start, part.columns, part.states, part.costs)
+            yield TreePart(tree, nodes.without_memory(span), part, span.start, below)
+
+    def split(self, levels: Sequence[Nodes]) -> list[list[Nodes]]:
+        """Return the nodes of each tree in some ``levels``, which have at most one node of a tree each."""
+        if len(self) == 1:
+            return [list(levels)]
+        each: list[list[Nodes]] = [[] for _ in self.trees]
+        for nodes in levels:
+            texts, trees = nodes.memory, nodes.trees
+            assert trees is not None
+            for row, tree in enumerate(trees.tolist()):
+                one = slice(row, row + 1)
+                columns = nodes.states[one], nodes.costs[one], nodes.paths[one]
+                memory = None if texts is None else cast(SharesPasses, self.target).apart(texts[one])
+                part = Nodes(*columns, memory, nodes.following[one].copy(), np.zeros(1, dtype=np.int64))
+                if memory is not None:
+                    self._states.hold(part, self.target.state_bytes(memory))
+                each[tree].append(part)
+        return each
+
+    def first_of_each(self, costs: FloatArray, trees: IntArray, most: IntArray) -> IntArray:
+        """Return the rows of the cheapest costs of each tree, in their order; ties go to the earlier row.
+
+        Args:
+            costs: Costs in bits, ``[m]``.
+            trees: Index of the tree of each cost, ascending, ``[m]``.
+            most: Maximum number of rows of each tree, ``[trees]``.
+        """
+        order = np.lexsort((costs, trees))
+        rank = np.arange(len(order)) - np.searchsorted(trees, trees)
+        return np.sort(order[rank < most[trees]])
