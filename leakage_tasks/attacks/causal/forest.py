@@ -94,7 +94,7 @@ class Forest(SearchTree):
         return np.array([tree.calls for tree in self.trees])
 
     def rows(self, depth: int) -> int:
-        """Return the number of nodes to read at once; the scheduler splits those of several trees into batches."""
+        """Return the number of nodes to read at once; the scheduler splits the nodes of several trees into batches."""
         return self.trees[0].rows(depth) if len(self) == 1 else self.most
 
     def trees_of(self, nodes: Nodes, children: Children) -> IntArray:
@@ -120,8 +120,8 @@ class Forest(SearchTree):
         trees, first = np.unique(nodes.trees, return_index=True)
         ends = [*first.tolist(), len(nodes)]
         rows = np.searchsorted(children.parents, ends).tolist()
-        for place, tree in enumerate(trees.tolist()):
-            span, below = slice(ends[place], ends[place + 1]), slice(rows[place], rows[place + 1])
+        for index, tree in enumerate(trees.tolist()):
+            span, below = slice(ends[index], ends[index + 1]), slice(rows[index], rows[index + 1])
             part = children[below]
             part = Children(part.parents - span.start, part.columns, part.states, part.costs)
             yield TreePart(tree, nodes.without_memory(span), part, span.start, below)

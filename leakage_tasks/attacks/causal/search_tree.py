@@ -51,7 +51,7 @@ class Nodes:
         return len(self.states)
 
     def without_memory(self, rows: slice = slice(None)) -> Nodes:
-        """Return some nodes as those of one tree, without cached states."""
+        """Return some nodes as a tree of their own, without cached states."""
         states, costs, paths = self.states[rows], self.costs[rows], self.paths[rows]
         following = self.following[rows] if len(self.following) else self.following
         return Nodes(states, costs, paths, None, following)

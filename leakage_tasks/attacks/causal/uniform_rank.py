@@ -108,7 +108,7 @@ class RandomFillings:
             self._values[index, done] = others & (texts.costs <= bound)
 
     def shares(self) -> Shares:
-        """Return the values for the first bound; those for the others are its ends."""
+        """Return the values for the first bound; the values for the others are its ends."""
         first, *ends = (Shares(row, 0, binary=True) for row in self._values)
         return Shares(first.values, 0, True, tuple(ends))
 

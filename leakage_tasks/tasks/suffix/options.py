@@ -26,7 +26,7 @@ VALIDATION = 500
 """Maximum number of pairs of the validation split on which ``confidence=trained`` is fitted."""
 GUESSES = 10
 """Maximum number of guesses in a finding."""
-ROWS = "metrics in the harness' table; results have all metrics, and with all also those of every confidence"
+ROWS = "metrics in the harness' table; results have all metrics; all adds the metrics of every confidence"
 _DRAWING = ("samples", "temperature", "top_p", "top_k", "sample_counts")
 IGNORED = {"sample": ("beams",), "greedy": (*_DRAWING, "beams"), "beam": (*_DRAWING, "near", "near_beam")}
 """Options that a decoding does not use."""
