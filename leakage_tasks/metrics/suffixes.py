@@ -42,9 +42,9 @@ CONTROL_METRICS = ("recall", "drawn", "p_z", "p_z_most", "p_near", "n")
 DRAWS = (1, 10, 100, 1000, 10_000)
 """Numbers of draws n for (n, p)-discoverability."""
 
-IN_TABLE = ("recall", "p_z", "p_z_most", "n")
+IN_TABLE = ("recall", "p_z", "p_z_most", "p_near", "n")
 """Names of the metrics in the harness' table, with their intervals."""
-CONTROLS_IN_TABLE = ("control_recall", "control_p_z", "n_controls")
+CONTROLS_IN_TABLE = ("control_recall", "control_p_z", "control_p_near", "n_controls")
 
 
 def _scored(selected: SelectedView) -> bool:
