@@ -24,7 +24,9 @@ def canaries(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def suffixes(tmp_path_factory):
-    return suffix_run(tmp_path_factory.mktemp("suffixes"), guesses=str(tmp_path_factory.mktemp("out") / "guesses.csv"))
+    return suffix_run(
+        tmp_path_factory.mktemp("suffixes"), rows="all", guesses=str(tmp_path_factory.mktemp("out") / "guesses.csv")
+    )
 
 
 @pytest.fixture

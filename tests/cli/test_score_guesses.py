@@ -11,7 +11,7 @@ from tests.report.saved import SUFFIXES, suffix_run
 def run(tmp_path_factory):
     """The pairs, the guesses that a run wrote, and its figures."""
     folder = tmp_path_factory.mktemp("run")
-    results = suffix_run(folder, guesses=str(folder / "guesses.csv"))
+    results = suffix_run(folder, rows="all", guesses=str(folder / "guesses.csv"))
     return folder / "pairs.jsonl", folder / "guesses.csv", json.loads(results.read_text())["results"][SUFFIXES]
 
 
