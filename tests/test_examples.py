@@ -30,9 +30,12 @@ def pictures(notebook: Any) -> int:
     return sum("image/png" in each.get("data", {}) for cell in notebook.cells for each in cell.get("outputs", []))
 
 
-def compared(folder: Path, model: str, *words: str) -> None:
+CANARIES = "canary_extraction,canary_exposure"
+
+
+def compared(folder: Path, model: str, *words: str, tasks: str = CANARIES) -> None:
     """What a notebook found is what `lm_eval` finds in the model that it saved."""
-    words = ("--model", "hf", "--model_args", model, "--tasks", "canary_extraction,canary_exposure", *words)
+    words = ("--model", "hf", "--model_args", model, "--tasks", tasks, *words)
     command = [sys.executable, "-c", HARNESS, *words, "--device", "cpu", "--output_path", "results"]
     subprocess.run(command, cwd=folder, check=True, capture_output=True)
     mine, theirs = (
@@ -57,6 +60,14 @@ def test_a_fine_tune_of_a_chat_model_has_the_figures_of_the_command_line(tmp_pat
     assert pictures(run("audit_a_chat_fine_tune", tmp_path)) == 1
     given = "canaries=canaries.jsonl,seed=0,signal=calibrated,preflight=out/preflight.json"
     compared(tmp_path, "pretrained=base,peft=adapter", "--metadata", given, "--apply_chat_template")
+
+
+@pytest.mark.slow
+def test_an_audit_of_a_finished_model_has_the_figures_of_the_command_line(tmp_path: Path) -> None:
+    assert pictures(run("public_model", tmp_path)) == 1
+    assert "memorized_exact" in (tmp_path / "README.md").read_text()
+    given = "data=seen.jsonl,controls=unseen.jsonl,prefix=15,suffix=15,rows=all"
+    compared(tmp_path, "pretrained=model,dtype=float32", "--metadata", given, tasks="memorization")
 
 
 @pytest.mark.slow

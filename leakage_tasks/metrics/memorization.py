@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import get_args
 
 from leakage_tasks.attacks.suffix.finding import SelectedView
-from leakage_tasks.canaries.severity import PERSONAL, SEVERITIES
+from leakage_tasks.canaries.kinds.detector import Severity
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.clustered import SHARE, Row, by_document, clustered, document_count, mean_between
 from leakage_tasks.metrics.costs import cost_rows
 from leakage_tasks.metrics.memorization_values import (
     NEARNESS,
+    PERSONAL,
     Value,
     common_run,
     exact,
@@ -31,6 +33,7 @@ from leakage_tasks.metrics.memorization_values import (
 from leakage_tasks.metrics.metric import NO_CONTROLS, MetricSpec, always, one, too_few
 
 BETWEEN = mean_between(0, 1)
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 
 def _headline(selected: SelectedView) -> bool:

@@ -25,18 +25,18 @@ from leakage_tasks.metrics.metric import MetricSpec, too_few
 from leakage_tasks.metrics.untargeted_rows import Row, amounts, excess, has_run, hits_of, shares, texts, value_of
 from leakage_tasks.metrics.untargeted_values import UntargetedView
 
-SHOWN = (
-    *("extracted", "control_extracted", "excess", "excess_p", "unique_runs", "ngrams_per_million"),
-    *("control_ngrams_per_million", "unseen_share", "total_ngrams", "longest_run", "control_longest_run"),
-    *("propensity", "control_propensity", "capability", "control_capability"),
-    *("diverged", "personal_data", "tokens_written", "n", "n_ordinary", "n_adversarial"),
+SHOWN = ("extracted", "propensity", "capability")
+"""Metrics in the harness' table, with their intervals."""
+SHOWN_ALONE = (
+    *("control_extracted", "excess_p", "control_propensity", "control_capability"),
+    *("ngrams_per_million", "longest_run", "n"),
 )
-"""Metrics in the harness' table, with their intervals; the others are in the results file."""
+"""Metrics in the harness' table without their intervals; the others are in the results file."""
 SHOWN_BY_KIND = (
     *("extracted", "control_extracted", "unique_runs", "ngrams_per_million", "unseen_share", "longest_run"),
     *("diverged", "tokens_written", "n"),
 )
-"""Metrics in the harness' table for each kind of prompts, with their intervals."""
+"""Metrics of each kind of prompts, with their intervals; they are in the table with ``rows=all``."""
 NULLS = ("extracted", "propensity", "capability")
 """Rows of an unanswered task."""
 
@@ -91,7 +91,7 @@ def untargeted_metrics(request: UntargetedRequest | None = None, controls: bool 
         rows += _tendency("capability", adversarial, "adversarial prompts", "n_adversarial", length)
     if not controls:
         rows = [replace(row, control=None) for row in rows if not _of_controls(row)]
-    shown = _with_intervals(rows, SHOWN)
+    shown = {*_with_intervals(rows, SHOWN), *SHOWN_ALONE}
     return tuple(replace(row, in_table=row.name in shown) for row in rows)
 
 

@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 
 from rapidfuzz.distance import LCSseq, Levenshtein
 
-from leakage_tasks.canaries.detect import find_secrets
+from leakage_tasks.canaries.detect import GROUPS, find_secrets
 
 Decode = Callable[[Sequence[Sequence[int]]], list[str]]
 
@@ -82,5 +82,5 @@ def _included(made: Sequence[int], true: Sequence[int]) -> int:
 
 def _secrets(text: str, first: int) -> dict[str, int]:
     """Return the number of secrets of each kind that begin at character ``first`` of ``text`` or later."""
-    kinds = [secret.kind for secret in find_secrets(text) if secret.start >= first]
+    kinds = [secret.kind for secret in find_secrets(text, GROUPS["personal"]) if secret.start >= first]
     return {kind: kinds.count(kind) for kind in sorted(set(kinds))}

@@ -20,7 +20,7 @@ import numpy as np
 
 from leakage_tasks.attacks.untargeted.finding import Hits, UntargetedFinding
 from leakage_tasks.attacks.untargeted.request import DIVERGENCE, PREFIX, TextId, UntargetedRequest
-from leakage_tasks.canaries.detect import find_secrets
+from leakage_tasks.canaries.detect import GROUPS, find_secrets
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.pairs.index.search import NOWHERE, Matches, find_matches
 from leakage_tasks.pairs.index.store import CorpusIndex
@@ -182,5 +182,5 @@ def _stretches(index: CorpusIndex, matches: Matches) -> Iterator[tuple[int, int,
 
 def _detected(texts: Sequence[str]) -> dict[str, int]:
     """Return the number of different pieces of personal data by kind."""
-    found = {(secret.kind, secret.normal) for text in texts for secret in find_secrets(text)}
+    found = {(secret.kind, secret.normal) for text in texts for secret in find_secrets(text, GROUPS["personal"])}
     return dict(sorted(Counter(kind for kind, _ in found).items()))

@@ -62,7 +62,8 @@ class UntargetedExtraction(LocalTask):
         self._corpora: tuple[About, About | None] = corpus.about, None if unseen is None else unseen.about
         self.METRICS = list(untargeted_rows(options.given))
         self._docs = [{"text": [text.kind, text.prompt, text.sample, text.unseen]} for text in options.text_ids()]
-        self.columns = {name: partial(_column, name) for name in (HEADLINE, *options.request.chosen)}
+        kinds = options.request.chosen if options.rows == "all" else ()
+        self.columns = {name: partial(_column, name) for name in (HEADLINE, *kinds)}
 
     def build_all_requests(self, **given: Any) -> None:
         """Build the requests; with a chat template, a prompt is the user's turn."""

@@ -218,8 +218,9 @@ def test_personal_data_in_memorized_outputs_are_counted_by_kind(data: Path) -> N
     lm = TextOnly(hf(tokenizer, tiny_gpt2(tokenizer)), answer)
     row = rows(evaluate(data, lm, controls=None, prefix=PREFIX, suffix=12))
     assert (row["memorized_exact"], row["n_memorized"]) == (1, 20)
-    assert row["memorized_personal"] == row["memorized_personal_low"] == row["memorized_personal_email"] == 9 / 20
-    assert row["memorized_personal_high"] == row["memorized_personal_phone"] == 0
+    assert row["memorized_personal"] == row["memorized_personal_medium"] == row["memorized_personal_email"] == 9 / 20
+    others = ("high", "low", "phone", "iban")
+    assert {row[f"memorized_personal_{name}"] for name in others} == {0}
 
 
 def letters_with(more: str) -> Any:
