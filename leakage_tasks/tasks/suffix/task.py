@@ -47,6 +47,7 @@ class SuffixExtraction(LocalTask):
     suffix."""
 
     OUTPUT_TYPE = "attack_pairs"
+    CORPUS = True
     CHATS = True
     DOCUMENTS, SOURCE = "pairs", "pairs"
     SCORING = SUFFIX_EXTRACTION

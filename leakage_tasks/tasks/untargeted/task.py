@@ -45,6 +45,7 @@ class UntargetedExtraction(LocalTask):
     """Search of texts that the model writes for runs of tokens of a corpus and of controls."""
 
     OUTPUT_TYPE = "write_texts"
+    CORPUS = True
     CHATS = True
     DOCUMENTS, SOURCE = "texts", "corpora"
     SCORING = UNTARGETED_EXTRACTION
