@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,6 +38,15 @@ def unchanged(*paths: Path) -> Iterator[None]:
         _check(before)
         raise
     _check(before)
+
+
+FileStates = tuple[tuple[str, int, int], ...]
+
+
+def file_states(files: Iterable[Path]) -> FileStates:
+    """Return name, size and modification time of each file, in order of the names; other paths are left out."""
+    statuses = ((str(file), file.stat()) for file in sorted(files) if file.is_file())
+    return tuple((name, status.st_size, status.st_mtime_ns) for name, status in statuses)
 
 
 def _check(before: dict[Path, dict[Path, _Stamp]]) -> None:

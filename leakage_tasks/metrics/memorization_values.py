@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from leakage_tasks.attacks.suffix.finding import SelectedView
-from leakage_tasks.attacks.suffix.likeness import Likeness
+from leakage_tasks.attacks.suffix.finding import Likeness, SelectedView
 from leakage_tasks.canaries.detect import GROUPS, severity_of
 
 NEAR = 0.1

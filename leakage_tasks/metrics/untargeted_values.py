@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from leakage_tasks.attacks.untargeted.finding import Hits, Places, UntargetedFinding
+from leakage_tasks.attacks.untargeted.finding import Hits, UntargetedFinding
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.metrics.aggregates import Aggregate, Interval, of_defined
 from leakage_tasks.stats import unseen
@@ -17,6 +17,8 @@ from leakage_tasks.stats.unseen import Found, UnseenEstimate
 
 MILLION = 1e6
 _DOCUMENT = 1 << 32
+
+Places = tuple[tuple[int, int, int], ...]
 
 
 class UntargetedView(NamedTuple):

@@ -15,10 +15,11 @@ import numpy as np
 from leakage_tasks.core.arrays import IntArray, TokenIds
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.option import declared
+from leakage_tasks.core.stable_inputs import FileStates
 from leakage_tasks.pairs.document_texts import document_texts
 from leakage_tasks.pairs.exchange import with_exchanged
 from leakage_tasks.pairs.pair import ALL, Pair
-from leakage_tasks.pairs.source import Source, State, holds_token_pairs, read_pairs, state_of
+from leakage_tasks.pairs.source import Source, holds_token_pairs, read_pairs, state_of
 from leakage_tasks.pairs.texts import loaded_tokenizer, tokenize
 
 GRAM = 25
@@ -102,7 +103,7 @@ def read_windows(source: DocumentSource) -> SampledWindows:
 
 
 @lru_cache(maxsize=8)
-def _read(source: DocumentSource, state: State) -> SampledWindows:
+def _read(source: DocumentSource, state: FileStates) -> SampledWindows:
     try:
         raw = Source(source.data, source.prefix, source.suffix, source.split, source.tokenizer, source.text_column)
         local = Path(source.data).exists()

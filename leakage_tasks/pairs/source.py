@@ -16,12 +16,11 @@ from leakage_tasks.core.arrays import TokenIds
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.log import warn_once
 from leakage_tasks.core.option import declared, options_of
+from leakage_tasks.core.stable_inputs import FileStates, file_states
 from leakage_tasks.data.saved import is_saved
 from leakage_tasks.pairs.pair import ALL, SPLITS, Pair, RawPairs, check_split, choose_rows, split_rows
 from leakage_tasks.pairs.texts import LENGTH, read_texts
 from leakage_tasks.pairs.token_files import holds_pairs, read_arrays, read_lines, suffix_file_of
-
-State = tuple[tuple[str, int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def pairs_hash(pairs: Sequence[Pair]) -> str:
 
 
 @lru_cache(maxsize=16)
-def _cut(source: Source, state: State) -> tuple[Pair, ...]:
+def _cut(source: Source, state: FileStates) -> tuple[Pair, ...]:
     # Only text depends on the requested lengths when it is read; other data are read once for all lengths.
     try:
         parts = _parts(replace(source, split="all", prefix_length=None, suffix_length=None), state)
@@ -110,7 +109,7 @@ def holds_token_pairs(source: Source) -> bool:
 
 
 @lru_cache(maxsize=4)
-def _parts(source: Source, state: State) -> list[RawPairs] | None:
+def _parts(source: Source, state: FileStates) -> list[RawPairs] | None:
     """Return the parts of a data set of pairs; None if the data set is text."""
     path = Path(source.data)
     if path.suffix.lower() == ".npy" or (path.is_dir() and (any(path.glob("*.npy")) or not is_saved(path))):
@@ -119,7 +118,7 @@ def _parts(source: Source, state: State) -> list[RawPairs] | None:
 
 
 @lru_cache(maxsize=4)
-def _texts(source: Source, state: State) -> list[RawPairs]:
+def _texts(source: Source, state: FileStates) -> list[RawPairs]:
     prefix, suffix = source.prefix_length or LENGTH, source.suffix_length or LENGTH
     return read_texts(Path(source.data), prefix, suffix, source.tokenizer, source.text_column, source.stride)
 
@@ -167,10 +166,9 @@ def _long_enough(part: RawPairs, index: int, what: str, tokens: TokenIds, length
     return [int(token) for token in tokens]
 
 
-def state_of(path: Path) -> State:
+def state_of(path: Path) -> FileStates:
     """Return the names, sizes and modification times of the files, to detect changes."""
     files = [file for pattern in ("*", "*/*") for file in path.glob(pattern)] if path.is_dir() else [path]
     if path.suffix.lower() == ".npy":
         files.append(suffix_file_of(path))
-    statuses = ((str(file), file.stat()) for file in sorted(files) if file.is_file())
-    return tuple((name, status.st_size, status.st_mtime_ns) for name, status in statuses)
+    return file_states(files)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from scipy import optimize, stats
-from sklearn.metrics import roc_auc_score
 
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
@@ -40,6 +39,9 @@ def auc(members: Sequence[float], others: Sequence[float]) -> Estimate:
 
     Equal scores count half. Raises ValueError if there are no members or no non-members.
     """
+    # It loads pandas, which takes a second; most runs and reports need no AUC.
+    from sklearn.metrics import roc_auc_score
+
     if not members or not others:
         raise ValueError(f"{len(members)} members and {len(others)} others: the AUC needs one of each or more")
     truth = [1] * len(members) + [0] * len(others)

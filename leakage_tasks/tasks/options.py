@@ -10,7 +10,7 @@ from leakage_tasks.attacks.registry import ATTACKS, BUDGET, option_names, option
 from leakage_tasks.canaries.canary import Known
 from leakage_tasks.canaries.context import Context, read_context
 from leakage_tasks.core import option
-from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.former_names import current_attack, current_option
 from leakage_tasks.core.option import declared, near, nearest, options_of
 from leakage_tasks.core.registry import Registry
@@ -181,6 +181,20 @@ def typed_options(
     values = {name: as_typed(name, value) if name in words else value for name, value in values.items()}
     read = {name: options[name].checked(options[name].read(value, SOURCE)) for name, value in values.items()}
     return of_task, {name: value for name, value in read.items() if value is not None}
+
+
+def options_with_data(metadata: Mapping[str, Any], task: str, options: option.Options, needs: str) -> dict[str, Any]:
+    """Return the checked values of ``options``, given for all tasks or under the task's name.
+
+    Text is read with the model's own tokenizer unless another is given. Raises OptionError for an invalid value, and
+    MissingOption, whose message says what the task ``needs``, without ``data``.
+    """
+    _, values = typed_options(metadata, task, options)
+    if "data" not in values:
+        raise MissingOption(f"{task} needs {needs}")
+    if "tokenizer" not in values and isinstance(metadata.get("pretrained"), str):
+        values["tokenizer"] = metadata["pretrained"]
+    return values
 
 
 def _of(attack: str, name: str) -> bool:

@@ -13,8 +13,7 @@ from lm_eval.loggers import EvaluationTracker
 from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 
-from leakage_tasks.attacks.suffix.finding import SuffixFinding, SuffixView
-from leakage_tasks.attacks.suffix.likeness import Likeness
+from leakage_tasks.attacks.suffix.finding import Likeness, SuffixFinding, SuffixView
 from leakage_tasks.cli.plot import plot_app
 from leakage_tasks.core.errors import LeakageError
 from leakage_tasks.report.load.training_log import EpochExposure

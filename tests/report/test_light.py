@@ -18,8 +18,11 @@ from leakage_tasks.cli import main
 try:
     main()
 finally:
-    print(*[name for name in ("torch", "transformers", "lm_eval") if name in sys.modules], file=sys.stderr)
+    print(*[name for name in {names} if name in sys.modules], file=sys.stderr)
 """
+MODELS = ("torch", "transformers", "lm_eval")
+AUDITS = ("sklearn", "pandas", "rapidfuzz")
+"""Libraries of audits and of comparisons of texts."""
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +46,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ids=lambda words: words.partition(" ")[0],
 )
 def test_a_report_loads_no_torch(runs: Path, tmp_path: Path, words: str) -> None:
-    arguments = words.format(runs=runs, out=tmp_path / "out").split()
+    assert loaded(words.format(runs=runs, out=tmp_path / "out"), MODELS) == ""
+
+
+@pytest.mark.parametrize("words", ["check {runs} --max-exposure 60", "plot repetitions {runs}/1 -o {out}.svg"])
+def test_a_report_without_an_audit_loads_none_of_its_libraries(runs: Path, tmp_path: Path, words: str) -> None:
+    assert loaded(words.format(runs=runs, out=tmp_path / "out"), AUDITS) == ""
+
+
+def loaded(arguments: str, names: tuple[str, ...]) -> str:
+    """Those of ``names`` that a command imports."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", CODE, *arguments]
+    command = [sys.executable, "-c", CODE.format(names=names), *arguments.split()]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode in (0, 1), done.stderr
-    assert done.stderr.splitlines()[-1] == ""
+    return done.stderr.splitlines()[-1]

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from leakage_tasks.attacks.finding import Extra, json_fields, renamed
-from leakage_tasks.attacks.suffix.likeness import Likeness
 from leakage_tasks.core.former_names import accept_former_names
 from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.core.records import read_record
@@ -38,6 +37,30 @@ class Choice:
     wrong: float
     count: int
     bits: float | None
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """Similarity of a generated text and a reference of ``length`` tokens.
+
+    ``distance`` and ``characters`` are Levenshtein distances in tokens and in characters, and ``text_length`` is the
+    number of characters of the reference. ``subsequence`` and ``run`` are the lengths in tokens of the longest common
+    subsequence and of the longest common run. ``included`` is the largest n for which the generated text contains the
+    first n tokens of the reference as a run, at any position. ``generated`` is the number of generated tokens and
+    ``types`` the number of distinct tokens of the reference. ``secrets`` counts the secrets that begin in the generated
+    text, by kind.
+    """
+
+    length: int
+    generated: int
+    distance: int
+    characters: int
+    text_length: int
+    subsequence: int
+    run: int
+    included: int
+    types: int
+    secrets: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -3,38 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from rapidfuzz.distance import LCSseq, Levenshtein
 
+from leakage_tasks.attacks.suffix.finding import Likeness
 from leakage_tasks.canaries.detect import GROUPS, find_secrets
 
 Decode = Callable[[Sequence[Sequence[int]]], list[str]]
-
-
-@dataclass(frozen=True)
-class Likeness:
-    """Similarity of a generated text and a reference of ``length`` tokens.
-
-    ``distance`` and ``characters`` are Levenshtein distances in tokens and in characters, and ``text_length`` is the
-    number of characters of the reference. ``subsequence`` and ``run`` are the lengths in tokens of the longest common
-    subsequence and of the longest common run. ``included`` is the largest n for which the generated text contains the
-    first n tokens of the reference as a run, at any position. ``generated`` is the number of generated tokens and
-    ``types`` the number of distinct tokens of the reference. ``secrets`` counts the secrets that begin in the generated
-    text, by kind.
-    """
-
-    length: int
-    generated: int
-    distance: int
-    characters: int
-    text_length: int
-    subsequence: int
-    run: int
-    included: int
-    types: int
-    secrets: dict[str, int] = field(default_factory=dict)
 
 
 def likeness(decode: Decode, prefix: Sequence[int], generated: Sequence[int], reference: Sequence[int]) -> Likeness:

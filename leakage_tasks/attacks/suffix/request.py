@@ -23,7 +23,7 @@ class SuffixRequest:
     ``prefix_lengths`` needs new draws. ``lowercase`` enables the confidence ``lowercase``, which takes another forward
     pass over all distinct draws. ``near`` enables bounds on the probability of a draw within this edit distance of the
     true suffix. ``keep`` is the number of guesses that a finding keeps. If ``compares`` is true, findings compare the
-    guess with the true suffix (:class:`~leakage_tasks.attacks.suffix.likeness.Likeness`), and if ``locates`` is true,
+    guess with the true suffix (:class:`~leakage_tasks.attacks.suffix.finding.Likeness`), and if ``locates`` is true,
     they list the equal runs of both. Raises OptionError for invalid values.
     """
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Annotated
 
 from leakage_tasks.core.inputs import parse_json
+from leakage_tasks.core.records import Between, read_record
 
 MOST = 1 << 28
 """Largest number that a finding may hold; a corpus of more documents, or a longer document, is refused."""
-Places = tuple[tuple[int, ...], ...]
+Count = Annotated[int, Between(0, MOST)]
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class Hits:
     number of n-grams. Equal n-grams have equal positions, so positions identify them.
     """
 
-    runs: Places = ()
-    ngrams: Places = ()
+    runs: tuple[tuple[Count, Count, Count, Count], ...] = ()
+    ngrams: tuple[tuple[Count, Count, Count], ...] = ()
 
     def extracted(self, length: int) -> bool:
         """Return True if the text has a run of at least ``length`` tokens."""
@@ -44,18 +45,18 @@ class UntargetedFinding:
     """
 
     kind: str
-    prompt: int
-    sample: int
+    prompt: Count
+    sample: Count
     unseen: bool
     scheme: str
-    run_length: int
-    tokens: int
+    run_length: Count
+    tokens: Count
     ended: bool
     hits: Hits | None
     control_hits: Hits | None
     diverged: bool | None = None
-    personal: dict[str, int] = field(default_factory=dict)
-    written: dict[str, int] = field(default_factory=dict)
+    personal: dict[str, Count] = field(default_factory=dict)
+    written: dict[str, Count] = field(default_factory=dict)
     text: str | None = None
     data: str = ""
     settings_hash: str = ""
@@ -76,49 +77,14 @@ class UntargetedFinding:
         return len(inside) / self.tokens
 
 
-_TYPES = {"kind": str, "scheme": str, "unseen": bool, "ended": bool, "data": str, "settings_hash": str, "access": str}
-_COUNTS = ("prompt", "sample", "run_length", "tokens")
-
-
 def untargeted_finding_from_json(text: str) -> UntargetedFinding:
-    """Read a finding from the text of :meth:`UntargetedFinding.to_json`.
-
-    Raises ValueError, KeyError or TypeError if the text is not a finding.
-    """
-    data: dict[str, Any] = parse_json(text)
-    for name in ("hits", "control_hits"):
-        data[name] = None if data[name] is None else _hits(data[name])
-    finding = UntargetedFinding(**data)
-    for name, kind in _TYPES.items():
-        if type(getattr(finding, name)) is not kind:
-            raise ValueError(f"{name} is not of type {kind.__name__}")
-    for name in _COUNTS:
-        _count(getattr(finding, name), name)
-    for name in ("personal", "written"):
-        for number in getattr(finding, name).values():
-            _count(number, name)
-    for hits in (finding.hits, finding.control_hits):
+    """Read a finding from the text of :meth:`UntargetedFinding.to_json`. Raises ValueError if the text is not a
+    finding."""
+    data = parse_json(text)
+    finding = read_record(UntargetedFinding, data)
+    for name, hits in (("hits", finding.hits), ("control_hits", finding.control_hits)):
+        if hits is not None and len(data[name]) < len(fields(Hits)):
+            raise ValueError(f"{name} lacks runs or n-grams")
         if hits is not None and sum(count for _, _, count in hits.ngrams) > finding.tokens:
             raise ValueError("more n-grams than tokens")
-    if finding.diverged not in (True, False, None) or not isinstance(finding.text, str | None):
-        raise ValueError("diverged or text is of a wrong type")
     return finding
-
-
-def _hits(data: Any) -> Hits:
-    if set(data) != {"runs", "ngrams"}:
-        raise ValueError("hits are not runs and ngrams")
-    return Hits(_places(data["runs"], 4), _places(data["ngrams"], 3))
-
-
-def _places(rows: Any, width: int) -> Places:
-    places = tuple(tuple(_count(number, "hits") for number in row) for row in rows)
-    if any(len(row) != width for row in places):
-        raise ValueError(f"hits are not rows of {width} numbers")
-    return places
-
-
-def _count(value: Any, name: str) -> int:
-    if type(value) is not int or not 0 <= value <= MOST:
-        raise ValueError(f"{name} is not a count")
-    return value

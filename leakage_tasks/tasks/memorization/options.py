@@ -10,7 +10,7 @@ from typing import Any, Literal
 from leakage_tasks.attacks.suffix.confidences import FREQUENCY
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Selection
 from leakage_tasks.attacks.suffix.request import SuffixRequest
-from leakage_tasks.core.errors import MissingOption, OptionError
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs import Pair
@@ -18,7 +18,7 @@ from leakage_tasks.pairs.documents import GRAM, DocumentSource, SampledWindows, 
 from leakage_tasks.pairs.source import Source
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, typed_options
+from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, options_with_data
 from leakage_tasks.tasks.suffix.options import GUESSES, SUFFIX_OPTIONS, SuffixOptions
 
 TASK = "memorization"
@@ -132,15 +132,11 @@ def read_memorization_options(metadata: Mapping[str, Any]) -> MemorizationOption
     Text is read with the model's own tokenizer unless another is given. Raises OptionError, and MissingOption without
     data.
     """
-    _, values = typed_options(metadata, TASK, MEMORIZATION_OPTIONS)
-    if "data" not in values:
-        raise MissingOption(
-            f"{TASK} needs documents of the training data: pass --metadata data=… (a file, a folder, a data set "
-            "saved by 'datasets', or hub:NAME)"
-        )
-    if "tokenizer" not in values and isinstance(metadata.get("pretrained"), str):
-        values["tokenizer"] = metadata["pretrained"]
-    return memorization_options(values)
+    needs = (
+        "documents of the training data: pass --metadata data=… (a file, a folder, a data set saved by 'datasets', or "
+        "hub:NAME)"
+    )
+    return memorization_options(options_with_data(metadata, TASK, MEMORIZATION_OPTIONS, needs))
 
 
 def memorization_options(values: Mapping[str, Any]) -> MemorizationOptions:

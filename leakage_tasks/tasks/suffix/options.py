@@ -11,7 +11,7 @@ from leakage_tasks.attacks.suffix.finding import Selection, selections
 from leakage_tasks.attacks.suffix.request import REQUEST_OPTIONS, SuffixRequest
 from leakage_tasks.attacks.suffix.trained_confidence import TRAINED
 from leakage_tasks.core.atomic import check_place
-from leakage_tasks.core.errors import MissingOption, OptionError
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs import Pair
@@ -19,7 +19,7 @@ from leakage_tasks.pairs.pair import ALL, EmptySplit
 from leakage_tasks.pairs.source import PAIR_OPTIONS, Source, read_pairs
 from leakage_tasks.targets.protocols import DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
-from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, typed_options
+from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, options_with_data
 
 TASK = "suffix_extraction"
 VALIDATION = 500
@@ -125,15 +125,11 @@ def read_suffix_options(metadata: Mapping[str, Any]) -> SuffixOptions:
     Text is read with the model's own tokenizer unless another is given. Raises OptionError, and MissingOption without
     data.
     """
-    _, values = typed_options(metadata, TASK, SUFFIX_OPTIONS)
-    if "data" not in values:
-        raise MissingOption(
-            f"{TASK} needs pairs of prefix and suffix: pass --metadata data=… (a folder of _prefix.npy and "
-            "_suffix.npy, a .jsonl of pairs, or text)"
-        )
-    if "tokenizer" not in values and isinstance(metadata.get("pretrained"), str):
-        values["tokenizer"] = metadata["pretrained"]
-    return suffix_options(values)
+    needs = (
+        "pairs of prefix and suffix: pass --metadata data=… (a folder of _prefix.npy and _suffix.npy, a .jsonl of "
+        "pairs, or text)"
+    )
+    return suffix_options(options_with_data(metadata, TASK, SUFFIX_OPTIONS, needs))
 
 
 def suffix_options(values: Mapping[str, Any]) -> SuffixOptions:

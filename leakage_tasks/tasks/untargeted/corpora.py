@@ -10,6 +10,7 @@ import numpy as np
 from leakage_tasks.core.errors import OptionError, in_metadata
 from leakage_tasks.core.log import log
 from leakage_tasks.core.sizes import size_words
+from leakage_tasks.core.stable_inputs import FileStates, file_states
 from leakage_tasks.data.hub import is_hub
 from leakage_tasks.pairs.index.build import build_index
 from leakage_tasks.pairs.index.corpus import IndexSource, documents_of, read_tokenizer_named
@@ -21,8 +22,6 @@ SMALL = 64 << 20
 PROBE, PROBED, OVERLAP = 50, 2000, 0.05
 """Minimum length of the n-grams of the controls that are searched in the corpus, their number, and the share of them
 that it may hold. Shorter n-grams are in any text of a kind."""
-
-State = tuple[tuple[str, int, int], ...]
 
 
 def read_corpus(corpus: IndexSource) -> CorpusIndex:
@@ -74,7 +73,7 @@ def _command(corpus: IndexSource) -> str:
 
 
 @lru_cache(maxsize=4)
-def _index(corpus: IndexSource, state: State) -> CorpusIndex:
+def _index(corpus: IndexSource, state: FileStates) -> CorpusIndex:
     if is_index(corpus.data):
         return open_index(corpus.data)
     size = sum(bytes_held for _, bytes_held, _ in state)
@@ -89,8 +88,6 @@ def _index(corpus: IndexSource, state: State) -> CorpusIndex:
     return index
 
 
-def _state(path: Path) -> State:
+def _state(path: Path) -> FileStates:
     """Return the names, sizes and modification times of a corpus' files, to detect changes."""
-    files = sorted(path.rglob("*")) if path.is_dir() else [path]
-    statuses = ((str(file), file.stat()) for file in files if file.is_file())
-    return tuple((name, status.st_size, status.st_mtime_ns) for name, status in statuses)
+    return file_states(path.rglob("*") if path.is_dir() else [path])

@@ -14,14 +14,14 @@ from leakage_tasks.attacks.untargeted.request import (
     TextId,
     UntargetedRequest,
 )
-from leakage_tasks.core.errors import MissingOption, OptionError
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.core.sizes import read_size
 from leakage_tasks.pairs.index.corpus import IndexSource
 from leakage_tasks.pairs.index.store import CorpusIndex
 from leakage_tasks.pairs.source import PAIR_OPTIONS
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
-from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, typed_options
+from leakage_tasks.tasks.options import CANARY_OPTIONS, TASKS, options_with_data
 from leakage_tasks.tasks.untargeted.corpora import check_controls, read_corpus
 from leakage_tasks.tasks.untargeted.prompts import PromptTexts, read_prompts
 
@@ -93,14 +93,8 @@ def read_untargeted_options(metadata: Mapping[str, Any]) -> UntargetedOptions:
     Text is read with the model's own tokenizer unless another is given. Raises OptionError, and MissingOption without
     data.
     """
-    _, values = typed_options(metadata, TASK, UNTARGETED_OPTIONS)
-    if "data" not in values:
-        raise MissingOption(
-            f"{TASK} needs the corpus: pass --metadata data=… (a folder made by 'leakage index', or text)"
-        )
-    if "tokenizer" not in values and isinstance(metadata.get("pretrained"), str):
-        values["tokenizer"] = metadata["pretrained"]
-    return untargeted_options(values)
+    needs = "the corpus: pass --metadata data=… (a folder made by 'leakage index', or text)"
+    return untargeted_options(options_with_data(metadata, TASK, UNTARGETED_OPTIONS, needs))
 
 
 def untargeted_options(values: Mapping[str, Any]) -> UntargetedOptions:

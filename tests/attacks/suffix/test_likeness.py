@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rouge_score.rouge_scorer import RougeScorer
 
-from leakage_tasks.attacks.suffix.likeness import Likeness, likeness
+from leakage_tasks.attacks.suffix.finding import Likeness
+from leakage_tasks.attacks.suffix.likeness import likeness
 from leakage_tasks.metrics.memorization_values import common_run, exact, includes, near_characters, near_tokens, rouge_l
 
 ROWS = st.lists(st.integers(0, 4), min_size=1, max_size=9)
