@@ -20,7 +20,7 @@ from leakage_tasks.pairs.document_texts import document_texts
 from leakage_tasks.pairs.exchange import with_exchanged
 from leakage_tasks.pairs.pair import ALL, Pair
 from leakage_tasks.pairs.source import Source, holds_token_pairs, read_pairs, state_of
-from leakage_tasks.pairs.texts import loaded_tokenizer, tokenize
+from leakage_tasks.pairs.texts import is_new, loaded_tokenizer, tokenize
 
 GRAM = 25
 """Number of tokens in a row that a control must not share with a document."""
@@ -145,7 +145,7 @@ def _texts(source: DocumentSource) -> SampledWindows:
     short = repeated = 0
     for (document, _), row in zip(texts, tokens, strict=True):
         starts = _starts(source, document, len(row))
-        fresh = [start for start in starts if _is_new(row[start : start + source.width], seen)]
+        fresh = [start for start in starts if is_new(row[start : start + source.width].astype("<i8").tobytes(), seen)]
         short += not starts
         repeated += bool(starts) and not fresh
         pairs += [_pair(source, len(pairs) + index, document, start, row) for index, start in enumerate(fresh)]
@@ -189,13 +189,6 @@ def _starts(source: DocumentSource, document: int, length: int) -> list[int]:
     generator = np.random.default_rng([source.seed, document])
     gaps = sorted(generator.integers(0, length - number * width + 1, size=number).tolist()) if number else []
     return [gap + index * width for index, gap in enumerate(gaps)]
-
-
-def _is_new(window: TokenIds, seen: set[bytes]) -> bool:
-    digest = hashlib.blake2b(window.astype("<i8").tobytes(), digest_size=16).digest()
-    new = digest not in seen
-    seen.add(digest)
-    return new
 
 
 def _grams(documents: Sequence[int], rows: Sequence[TokenIds]) -> tuple[IntArray, IntArray]:

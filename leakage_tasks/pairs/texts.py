@@ -15,7 +15,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.core.arrays import IntArray, TokenIds
-from leakage_tasks.core.errors import MissingOption, OptionError, SpaceError, in_metadata
+from leakage_tasks.core.errors import MissingOption, OptionError, SpaceError, Spelling, in_metadata
 from leakage_tasks.core.inputs import parse_json, read_text
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.pairs.pair import RawPairs, splits_named
@@ -81,15 +81,24 @@ def read_texts(
     return parts
 
 
-def loaded_tokenizer(data: Path, tokenizer: str | None) -> Any:
-    """Load the tokenizer that cuts ``data``. Raises OptionError if it is missing or cannot be loaded."""
+def loaded_tokenizer(
+    data: str | Path,
+    tokenizer: str | None,
+    problem: str = "text is cut into pairs by tokens",
+    spelling: Spelling = in_metadata,
+) -> Any:
+    """Load the tokenizer that cuts ``data``.
+
+    Raises OptionError if it is missing or cannot be loaded. Then ``problem`` is the reason in the message, and
+    ``spelling`` spells the option.
+    """
     if tokenizer is None:
         raise MissingOption(
             subject=str(data),
-            problem="text is cut into pairs by tokens",
+            problem=problem,
             remedy="pass {} (folder or hub name)",
             option="tokenizer",
-            spelling=in_metadata,
+            spelling=spelling,
         )
     try:
         return load_tokenizer(tokenizer)
@@ -173,7 +182,7 @@ def _windows(texts: Iterable[Iterable[TokenIds]], width: int, seen: set[bytes]) 
             rest = np.concatenate([rest, piece.astype(np.int32)])
             whole = len(rest) // width
             windows, rest = rest[: whole * width].reshape(whole, width), rest[whole * width :]
-            new = [index for index, window in enumerate(windows) if _is_new(window.tobytes(), seen)]
+            new = [index for index, window in enumerate(windows) if is_new(window.tobytes(), seen)]
             chunks.append(windows[new])
             places += [(number, done + index * width) for index in new]
             done += whole * width
@@ -209,7 +218,8 @@ def sliding_windows(texts: Iterable[Iterable[TokenIds]], width: int, stride: int
     return _Windows(np.concatenate(chunks), located[:, 0], located[:, 1], number + 1)
 
 
-def _is_new(window: bytes, seen: set[bytes]) -> bool:
+def is_new(window: bytes, seen: set[bytes]) -> bool:
+    """Return True for the first occurrence of a window's bytes; ``seen`` holds the digests of earlier windows."""
     digest = hashlib.blake2b(window, digest_size=16).digest()
     before = len(seen)
     seen.add(digest)

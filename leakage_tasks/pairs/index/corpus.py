@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.canaries.alphabets import load_tokenizer
 from leakage_tasks.core.arrays import TokenIds
-from leakage_tasks.core.errors import MissingOption, OptionError, PlantingError, SpaceError, Spelling
+from leakage_tasks.core.errors import OptionError, PlantingError, Spelling
 from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.data import Columns
 from leakage_tasks.data.hub import hub_shards, is_hub
 from leakage_tasks.data.shards import shards_of
-from leakage_tasks.pairs.texts import saved_splits, tokens_of
+from leakage_tasks.pairs.texts import loaded_tokenizer, saved_splits, tokens_of
 
 PROBE = "The 3 quick-brown foxes\n\tsaid: “naïve café”, 12,345.67 — 日本語 <b>x</b> fi."
 """Text whose tokens, with the vocabulary, identify a tokenizer."""
@@ -38,18 +37,7 @@ class IndexSource:
 
 def read_tokenizer_named(corpus: IndexSource, spelling: Spelling) -> Any:
     """Return the tokenizer of a corpus. Raises MissingOption without a name, OptionError if it cannot be loaded."""
-    if corpus.tokenizer is None:
-        raise MissingOption(
-            subject=corpus.data,
-            problem="an index holds tokens",
-            remedy="pass {} (folder or hub name)",
-            option="tokenizer",
-            spelling=spelling,
-        )
-    try:
-        return load_tokenizer(corpus.tokenizer)
-    except SpaceError as error:
-        raise OptionError(str(error)) from None
+    return loaded_tokenizer(corpus.data, corpus.tokenizer, "an index holds tokens", spelling)
 
 
 def tokenizer_hash(encode: Callable[[str], Sequence[int]], vocabulary: dict[str, int] | None) -> str:

@@ -1,4 +1,4 @@
-"""PrefixShare of memorized windows by length of the prefix, of documents and of controls."""
+"""Share of memorized windows by length of the prefix, of documents and of controls."""
 
 from __future__ import annotations
 
