@@ -3,13 +3,14 @@
 A prefix is read once. Draws with equal tokens so far share one row of the batch; when they diverge, the row's state is
 copied. Rows of many prefixes advance step by step in as few passes as possible: if the last pass of a step has room, it
 is filled with rows that are one token further. If there are too many rows for memory, they are processed part by part.
+A draw ends at a token that ends texts, if such tokens are given; its row is then read no further.
 Each draw has its own stream of uniform numbers, converted to tokens by the inverse of the distribution function. This
 splits a row's draws like a multinomial, and makes the first k of K draws equal to a run with k draws.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 import torch
@@ -28,11 +29,16 @@ GROWTH = 4
 
 
 def draw_suffixes(
-    sampler: SuffixSampler, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig
+    sampler: SuffixSampler,
+    prefixes: Sequence[Sequence[int]],
+    uniforms: FloatArray,
+    scheme: DecodingConfig,
+    ends: Collection[int] = (),
 ) -> list[SampledSuffixes]:
     """Draw suffixes after prefixes of one length, with ``uniforms`` ``[prefixes, K, L]`` in [0, 1).
 
-    A draw does not depend on the batch or on other prefixes, except for rounding in the model.
+    A draw does not depend on the batch or on other prefixes, except for rounding in the model. After the first of the
+    tokens ``ends`` it holds zeros.
     """
     _, samples, length = uniforms.shape
     results: list[SampledSuffixes] = []
@@ -45,7 +51,7 @@ def draw_suffixes(
             at_once = max(room.prefixes(samples), min(GROWTH * len(last), len(last) * room.held // max(rows, 1)))
             part = slice(len(results), len(results) + at_once)
             with sampler.limit.halving(min(room.most, len(prefixes[part]) * samples)), sampler.lengths_apart():
-                last = _Drawing(sampler, scheme, uniforms[part], room).run(prefixes[part])
+                last = _Drawing(sampler, scheme, uniforms[part], room, ends).run(prefixes[part])
                 results += last
     return results
 
@@ -53,8 +59,16 @@ def draw_suffixes(
 class _Drawing:
     """One batch of prefixes and the suffixes drawn after them."""
 
-    def __init__(self, sampler: SuffixSampler, scheme: DecodingConfig, uniforms: FloatArray, room: Room) -> None:
+    def __init__(
+        self,
+        sampler: SuffixSampler,
+        scheme: DecodingConfig,
+        uniforms: FloatArray,
+        room: Room,
+        ends: Collection[int],
+    ) -> None:
         self.sampler, self.scheme = sampler, scheme
+        self.ends = np.array(sorted(ends), dtype=np.int64)
         self.most, self.held, self.room = room.most, room.held, room.all
         self.device = sampler.target.device
         self.count, self.samples, self.length = uniforms.shape
@@ -89,20 +103,26 @@ class _Drawing:
         """
         held = self._held(room)
         while True:
-            last = self.length - 1
-            self.finished += [front.finish(choice) for choice in chosen if choice.steps[0] == last]
-            chosen = [choice for choice in chosen if choice.steps[0] < last]
+            chosen = [self._finish(front, choice) for choice in chosen]
+            if front.done:
+                return
             if front.live.rows + sum(choice.more for choice in chosen) > held:
                 break
-            front.follow(chosen, held)
-            if front.step == last:
-                return
+            if not (len(self.ends) and front.compact(chosen)):
+                front.follow(chosen, held)
             chosen = self._read(front)
         room -= front.live.rows
         for part in front.split(chosen, self._held(room)):
             self._draw(part, self._read(part), room)
             # Free its memory before the next part is created.
             del part
+
+    def _finish(self, front: DrawFront, chosen: Chosen) -> Chosen:
+        """Store the suffixes that end with a token of ``chosen`` and return the other tokens."""
+        ended = (chosen.steps == self.length - 1) | np.isin(chosen.tokens, self.ends)
+        if ended.any():
+            self.finished.append(front.finish(chosen.take(ended)))
+        return chosen.take(~ended)
 
     def _held(self, room: int) -> int:
         """Return the maximum number of rows of a front: half of the room, since its parts need some of it."""
@@ -142,6 +162,8 @@ class _Drawing:
     def _choose(self, front: DrawFront, rows: slice, step: int, logits: Tensor) -> Chosen:
         """Choose tokens of ``step`` for the draws of ``rows`` from these rows' logits ``[n, V]``."""
         draws = front.of_rows(rows)
+        if not len(draws):
+            return Chosen.none()
         own, truncated = front.row_of[draws] - rows.start, cut(logits, self.scheme)
         uniforms = torch.from_numpy(self.uniforms[front.draws[draws], step]).to(self.device)
         drawn = draw(truncated, torch.from_numpy(own).to(self.device), uniforms).cpu().numpy()

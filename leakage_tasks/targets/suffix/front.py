@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 from leakage_tasks.targets.suffix.growing_cache import GrowingCache
 from leakage_tasks.targets.suffix.sampled_suffixes import PartialDraws
 
 FINISHED = -1
 """Value that replaces the row index of a draw whose tokens are complete."""
+SPARSE = 4
+"""Rows without a draw are removed when they are at least one in this number."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +37,18 @@ class Chosen:
     def more(self) -> int:
         """Number of rows that the tokens add to their parent rows."""
         return len(self.parents) - len(np.unique(self.parents))
+
+    def take(self, wanted: BoolArray) -> Chosen:
+        """Return the tokens where ``wanted`` ``[n]`` is True, with their draws."""
+        kept, number = wanted[self.which], np.cumsum(wanted) - 1
+        tokens = (getattr(self, name)[wanted] for name in ("parents", "steps", "tokens"))
+        return Chosen(self.draws[kept], number[self.which[kept]], *tokens, self.figures[:, wanted])
+
+    @classmethod
+    def none(cls) -> Chosen:
+        """Return no tokens."""
+        empty = np.zeros(0, dtype=np.int64)
+        return cls(empty, empty, empty, empty, empty, np.zeros((len(PartialDraws.FIGURES), 0)))
 
     @classmethod
     def join(cls, parts: Sequence[Chosen]) -> Chosen:
@@ -81,6 +95,20 @@ class DrawFront:
         self.row_of[chosen.draws] = FINISHED
         return _with(self.path, chosen), self.draws[chosen.draws], chosen.which
 
+    @property
+    def done(self) -> bool:
+        """True if the tokens of all draws are complete."""
+        return bool((self.row_of == FINISHED).all())
+
+    def compact(self, chosen: Sequence[Chosen]) -> bool:
+        """If many rows have no draw, follow ``chosen`` and keep only rows with draws; return True if so."""
+        waiting = Chosen.join([self._unread(chosen), *chosen])
+        needed = len(waiting.tokens)
+        if self.live.rows - needed < self.live.rows / SPARSE:
+            return False
+        vars(self).update(vars(self._part(waiting, 0, needed)))
+        return True
+
     def follow(self, chosen: Sequence[Chosen], most: int) -> None:
         """Append each row's first next token to it and add a row for each other next token, up to ``most`` rows.
 
@@ -96,6 +124,8 @@ class DrawFront:
 
     def _follow(self, chosen: Chosen, most: int) -> None:
         parents = chosen.parents
+        if not len(parents):
+            return
         stays = np.r_[True, parents[1:] != parents[:-1]]
         rows = parents.copy()
         rows[~stays] = self.live.rows + np.arange(np.count_nonzero(~stays))

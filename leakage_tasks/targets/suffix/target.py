@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,15 @@ class CausalSuffixes:
         self.max_length: int | None = self.sampler.max_length
 
     def draw(
-        self, prefixes: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig
+        self,
+        prefixes: Sequence[Sequence[int]],
+        uniforms: FloatArray,
+        scheme: DecodingConfig,
+        ends: Collection[int] = (),
     ) -> list[SampledSuffixes]:
+        """Draw suffixes; see :func:`~leakage_tasks.targets.suffix.drawing.draw_suffixes`. A search ignores ``ends``."""
         if scheme.decoding == "sample":
-            return draw_suffixes(self.sampler, prefixes, uniforms, scheme)
+            return draw_suffixes(self.sampler, prefixes, uniforms, scheme, ends)
         return beam_search(self.sampler, prefixes, uniforms.shape[2], scheme.width)
 
     def score(

@@ -42,7 +42,7 @@ class CausalWriter:
     def write(
         self, prompts: Sequence[Sequence[int]], uniforms: FloatArray, scheme: DecodingConfig
     ) -> list[WrittenText]:
-        drawn = self._target.draw([list(prompt) for prompt in prompts], uniforms[:, None], scheme)
+        drawn = self._target.draw([list(prompt) for prompt in prompts], uniforms[:, None], scheme, self._ends)
         return [self._cut(samples.tokens[samples.of_draw[0]].tolist()) for samples in drawn]
 
     def decode(self, tokens: Sequence[int]) -> str:

@@ -197,3 +197,28 @@ def test_in_half_precision_rows_of_two_lengths_share_passes_too() -> None:
         for one, other in zip(together, apart, strict=True)
     ]
     assert np.mean(same) > 0.9
+
+
+@pytest.mark.parametrize("held", [2, 8])
+@pytest.mark.parametrize("mixed", [True, False])
+@pytest.mark.parametrize("name", ["gpt2", "sliding window", "lstm"])
+def test_a_draw_ends_at_the_tokens_that_end_texts_and_is_read_no_further(
+    monkeypatch: pytest.MonkeyPatch, name: str, mixed: bool, held: int
+) -> None:
+    monkeypatch.setattr(engine, "PASSES_HELD", held)
+    sampler, prefixes, numbers, ends = mixing(sampler_of(name), 16), prefixes_of(4, 6), uniforms(4, 12), set(range(90))
+    sampler.mixing = mixed
+    whole = draw_suffixes(sampler, prefixes, numbers, PLAIN)
+    with metered([sampler.target.model]) as count:
+        found = draw_suffixes(sampler, prefixes, numbers, PLAIN, ends)
+    rows = 0
+    for short, full in zip(found, whole, strict=True):
+        read = set()
+        for one, other in zip(short.tokens[short.of_draw], full.tokens[full.of_draw].tolist(), strict=True):
+            stop = next((place + 1 for place, token in enumerate(other) if token in ends), LENGTH)
+            assert one.tolist() == other[:stop] + [0] * (LENGTH - stop)
+            read |= {tuple(other[:size]) for size in range(1, stop)}
+        rows += len(read)
+    assert rows < sum(each.nodes for each in whole) / 2
+    # Rows without a draw are read until they are a quarter of a batch.
+    assert len(prefixes) + rows <= count.rows <= len(prefixes) + 1.5 * rows
