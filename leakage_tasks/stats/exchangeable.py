@@ -38,8 +38,8 @@ def order_p(shards: Sequence[Shard]) -> float:
     The statistic is the sum of the log-likelihoods. If the model does not know the order, the canonical order has in
     each shard each rank among the shard's orders with equal probability, independently of the other shards. All
     combinations of orders are enumerated if there are up to :data:`ENUMERATED`, otherwise :data:`DRAWS` are drawn with
-    a fixed seed and the p-value is (1 + number at least as likely) / (draws + 1). For one shard the result equals :func:`permutation_p`. It does not
-    depend on the order of the shards. Raises ValueError without shards.
+    a fixed seed and the p-value is (1 + number at least as likely) / (draws + 1). For one shard the result equals
+    :func:`permutation_p`. It does not depend on the order of the shards. Raises ValueError without shards.
     """
     if not shards:
         raise ValueError("no shards")

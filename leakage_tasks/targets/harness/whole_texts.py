@@ -9,7 +9,7 @@ from typing import Any
 
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.harness.api import LM
-from leakage_tasks.harness.generation import request
+from leakage_tasks.harness.generation import request, whole_text
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.stats.bits import LN2
 from leakage_tasks.targets.embedded_tokens import embedded_tokens
@@ -98,7 +98,7 @@ class WholeTexts:
         ]
 
     def _by_text(self, texts: Sequence[str]) -> list[TextBits]:
-        requests = [request("loglikelihood_rolling", {}, (text,), index) for index, text in enumerate(texts)]
+        requests = [request("loglikelihood_rolling", {}, whole_text(text), index) for index, text in enumerate(texts)]
         try:
             answers = self._lm.loglikelihood_rolling(requests)
         except Exception as error:
