@@ -49,7 +49,7 @@ class TextCost:
     size: Count
     length: Count = 0
     half: float | None = None
-    drawn: float | None = None
+    drawn: Annotated[float, Between(-1)] | None = None
 
     @property
     def rate(self) -> float:
@@ -61,7 +61,7 @@ class TextCost:
         """Probability that the scheme writes the tokens; None if they were not scored."""
         if not self.length:
             return None
-        return 0.0 if self.drawn is None else 2.0**-self.drawn
+        return 0.0 if self.drawn is None else min(1.0, 2.0**-self.drawn)
 
 
 @dataclass(frozen=True)

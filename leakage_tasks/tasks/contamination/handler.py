@@ -91,22 +91,22 @@ class _Run:
         self, documents: Sequence[tuple[str, int]], stored: Findings[ContaminationFinding] | None
     ) -> list[ContaminationFinding]:
         """Return a finding for each document, given as kind and number."""
-        known = {} if stored is None else dict(stored.known)
-        missing = {document: index for index, document in enumerate(documents) if index not in known}
+        known = {} if stored is None else {documents[index]: finding for index, finding in stored.known.items()}
+        missing = {document: index for index, document in enumerate(documents) if document not in known}
         processes = processes_of(self.lm)
         if missing:
             with progress(
                 len(missing), f"Testing {len(missing)} shards and twins", unit="document", shown=rank_of(self.lm) == 0
             ) as bar:
                 for finding in self._made(list(missing)):
-                    index = missing[finding.kind, finding.number]
-                    known[index] = finding
+                    document = finding.kind, finding.number
+                    known[document] = finding
                     if processes is not None:
                         processes.check_others()
                     if stored is not None:
-                        stored.add(index, finding.scheme, finding.to_json())
+                        stored.add(missing[document], finding.scheme, finding.to_json())
                     bar.update()
-        return [known[index] for index in range(len(documents))]
+        return [known[document] for document in documents]
 
     def _made(self, documents: Sequence[tuple[str, int]]) -> Iterator[ContaminationFinding]:
         model = WholeTexts(self.lm)

@@ -47,3 +47,4 @@ def test_rates_are_per_token_or_per_byte():
     assert (item.rate, twin.rate) == (2.5, 0.5)
     assert (item.p_z, twin.p_z) == (2.0**-6, None)
     assert TextCost(1.0, 1, 1, 3, 5.0, None).p_z == 0.0
+    assert TextCost(1.0, 1, 1, 3, 5.0, -1e-9).p_z == 1.0
