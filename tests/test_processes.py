@@ -12,6 +12,7 @@ from leakage_tasks.canaries import make_canaries, write_manifest
 from tests.conftest import ROOT
 from tests.launched import free_port
 from tests.oracles import letters
+from tests.tasks.contamination.test_task import add_benchmark
 
 SCRIPT = """
 import json, sys
@@ -89,7 +90,7 @@ def test_two_processes_draw_the_suffixes_of_one(tmp_path):
 
 
 @pytest.mark.slow
-def test_two_processes_write_the_texts_of_one(tmp_path):
+def test_two_processes_write_the_texts_and_score_the_items_of_one(tmp_path):
     letters().save_pretrained(tmp_path / "spoken")
     for name, text in {"seen": "the pin is 12 and the tin is 34", "unseen": "no cat sat on any mat here"}.items():
         (tmp_path / f"{name}.txt").write_text(text)
@@ -97,4 +98,10 @@ def test_two_processes_write_the_texts_of_one(tmp_path):
     options = {"data": options["seen"], "controls": options["unseen"], "tokenizer": str(tmp_path / "spoken")}
     options |= {"texts": 5, "length": 20, "run_length": 2, "corpus_prefix": 4, "repeats": 3, "prompt_words": 2}
     options |= {"kinds": "empty:short:divergence:prefix", "rows": "all"}
-    compare(["untargeted_extraction"], options, tmp_path, 25)
+    docs = [{"question": word, "answer": "1"} for word in ("a", "cat", "sat", "on", "the", "mat")]
+    add_benchmark(tmp_path, docs)
+    (tmp_path / "twins.jsonl").write_text(
+        "".join(json.dumps({"text": f"{doc['question']} is it"}) + "\n" for doc in docs)
+    )
+    options |= {"of": str(tmp_path / "riddle.yaml"), "twins": str(tmp_path / "twins.jsonl"), "shards": 2}
+    compare(["untargeted_extraction", "contamination_test"], options, tmp_path, 25)

@@ -16,6 +16,7 @@ from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.cli import build_app
 from leakage_tasks.metrics import exposure, extraction
+from leakage_tasks.metrics.contamination import contamination_rows
 from leakage_tasks.metrics.memorization import memorization_metrics
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.tasks import label_accuracy
@@ -27,6 +28,7 @@ README = PAGES["README.md"]
 GUIDES = {
     "canary_exposure": exposure.METRICS,
     "canary_extraction": extraction.METRICS,
+    "contamination": list(contamination_rows(True)),
     "label_accuracy": label_accuracy.METRICS,
     "memorization": memorization_metrics([50], "tokens", controls=True),
     "suffix_extraction": SuffixExtraction({"task": "suffix_extraction", "optional": True}).METRICS,

@@ -24,6 +24,7 @@ from typing import Any
 from leakage_tasks.core.log import log
 from leakage_tasks.core.registry import package_of
 from leakage_tasks.harness import groups
+from leakage_tasks.harness.benchmark import loading
 from leakage_tasks.harness.benchmark_corpus import warn_of_benchmark_corpora
 from leakage_tasks.harness.chat_templates import keep_template_names
 from leakage_tasks.harness.given import forgotten_after, note, note_typed, noted
@@ -181,7 +182,8 @@ class HarnessHooks:
 
         @functools.wraps(original)
         def load(manager: Any, *args: Any, **kwargs: Any) -> Any:
-            loaded = original(manager, *args, **kwargs)
+            with loading(manager):
+                loaded = original(manager, *args, **kwargs)
             self.guarded(introduce, loaded)
             self.guarded(lambda found: warn_of_benchmark_corpora(found["tasks"].values()), loaded)
             return loaded

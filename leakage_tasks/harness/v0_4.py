@@ -86,6 +86,11 @@ def index_of(manager: Any) -> dict[str, Any]:
     return entries
 
 
+def whole_text(text: str) -> tuple[str, ...]:
+    """Return the arguments of a ``loglikelihood_rolling`` request."""
+    return (text,)
+
+
 def rolling(values: Sequence[float]) -> list[Any]:
     """Return log-likelihoods of whole texts in the form of ``loglikelihood_rolling``."""
     return list(values)

@@ -106,6 +106,11 @@ def index_of(manager: Any) -> dict[str, Any]:
     return entries
 
 
+def whole_text(text: str) -> tuple[str, ...]:
+    """Return the arguments of a ``loglikelihood_rolling`` request: an empty context, and the text."""
+    return "", text
+
+
 def rolling(values: Sequence[float]) -> list[Any]:
     """Return log-likelihoods of whole texts as pairs, the form of ``loglikelihood_rolling``."""
     return [(value, False) for value in values]

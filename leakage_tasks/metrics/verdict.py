@@ -4,6 +4,8 @@ Mean exposure is tested against chance, −log2 of a uniform share (The Secret S
 against random guesses; one-sided. The primary metric, of canaries planted the fewest times, is tested at 5 %. Canaries
 that were planted more often are tested at 1 % together (Holm 1979), so that their leaks are reported, too.
 
+The log-likelihood of a benchmark's items in their canonical order is tested against shuffles at 5 %, one-sided.
+
 Documents have no chance level. The costs of their suffixes are tested against those of controls at 5 %, one-sided.
 """
 
@@ -21,7 +23,15 @@ from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.stats.multiple import holm
 from leakage_tasks.stats.power import ALPHA, least_exposure, least_hits, rate_shown
 
-Short = Literal["above chance", "not above chance", "above the controls", "not above the controls", "inconclusive"]
+Short = Literal[
+    "above chance",
+    "not above chance",
+    "above the controls",
+    "not above the controls",
+    "order known",
+    "order not shown",
+    "inconclusive",
+]
 _COPIES, _MOST = re.compile(r"[1-9][0-9]{0,8}"), 1e9
 """Pattern of a number of copies in results, and the maximum number of canaries."""
 FAULT = 0.01
@@ -75,6 +85,8 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
 
     If controls or the kind of secrets prevent a test, the verdict is inconclusive.
     """
+    if values.get("order_p") is not None:
+        return _on_order(values)
     if values.get("memorized_exact") is not None or values.get("cost_p") is not None:
         return _against_controls(values)
     figure = next((name for name in ("exposure", "extracted") if values.get(name) is not None), None)
@@ -109,6 +121,17 @@ def _against_controls(values: Mapping[str, float | None]) -> Verdict:
         return Verdict("inconclusive", "the model reports no costs to compare with the controls'")
     shown = f"in {100 * area:.0f} % of comparisons a document's suffixes cost less than a control's, p = {p:.2g}"
     return Verdict("above the controls" if p <= ALPHA else "not above the controls", shown)
+
+
+def _on_order(values: Mapping[str, float | None]) -> Verdict:
+    """Return the verdict on a benchmark from the test of its canonical order against shuffles."""
+    p, preferred, orders = values.get("order_p"), values.get("order_preferred"), values.get("n_orders")
+    if p is None or preferred is None or not 0 <= preferred <= 1:
+        return Verdict("inconclusive", "the results lack the share of shuffles that are less likely")
+    if orders is not None and 1 / orders > ALPHA:
+        return Verdict("inconclusive", f"{orders:.0f} orders cannot show p = {ALPHA:.2g}")
+    shown = f"the benchmark's canonical order is likelier than {100 * preferred:.0f} % of shuffles, p = {p:.2g}"
+    return Verdict("order known" if p <= ALPHA else "order not shown", shown)
 
 
 def _verdict_on(tested_tiers: Sequence[_Tested], bounds: bool) -> Verdict:

@@ -22,6 +22,7 @@ SOURCE = "--metadata"
 TASKS: Registry[option.Options] = Registry(
     "task",
     "leakage_tasks.tasks.options",
+    "leakage_tasks.tasks.contamination.options",
     "leakage_tasks.tasks.heldout_text",
     "leakage_tasks.tasks.label_accuracy",
     "leakage_tasks.tasks.memorization.options",

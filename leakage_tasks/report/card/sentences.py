@@ -128,10 +128,7 @@ def limits(run: Run) -> Iterator[str]:
             "that nothing leaks."
         )
     yield from _not_tried(run)
-    yield (
-        "The results measure memorization, the training text that a model reveals. They do not show if a benchmark's "
-        "test set was in the training data, which is called contamination."
-    )
+    yield from _on_benchmarks(tested)
     if missed := " and ".join(_missed(run)):
         yield f"With this number of canaries, 1 of 5 runs or more would miss {missed}."
     if any("planted" in facts for facts in tested):
@@ -147,6 +144,21 @@ def limits(run: Run) -> Iterator[str]:
             "is a leak."
         )
     yield "The values hold for the model as tested, not for versions that are fine-tuned, pruned or quantized."
+
+
+def _on_benchmarks(tested: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Yield a sentence on the benchmarks that were tested for contamination, or on the lack of such a test."""
+    benchmarks = sorted({escaped(name) for facts in tested if isinstance(name := facts.get("benchmark"), str)})
+    if benchmarks:
+        yield (
+            f"A test that does not show contamination of {', '.join(benchmarks)} does not exclude it: items that were "
+            "trained on in another order, or once in a large corpus, are rarely seen by it."
+        )
+        return
+    yield (
+        "The results measure memorization, the training text that a model reveals. They do not show if a benchmark's "
+        "test set was in the training data, which is called contamination."
+    )
 
 
 def _not_tried(run: Run) -> Iterator[str]:

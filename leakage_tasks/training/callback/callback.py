@@ -29,6 +29,7 @@ from leakage_tasks.training.callback.target import in_chat, live_target, preserv
 from leakage_tasks.training.callback.time_share import GROWTH, OutOfTime, TimeShare
 from leakage_tasks.training.callback.watched import watched_canaries
 from leakage_tasks.training.preflight.start import check_before_training
+from leakage_tasks.training.sharding import check_whole
 
 BUDGET = 2_000
 """Number of sequences scored per canary and measurement: enough for a curve. ``lm_eval`` uses more by default."""
@@ -144,6 +145,8 @@ class ExposureCallback(TrainerCallback):
         """Measure the model before its first step, so that an unsupported model is an error before training."""
         self._target, self._measured, self._skipped, self._warned = None, None, set(), False
         self._shows_bar = sys.stderr.isatty() and not getattr(args, "disable_tqdm", True)
+        # All processes raise it: a process that trained on would wait for the others forever.
+        check_whole(kwargs["model"], None if self._trainer is None else self._trainer.accelerator)
         if not state.is_world_process_zero:
             # Other processes wait for this process when gradients are exchanged.
             return

@@ -9,8 +9,6 @@ from typing import Any
 
 import torch
 from accelerate.utils import extract_model_from_parallel
-from torch.distributed.fsdp import FullyShardedDataParallel
-from torch.distributed.tensor import DTensor
 
 from leakage_tasks.canaries import Canary, manifest_hash, read_manifest
 from leakage_tasks.canaries.chat import Chat, template_of
@@ -20,6 +18,7 @@ from leakage_tasks.core.errors import TargetError
 from leakage_tasks.data.chat import USER_TURN
 from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.rows import evaluating
+from leakage_tasks.training.sharding import check_whole
 
 _ONE_ROLE = "pass chat=False to ExposureCallback to watch them as plain text, or move the records of other roles away"
 
@@ -30,7 +29,7 @@ def live_target(model: Any, processing: Any) -> CausalTarget:
     Wrappers of data parallelism and compilation are removed; PEFT adapters and mixed precision stay. Raises TargetError
     if the model is sharded or not a causal language model, or if the tokenizer is missing or belongs to another model.
     """
-    _check_whole(model)
+    check_whole(model)
     bare = extract_model_from_parallel(model, keep_torch_compile=False)
     _check_causal(bare)
     tokenizer = getattr(processing, "tokenizer", processing)
@@ -84,21 +83,6 @@ def in_chat(
         return chat.around(template_of(tokenizer), canaries, context)
     except TargetError as error:
         raise TargetError(f"ExposureCallback: {error}; chat=False watches them as plain text") from None
-
-
-def _check_whole(model: Any) -> None:
-    """Raise TargetError if no process has all weights: reading sharded weights needs all processes."""
-    sharded = any(isinstance(module, FullyShardedDataParallel) for module in model.modules()) or any(
-        # DeepSpeed's ZeRO-3 sets ds_id on the parameters that it partitions.
-        isinstance(parameter, DTensor) or hasattr(parameter, "ds_id")
-        for parameter in model.parameters()
-    )
-    if sharded:
-        raise TargetError(
-            "ExposureCallback: the weights are sharded over processes (FSDP, ZeRO-3 or tensor parallelism), which is "
-            "not supported: remove the callback, run lm_eval on the checkpoints, then 'leakage plot epochs' on the "
-            "results"
-        )
 
 
 def _check_causal(model: Any) -> None:

@@ -14,7 +14,7 @@ from transformers import Trainer
 
 from leakage_tasks.canaries import Canary, manifest_hash, read_manifest
 from leakage_tasks.core.errors import OptionError
-from leakage_tasks.core.log import first_line
+from leakage_tasks.core.log import first_line, log
 from leakage_tasks.training.callback.target import preserved_training_state
 from leakage_tasks.training.preflight.copies import Copy, CopyFinder, Spelling, unchanged_text, without_space_and_case
 from leakage_tasks.training.preflight.edges import Edges
@@ -28,6 +28,7 @@ from leakage_tasks.training.preflight.report import CanaryCounts, Preflight
 from leakage_tasks.training.preflight.rows import BatchRow, Detokenizer, rows_of
 from leakage_tasks.training.preflight.turns import PlantedRows, planted_rows
 from leakage_tasks.training.preflight.walk import Walk, preserved_random_state, walk_through
+from leakage_tasks.training.sharding import sharding_of
 
 
 def preflight(
@@ -111,6 +112,13 @@ class _DataCheck:
         self._beginnings = {name: self._spelling(text) for name, text in planted.beginnings.items()}
         self._other_turns = [self._spelling(text) for text in planted.others]
         self._as_in_audit: bool | None = None
+        self._sharded = sharding_of(self.model)
+        if self._sharded:
+            log.warning(
+                "preflight: the weights are sharded over processes (%s): only the data are checked, not if gradients "
+                "reach the weights; 'leakage preflight' in one process checks both",
+                self._sharded,
+            )
         self._bar = tqdm(total=walk.rows, unit="row", desc="Preflight", leave=False)
 
     def at(self, batch: Mapping[str, Any], number: int) -> None:
@@ -184,7 +192,10 @@ class _DataCheck:
             self._as_in_audit = bool(self._as_in_audit) or beginning in spelled
 
     def _probe(self, probe: Callable[..., bool | None], batch: Mapping[str, Any], *rest: Any) -> bool | None:
-        """Run a probe of the model. Raises OptionError if the model cannot read the batch."""
+        """Run a probe of the model; return None if its weights are sharded. Raises OptionError if the model cannot read
+        the batch."""
+        if self._sharded:
+            return None
         try:
             with preserved_training_state(self.model):
                 return probe(self.model, batch, *rest)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from leakage_tasks.training.sharding import weights_of
 from leakage_tasks.training.text_batches import IGNORED
 
 TEXTS = frozenset({"input_ids", "attention_mask", "position_ids", "token_type_ids"})
@@ -17,7 +18,7 @@ TEXTS = frozenset({"input_ids", "attention_mask", "position_ids", "token_type_id
 
 def trained_share(model: Any) -> float:
     """Return the share of the model's weights that training changes."""
-    sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
+    sizes = [(weights_of(parameter), parameter.requires_grad) for parameter in model.parameters()]
     return sum(size for size, trained in sizes if trained) / max(1, sum(size for size, _ in sizes))
 
 

@@ -10,6 +10,7 @@ from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.canaries.context import read_context
 from leakage_tasks.core.option import Option
 from leakage_tasks.report.check.check import limit_from
+from leakage_tasks.tasks.contamination.options import CONTAMINATION_OPTIONS, read_contamination_options
 from leakage_tasks.tasks.options import CANARY_OPTIONS, read_options
 from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS, read_suffix_options
 from leakage_tasks.tasks.untargeted.options import UNTARGETED_OPTIONS, read_untargeted_options
@@ -32,7 +33,11 @@ _OF: dict[type, tuple[Any, ...]] = {
     str: ("x",),
     object: ("x",),
 }
-_OWN = {"suffix_extraction": SUFFIX_OPTIONS, "untargeted_extraction": UNTARGETED_OPTIONS}
+_OWN = {
+    "suffix_extraction": SUFFIX_OPTIONS,
+    "untargeted_extraction": UNTARGETED_OPTIONS,
+    "contamination_test": CONTAMINATION_OPTIONS,
+}
 """Options of tasks that are not about canaries."""
 _LISTS: tuple[Any, ...] = ("10:20", "1", [1, 2], [0], "1:x", [])
 
@@ -44,7 +49,7 @@ def make(stream: Random, folder: Path) -> Call:
     names = stream.sample(sorted(options), stream.randint(1, 5))
     given = {name: _value(stream, name.rpartition(".")[2], options[name].type) for name in names}
     if task in _OWN:
-        given.setdefault("data", "pairs")
+        given.setdefault("of" if task == "contamination_test" else "data", "pairs")
     if stream.random() < 0.1:
         given[stream.choice((hostile.text(stream), "bugdet", "tokenizer_mode"))] = hostile.value(stream)
     odds = stream.random()
@@ -73,6 +78,9 @@ def _read(metadata: dict[str, Any], task: str, text: str) -> None:
     elif task == "untargeted_extraction":
         request = read_untargeted_options(metadata).request
         ensure(request.shortest <= request.length, "a run fits into a text")
+    elif task == "contamination_test":
+        shuffles = read_contamination_options(metadata).request.shuffles
+        ensure(shuffles > 0, "a shard is compared with an order")
     else:
         context = read_options(metadata, task).context
         ensure(

@@ -1,0 +1,1 @@
+"""Contamination: does a model know the items of a benchmark, or their order?"""
