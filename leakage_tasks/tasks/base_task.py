@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, Literal
 
+from leakage_tasks.attacks.classes import AttackClass
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.null_results import FIELD, reason_of
@@ -186,6 +187,14 @@ class LocalTask(HarnessTask):
         finding = json.loads(answer)
         self._attacks.add((finding.get("attack") or finding["scheme"], finding["access"]))
 
+    def attack_classes(self) -> set[AttackClass]:
+        """Return the classes of the attacks that ran, which reports list next to the questions of authorities."""
+        return set(() if self.SCORING is None else self.SCORING.classes)
+
+    def declined(self) -> dict[str, str]:
+        """Return the attacks that the model could not serve, each with the reason."""
+        return {}
+
     def _declaration(self) -> dict[str, Any]:
         command = own_command()
         # A limited run needs the hash of its own documents.
@@ -201,6 +210,8 @@ class LocalTask(HarnessTask):
             **({"command": command} if command else {}),
             **(inherited(self.SCORING, self.task_name) if self.SCORING else {}),
             "attacks": [{"attack": attack, "access": access} for attack, access in sorted(self._attacks)],
+            **({"classes": classes} if (classes := sorted(self.attack_classes())) else {}),
+            **({"declined": declined} if (declined := self.declined()) else {}),
             "rows": {metric.name: metric.declaration() for metric in self.metrics},
             **({MORE: {name: self.found.get(name) for name in self._more}} if self._more else {}),
         }

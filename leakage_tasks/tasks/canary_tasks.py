@@ -264,6 +264,10 @@ class CanaryTask(LocalTask):
             **({} if example is None else {"example": example}),
         }
 
+    def attack_classes(self) -> set[AttackClass]:
+        """Return the classes of the attacks that ran; an attack without classes has those of the task."""
+        return {kind for name, _ in self._attacks for kind in ATTACKS[name].classes or self.SCORING.classes}
+
     def no_headline(self) -> str:
         """Return the reason why no metric represents the model, or an empty string.
 

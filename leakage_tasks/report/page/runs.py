@@ -60,7 +60,7 @@ def _run(entry: Entry, details: Details, most: int, drawn: bool) -> dict[str, An
         "facts": list(_run_facts(entry.run)),
         "warnings": flag_words(entry.flags),
         "missing": [[task, reason] for task, reason in details.missing.items()],
-        "spread": describe_spread(_spread(entry.run.name, canaries), drawn=drawn),
+        "spread": describe_spread(spread_of(entry.run.name, canaries), drawn=drawn),
         "audit": [[figure.title, audit_words(figure), figure.words] for figure in audit_of(entry.run, 0.0)],
         "canaries": {"total": len(canaries), "shown": [describe_canary(canary) for canary in canaries[:most]]},
         "pairs": {
@@ -72,7 +72,8 @@ def _run(entry: Entry, details: Details, most: int, drawn: bool) -> dict[str, An
     }
 
 
-def _spread(name: str, canaries: Sequence[CanaryDetail]) -> RunByRepetitions:
+def spread_of(name: str, canaries: Sequence[CanaryDetail]) -> RunByRepetitions:
+    """Return the exposure and extraction of a run's canaries by number of copies."""
     exposure = (canary.exposure for canary in canaries if canary.exposure is not None)
     return by_repetitions(name, exposure, (canary.extraction for canary in canaries if canary.extraction is not None))
 
