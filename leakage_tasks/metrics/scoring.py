@@ -105,7 +105,8 @@ OF_GOAL: Mapping[str, tuple[AttackClass, ...]] = {
     "extraction": ("reconstruction",),
     "suffixes": ("regurgitation",),
 }
-"""Classes of attacks by goal. Exposure ranks the secret among all values, and compares planted canaries with controls."""
+"""Classes of attacks by goal. Exposure ranks a secret among all values,
+and compares planted canaries with controls."""
 INHERITED = "scoring"
 """Key of requests and task declarations for the name of a scoring that differs from the task's name."""
 

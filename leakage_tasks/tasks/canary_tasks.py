@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks import ATTACKS
+from leakage_tasks.attacks.classes import AttackClass
 from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.attacks.registry import AUTO, Goal, option_of
 from leakage_tasks.attacks.suffix.finding import HEADLINE

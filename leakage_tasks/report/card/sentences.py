@@ -170,12 +170,22 @@ def fitting_attacks(run: Run) -> list[str]:
     """Return the attacks for the goals and the kind of model of a run that it did not use."""
     from leakage_tasks.attacks import ATTACKS
 
-    declared = [task.declared for task in run.tasks.values() if task.declared is not None and task.is_leakage]
-    ran = {attack for declaration in declared for attack, _ in declaration.attacks}
-    goals = _goals(run)
-    classes = any(_of_classifiers(ATTACKS[name]) for name in ran if name in ATTACKS)
-    fitting = [name for name, attack in ATTACKS.items() if attack.goal in goals and _of_classifiers(attack) == classes]
+    ran, goals = _attacks_run(run), _goals(run)
+    fitting = [name for name, attack in ATTACKS.items() if attack.goal in goals and fits_model(run, attack)]
     return sorted(name for name in fitting if name not in ran)
+
+
+def fits_model(run: Run, attack: Attack) -> bool:
+    """Return True if an attack is for classifiers, and the attacks of the run are too, or if neither is."""
+    from leakage_tasks.attacks import ATTACKS
+
+    classes = any(_of_classifiers(ATTACKS[name]) for name in _attacks_run(run) if name in ATTACKS)
+    return _of_classifiers(attack) == classes
+
+
+def _attacks_run(run: Run) -> set[str]:
+    declared = [task.declared for task in run.tasks.values() if task.declared is not None and task.is_leakage]
+    return {attack for declaration in declared for attack, _ in declaration.attacks}
 
 
 def _goals(run: Run) -> set[str]:
@@ -241,6 +251,12 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
             return f"{int(value):,} controls, pairs of text that the model never saw"
         case "windows":
             return f"{int(value):,} windows of a prefix and the suffix that follows it"
+        case "texts":
+            return f"{int(value):,} texts that the model wrote"
+        case "corpus_tokens" | "control_tokens":
+            return f"{int(value):,} tokens of {_corpus(name)}"
+        case "corpus_documents" | "control_documents":
+            return f"{int(value):,} documents of {_corpus(name)}"
         case "documents":
             return f"{int(value):,} documents"
         case "documents_available":
@@ -256,6 +272,10 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
         case "prefix_tokens" | "suffix_tokens":
             return f"{name.removesuffix('_tokens')}es of {_span(value, '{:,.0f}'.format)} tokens"
     raise KeyError(name)
+
+
+def _corpus(name: str) -> str:
+    return "the training text" if name.startswith("corpus") else "control text, which the model never saw"
 
 
 def _by_copies(copies: Any) -> str:

@@ -8,13 +8,13 @@ from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.attacks.classes import AttackClass
 from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.metrics.scoring import OF_GOAL, SCORINGS, Scoring
+from leakage_tasks.report.card.sentences import fits_model
 from leakage_tasks.report.evidence.omissions import command_for
-from leakage_tasks.report.evidence.questions import DOCUMENTS, NO_PROMISE, Topic
+from leakage_tasks.report.evidence.questions import DOCUMENTS, NO_PROMISE, NOT_TESTED, Topic
 from leakage_tasks.report.evidence.record import Annex, Question, Row, Summary
 from leakage_tasks.report.load.format import audit_words, number
 from leakage_tasks.report.load.results import Run, TaskResult
 
-NOT_TESTED = "not tested in this run"
 _MEMBERSHIP: AttackClass = "membership inference"
 
 
@@ -23,7 +23,7 @@ def classes_of(result: TaskResult) -> tuple[str, ...]:
     declared = result.declared
     if declared is None or declared.classes:
         return () if declared is None else tuple(sorted(declared.classes))
-    scoring = SCORINGS[result.scoring_name] if result.scoring_name in SCORINGS else None
+    scoring = SCORINGS.get(result.scoring_name)
     usual = () if scoring is None else _classes(scoring)
     ran = [ATTACKS[name].classes if name in ATTACKS else () for name, _ in declared.attacks]
     return tuple(sorted({kind for classes in ran or [()] for kind in classes or usual}))
@@ -62,12 +62,11 @@ def _question(
         return Question(topic.topic, topic.question, (_section(topic, release),), "")
     figures = [words for task in summary if set(task.classes) & set(topic.classes) for words in _figures(task, rows)]
     if _MEMBERSHIP in topic.classes:
-        figures += [f"{figure.title}: {audit_words(figure)}" for figure in audited]
+        figures += [f"{figure.title}: {audit_words(figure)}" for figure in audited if figure.refused is None]
     if figures:
         return Question(topic.topic, topic.question, tuple(figures), "")
-    commands = [command_for(run, name) for name in _tasks(topic.classes)]
-    words = NOT_TESTED if commands else f"{NOT_TESTED}; no installed task declares this class"
-    return Question(topic.topic, topic.question, (words,), commands[0] if commands else "")
+    words, command = _missing(run, topic.classes)
+    return Question(topic.topic, topic.question, (words,), command)
 
 
 def _section(topic: Topic, release: str) -> str:
@@ -76,12 +75,18 @@ def _section(topic: Topic, release: str) -> str:
     return f"stated by the author of the report: {release}" if release else "not stated: give --release"
 
 
-def _tasks(classes: Sequence[AttackClass]) -> list[str]:
-    """Return the tasks with attacks of these classes."""
-    goals = {attack.goal for attack in ATTACKS.values() if set(attack.classes) & set(classes)}
-    found = {name for name, scoring in SCORINGS.items() if set(_classes(scoring)) & set(classes)}
-    by_attack = {name for name, scoring in SCORINGS.items() if scoring.goal in goals}
-    return [*sorted(found), *sorted(by_attack - found)]
+def _missing(run: Run, classes: Sequence[AttackClass]) -> tuple[str, str]:
+    """Return the words for classes without a figure, and the command that would measure the first of them."""
+    tasks = sorted(name for name, scoring in SCORINGS.items() if set(_classes(scoring)) & set(classes))
+    if tasks:
+        return NOT_TESTED, command_for(run, tasks[0])
+    attacks = sorted(name for name, attack in ATTACKS.items() if set(attack.classes) & set(classes))
+    fitting = [name for name in attacks if fits_model(run, ATTACKS[name])]
+    if fitting:
+        return NOT_TESTED, command_for(run, f"canary_{ATTACKS[fitting[0]].goal}", fitting[0])
+    if attacks:
+        return f"{NOT_TESTED}; the attacks of this class ({', '.join(attacks)}) are for other kinds of model", ""
+    return f"{NOT_TESTED}; no installed task declares this class", ""
 
 
 def _figures(task: Summary, rows: Sequence[Row]) -> Iterator[str]:
@@ -90,10 +95,11 @@ def _figures(task: Summary, rows: Sequence[Row]) -> Iterator[str]:
         yield f"{task.task}: no figure represents the model: {task.caution}"
         return
     verdict = [f"verdict: {task.verdict}"] if task.verdict else []
-    for row in rows:
-        if row.task == task.task and row.primary and row.leakage:
-            ends = f" [{number(row.low)}, {number(row.high)}]" if row.low is not None and row.high is not None else ""
-            context = [f"n = {row.count:,}"] if row.count is not None else []
-            context += [f"controls {number(row.control)}"] if row.control is not None else []
-            context += [f"{row.chance} without a leak"] if row.chance else []
-            yield f"{task.task}: {row.title} {number(row.value)}{ends} ({', '.join([*context, *verdict])})"
+    primary = [row for row in rows if row.task == task.task and row.primary and row.leakage]
+    # A value without a reference could be read as a leak.
+    for row in [row for row in primary if row.control is not None or row.chance] or primary[:1]:
+        ends = f" [{number(row.low)}, {number(row.high)}]" if row.low is not None and row.high is not None else ""
+        context = [f"n = {row.count:,}"] if row.count is not None else []
+        context += [f"controls {number(row.control)}"] if row.control is not None else []
+        context += [f"{row.chance} without a leak"] if row.chance else []
+        yield f"{task.task}: {row.title} {number(row.value)}{ends} ({', '.join([*context, *verdict])})"

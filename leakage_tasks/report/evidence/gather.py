@@ -68,7 +68,7 @@ class Given:
         return [path for path in named if path is not None]
 
 
-def gather(path: str | Path, settings: Settings, given: Given = Given()) -> Evidence:  # noqa: B008
+def gather(path: str | Path, settings: Settings, given: Given = Given()) -> Evidence:
     """Return the record of the only run under ``path``.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from functools import cache
 from importlib import resources
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
@@ -23,6 +24,8 @@ from leakage_tasks.report.load.validate import load_json
 RESULTS, SAMPLES, MODEL, MANIFEST, DATA = "results file", "samples", "model file", "manifest", "data"
 SELFTEST, HARNESS, PACKAGE, IDENTITY = "self-test", "harness", "package", "model identity"
 PLANTED = "planted data"
+DIGITS = 64
+"""Number of hexadecimal digits of a SHA-256."""
 _OF_MODEL = frozenset(
     (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".json", ".model", ".txt", ".jinja", ".py", ".npz", ".msgpack")
 )
@@ -57,7 +60,8 @@ def _recorded(run: Run) -> Iterator[Hash]:
             if isinstance(value, str):
                 kind = MANIFEST if name == "canaries" else DATA
                 what = "canaries' content" if name == "canaries" else f"tokens of {name}="
-                yield Hash(kind, task, value, f"recorded in the results: {what}")
+                short = "" if len(value) == DIGITS else f", first {len(value)} digits"
+                yield Hash(kind, task, value, f"recorded in the results: {what}{short}")
         if isinstance(planted := declared.tested.get("planted_sha256"), str):
             name = str(declared.tested.get("planted_data", ""))
             yield Hash(PLANTED, f"{task}: {name}", planted, "recorded in the results: file of planted=")
@@ -120,6 +124,7 @@ def commit_of(name: str) -> str | None:
     return commit if isinstance(commit, str) else None
 
 
+@cache
 def this_code() -> Code:
     """Return the identity of the code that runs now."""
     digest = hashlib.sha256()

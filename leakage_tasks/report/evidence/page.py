@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from leakage_tasks.report.evidence.annexes import NOT_TESTED
 from leakage_tasks.report.evidence.checks import SELFTEST, failed
+from leakage_tasks.report.evidence.questions import NOT_TESTED
 from leakage_tasks.report.evidence.record import Evidence, Row, canonical, digest_of
 from leakage_tasks.report.load.format import ARROWS, audit_words, number
 from leakage_tasks.report.page.document import render
@@ -33,8 +33,13 @@ def page(evidence: Evidence) -> str:
         not_tested=NOT_TESTED,
         arrows=ARROWS,
         number=number,
+        counted=_counted,
         audit_words=audit_words,
     )
+
+
+def _counted(value: float) -> str:
+    return f"{value:,.0f}" if value and float(value).is_integer() else number(value)
 
 
 def _by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:

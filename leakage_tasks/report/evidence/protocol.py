@@ -32,6 +32,8 @@ _OF_MODEL = {
     "model_revision": "Revision",
     "model_sha": "Commit",
 }
+HASHED = ("canaries", "data", "controls", "part")
+"""Names of protocols' entries that are hashes."""
 _BUDGETED = ("exposure", "extraction")
 """Goals whose attacks have a budget."""
 
@@ -67,11 +69,12 @@ def _task(result: TaskResult) -> Iterator[Fact]:
     yield Fact("Attacks and their access", describe_attacks(declared.attacks))
     if result.samples is not None:
         yield Fact("Documents", f"{result.samples:,}")
-    scoring = SCORINGS[result.scoring_name] if result.scoring_name in SCORINGS else None
+    scoring = SCORINGS.get(result.scoring_name)
     if scoring is not None and scoring.goal in _BUDGETED and "budget" not in declared.protocol:
         yield Fact("Budget", f"default: up to {BUDGET:,} sequences for a document")
     for name, value in declared.protocol.items():
-        yield Fact(name.replace("_", " ").capitalize(), _shown(value))
+        words = name.replace("_", " ").capitalize()
+        yield Fact(f"{words} (hash)" if name in HASHED else words, _shown(value))
     yield Fact("Other options", f"defaults of lm-eval-leakage {declared.version or '(version not recorded)'}")
 
 

@@ -16,6 +16,9 @@ NO_PROMISE = (
     "practice. A figure shows the result of the attacks that ran; it says nothing about attacks that did not run."
 )
 
+NOT_TESTED = "not tested in this run"
+"""Beginning of the answer to a question without a figure."""
+
 
 @dataclass(frozen=True)
 class Topic:

@@ -9,7 +9,7 @@ import dataclasses
 import hashlib
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from leakage_tasks.core.records import read_record
 from leakage_tasks.metrics.audit_figure import AuditFigure
@@ -61,7 +61,7 @@ class Row:
     title: str
     description: str
     unit: str
-    direction: str
+    direction: Literal["lower", "higher", ""]
     value: float
     low: float | None
     high: float | None

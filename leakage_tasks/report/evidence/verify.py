@@ -10,7 +10,6 @@ from pathlib import Path
 from leakage_tasks.core.errors import LeakageError, ResultsError
 from leakage_tasks.core.inputs import parse_json, read_bytes
 from leakage_tasks.core.records import WrongField
-from leakage_tasks.report.evidence.gather import Given, gather
 from leakage_tasks.report.evidence.hashes import (
     DATA,
     MANIFEST,
@@ -56,7 +55,7 @@ class Files:
     data: Sequence[Path] = field(default=())
 
 
-def verify(path: str | Path, files: Files = Files()) -> list[Verification]:  # noqa: B008
+def verify(path: str | Path, files: Files = Files()) -> list[Verification]:
     """Check a report against itself and against files.
 
     Args:
@@ -143,11 +142,14 @@ def _compared(what: str, digests: set[str], wanted: str) -> Verification:
 
 def _figures(evidence: Evidence, folder: Path, same_code: bool, drawing: str) -> Iterator[Verification]:
     """Yield the comparison of the record with one that is gathered again from the results."""
+    # Attacks, whose registry this loads, take seconds to import.
+    from leakage_tasks.report.evidence.gather import gather
+
     named = {each.name for each in of_kind(evidence.hashes, RESULTS)}
     found = [folder] if folder.is_file() else sorted(file for file in folder.rglob("*.json") if file.name in named)
     source = folder if len(found) != 1 else found[0]
     try:
-        again = gather(source, evidence.settings, Given())
+        again = gather(source, evidence.settings)
     except LeakageError as error:
         yield Verification(False, f"figures: cannot be gathered from the results again: {error}")
         return
@@ -208,11 +210,15 @@ def unchecked(evidence_path: str | Path, files: Files) -> list[str]:
     """Return notes on the hashes that no given file checks, and on the limits of every verification."""
     record = record_in(_read(Path(evidence_path)))
     evidence = evidence_from_json(parse_json(record or "{}"))
-    options = ((RESULTS, "--results", files.results), (MODEL, "--model", files.model))
-    options = (*options, (MANIFEST, "--manifest", files.manifest), (PLANTED, "--data", files.data or None))
+    options = {
+        RESULTS: ("--results", files.results),
+        MODEL: ("--model", files.model),
+        MANIFEST: ("--manifest", files.manifest),
+        PLANTED: ("--data", files.data or None),
+    }
     notes = [
         f"not checked: {kind} (give {option})"
-        for kind, option, path in options
+        for kind, (option, path) in options.items()
         if path is None and of_kind(evidence.hashes, kind)
     ]
     return [*notes, NOT_PROVEN]
