@@ -104,7 +104,7 @@ class Audit:
         write_board(self.file, Path(path))
 
     def to_report(self, path: str | Path, **options: Any) -> None:
-        """Write the evidence as a page, like ``leakage report``; the options are those of :func:`write_report`."""
+        """Write the evidence as a page, like ``leakage report``; takes the options of :func:`write_report`."""
         write_report(self.file, Path(path), **options)
 
     def __str__(self) -> str:

@@ -151,7 +151,7 @@ def register(
         options: Declarations of options, whose values are in ``AttackRequest.values``.
         batched: Whether the function takes all requests at once.
         access: Returns the description of the access to the model.
-        classes: The classes of the attack, if they differ from those of its task's scoring.
+        classes: The classes of the attack, if they differ from the classes of its task's scoring.
 
     Returns:
         A decorator that returns the function unchanged.

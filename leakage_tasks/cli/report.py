@@ -51,7 +51,8 @@ def report_command(
     from leakage_tasks.core.former_names import current_waiver
     from leakage_tasks.core.stable_inputs import unchanged
     from leakage_tasks.report.check.check import WAIVERS
-    from leakage_tasks.report.evidence.gather import Given, gather
+    from leakage_tasks.report.evidence.gather import gather
+    from leakage_tasks.report.evidence.given import Given
     from leakage_tasks.report.evidence.page import page
     from leakage_tasks.report.evidence.record import Settings
     from leakage_tasks.report.load.results import files_read

@@ -26,7 +26,8 @@ def verify_report_command(
 
     Exit code 1 if something differs, 2 if a part cannot be checked. It does not prove who made the page.
     """
-    from leakage_tasks.report.evidence.verify import Files, unchecked, verify
+    from leakage_tasks.report.evidence.files import Files
+    from leakage_tasks.report.evidence.verify import unchecked, verify
 
     files = Files(results, model, manifest, tuple(data or ()))
     outcomes = verify(report, files)

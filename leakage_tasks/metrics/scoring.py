@@ -192,7 +192,7 @@ def canary_scoring(
         goal: ``exposure`` or ``extraction``, as the task's ``GOAL``.
         metrics: Returns the rows for a number of canaries per repetition count; ``metrics`` of
             :mod:`~leakage_tasks.metrics.exposure` or :mod:`~leakage_tasks.metrics.extraction`, and others.
-        classes: Classes of the attacks that declare no class; by default those of the goal.
+        classes: Classes of the attacks that declare no class; None for :data:`OF_GOAL`.
 
     Raises:
         PluginError: If the name is taken.

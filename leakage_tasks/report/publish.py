@@ -14,7 +14,7 @@ from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.page import page
 
 if TYPE_CHECKING:
-    from leakage_tasks.report.evidence.verify import Verification
+    from leakage_tasks.report.evidence.files import Verification
 
 
 def write_board(results: str | Path, path: str | Path) -> None:
@@ -72,7 +72,8 @@ def write_report(
         >>> from leakage_tasks import write_report
         >>> write_report("results", "report.html", release="open weights", manifest="canaries.jsonl")
     """
-    from leakage_tasks.report.evidence.gather import Given, gather
+    from leakage_tasks.report.evidence.gather import gather
+    from leakage_tasks.report.evidence.given import Given
     from leakage_tasks.report.evidence.page import page
     from leakage_tasks.report.evidence.record import Settings
 
@@ -110,7 +111,8 @@ def verify_report(
         >>> [outcome.passed for outcome in verify_report("report.html", results="results")]
         [True, True, True, True, True, True]
     """
-    from leakage_tasks.report.evidence.verify import Files, verify
+    from leakage_tasks.report.evidence.files import Files
+    from leakage_tasks.report.evidence.verify import verify
 
     files = Files(_path(results), _path(model), _path(manifest), tuple(map(Path, data)))
     return verify(path, files)

@@ -266,7 +266,7 @@ class CanaryTask(LocalTask):
         }
 
     def attack_classes(self) -> set[AttackClass]:
-        """Return the classes of the attacks that ran; an attack without classes has those of the task."""
+        """Return the classes of the attacks that ran; the task has classes for the other attacks."""
         return {kind for name, _ in self._attacks for kind in ATTACKS[name].classes or self.SCORING.classes}
 
     def no_headline(self) -> str:

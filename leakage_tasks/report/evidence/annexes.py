@@ -19,7 +19,7 @@ _MEMBERSHIP: AttackClass = "membership inference"
 
 
 def classes_of(result: TaskResult) -> tuple[str, ...]:
-    """Return the classes of the attacks behind a task's results, as declared, or else those of its scoring's goal."""
+    """Return the classes of the attacks behind a task's results, as declared, or else by its scoring."""
     declared = result.declared
     if declared is None or declared.classes:
         return () if declared is None else tuple(sorted(declared.classes))

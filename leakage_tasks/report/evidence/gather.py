@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from leakage_tasks.core.errors import OptionError, ResultsError
+from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.records import WrongField
 from leakage_tasks.metrics.audit_figure import AuditFigure
 from leakage_tasks.report.board.board import Board, Column, Entry, make_board
@@ -19,19 +18,8 @@ from leakage_tasks.report.card.sentences import bound_words, limits, sentence
 from leakage_tasks.report.evidence.annexes import annexes_of, classes_of
 from leakage_tasks.report.evidence.checks import checks_of, limit_outcomes, read_selftest
 from leakage_tasks.report.evidence.drawings import drawings_of
-from leakage_tasks.report.evidence.hashes import (
-    DATA,
-    MANIFEST,
-    PLANTED,
-    SELFTEST,
-    code_hashes,
-    content_of,
-    file_hash,
-    model_hashes,
-    of_kind,
-    run_hashes,
-    this_code,
-)
+from leakage_tasks.report.evidence.given import NOTHING_GIVEN, Given, all_hashes
+from leakage_tasks.report.evidence.hashes import this_code
 from leakage_tasks.report.evidence.omissions import omissions_of
 from leakage_tasks.report.evidence.protocol import protocol_of
 from leakage_tasks.report.evidence.record import (
@@ -39,11 +27,9 @@ from leakage_tasks.report.evidence.record import (
     Evidence,
     Fact,
     Facts,
-    Hash,
     Row,
     Settings,
     Summary,
-    Tested,
     evidence_from_json,
 )
 from leakage_tasks.report.load.figures import counted_words, headline_of
@@ -52,23 +38,7 @@ from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.load.validate import all_printable
 
 
-@dataclass(frozen=True)
-class Given:
-    """Files that the author of a report adds to the results: each is hashed, and compared with the results."""
-
-    model: Path | None = None
-    manifest: Path | None = None
-    data: tuple[Path, ...] = ()
-    selftest: Path | None = None
-
-    @property
-    def paths(self) -> list[Path]:
-        """The files and folders that exist."""
-        named = (self.model, self.manifest, self.selftest, *self.data)
-        return [path for path in named if path is not None]
-
-
-def gather(path: str | Path, settings: Settings, given: Given = Given()) -> Evidence:
+def gather(path: str | Path, settings: Settings, given: Given = NOTHING_GIVEN) -> Evidence:
     """Return the record of the only run under ``path``.
 
     Args:
@@ -104,7 +74,7 @@ def gather(path: str | Path, settings: Settings, given: Given = Given()) -> Evid
         meanings=tuple(_meanings(board, audited)),
         limits=tuple(limits(run)),
         omissions=tuple(omissions_of(run)),
-        hashes=tuple(_hashes(run, given, tested)),
+        hashes=tuple(all_hashes(run, given)),
         annexes=tuple(annexes_of(run, summary, rows, audited, settings.release)),
         code=this_code(),
     )
@@ -199,36 +169,3 @@ def _meanings(board: Board, audited: Sequence[AuditFigure]) -> Iterator[Fact]:
     for figure in audited:
         if figure.words:
             yield Fact(figure.title, f"{figure.words}.")
-
-
-def _hashes(run: Run, given: Given, tested: Sequence[Tested]) -> Iterator[Hash]:
-    recorded = list(run_hashes(run))
-    yield from recorded
-    if given.model is not None:
-        yield from model_hashes(given.model)
-    if given.manifest is not None:
-        yield _checked_manifest(given.manifest, recorded)
-    for path in given.data:
-        yield _checked_data(path, recorded)
-    if given.selftest is not None and tested:
-        yield Hash(SELFTEST, given.selftest.name, file_hash(given.selftest), "computed from the file")
-    yield from code_hashes()
-
-
-def _checked_manifest(path: Path, recorded: Sequence[Hash]) -> Hash:
-    """Return the hash of a manifest's canaries. Raises OptionError if the run attacked other canaries."""
-    digest = content_of(path)
-    known = of_kind(recorded, MANIFEST)
-    if not known:
-        raise OptionError(f"--manifest {path}: no task of the run attacked canaries: leave the option out")
-    if digest not in [each.digest for each in known]:
-        raise OptionError(f"--manifest {path}: the run attacked other canaries: give the manifest of canaries=")
-    return Hash(MANIFEST, path.name, digest, "computed from the canaries in the file")
-
-
-def _checked_data(path: Path, recorded: Sequence[Hash]) -> Hash:
-    """Return the hash of a data set, and state if a task recorded it as its planted data. Raises ResultsError."""
-    digest = file_hash(path)
-    planted = digest in [each.digest for each in of_kind(recorded, PLANTED)]
-    source = "the planted data of the results" if planted else "not compared: the results record no hash of this file"
-    return Hash(DATA, path.name, digest, f"computed from the file; {source}")

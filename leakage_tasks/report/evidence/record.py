@@ -53,7 +53,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Row:
-    """One value of the results with its context; ``primary`` values are those that other reports show by default."""
+    """One value of the results with its context; other reports show ``primary`` values by default."""
 
     task: str
     metric: str

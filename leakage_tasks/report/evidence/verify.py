@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
 from leakage_tasks.core.errors import LeakageError, ResultsError
 from leakage_tasks.core.inputs import parse_json, read_bytes
 from leakage_tasks.core.records import WrongField
-from leakage_tasks.report.evidence.hashes import (
-    DATA,
-    MANIFEST,
-    MODEL,
-    PLANTED,
-    RESULTS,
-    SAMPLES,
-    content_of,
-    file_hash,
-    model_hashes,
-    of_kind,
-    this_code,
+from leakage_tasks.report.evidence.files import (
+    NO_FILES,
+    Files,
+    Verification,
+    data_outcome,
+    manifest_outcome,
+    model_outcomes,
+    results_outcomes,
 )
+from leakage_tasks.report.evidence.hashes import MANIFEST, MODEL, PLANTED, RESULTS, of_kind, this_code
 from leakage_tasks.report.evidence.page import digest_in, page, record_in
 from leakage_tasks.report.evidence.record import Evidence, canonical, digest_of, evidence_from_json
 from leakage_tasks.report.load.validate import printable
@@ -37,25 +33,7 @@ _FROM_REGISTRIES = ("omissions", "annexes")
 """Parts that also depend on the installed tasks and attacks."""
 
 
-@dataclass(frozen=True)
-class Verification:
-    """The outcome of one check: ``passed`` is None for a part that this installation cannot check."""
-
-    passed: bool | None
-    words: str
-
-
-@dataclass(frozen=True)
-class Files:
-    """The files against which a report is checked."""
-
-    results: Path | None = None
-    model: Path | None = None
-    manifest: Path | None = None
-    data: Sequence[Path] = field(default=())
-
-
-def verify(path: str | Path, files: Files = Files()) -> list[Verification]:
+def verify(path: str | Path, files: Files = NO_FILES) -> list[Verification]:
     """Check a report against itself and against files.
 
     Args:
@@ -86,12 +64,12 @@ def verify(path: str | Path, files: Files = Files()) -> list[Verification]:
     same = dataclasses.replace(code, drawing=evidence.code.drawing) == evidence.code
     found.append(_page(evidence, record, text, same))
     if files.results is not None:
-        found += [*_files(evidence, files.results), *_figures(evidence, files.results, same, code.drawing)]
+        found += [*results_outcomes(evidence, files.results), *_figures(evidence, files.results, same, code.drawing)]
     if files.model is not None:
-        found += _model(evidence, files.model)
+        found += list(model_outcomes(evidence, files.model))
     if files.manifest is not None:
-        found.append(_manifest(evidence, files.manifest))
-    return [*found, *(_data(evidence, each) for each in files.data)]
+        found.append(manifest_outcome(evidence, files.manifest))
+    return [*found, *(data_outcome(evidence, data) for data in files.data)]
 
 
 def _read(path: Path) -> str:
@@ -121,31 +99,12 @@ def _other_code(evidence: Evidence) -> str:
     )
 
 
-def _files(evidence: Evidence, folder: Path) -> Iterator[Verification]:
-    """Yield the comparison of each file of results and samples with its hash."""
-    for each in of_kind(evidence.hashes, RESULTS, SAMPLES):
-        named = [folder] if folder.is_file() and folder.name == each.name else []
-        if folder.is_file():
-            named += [file for file in [folder.with_name(each.name)] if file.is_file() and file not in named]
-        else:
-            named += sorted(file for file in folder.rglob("*.json*") if file.name == each.name)
-        yield _compared(f"{each.kind} {each.name}", {file_hash(file) for file in named}, each.digest)
-
-
-def _compared(what: str, digests: set[str], wanted: str) -> Verification:
-    if not digests:
-        return Verification(False, f"{what}: not found")
-    if wanted in digests:
-        return Verification(True, f"{what}: SHA-256 {wanted}")
-    return Verification(False, f"{what}: has SHA-256 {min(digests)}, the report states {wanted}")
-
-
 def _figures(evidence: Evidence, folder: Path, same_code: bool, drawing: str) -> Iterator[Verification]:
     """Yield the comparison of the record with one that is gathered again from the results."""
     # Attacks, whose registry this loads, take seconds to import.
     from leakage_tasks.report.evidence.gather import gather
 
-    named = {each.name for each in of_kind(evidence.hashes, RESULTS)}
+    named = {stated.name for stated in of_kind(evidence.hashes, RESULTS)}
     found = [folder] if folder.is_file() else sorted(file for file in folder.rglob("*.json") if file.name in named)
     source = folder if len(found) != 1 else found[0]
     try:
@@ -163,7 +122,7 @@ def _figures(evidence: Evidence, folder: Path, same_code: bool, drawing: str) ->
     elif wrong:
         yield Verification(False, f"figures: {', '.join(wrong)} differ from the results")
     else:
-        yield Verification(True, "figures: equal to those of the results")
+        yield Verification(True, "figures: equal to the figures of the results")
     if others:
         words = f"pictures: drawn by {evidence.code.drawing}, this is {drawing}: check them with that version"
         yield Verification(None, words)
@@ -173,37 +132,6 @@ def _part(evidence: Evidence, name: str) -> object:
     """Return a part of a record; the facts on a self-test do not come from the results."""
     value = getattr(evidence, name)
     return tuple(group for group in value if group.title != "Self-test") if name == "protocol" else value
-
-
-def _model(evidence: Evidence, path: Path) -> Iterator[Verification]:
-    stated = {each.name: each.digest for each in of_kind(evidence.hashes, MODEL)}
-    if not stated:
-        raise ResultsError(f"--model {path}: the report holds no hashes of model files: write it with --model")
-    there = {each.name: each.digest for each in model_hashes(path)}
-    for name, digest in sorted(stated.items()):
-        yield _compared(f"model file {name}", {there[name]} if name in there else set(), digest)
-    for name in sorted(there.keys() - stated.keys()):
-        yield Verification(False, f"model file {name}: not in the report")
-
-
-def _manifest(evidence: Evidence, path: Path) -> Verification:
-    stated = of_kind(evidence.hashes, MANIFEST)
-    if not stated:
-        raise ResultsError(f"--manifest {path}: the report names no manifest: leave the option out")
-    digest = content_of(path)
-    known = digest if digest in [each.digest for each in stated] else stated[0].digest
-    return _compared(f"manifest {path.name}", {digest}, known)
-
-
-def _data(evidence: Evidence, path: Path) -> Verification:
-    stated = of_kind(evidence.hashes, DATA, PLANTED)
-    if not stated:
-        raise ResultsError(f"--data {path}: the report holds no hash of data files: write it with --data")
-    digest = file_hash(path)
-    match = next((each for each in stated if each.digest == digest), None)
-    if match is None:
-        return Verification(False, f"data {path.name}: has SHA-256 {digest}, which the report does not state")
-    return Verification(True, f"data {path.name}: SHA-256 {digest} ({match.source})")
 
 
 def unchecked(evidence_path: str | Path, files: Files) -> list[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leakage_tasks.report.evidence.gather import Given, gather
+from leakage_tasks.report.evidence.gather import gather
+from leakage_tasks.report.evidence.given import Given
 from leakage_tasks.report.evidence.record import Evidence, Settings
 from tests.report.pages import usual_canaries, write_run
 

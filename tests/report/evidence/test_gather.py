@@ -13,7 +13,8 @@ import pytest
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.canaries.manifest import manifest_hash
 from leakage_tasks.core.errors import LeakageError, OptionError, ResultsError
-from leakage_tasks.report.evidence.gather import Given, gather
+from leakage_tasks.report.evidence.gather import gather
+from leakage_tasks.report.evidence.given import Given
 from leakage_tasks.report.evidence.page import page
 from leakage_tasks.report.evidence.record import Evidence, Settings, canonical
 from tests.report.evidence.conftest import SETTINGS

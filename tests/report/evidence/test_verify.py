@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.report.evidence.files import NO_FILES, Files
 from leakage_tasks.report.evidence.page import page, record_in
 from leakage_tasks.report.evidence.record import Evidence, canonical, digest_of, evidence_from_json
-from leakage_tasks.report.evidence.verify import Files, verify
+from leakage_tasks.report.evidence.verify import verify
 from tests.report.evidence.leaves import another, changed, leaves
 from tests.report.made import STAMP
 
@@ -43,7 +44,7 @@ def edited(report: Path, place: Path, old: str, new: str) -> Path:
     return place
 
 
-def failures(path: Path, files: Files = Files()) -> list[str]:
+def failures(path: Path, files: Files = NO_FILES) -> list[str]:
     return [outcome.words for outcome in verify(path, files) if outcome.passed is not True]
 
 
