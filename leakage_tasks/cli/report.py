@@ -42,9 +42,9 @@ def report_command(
         Path | None, typer.Option(help="File of leakage selftest -o, to show its checks.", rich_help_panel=FILES)
     ] = None,
 ) -> None:
-    """Write the evidence on one run as a page that can be checked offline.
+    """Write the evidence on one run as one page.
 
-    The page has the protocol, results, controls, limits, the tests that did not run, hashes, and annexes for data
+    leakage verify-report checks the page offline. It has the protocol, results, controls, limits, the tests that did not run, hashes, and annexes for data
     protection and copyright. It prints on A4.
     """
     from leakage_tasks.core.atomic import check_place, write_text

@@ -22,7 +22,7 @@ def verify_report_command(
     manifest: Annotated[Path | None, typer.Option(help="Manifest of the canaries.")] = None,
     data: Annotated[list[Path] | None, typer.Option(help="File or folder of training data; repeatable.")] = None,
 ) -> None:
-    """Check a page of leakage report against itself and against files.
+    """Check a page of leakage report offline.
 
     Exit code 1 if something differs, 2 if a part cannot be checked. It does not prove who made the page.
     """

@@ -74,6 +74,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "plot histogram": ("run -o out.png",),
     "plot recall": ("run -o out.png",),
     "plot prefixes": ("run -o out.png",),
+    "plot runs": ("run -o out.png",),
     "plot training": ("trainer_state.json -o out.png",),
     "plot trade": ("run -o out.png",),
     "study list": ("",),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
+from leakage_tasks.metrics.near import p_near
 from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Board, Entry
@@ -39,6 +40,7 @@ PAIR_HEADS = (
     ("Place", "rank of the true suffix among the different suffixes drawn, the surest first; a dash: never drawn"),
     ("Tokens wrong", "share of the guess's tokens that are wrong"),
     ("Draws", "number of draws that gave the guess"),
+    ("Near", "lower bound on the probability of a draw within the edit distance of near=; a dash: not computed"),
 )
 """Column heads of the table of pairs, each with its description."""
 
@@ -116,6 +118,7 @@ def _describe_pair(pair: PairDetail) -> dict[str, Any]:
         rank,
         number(choice.wrong),
         f"{choice.count:,} of {selected.view.samples:,}",
+        number(p_near(selected)),
     ]
     description: dict[str, Any] = {"cells": cells, "hit": bool(recalled(selected))}
     if pair.suffix:
