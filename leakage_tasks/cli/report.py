@@ -44,8 +44,8 @@ def report_command(
 ) -> None:
     """Write the evidence on one run as one page.
 
-    leakage verify-report checks the page offline. It has the protocol, results, controls, limits, the tests that did not run, hashes, and annexes for data
-    protection and copyright. It prints on A4.
+    The page has protocol, results, controls, limits, the tests that did not run, hashes, and annexes for data
+    protection and copyright. It prints on A4, and leakage verify-report checks it offline.
     """
     from leakage_tasks.core.atomic import check_place, write_text
     from leakage_tasks.core.former_names import current_waiver

@@ -25,7 +25,7 @@ TITLES = {
     EXTRACTION: "share extracted",
     SUFFIXES: "recall",
     WINDOWS: "bits per token",
-    TEXTS: "share of texts with a run of the corpus",
+    TEXTS: "share of texts with a run",
 }
 UNSURE = ("lower_bound", EXTRAPOLATED)
 IN_ALL, ALL_TEXTS, PAIRS, DOCUMENTS = "planted, all", "texts, all", "pairs", "documents"
@@ -38,8 +38,8 @@ _CAUSES = {
 """Notes on a change of the controls."""
 HEADS = ("", "n", "before", "after", "difference", "95 % interval", "p", "detectable")
 READING = (
-    "A difference is after minus before, for canaries or pairs of both runs. p is two-sided, for no change: from sign "
-    "flips (means) or McNemar's exact test (shares). Intervals are Student's and Newcombe's. A difference smaller than "
+    "A difference is after minus before, for canaries, pairs or texts of both runs. p is two-sided, for no change: from "
+    "sign flips (means) or McNemar's exact test (shares). Intervals are Student's and Newcombe's. A difference smaller than "
     "the last column can go unnoticed: this number of documents shows it in fewer than 8 of 10 runs. Differences are "
     "between these two models: a second training with equal settings may also change the values."
 )
@@ -221,10 +221,8 @@ def as_text(comparison: Comparison) -> str:
 
 def verdicts(changes: Sequence[Change]) -> Iterator[str]:
     """Yield the verdicts on the lowest number of copies, on all planted canaries, and on the controls."""
-    for change in [
-        *changes[:1],
-        *(change for change in changes[1:] if change.group in (IN_ALL, ALL_TEXTS, NEVER, RUNS_OF_CONTROLS)),
-    ]:
+    judged = (IN_ALL, ALL_TEXTS, NEVER, RUNS_OF_CONTROLS)
+    for change in [*changes[:1], *(change for change in changes[1:] if change.group in judged)]:
         difference = change.difference
         if difference.p > 1 - LEVEL:
             missed = (

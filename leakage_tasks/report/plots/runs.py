@@ -94,6 +94,7 @@ def draw_runs(curves: Sequence[RunCurve]) -> Figure:
     entries = [_draw(axes, curve, groups.index(curve.name.rpartition(", ")[0])) for curve in curves]
     style.legend_below(figure, entries)
     axes.set(xlabel="tokens of the run, or more", ylabel="share of texts", ylim=(0, None))
+    axes.xaxis.get_major_locator().set_params(integer=True)
     axes.grid(axis="y", alpha=0.3)
     style.tidy(axes)
     return figure
