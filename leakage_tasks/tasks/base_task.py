@@ -179,7 +179,10 @@ class LocalTask(HarnessTask):
         return self._docs if self._used is None else self._used
 
     def tested(self) -> dict[str, Any]:
-        """Return the facts on the documents that reports show next to the metrics, by name."""
+        """Return the facts on the documents that reports show next to the metrics, by name.
+
+        ``not_run`` maps each attack that the model could not serve to the reason.
+        """
         return {self.DOCUMENTS: len(self.used)}
 
     def note_attack(self, answer: str) -> None:
@@ -190,10 +193,6 @@ class LocalTask(HarnessTask):
     def attack_classes(self) -> set[AttackClass]:
         """Return the classes of the attacks that ran, which reports list next to the questions of authorities."""
         return set(() if self.SCORING is None else self.SCORING.classes)
-
-    def declined(self) -> dict[str, str]:
-        """Return the attacks that the model could not serve, each with the reason."""
-        return {}
 
     def _declaration(self) -> dict[str, Any]:
         command = own_command()
@@ -211,7 +210,6 @@ class LocalTask(HarnessTask):
             **(inherited(self.SCORING, self.task_name) if self.SCORING else {}),
             "attacks": [{"attack": attack, "access": access} for attack, access in sorted(self._attacks)],
             **({"classes": classes} if (classes := sorted(self.attack_classes())) else {}),
-            **({"declined": declined} if (declined := self.declined()) else {}),
             "rows": {metric.name: metric.declaration() for metric in self.metrics},
             **({MORE: {name: self.found.get(name) for name in self._more}} if self._more else {}),
         }

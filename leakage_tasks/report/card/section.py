@@ -47,7 +47,7 @@ def section(board: Board, name: str, audited: Sequence[AuditFigure], delta: floa
         *_useful(entry.run, [pair for pair in shown if not pair[0].leakage]),
         *_audit(audited, delta),
         "### Limits",
-        bullets(limits(entry.run)),
+        bullets(map(escaped, limits(entry.run))),
         *_again(entry.run),
     ]
     return "\n\n".join(part.strip("\n") for part in parts)

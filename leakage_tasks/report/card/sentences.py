@@ -257,6 +257,8 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
             return f"{int(value):,} tokens of {_corpus(name)}"
         case "corpus_documents" | "control_documents":
             return f"{int(value):,} documents of {_corpus(name)}"
+        case "not_run":
+            return f"not run: the attacks {', '.join(sorted(value.keys()))}"
         case "documents":
             return f"{int(value):,} documents"
         case "documents_available":

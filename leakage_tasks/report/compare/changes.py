@@ -38,10 +38,10 @@ _CAUSES = {
 """Notes on a change of the controls."""
 HEADS = ("", "n", "before", "after", "difference", "95 % interval", "p", "detectable")
 READING = (
-    "A difference is after minus before, for canaries, pairs or texts of both runs. p is two-sided, for no change: from "
-    "sign flips (means) or McNemar's exact test (shares). Intervals are Student's and Newcombe's. A difference smaller than "
-    "the last column can go unnoticed: this number of documents shows it in fewer than 8 of 10 runs. Differences are "
-    "between these two models: a second training with equal settings may also change the values."
+    "A difference is after minus before, for canaries, pairs or texts of both runs. p is two-sided, for no change: "
+    "from sign flips (means) or McNemar's exact test (shares). Intervals are Student's and Newcombe's. A difference "
+    "smaller than the last column can go unnoticed: this number of documents shows it in fewer than 8 of 10 runs. "
+    "Differences are between these two models: a second training with equal settings may also change the values."
 )
 
 

@@ -38,7 +38,8 @@ def omissions_of(run: Run) -> Iterator[Omission]:
 def _attacks(run: Run) -> Iterator[Omission]:
     declined: dict[str, str] = {}
     for result in run.tasks.values():
-        declined |= {} if result.declared is None else result.declared.declined
+        reasons = result.tested.get("not_run")
+        declined |= {str(name): str(reason) for name, reason in reasons.items()} if isinstance(reasons, dict) else {}
     for name, reason in sorted(declined.items()):
         yield Omission("attack", name, f"declined: {reason}", "")
     for name in fitting_attacks(run):

@@ -48,8 +48,6 @@ class Declared:
     """The name of its scoring, if that differs from the task's name."""
     classes: tuple[str, ...] = ()
     """Classes of the attacks that ran; empty for results of earlier versions."""
-    declined: Mapping[str, str] = field(default_factory=dict)
-    """Attacks that the model could not serve, each with the reason."""
     more: Mapping[str, float | None] = field(default_factory=dict)
     """Values of metrics that the harness' table leaves out."""
 
@@ -87,7 +85,6 @@ def _declared(data: Mapping[str, Any], where: str) -> Declared:
         built_in=data.get("built_in") is True,
         scoring=text(data.get(INHERITED, ""), INHERITED),
         classes=_texts(data.get("classes", []), "classes"),
-        declined=_declined(data.get("declined", {})),
         more={
             printable(name): None if value is None else finite(value, f"{MORE}.{name}") for name, value in more.items()
         },
@@ -116,11 +113,6 @@ def _texts(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise WrongField(where, "a list", value)
     return tuple(text(item, f"{where}.{number}") for number, item in enumerate(value))
-
-
-def _declined(value: Any) -> dict[str, str]:
-    reasons = mapping(value, "declined").items()
-    return {current_attack(printable(name)): text(reason, f"declined.{name}") for name, reason in reasons}
 
 
 def _record(kind: type[Record], data: Mapping[str, Any], where: str) -> Record:

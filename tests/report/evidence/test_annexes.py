@@ -146,7 +146,10 @@ def test_a_task_that_the_model_could_not_serve_has_its_reason(results: Path, tmp
 
 
 def test_a_declined_attack_has_its_reason(results: Path, tmp_path: Path):
-    evidence = gather(declared(results, tmp_path, declined={"beam": "needs logits"}), PLAIN)
+    tested = {"planted": 20, "controls": 20, "not_run": {"beam": "needs logits"}}
+    evidence = gather(declared(results, tmp_path, tested=tested), PLAIN)
+    (facts,) = [group.facts for group in evidence.protocol if group.title == "Task canary_exposure"]
+    assert "not run: the attacks beam" in facts[0].value
     assert dataclasses.asdict(omission(evidence, "beam")) == {
         "kind": "attack",
         "name": "beam",
