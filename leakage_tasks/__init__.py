@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from leakage_tasks.core.version import __version__
     from leakage_tasks.pairs import Pair
     from leakage_tasks.report.load.results import read_runs
-    from leakage_tasks.report.publish import write_board, write_card
+    from leakage_tasks.report.publish import verify_report, write_board, write_card, write_report
     from leakage_tasks.training.callback.callback import ExposureCallback
     from leakage_tasks.training.prompt.settings import PromptSettings
     from leakage_tasks.training.prompt.tuning import tune_prompt
@@ -35,9 +35,11 @@ __all__ = [
     "read_runs",
     "tune_prompt",
     "verify",
+    "verify_report",
     "write_board",
     "write_card",
     "write_manifest",
+    "write_report",
 ]
 _PLACES = {
     "Audit": "api.audit",
@@ -56,9 +58,11 @@ _PLACES = {
     "read_runs": "report.load.results",
     "tune_prompt": "training.prompt.tuning",
     "verify": "api.canaries",
+    "verify_report": "report.publish",
     "write_board": "report.publish",
     "write_card": "report.publish",
     "write_manifest": "canaries.manifest",
+    "write_report": "report.publish",
 }
 
 

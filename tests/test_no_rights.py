@@ -23,6 +23,7 @@ COMMANDS = {
     "canaries": "canaries --from-text {0}/train.txt -o {1}/found.jsonl",
     "sanitize": "sanitize {0}/train.txt -o {1}/clean.txt --drop 1 --epochs 1",
     "leaderboard": "leaderboard {0}/results_" + STAMP + ".json -o {1}/board.html",
+    "report": "report {0}/results_" + STAMP + ".json -o {1}/report.html",
     "card": "card {0}/results_" + STAMP + ".json --card {1}/README.md",
 }
 EACH = pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)

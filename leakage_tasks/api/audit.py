@@ -22,7 +22,7 @@ from leakage_tasks.report.board.formats import as_text
 from leakage_tasks.report.load.figures import Figure
 from leakage_tasks.report.load.format import flag_words, interval, number, verdict_words
 from leakage_tasks.report.load.results import read_runs
-from leakage_tasks.report.publish import write_board, write_card
+from leakage_tasks.report.publish import write_board, write_card, write_report
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,6 +102,10 @@ class Audit:
     def to_html(self, path: str | Path) -> None:
         """Write an HTML page, like ``leakage leaderboard -o``. Natural secrets are masked."""
         write_board(self.file, Path(path))
+
+    def to_report(self, path: str | Path, **options: Any) -> None:
+        """Write the evidence as a page, like ``leakage report``; takes the options of :func:`write_report`."""
+        write_report(self.file, Path(path), **options)
 
     def __str__(self) -> str:
         return as_text(self._board)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Literal, Never, TypeVar, get_args
 
 from leakage_tasks.attacks.access import access_by_protocol
+from leakage_tasks.attacks.classes import AttackClass
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core import former_names
@@ -65,6 +66,8 @@ class Attack:
     options: tuple[Option, ...] = ()
     batched: bool = False
     access: Access = access_by_protocol
+    classes: tuple[AttackClass, ...] = ()
+    """The classes of the attack; empty for the classes of its task."""
 
     def resolve_options(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return a value for each of the attack's options.
@@ -127,6 +130,7 @@ def register(
     options: Sequence[Option] = (),
     batched: bool = False,
     access: Access = access_by_protocol,
+    classes: Sequence[AttackClass] = (),
 ) -> Callable[[AnyRun], AnyRun]:
     """Register a function as an attack.
 
@@ -147,6 +151,7 @@ def register(
         options: Declarations of options, whose values are in ``AttackRequest.values``.
         batched: Whether the function takes all requests at once.
         access: Returns the description of the access to the model.
+        classes: The classes of the attack, if they differ from the classes of its task's scoring.
 
     Returns:
         A decorator that returns the function unchanged.
@@ -162,7 +167,8 @@ def register(
         _check_options(name, options)
         check_callable(f"attack {name!r}", run, ["request"])
         run_all: RunTogether = run if batched else partial(map, run)
-        attack = Attack(name, goal, needs, run_all, remedy, auto, affordable, tuple(options), batched, access)
+        declared = tuple(options), batched, access, tuple(classes)
+        attack = Attack(name, goal, needs, run_all, remedy, auto, affordable, *declared)
         ATTACKS.register(name, attack, run)
         return run
 

@@ -108,6 +108,18 @@ def prefixes_command(sources: Sources, output: Output) -> None:
     _write(draw_prefixes(prefixes_of(sources)), paths)
 
 
+@command_help(example="leakage plot runs results -o runs.png")
+def runs_command(sources: Sources, output: Output) -> None:
+    """Draw the share of written texts with a run of training text.
+
+    Needs runs of untargeted_extraction. The horizontal axis is the length of the run in tokens.
+    """
+    paths = _checked(output)
+    from leakage_tasks.report.plots.runs import draw_runs, runs_of
+
+    _write(draw_runs(runs_of(sources)), paths)
+
+
 @command_help(example="leakage plot training output_dir -o training.png")
 def training_command(
     source: Annotated[
@@ -192,6 +204,7 @@ def plot_app() -> typer.Typer:
         "histogram": histogram_command,
         "recall": recall_command,
         "prefixes": prefixes_command,
+        "runs": runs_command,
         "training": training_command,
         "trade": trade_command,
     }

@@ -15,7 +15,7 @@ from leakage_tasks.attacks.suffix.finding import (
 )
 from leakage_tasks.metrics.clustered import Row
 from leakage_tasks.metrics.memorization import memorization_metrics
-from leakage_tasks.metrics.scoring import LEFT_OUT, Scoring, TaskSettings, Values, register_scoring
+from leakage_tasks.metrics.scoring import LEFT_OUT, OF_GOAL, Scoring, TaskSettings, Values, register_scoring
 from leakage_tasks.metrics.tiers import Copies
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
@@ -54,5 +54,6 @@ MEMORIZATION = register_scoring(
         _values,
         lambda: list(NULLS),
         goal="suffixes",
+        classes=OF_GOAL["suffixes"],
     )
 )

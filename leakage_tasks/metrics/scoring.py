@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
+from leakage_tasks.attacks.classes import AttackClass
 from leakage_tasks.attacks.coarse import coarsened
 from leakage_tasks.attacks.finding import Finding, finding_from_json
 from leakage_tasks.attacks.suffix import finding as suffix_finding
@@ -91,6 +92,8 @@ class Scoring:
     unscored: Callable[[TaskSettings], Mapping[str, str]] = lambda task_settings: {}
     goal: str = ""
     """Goal of the task's attacks: ``exposure`` (reports then also bound ε), ``extraction`` or ``suffixes``."""
+    classes: tuple[AttackClass, ...] = ()
+    """Classes of the task's attacks, unless an attack declares its own."""
 
 
 SCORINGS: Registry[Scoring] = Registry(
@@ -100,6 +103,13 @@ SCORINGS: Registry[Scoring] = Registry(
     group="lm_eval_leakage.scorings",
 )
 """Scorings by name. A task uses the scoring with its own name, or the scoring that its class inherits."""
+OF_GOAL: Mapping[str, tuple[AttackClass, ...]] = {
+    "exposure": ("attribute inference", "membership inference"),
+    "extraction": ("reconstruction",),
+    "suffixes": ("regurgitation",),
+}
+"""Classes of attacks by goal. Exposure ranks a secret among all values,
+and compares planted canaries with controls."""
 INHERITED = "scoring"
 """Key of requests and task declarations for the name of a scoring that differs from the task's name."""
 
@@ -172,7 +182,12 @@ def copies_among(scoring: Scoring, read: Sequence[Any]) -> Copies:
 _NO_ATTACK = Finding("", "", planted=False, repetitions=0, kind="", log2_size=0.0)
 
 
-def canary_scoring(task: str, goal: Goal, metrics: Callable[[Copies], Sequence[Metric[Finding, Any]]]) -> Scoring:
+def canary_scoring(
+    task: str,
+    goal: Goal,
+    metrics: Callable[[Copies], Sequence[Metric[Finding, Any]]],
+    classes: Sequence[AttackClass] | None = None,
+) -> Scoring:
     """Register the scoring of a task whose answers are findings on canaries, and return it.
 
     Args:
@@ -180,6 +195,7 @@ def canary_scoring(task: str, goal: Goal, metrics: Callable[[Copies], Sequence[M
         goal: ``exposure`` or ``extraction``, as the task's ``GOAL``.
         metrics: Returns the rows for a number of canaries per repetition count; ``metrics`` of
             :mod:`~leakage_tasks.metrics.exposure` or :mod:`~leakage_tasks.metrics.extraction`, and others.
+        classes: Classes of the attacks that declare no class; None for :data:`OF_GOAL`.
 
     Raises:
         PluginError: If the name is taken.
@@ -197,7 +213,8 @@ def canary_scoring(task: str, goal: Goal, metrics: Callable[[Copies], Sequence[M
     def nulls() -> list[str]:
         return [metric.name for metric in metrics({}) if metric.in_table and metric.applies(_NO_ATTACK)]
 
-    scoring = Scoring(task, listed, values, nulls, _finding, _copies, goal=goal)
+    declared = OF_GOAL[goal] if classes is None else tuple(classes)
+    scoring = Scoring(task, listed, values, nulls, _finding, _copies, goal=goal, classes=declared)
     return SCORINGS.register(task, scoring, metrics)
 
 
@@ -269,6 +286,7 @@ SUFFIX_EXTRACTION = register_scoring(
         partial(list, NULLS),
         unscored=_unscored,
         goal="suffixes",
+        classes=OF_GOAL["suffixes"],
     )
 )
 
@@ -293,5 +311,6 @@ UNTARGETED_EXTRACTION = register_scoring(
         _untargeted_values,
         partial(list, UNTARGETED_NULLS),
         untargeted_finding_from_json,
+        classes=("regurgitation",),
     )
 )

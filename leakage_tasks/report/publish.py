@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from leakage_tasks.core.atomic import write_text
 from leakage_tasks.report.board.board import make_board
@@ -10,6 +12,9 @@ from leakage_tasks.report.card.card import make_card, read_card, read_measured_r
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.report.load.samples import audit_of
 from leakage_tasks.report.page import page
+
+if TYPE_CHECKING:
+    from leakage_tasks.report.evidence.files import Verification
 
 
 def write_board(results: str | Path, path: str | Path) -> None:
@@ -33,3 +38,85 @@ def write_card(results: str | Path, path: str | Path, name: str | None = None) -
     run = read_measured_run(Path(results))
     card = make_card(read_card(Path(path)), Path(path), run, name=name, audited=audit_of(run, 0.0))
     save_card(Path(path), card.text)
+
+
+def write_report(
+    results: str | Path,
+    path: str | Path,
+    *,
+    name: str = "",
+    release: str = "",
+    delta: float = 0.0,
+    model: str | Path | None = None,
+    manifest: str | Path | None = None,
+    data: Sequence[str | Path] = (),
+    selftest: str | Path | None = None,
+) -> None:
+    """Write the evidence on one run as a page that :func:`verify_report` checks offline.
+
+    Args:
+        results: A results file, or a folder with the results of one run.
+        path: The page to write.
+        name: Name of the model in the report; by default the run's.
+        release: How the model is released, in your words.
+        delta: The δ of the audit's (ε, δ)-differential privacy.
+        model: Folder or file of the model's weights, to hash.
+        manifest: Manifest of the canaries; it must be the run's.
+        data: Files or folders of training data, to hash.
+        selftest: File of ``leakage selftest -o``, to show its checks.
+
+    Raises:
+        LeakageError: If there are no results or several runs, or a file does not belong to the run.
+
+    Examples:
+        >>> from leakage_tasks import write_report
+        >>> write_report("results", "report.html", release="open weights", manifest="canaries.jsonl")
+    """
+    from leakage_tasks.report.evidence.gather import gather
+    from leakage_tasks.report.evidence.given import Given
+    from leakage_tasks.report.evidence.page import page
+    from leakage_tasks.report.evidence.record import Settings
+
+    given = Given(_path(model), _path(manifest), tuple(map(Path, data)), _path(selftest))
+    evidence = gather(Path(results), Settings(name, release, delta, (), ()), given)
+    write_text(Path(path), page(evidence))
+
+
+def verify_report(
+    path: str | Path,
+    *,
+    results: str | Path | None = None,
+    model: str | Path | None = None,
+    manifest: str | Path | None = None,
+    data: Sequence[str | Path] = (),
+) -> list[Verification]:
+    """Check a page of :func:`write_report` against itself, and against the given files.
+
+    Args:
+        path: The page.
+        results: The results file, or a folder with it.
+        model: Folder or file of the model's weights.
+        manifest: Manifest of the canaries.
+        data: Files or folders of training data.
+
+    Returns:
+        One outcome per check: ``passed`` (None if this installation cannot check it), and ``words``.
+
+    Raises:
+        LeakageError: If the file is no report, or the report has no hash for a given file.
+
+    Examples:
+        >>> from leakage_tasks import verify_report, write_report
+        >>> write_report("results", "report.html")
+        >>> [outcome.passed for outcome in verify_report("report.html", results="results")]
+        [True, True, True, True, True, True]
+    """
+    from leakage_tasks.report.evidence.files import Files
+    from leakage_tasks.report.evidence.verify import verify
+
+    files = Files(_path(results), _path(model), _path(manifest), tuple(map(Path, data)))
+    return verify(path, files)
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import lru_cache, partial
 from typing import Any, Literal
 
+from leakage_tasks.attacks.classes import AttackClass
 from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.log import log, warn_once
 from leakage_tasks.core.null_results import FIELD, reason_of
@@ -178,13 +179,20 @@ class LocalTask(HarnessTask):
         return self._docs if self._used is None else self._used
 
     def tested(self) -> dict[str, Any]:
-        """Return the facts on the documents that reports show next to the metrics, by name."""
+        """Return the facts on the documents that reports show next to the metrics, by name.
+
+        ``not_run`` maps each attack that the model could not serve to the reason.
+        """
         return {self.DOCUMENTS: len(self.used)}
 
     def note_attack(self, answer: str) -> None:
         """Record the attack that produced an answer, and its access to the model."""
         finding = json.loads(answer)
         self._attacks.add((finding.get("attack") or finding["scheme"], finding["access"]))
+
+    def attack_classes(self) -> set[AttackClass]:
+        """Return the classes of the attacks that ran, which reports list next to the questions of authorities."""
+        return set(() if self.SCORING is None else self.SCORING.classes)
 
     def _declaration(self) -> dict[str, Any]:
         command = own_command()
@@ -201,6 +209,7 @@ class LocalTask(HarnessTask):
             **({"command": command} if command else {}),
             **(inherited(self.SCORING, self.task_name) if self.SCORING else {}),
             "attacks": [{"attack": attack, "access": access} for attack, access in sorted(self._attacks)],
+            **({"classes": classes} if (classes := sorted(self.attack_classes())) else {}),
             "rows": {metric.name: metric.declaration() for metric in self.metrics},
             **({MORE: {name: self.found.get(name) for name in self._more}} if self._more else {}),
         }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from leakage_tasks.attacks import ATTACKS
+from leakage_tasks.attacks.classes import AttackClass
 from leakage_tasks.attacks.finding import CONTEXT
 from leakage_tasks.attacks.registry import AUTO, Goal, option_of
 from leakage_tasks.attacks.suffix.finding import HEADLINE
@@ -263,6 +264,10 @@ class CanaryTask(LocalTask):
             "log2_size": [round(min(bits), 2), round(max(bits), 2)],
             **({} if example is None else {"example": example}),
         }
+
+    def attack_classes(self) -> set[AttackClass]:
+        """Return the classes of the attacks that ran; the task has classes for the other attacks."""
+        return {kind for name, _ in self._attacks for kind in ATTACKS[name].classes or self.SCORING.classes}
 
     def no_headline(self) -> str:
         """Return the reason why no metric represents the model, or an empty string.

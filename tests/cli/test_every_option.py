@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import typer
 
-from leakage_tasks import cli
+from leakage_tasks import cli, write_report
 from leakage_tasks.canaries import make_canaries, plant, write_manifest
 from leakage_tasks.canaries.presets.mix_and_match import LABELLED, TABLE_1
 from leakage_tasks.models.word_tokenizer import word_tokenizer
@@ -57,6 +57,8 @@ BASES: dict[str, tuple[str, ...]] = {
     "power": ("--rate 0.1", "canaries.jsonl"),
     "compare": ("run run", "run run -o out.html"),
     "check": ("run --max-exposure 20",),
+    "report": ("run -o out.html", "run -o out.html --limit exposure_max=20"),
+    "verify-report": ("report.html", "report.html --results run"),
     "plan": ("canaries.jsonl --model nowhere",),
     "selftest": ("--model nowhere",),
     "checkpoints": ("nowhere",),
@@ -72,6 +74,7 @@ BASES: dict[str, tuple[str, ...]] = {
     "plot histogram": ("run -o out.png",),
     "plot recall": ("run -o out.png",),
     "plot prefixes": ("run -o out.png",),
+    "plot runs": ("run -o out.png",),
     "plot training": ("trainer_state.json -o out.png",),
     "plot trade": ("run -o out.png",),
     "study list": ("",),
@@ -217,6 +220,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_manifest(canaries, folder / "canaries.jsonl")
     plant(folder / "canaries.jsonl", folder / "rows.jsonl", folder / "planted.jsonl")
     log(folder / "run", {"canary_exposure": [finding("a"), finding("k", rank=4e5, repetitions=0)]}, model="m")
+    write_report(folder / "run", folder / "report.html")
     (folder / "README.md").write_text("# A model\n")
     (folder / "guesses.csv").write_text('Example ID,Suffix Guess\n0,"[3,4]"\n')
     history = [{"epoch": 1.0, "step": 1, "leakage/exposure_x1": 2.0, "leakage/exposure_bound": 13.0}]

@@ -110,6 +110,7 @@ COMMANDS = (
         ("board.html", "board.md", "board.csv", "board.json"),
         "{in}/other",
     ),
+    Command("report", "report {in}/results -o {out}/report.html", ("report.html",), "--name other"),
     Command("score", "score {in}/results -o {out}/score.json", ("score.json",), "--delta 0.1"),
     Command("check", "check {in}/results --max-exposure 50"),
     Command("compare", "compare {in}/results {in}/other -o {out}/compare.html", ("compare.html",)),

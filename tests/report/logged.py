@@ -10,6 +10,7 @@ from typing import Any
 
 from leakage_tasks.attacks.finding import Finding
 from leakage_tasks.attacks.suffix.finding import HEADLINE, Choice, SuffixFinding, SuffixView
+from leakage_tasks.attacks.untargeted.finding import Hits, UntargetedFinding
 from tests.report.made import STAMP, results, write
 
 SIZE = 10**6
@@ -35,9 +36,19 @@ def choice(right: bool, confidence: float, bits: float = 1.0) -> Choice:
     return Choice(confidence, confidence, 1 if right else None, 0.0 if right else 0.5, 5, bits)
 
 
+def text(
+    kind: str, number: int, run: int | None, control_run: int | None = 0, *, least: int = 20, unseen: bool = False
+) -> UntargetedFinding:
+    """Text ``number`` after an own prompt, with one run of the corpus and one of the controls; 0 for no run."""
+    hits, control_hits = (
+        None if length is None else Hits(((0, length, 0, 0),) if length else ()) for length in (run, control_run)
+    )
+    return UntargetedFinding(kind, number, 0, unseen, "top-k 40", least, 80, False, hits, control_hits)
+
+
 def log(
     folder: Path,
-    tasks: Mapping[str, Sequence[Finding | SuffixFinding]],
+    tasks: Mapping[str, Sequence[Finding | SuffixFinding | UntargetedFinding]],
     *,
     stamp: str = STAMP,
     model: str | None = None,
@@ -45,7 +56,8 @@ def log(
     task_settings: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a run of ``tasks`` to ``folder``; returns the results file."""
-    declared = {task: UNSAID for task in tasks if task in ("suffix_extraction", "memorization")}
+    undeclared = ("suffix_extraction", "memorization", "untargeted_extraction")
+    declared = {task: UNSAID for task in tasks if task in undeclared}
     values = {task: {"n": 1.0} for task in tasks}
     path = write(folder, results(values, model=model or folder.name, declared=declared), stamp)
     for task, findings in tasks.items():

@@ -13,7 +13,7 @@ from leakage_tasks.attacks.suffix.finding import SuffixFinding, SuffixView
 from leakage_tasks.report.compare.changes import IN_ALL, compare
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.stats.paired import mean_difference, rate_difference
-from tests.report.logged import choice, log
+from tests.report.logged import choice, log, text
 from tests.report.pages import usual_canaries, write_run
 
 Leakage = Callable[..., tuple[int, str, str]]
@@ -175,3 +175,44 @@ def test_costs_are_compared_by_document(tmp_path: Path) -> None:
     assert documents.after - documents.before == pytest.approx(-12 / 6)
     assert documents.difference.p == pytest.approx(2 / 2**12)
     assert (controls.before, controls.difference.p) == (controls.after, 1)
+
+
+def _texts(folder: Path, hits: list[int], controls: list[int], **settings: object) -> Path:
+    """A run of untargeted extraction with texts of two kinds of prompts."""
+    half = len(hits) // 2
+    kinds = ["short"] * half + ["ordinary"] * (len(hits) - half)
+    findings = [
+        text(kind, number, *found) for number, (kind, *found) in enumerate(zip(kinds, hits, controls, strict=True))
+    ]
+    return log(folder, {"untargeted_extraction": findings}, task_settings=settings)
+
+
+def test_written_texts_are_compared_by_kind_of_prompt(tmp_path: Path) -> None:
+    first = _texts(tmp_path / "a", [30, 30, 0, 0, 25, 0], [0] * 6)
+    second = _texts(tmp_path / "b", [0, 0, 0, 0, 25, 40], [0, 20, 0, 0, 0, 0])
+    changes = compared(first, second).changes
+    assert [(each.group, each.count, each.before, each.after) for each in changes] == [
+        ("untargeted prompts", 3, 2 / 3, 0.0),
+        ("ordinary prompts", 3, 1 / 3, 2 / 3),
+        ("texts, all", 6, 0.5, 1 / 3),
+        ("runs of controls", 6, 0.0, 1 / 6),
+    ]
+    assert changes[0].difference == rate_difference([True, True, False], [False] * 3)
+    assert changes[2].difference == rate_difference(
+        [True, True, False, False, True, False], [False, False, False, False, True, True]
+    )
+
+
+def test_texts_after_other_prompts_are_not_paired(tmp_path: Path) -> None:
+    first = _texts(tmp_path / "a", [30] * 4, [0] * 4, seed=1)
+    second = _texts(tmp_path / "b", [0] * 4, [0] * 4, seed=2)
+    changes = compared(first, second).changes
+    assert [(each.group, each.count) for each in changes] == [("ordinary prompts", 2), ("runs of controls", 2)]
+
+
+def test_a_change_of_the_controls_has_another_cause(leakage: Leakage, tmp_path: Path) -> None:
+    first = _texts(tmp_path / "a", [0] * 40, [0] * 40)
+    second = _texts(tmp_path / "b", [0] * 40, [30] * 40)
+    _, out, _ = leakage("compare", first, second)
+    (line,) = [line for line in out.splitlines() if line.startswith("= untargeted_extraction: runs of controls: ")]
+    assert line.endswith("the model never saw the controls, so the change has another cause than training on them")

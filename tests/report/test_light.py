@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from leakage_tasks import write_report
 from tests.conftest import ROOT
 from tests.report.pages import usual_canaries, write_run
 
@@ -42,11 +43,15 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "score {runs}/1",
         "compare {runs}/1 {runs}/2 -o {out}.html",
         "plot repetitions {runs}/1 -o {out}.svg",
+        "verify-report {report}",
     ],
     ids=lambda words: words.partition(" ")[0],
 )
 def test_a_report_loads_no_torch(runs: Path, tmp_path: Path, words: str) -> None:
-    assert loaded(words.format(runs=runs, out=tmp_path / "out"), MODELS) == ""
+    if "{report}" in words:
+        write_report(runs / "1", tmp_path / "report.html")
+    made = words.format(runs=runs, out=tmp_path / "out", report=tmp_path / "report.html")
+    assert loaded(made, MODELS) == ""
 
 
 @pytest.mark.parametrize("words", ["check {runs} --max-exposure 60", "plot repetitions {runs}/1 -o {out}.svg"])

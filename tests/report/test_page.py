@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
+from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.report.load.format import interval, number
 from leakage_tasks.report.load.validate import printable
 from leakage_tasks.report.page import page
 from leakage_tasks.report.page.guesses import marked
-from leakage_tasks.report.page.runs import describe_runs
+from leakage_tasks.report.page.runs import PAIR_HEADS, describe_runs
 from leakage_tasks.report.plots.style import plain
 from tests.report.pages import board, canary, pair, usual_canaries, write_run
 
@@ -241,12 +242,20 @@ def test_of_a_natural_secret_the_page_tells_the_power_of_ten_its_rank_is_in(tmp_
     assert (facts["Ranked by"], facts["Guessed by"]) == ("exposure", "shortest-path")
 
 
+def test_a_pair_has_the_bound_on_near_verbatim_draws(tmp_path: Path):
+    doc, found = pair(4, bits=2.0)
+    near = replace(found.views[HEADLINE], near_edits=1, near_bits=1.0, near_high_bits=0.5)
+    write_run(tmp_path, "one", pairs=[(doc, replace(found, views={HEADLINE: near}))])
+    (shown,) = describe_runs(board(tmp_path))[0]["pairs"]["shown"]
+    assert (PAIR_HEADS[-1][0], shown["cells"][-1]) == ("Near", "0.500")
+
+
 @pytest.mark.parametrize("revealing", [False, True])
 def test_tokens_of_pairs_are_in_the_file_only_when_revealed(tmp_path: Path, revealing: bool):
     write_run(tmp_path, "one", pairs=[pair(4, wrong=0.25, bits=2.0, reveal=True)])
     (shown,) = describe_runs(board(tmp_path), reveal=revealing)[0]["pairs"]["shown"]
     assert ("<code>91 92 93 94</code>" in page(board(tmp_path), reveal=revealing)) is revealing
-    assert shown["cells"] == ["4", "no", "0.250", "–", "0.250", "7 of 20"]
+    assert shown["cells"] == ["4", "no", "0.250", "–", "0.250", "7 of 20", "–"]
     assert ("secret" in shown) is revealing
     if revealing:
         assert [each["right"] for each in shown["guesses"]] == ["1110", "0000"]

@@ -84,7 +84,15 @@ def _cheapest(forest: Forest, level: Sequence[tuple[Nodes, Children]], most: Int
 NO_TEXT = "choose a model that generates text or has logits"
 
 
-@register("greedy", "extraction", PredictsNextToken, CompletesText, auto=4, remedy=NO_TEXT)
+@register(
+    "greedy",
+    "extraction",
+    PredictsNextToken,
+    CompletesText,
+    auto=4,
+    remedy=NO_TEXT,
+    classes=["regurgitation"],
+)
 def greedy(request: AttackRequest) -> AttackResult:
     """Take the likeliest allowed token at each step; a model that only generates text continues the text itself."""
     if not isinstance(request.target, PredictsNextToken):

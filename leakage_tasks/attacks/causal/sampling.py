@@ -28,7 +28,15 @@ UNTIL = Option(
 )
 
 
-@register("sample-tokens", "extraction", PredictsNextToken, auto=6, remedy=NO_LOGITS, options=(DRAWS, UNTIL))
+@register(
+    "sample-tokens",
+    "extraction",
+    PredictsNextToken,
+    auto=6,
+    remedy=NO_LOGITS,
+    options=(DRAWS, UNTIL),
+    classes=["regurgitation"],
+)
 def sample_tokens(request: AttackRequest) -> AttackResult:
     """Return the ten cheapest of the fillings drawn from the model (The Secret Sharer, section 5.2).
 

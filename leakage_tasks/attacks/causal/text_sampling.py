@@ -28,6 +28,7 @@ NO_TEXT = "choose a model that generates text, or has logits"
     affordable=lambda request: request.target.only_writes,
     remedy=NO_TEXT,
     options=(TEXTS, TEMPERATURE),
+    classes=["regurgitation"],
 )
 def sample_text(request: AttackRequest) -> AttackResult:
     """Return the fillings that a model generates most often, and the number of texts with the secret.

@@ -47,6 +47,7 @@ COUNTS = Option("counts", str, None, "a JSON file of counts by word, instead of 
     remedy=NO_LABELS,
     options=(BEAM, PENALTY, CORPUS, CORPUS_COLUMN, COUNTS, SHORTLIST, SHORTLIST_AT, AUDIT, SIGNAL),
     access=access_to_labels,
+    classes=["model inversion"],
 )
 def label_search(request: AttackRequest) -> AttackResult:
     """Beam search for the values with the highest P(label | x1 … xt−1, v) − λ·C(v), slot after slot.

@@ -28,6 +28,7 @@ CANDIDATES = Option("candidates", int, 2000, "number of the generator's best can
     remedy="use --model frankenstein-mlm, or give classifier-scorer a generator=causal:MODEL",
     options=(BEAM, CANDIDATES, SIGNAL),
     access=access_to_candidates,
+    classes=["model inversion"],
 )
 def mix_and_match(request: AttackRequest) -> AttackResult:
     """Generate candidates, filter them and sort them by the class loss (Mix and Match, section 4.3).

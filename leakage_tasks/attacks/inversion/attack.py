@@ -95,6 +95,7 @@ NO_MIXTURES = "use --model nlu-tagger or classifier-scorer, or another attack fo
     remedy=NO_MIXTURES,
     options=OPTIONS,
     batched=True,
+    classes=["model inversion"],
 )
 def inversion(requests: Sequence[AttackRequest]) -> Iterator[AttackResult]:
     """Minimise the loss over mixtures of each slot's values (section 3.1), then search over whole fillings.

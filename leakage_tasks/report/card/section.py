@@ -47,7 +47,7 @@ def section(board: Board, name: str, audited: Sequence[AuditFigure], delta: floa
         *_useful(entry.run, [pair for pair in shown if not pair[0].leakage]),
         *_audit(audited, delta),
         "### Limits",
-        bullets(limits(entry.run)),
+        bullets(map(escaped, limits(entry.run))),
         *_again(entry.run),
     ]
     return "\n\n".join(part.strip("\n") for part in parts)
@@ -72,8 +72,8 @@ def _tested(run: Run) -> Iterator[str]:
     attacks: dict[str, list[str]] = {}
     for task, result in run.tasks.items():
         if result.is_leakage and result.declared is not None and result.answered:
-            tested.setdefault(describe_tested(result.declared.tested), []).append(_named(task))
-            attacks.setdefault(describe_attacks(result.declared.attacks), []).append(_named(task))
+            tested.setdefault(escaped(describe_tested(result.declared.tested)), []).append(_named(task))
+            attacks.setdefault(escaped(describe_attacks(result.declared.attacks)), []).append(_named(task))
     yield "### Test setup"
     yield bullets(f"{', '.join(tasks)}: {words}" for words, tasks in tested.items())
     yield "The attacks, with the access to the model that they need:"

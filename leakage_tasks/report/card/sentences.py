@@ -12,7 +12,6 @@ from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Column
 from leakage_tasks.report.load.figures import Figure, counted_words, learnt_from
 from leakage_tasks.report.load.format import learnt_words, number, percent
-from leakage_tasks.report.load.markdown import escaped
 from leakage_tasks.report.load.run import Run, TaskResult
 from leakage_tasks.report.load.validate import is_finite
 from leakage_tasks.targets.protocols import ProposesValues, RelaxesTokens, ScoresLabels
@@ -37,10 +36,14 @@ def sentence(result: TaskResult, column: Column, figure: Figure) -> str:
     ran = " and ".join(f"{attack} ({access})" for attack, access in attacks)
     by = f", by {'the attack' if len(attacks) == 1 else 'the attacks'} {ran}" if ran else ""
     value = f"{_value(figure.value, column.unit)}{_interval(column, figure)}{_over(result, column, figure)}"
-    bound = UPPER_BOUND if column.direction == "higher" else LOWER_BOUND
+    return f"{_title(column)}: {value}{_without_leak(column, figure)}{by}. {bound_words(result, column)}"
+
+
+def bound_words(result: TaskResult, column: Column) -> str:
+    """State if a value is a lower or an upper bound on leakage, or extrapolated."""
     if column.unit == "bits" and result.headline.get("fit_not_rejected") is not None:
-        bound = EXTRAPOLATED
-    return f"{_title(column)}: {value}{_without_leak(column, figure)}{by}. {bound}"
+        return EXTRAPOLATED
+    return UPPER_BOUND if column.direction == "higher" else LOWER_BOUND
 
 
 def _without_leak(column: Column, figure: Figure) -> str:
@@ -99,24 +102,24 @@ def _facts(result: TaskResult, column: Column) -> Iterator[str]:
 
 
 def describe_tested(tested: Mapping[str, Any]) -> str:
-    """Describe the data behind a task's values as Markdown; unknown entries appear as ``name: value``."""
+    """Describe the data behind a task's values; unknown entries appear as ``name: value``."""
     elsewhere = ("repetitions", "example", "planted_data", "planted_sha256", "planted_share")
     facts = [_words(name, value, tested) for name, value in tested.items() if name not in elsewhere]
     example = tested.get("example")
     if isinstance(example, str) and "natural" not in _list(tested.get("kinds")):
-        facts.append(f"for example “{escaped(example)}”, with the secret in braces")
+        facts.append(f"for example “{example}”, with the secret in braces")
     return "; ".join(facts) or "not recorded in the results"
 
 
 def describe_attacks(attacks: Sequence[tuple[str, str]]) -> str:
-    """Describe the attacks that ran, with the access that each needed, as Markdown."""
+    """Describe the attacks that ran, with the access that each needed."""
     if not attacks:
         return "not recorded in the results"
-    return "; ".join(escaped(attack) + (f" ({escaped(access)})" if access else "") for attack, access in attacks)
+    return "; ".join(f"{attack} ({access})" if access else attack for attack, access in attacks)
 
 
 def limits(run: Run) -> Iterator[str]:
-    """Yield the limits of a run's results, for the tasks that ran, as Markdown."""
+    """Yield the limits of a run's results, for the tasks that ran."""
     tested = [task.tested for task in run.tasks.values() if task.is_leakage]
     yield (
         "The results hold for these attacks with this access. Other attacks may extract more, so low values do not "
@@ -163,22 +166,46 @@ def _on_benchmarks(tested: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 def _not_tried(run: Run) -> Iterator[str]:
     """Yield a sentence on the tasks and attacks of this package that the run did not use."""
-    from leakage_tasks.attacks import ATTACKS
     from leakage_tasks.metrics.scoring import SCORINGS
 
-    declared = [task.declared for task in run.tasks.values() if task.declared is not None and task.is_leakage]
-    ran = {attack for declaration in declared for attack, _ in declaration.attacks}
     aims = {task: scoring.goal for task, scoring in SCORINGS.without_plugins().items() if scoring.goal}
-    answered = {result.scoring_name for result in run.tasks.values() if result.answered}
-    goals = {scoring.goal for name, scoring in SCORINGS.items() if name in answered}
+    goals = _goals(run)
     tasks = [task for task, goal in aims.items() if goal not in goals]
-    classes = any(_of_classifiers(ATTACKS[name]) for name in ran if name in ATTACKS)
-    fitting = [name for name, attack in ATTACKS.items() if attack.goal in goals and _of_classifiers(attack) == classes]
-    attacks = sorted(name for name in fitting if name not in ran)
+    attacks = fitting_attacks(run)
     named = [f"the {'tasks' if len(tasks) > 1 else 'task'} {', '.join(tasks)}"] if tasks else []
     named += [f"the attacks {', '.join(attacks)}"] if attacks else []
     also = "other prompts before a secret, and fine-tuning of the model on extracted text"
     yield f"Not tried: {'; '.join([*named, also])}."
+
+
+def fitting_attacks(run: Run) -> list[str]:
+    """Return the attacks for the goals and the kind of model of a run that it did not use."""
+    from leakage_tasks.attacks import ATTACKS
+
+    ran, goals = _attacks_run(run), _goals(run)
+    fitting = [name for name, attack in ATTACKS.items() if attack.goal in goals and fits_model(run, attack)]
+    return sorted(name for name in fitting if name not in ran)
+
+
+def fits_model(run: Run, attack: Attack) -> bool:
+    """Return True if an attack is for classifiers, and the attacks of the run are too, or if neither is."""
+    from leakage_tasks.attacks import ATTACKS
+
+    classes = any(_of_classifiers(ATTACKS[name]) for name in _attacks_run(run) if name in ATTACKS)
+    return _of_classifiers(attack) == classes
+
+
+def _attacks_run(run: Run) -> set[str]:
+    declared = [task.declared for task in run.tasks.values() if task.declared is not None and task.is_leakage]
+    return {attack for declaration in declared for attack, _ in declaration.attacks}
+
+
+def _goals(run: Run) -> set[str]:
+    """Return the goals of the tasks with values."""
+    from leakage_tasks.metrics.scoring import SCORINGS
+
+    answered = {result.scoring_name for result in run.tasks.values() if result.answered}
+    return {scoring.goal for name, scoring in SCORINGS.items() if name in answered}
 
 
 def _of_classifiers(attack: Attack) -> bool:
@@ -200,7 +227,7 @@ def _words(name: str, value: Any, tested: Mapping[str, Any]) -> str:
         return _known(name, value, tested)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError):
         shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        return escaped(f"{name}: {shown}")
+        return f"{name}: {shown}"
 
 
 def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
@@ -209,7 +236,7 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
         case "planted":
             return f"{int(value):,} canaries planted{_by_copies(tested.get('repetitions'))}"
         case "planting" if value == "proven":
-            return escaped(f"planting proven by {tested['planted_data']} (SHA-256 {tested['planted_sha256'][:12]}…)")
+            return f"planting proven by {tested['planted_data']} (SHA-256 {tested['planted_sha256'][:12]}…)"
         case "planting":
             words = {"claimed": "planting claimed by the manifest, not proven by data", "none": "nothing planted"}
             return words[value]
@@ -220,14 +247,14 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
         case "controls":
             return f"{int(value):,} controls, generated like the canaries and never planted"
         case "kinds":
-            return escaped(f"kind: {' or '.join(KINDS.get(kind, kind) for kind in value)}")
+            return f"kind: {' or '.join(KINDS.get(kind, kind) for kind in value)}"
         case "uniform" if value is True:
             return "by the secrets' format every possible value was equally likely"
         case "near_copies":
             return f"{int(value):,} of the copies have other words around the secret"
         case "families":
             counts = [f"{int(number):,} {family}" for family, number in value.items()]
-            return escaped(f"families: {', '.join(counts)}")
+            return f"families: {', '.join(counts)}"
         case "log2_size":
             return f"each secret is one of {_span(value, _count)} possible values"
         case "pairs":
@@ -236,6 +263,14 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
             return f"{int(value):,} controls, pairs of text that the model never saw"
         case "windows":
             return f"{int(value):,} windows of a prefix and the suffix that follows it"
+        case "texts":
+            return f"{int(value):,} texts that the model wrote"
+        case "corpus_tokens" | "control_tokens":
+            return f"{int(value):,} tokens of {_corpus(name)}"
+        case "corpus_documents" | "control_documents":
+            return f"{int(value):,} documents of {_corpus(name)}"
+        case "not_run":
+            return f"not run: the attacks {', '.join(sorted(value.keys()))}"
         case "documents":
             return f"{int(value):,} documents"
         case "documents_available":
@@ -251,6 +286,10 @@ def _known(name: str, value: Any, tested: Mapping[str, Any]) -> str:
         case "prefix_tokens" | "suffix_tokens":
             return f"{name.removesuffix('_tokens')}es of {_span(value, '{:,.0f}'.format)} tokens"
     raise KeyError(name)
+
+
+def _corpus(name: str) -> str:
+    return "the training text" if name.startswith("corpus") else "control text, which the model never saw"
 
 
 def _by_copies(copies: Any) -> str:

@@ -16,18 +16,32 @@ from leakage_tasks.report.load.comparability import check_scored, differences, m
 from leakage_tasks.report.load.findings import CONTROL, EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS, Details, read_details
 from leakage_tasks.report.load.format import NEVER, NOTHING, number
 from leakage_tasks.report.load.run import Run
+from leakage_tasks.report.load.texts import TEXTS, UNTARGETED_PROMPTS, read_texts
 from leakage_tasks.stats.intervals import LEVEL
 from leakage_tasks.stats.paired import Difference, mean_difference, rate_difference
 
-TITLES = {EXPOSURE: "exposure, bits", EXTRACTION: "share extracted", SUFFIXES: "recall", WINDOWS: "bits per token"}
+TITLES = {
+    EXPOSURE: "exposure, bits",
+    EXTRACTION: "share extracted",
+    SUFFIXES: "recall",
+    WINDOWS: "bits per token",
+    TEXTS: "share of texts with a run",
+}
 UNSURE = ("lower_bound", EXTRAPOLATED)
-IN_ALL, PAIRS, DOCUMENTS = "planted, all", "pairs", "documents"
+IN_ALL, ALL_TEXTS, PAIRS, DOCUMENTS = "planted, all", "texts, all", "pairs", "documents"
+RUNS_OF_CONTROLS = "runs of controls"
+"""Group of texts that are searched for runs of the controls in place of the corpus."""
+_CAUSES = {
+    NEVER: ": they were never planted, so the change has another cause than training on them",
+    RUNS_OF_CONTROLS: ": the model never saw the controls, so the change has another cause than training on them",
+}
+"""Notes on a change of the controls."""
 HEADS = ("", "n", "before", "after", "difference", "95 % interval", "p", "detectable")
 READING = (
-    "A difference is after minus before, for canaries or pairs of both runs. p is two-sided, for no change: from sign "
-    "flips (means) or McNemar's exact test (shares). Intervals are Student's and Newcombe's. A difference smaller than "
-    "the last column can go unnoticed: this number of documents shows it in fewer than 8 of 10 runs. Differences are "
-    "between these two models: a second training with equal settings may also change the values."
+    "A difference is after minus before, for canaries, pairs or texts of both runs. p is two-sided, for no change: "
+    "from sign flips (means) or McNemar's exact test (shares). Intervals are Student's and Newcombe's. A difference "
+    "smaller than the last column can go unnoticed: this number of documents shows it in fewer than 8 of 10 runs. "
+    "Differences are between these two models: a second training with equal settings may also change the values."
 )
 
 
@@ -138,6 +152,8 @@ def _documents(task: str, run: Run, details: Details) -> Iterator[Document]:
     if task == SUFFIXES:
         for pair in details.pairs:
             yield Document(str(pair.selected.pair), PAIRS, recalled(pair.selected), recalled(pair.selected))
+    if task == TEXTS:
+        yield from _texts(run)
     if task == WINDOWS:
         for name, cost in details.costs.items():
             yield Document(name, NEVER if name.startswith(CONTROL) else DOCUMENTS, cost, cost)
@@ -149,18 +165,31 @@ def _documents(task: str, run: Run, details: Details) -> Iterator[Document]:
             yield Document(canary.id, group, float(value), float(value), unsure and task == EXPOSURE)
 
 
+def _texts(run: Run) -> Iterator[Document]:
+    """Yield each text, and again as a control if it was searched for runs of the controls."""
+    for text in read_texts(run):
+        for length, name, group in (
+            (text.corpus, text.id, text.group),
+            (text.controls, f"{text.id}, controls", RUNS_OF_CONTROLS),
+        ):
+            if length is not None:
+                yield Document(name, group, float(length > 0), float(length > 0))
+
+
 def _changes(task: str, documents: Sequence[Document]) -> Iterator[Change]:
     """Yield one change per group, the fewest copies first, then all planted canaries together, then the controls."""
     groups: dict[str, list[Document]] = {}
     for document in documents:
         groups.setdefault(document.group, []).append(document)
-    never = groups.pop(NEVER, [])
-    for group in sorted(groups, key=copies_in):
+    controls = RUNS_OF_CONTROLS if task == TEXTS else NEVER
+    never = groups.pop(controls, [])
+    for group in sorted(groups, key=lambda group: (group != UNTARGETED_PROMPTS, copies_in(group))):
         yield _change(task, group, groups[group])
     if len(groups) > 1:
-        yield _change(task, IN_ALL, [document for document in documents if document.group != NEVER])
+        whole = ALL_TEXTS if task == TEXTS else IN_ALL
+        yield _change(task, whole, [document for document in documents if document.group != controls])
     if never:
-        yield _change(task, NEVER, never)
+        yield _change(task, controls, never)
 
 
 def copies_in(group: str) -> float:
@@ -192,7 +221,8 @@ def as_text(comparison: Comparison) -> str:
 
 def verdicts(changes: Sequence[Change]) -> Iterator[str]:
     """Yield the verdicts on the lowest number of copies, on all planted canaries, and on the controls."""
-    for change in [*changes[:1], *(change for change in changes[1:] if change.group in (IN_ALL, NEVER))]:
+    judged = (IN_ALL, ALL_TEXTS, NEVER, RUNS_OF_CONTROLS)
+    for change in [*changes[:1], *(change for change in changes[1:] if change.group in judged)]:
         difference = change.difference
         if difference.p > 1 - LEVEL:
             missed = (
@@ -204,8 +234,7 @@ def verdicts(changes: Sequence[Change]) -> Iterator[str]:
         else:
             direction = "less" if difference.value < 0 else "more"
             words = f"{direction} than before, by {number(abs(difference.value))} (p = {difference.p:.2g})"
-            if change.group == NEVER:
-                words += ": they were never planted, so the change has another cause than training on them"
+            words += _CAUSES.get(change.group, "")
         if change.bounds:
             words += f"; {change.bounds} of {change.count} exposures are bounds or extrapolated: raise budget="
         yield f"{change.task}: {change.group}: {words}"

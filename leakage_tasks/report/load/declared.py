@@ -46,6 +46,8 @@ class Declared:
     """True for a self-test on built-in documents."""
     scoring: str = ""
     """The name of its scoring, if that differs from the task's name."""
+    classes: tuple[str, ...] = ()
+    """Classes of the attacks that ran; empty for results of earlier versions."""
     more: Mapping[str, float | None] = field(default_factory=dict)
     """Values of metrics that the harness' table leaves out."""
 
@@ -82,6 +84,7 @@ def _declared(data: Mapping[str, Any], where: str) -> Declared:
         no_headline=text(data.get("no_headline", ""), "no_headline"),
         built_in=data.get("built_in") is True,
         scoring=text(data.get(INHERITED, ""), INHERITED),
+        classes=_texts(data.get("classes", []), "classes"),
         more={
             printable(name): None if value is None else finite(value, f"{MORE}.{name}") for name, value in more.items()
         },
@@ -104,6 +107,12 @@ def _attack(data: Any, where: str) -> tuple[str, str]:
     attack = mapping(data, where)
     name = text(attack.get("attack"), f"{where}.attack")
     return current_attack(name), text(attack.get("access"), f"{where}.access")
+
+
+def _texts(value: Any, where: str) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise WrongField(where, "a list", value)
+    return tuple(text(item, f"{where}.{number}") for number, item in enumerate(value))
 
 
 def _record(kind: type[Record], data: Mapping[str, Any], where: str) -> Record:

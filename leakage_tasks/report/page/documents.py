@@ -107,7 +107,7 @@ def as_text(run: DocumentRun, limits: Limits) -> str:
 
 def page(run: DocumentRun, limits: Limits) -> str:
     """Return the report as one HTML document without external resources; it holds no text of the documents."""
-    shown = drawn(run)
+    picture, words = describe_documents(run)
     return render(
         "documents.html",
         ("base.css", "table.css", "plots.css", "print.css", "changes.css"),
@@ -117,11 +117,17 @@ def page(run: DocumentRun, limits: Limits) -> str:
         rows=document_rows(run.documents),
         more=max(0, len(run.documents) - SHOWN),
         notes=notes(run, limits),
-        picture=data_uri(draw_documents(shown, run.probability_words)),
-        alt=_alt(shown),
-        drawn=len(shown),
+        picture=picture,
+        alt=words,
+        drawn=len(drawn(run)),
         total=len(run.documents),
     )
+
+
+def describe_documents(run: DocumentRun) -> tuple[str, str]:
+    """Return the heat map of the documents as the address of an image, and its description in words."""
+    shown = drawn(run)
+    return data_uri(draw_documents(shown, run.probability_words)), _alt(shown)
 
 
 def drawn(run: DocumentRun) -> list[DocumentWindows]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from leakage_tasks.attacks.finding import EXTRAPOLATED, Finding
+from leakage_tasks.metrics.near import p_near
 from leakage_tasks.metrics.suffix_values import p_z, recalled
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.report.board.board import Board, Entry
@@ -39,6 +40,7 @@ PAIR_HEADS = (
     ("Place", "rank of the true suffix among the different suffixes drawn, the surest first; a dash: never drawn"),
     ("Tokens wrong", "share of the guess's tokens that are wrong"),
     ("Draws", "number of draws that gave the guess"),
+    ("Near", "lower bound on the probability of a draw within the edit distance of near=; a dash: not computed"),
 )
 """Column heads of the table of pairs, each with its description."""
 
@@ -60,7 +62,7 @@ def _run(entry: Entry, details: Details, most: int, drawn: bool) -> dict[str, An
         "facts": list(_run_facts(entry.run)),
         "warnings": flag_words(entry.flags),
         "missing": [[task, reason] for task, reason in details.missing.items()],
-        "spread": describe_spread(_spread(entry.run.name, canaries), drawn=drawn),
+        "spread": describe_spread(spread_of(entry.run.name, canaries), drawn=drawn),
         "audit": [[figure.title, audit_words(figure), figure.words] for figure in audit_of(entry.run, 0.0)],
         "canaries": {"total": len(canaries), "shown": [describe_canary(canary) for canary in canaries[:most]]},
         "pairs": {
@@ -72,7 +74,8 @@ def _run(entry: Entry, details: Details, most: int, drawn: bool) -> dict[str, An
     }
 
 
-def _spread(name: str, canaries: Sequence[CanaryDetail]) -> RunByRepetitions:
+def spread_of(name: str, canaries: Sequence[CanaryDetail]) -> RunByRepetitions:
+    """Return the exposure and extraction of a run's canaries by number of copies."""
     exposure = (canary.exposure for canary in canaries if canary.exposure is not None)
     return by_repetitions(name, exposure, (canary.extraction for canary in canaries if canary.extraction is not None))
 
@@ -115,6 +118,7 @@ def _describe_pair(pair: PairDetail) -> dict[str, Any]:
         rank,
         number(choice.wrong),
         f"{choice.count:,} of {selected.view.samples:,}",
+        number(p_near(selected)),
     ]
     description: dict[str, Any] = {"cells": cells, "hit": bool(recalled(selected))}
     if pair.suffix:

@@ -22,6 +22,7 @@ from leakage_tasks.metrics.audit import audit
 from leakage_tasks.report.card.card import make_card, read_measured_run
 from leakage_tasks.report.card.file import END, START, split_card
 from leakage_tasks.report.card.sentences import describe_attacks, describe_tested
+from leakage_tasks.report.load.markdown import escaped
 from tests.report.made import STAMP, declaration, leaking, results, tiered, write
 
 MARKDOWN = MarkdownIt("commonmark").enable("table")
@@ -95,7 +96,7 @@ def test_it_says_what_the_figures_are_not(tmp_path):
     assert "An exposure of 1.44 bits is chance: the mean over secrets that the model never saw. It" in text
     assert "They do not show if a benchmark's test set was in the training data, which is called contamination." in text
     assert (
-        "- Not tried: the tasks suffix_extraction, memorization; the attacks beam, brute-force, contrastive-beam, "
+        "- Not tried: the tasks suffix\\_extraction, memorization; the attacks beam, brute-force, contrastive-beam, "
         in text
     )
     assert "### Sentences to quote" in text
@@ -182,7 +183,7 @@ def test_what_was_tested_in_words():
         "log2_size": [6.64, 29.9],
         "example": "The <pin> of nudilu is {digits:9}.",
     }
-    assert describe_tested(tested) == (
+    assert escaped(describe_tested(tested)) == (
         "20 canaries planted (7 of them once, 13 of them 4 times); 1,000 controls, generated like the canaries and "
         "never planted; kind: synthetic, drawn at random; each secret is one of 2^6.6 (about 100) to 2^29.9 (about "
         "1,000,000,000) possible "
@@ -207,7 +208,7 @@ def test_what_was_tested_in_words():
     ],
 )
 def test_what_is_not_known_stands_as_name_and_value(tested, words):
-    assert describe_tested(tested) == words
+    assert escaped(describe_tested(tested)) == words
 
 
 def test_a_natural_example_is_not_shown():

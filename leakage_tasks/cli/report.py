@@ -1,0 +1,72 @@
+"""``leakage report``: write the evidence on one run as a page that can be checked offline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from leakage_tasks.cli.help import REPORT
+from leakage_tasks.cli.registry import register_command
+from leakage_tasks.core.errors import OptionError
+
+FILES = "Files to hash"
+
+
+@register_command("report", REPORT, 7, example="leakage report results -o report.html --model ./mine")
+def report_command(
+    result: Annotated[Path, typer.Argument(help="Results file of lm_eval, or a folder with the results of one run.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Page to write.")] = Path("report.html"),
+    name: Annotated[str, typer.Option(help="Name of the model in the report (default: the run's).")] = "",
+    release: Annotated[
+        str, typer.Option(help="How the model is released, in your words, such as 'open weights'.")
+    ] = "",
+    delta: Annotated[float, typer.Option(help="δ of the audit's (ε, δ)-differential privacy.")] = 0.0,
+    limit: Annotated[
+        list[str] | None, typer.Option(help="Limit of leakage check to report, as metric=number; repeatable.")
+    ] = None,
+    allow: Annotated[
+        list[str] | None, typer.Option(help="Condition that the limits accept, as leakage check --allow; repeatable.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Folder or file of the model's weights.", rich_help_panel=FILES)
+    ] = None,
+    manifest: Annotated[
+        Path | None, typer.Option(help="Manifest of the canaries; must be the run's.", rich_help_panel=FILES)
+    ] = None,
+    data: Annotated[
+        list[Path] | None, typer.Option(help="File or folder of training data; repeatable.", rich_help_panel=FILES)
+    ] = None,
+    selftest: Annotated[
+        Path | None, typer.Option(help="File of leakage selftest -o, to show its checks.", rich_help_panel=FILES)
+    ] = None,
+) -> None:
+    """Write the evidence on one run as one page.
+
+    The page has protocol, results, controls, limits, the tests that did not run, hashes, and annexes for data
+    protection and copyright. It prints on A4, and leakage verify-report checks it offline.
+    """
+    from leakage_tasks.core.atomic import check_place, write_text
+    from leakage_tasks.core.former_names import current_waiver
+    from leakage_tasks.core.stable_inputs import unchanged
+    from leakage_tasks.report.check.check import WAIVERS
+    from leakage_tasks.report.evidence.gather import gather
+    from leakage_tasks.report.evidence.given import Given
+    from leakage_tasks.report.evidence.page import page
+    from leakage_tasks.report.evidence.record import Settings
+    from leakage_tasks.report.load.results import files_read
+
+    if not 0 <= delta < 1:
+        raise OptionError(f"--delta is {delta:g}: give a number of at least 0 and less than 1, such as 1e-5")
+    waivers = tuple(map(current_waiver, allow or []))
+    for waiver in waivers:
+        if waiver not in WAIVERS:
+            raise OptionError(f"--allow is {waiver!r}, not a condition of leakage check: use {', '.join(WAIVERS)}")
+    check_place(output)
+    given = Given(model, manifest, tuple(data or ()), selftest)
+    settings = Settings(name.strip(), release.strip(), delta, tuple(limit or ()), waivers)
+    with unchanged(*files_read([result]), *given.paths):
+        text = page(gather(result, settings, given))
+    write_text(output, text)
+    print(f"wrote {output}")

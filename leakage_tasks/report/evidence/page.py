@@ -1,0 +1,61 @@
+"""The page of an evidence report: a function of its record, which the page holds as data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from leakage_tasks.report.evidence.checks import SELFTEST, failed
+from leakage_tasks.report.evidence.questions import NOT_TESTED
+from leakage_tasks.report.evidence.record import Evidence, Row, canonical, digest_of
+from leakage_tasks.report.load.format import ARROWS, audit_words, number
+from leakage_tasks.report.page.document import render
+
+STYLES = ("base.css", "table.css", "plots.css", "details.css", "print.css", "evidence.css")
+_RECORD = re.compile(r'<script type="application/json" id="record">(.*?)</script>', re.DOTALL)
+_DIGEST = re.compile(r'<code id="digest">([0-9a-f]{64})</code>')
+
+
+def page(evidence: Evidence) -> str:
+    """Return the report as one HTML document without scripts and external resources; equal records give equal texts."""
+    record = canonical(evidence)
+    return render(
+        "evidence.html",
+        STYLES,
+        loads=["img-src data:"],
+        evidence=evidence,
+        record=record,
+        digest=digest_of(record),
+        primary=_by_task([row for row in evidence.results if row.primary]),
+        others=_by_task([row for row in evidence.results if not row.primary]),
+        failed=failed(evidence.checks),
+        selftest=SELFTEST,
+        not_tested=NOT_TESTED,
+        arrows=ARROWS,
+        number=number,
+        counted=_counted,
+        audit_words=audit_words,
+    )
+
+
+def _counted(value: float) -> str:
+    return f"{value:,.0f}" if value and float(value).is_integer() else number(value)
+
+
+def _by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    grouped: dict[str, list[Row]] = {}
+    for row in rows:
+        grouped.setdefault(row.task, []).append(row)
+    return grouped
+
+
+def record_in(text: str) -> str | None:
+    """Return the record that a page holds, or None for a page without exactly one record."""
+    found = _RECORD.findall(text)
+    return found[0] if len(found) == 1 else None
+
+
+def digest_in(text: str) -> str | None:
+    """Return the digest that a page prints, or None for a page without exactly one digest."""
+    found = _DIGEST.findall(text)
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,132 @@
+"""The protocol of a run: model, access, attacks and options, seeds, versions, hardware and dates."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from leakage_tasks.attacks.registry import BUDGET
+from leakage_tasks.core.command_words import masked
+from leakage_tasks.metrics.scoring import SCORINGS
+from leakage_tasks.report.card.sentences import describe_attacks, describe_tested
+from leakage_tasks.report.evidence.record import Fact, Facts
+from leakage_tasks.report.load.command_line import SEEDS, command_of
+from leakage_tasks.report.load.results import Run, TaskResult
+from leakage_tasks.report.load.validate import load_json
+
+_HARDWARE = {
+    "OS": "Operating system",
+    "Python version": "Python",
+    "PyTorch version": "PyTorch",
+    "GPU models and configuration": "GPU",
+    "Model name": "CPU",
+    "CPU(s)": "CPU cores",
+}
+"""Lines of the harness' description of the machine, with their names in the report."""
+_OF_MODEL = {
+    "model_num_parameters": "Parameters",
+    "model_dtype": "Number format of the weights",
+    "model_revision": "Revision",
+    "model_sha": "Commit",
+}
+HASHED = ("canaries", "data", "controls", "part")
+"""Names of protocols' entries that are hashes."""
+_BUDGETED = ("exposure", "extraction")
+"""Goals whose attacks have a budget."""
+
+
+def protocol_of(run: Run) -> Iterator[Facts]:
+    """Yield the facts on the model, on each task that measures leakage, and on each results file.
+
+    Raises ResultsError for a results file that cannot be read.
+    """
+    yield Facts("Model", tuple(_model(run)))
+    for task, result in sorted(run.tasks.items()):
+        if result.is_leakage and result.answered:
+            yield Facts(f"Task {task}", tuple(_task(result)))
+    for file in run.files:
+        yield Facts(f"Results file {file.name}", tuple(_measurement(file)))
+
+
+def _model(run: Run) -> Iterator[Fact]:
+    yield Fact("Model", run.whole)
+    yield Fact("Kind of model in the harness", run.model)
+    for name, value in sorted(run.arguments.items()):
+        yield Fact(f"Argument {name}", _shown(masked(name, value)))
+    for name, words in _OF_MODEL.items():
+        value = run.config.get(name)
+        if value not in (None, ""):
+            yield Fact(words, f"{value:,}" if isinstance(value, int) else _shown(value))
+
+
+def _task(result: TaskResult) -> Iterator[Fact]:
+    declared = result.declared
+    assert declared is not None
+    yield Fact("Tested", describe_tested(declared.tested))
+    yield Fact("Attacks and their access", describe_attacks(declared.attacks))
+    if result.samples is not None:
+        yield Fact("Documents", f"{result.samples:,}")
+    scoring = SCORINGS.get(result.scoring_name)
+    if scoring is not None and scoring.goal in _BUDGETED and "budget" not in declared.protocol:
+        yield Fact("Budget", f"default: up to {BUDGET:,} sequences for a document")
+    for name, value in declared.protocol.items():
+        words = name.replace("_", " ").capitalize()
+        yield Fact(f"{words} (hash)" if name in HASHED else words, _shown(value))
+    yield Fact("Other options", f"defaults of lm-eval-leakage {declared.version or '(version not recorded)'}")
+
+
+def _measurement(path: Path) -> Iterator[Fact]:
+    data = load_json(path, "utf-8-sig")
+    config = data.get("config") or {}
+    date = data.get("date")
+    if isinstance(date, int | float) and date > 0:
+        yield Fact("Written", f"{datetime.fromtimestamp(date, UTC):%Y-%m-%d %H:%M:%S} UTC")
+    if (seconds := _seconds(data.get("total_evaluation_time_seconds"))) is not None:
+        yield Fact("Duration", f"{seconds:,.0f} seconds")
+    yield Fact("Seeds", ", ".join(f"{name} {_shown(config.get(name, usual))}" for name, usual in SEEDS.items()))
+    for name in ("batch_size", "device", "limit"):
+        if config.get(name) is not None:
+            yield Fact(name.replace("_", " ").capitalize(), _shown(config[name]))
+    yield Fact("Versions", ", ".join(_versions(data)) or "not recorded")
+    yield from _hardware(data.get("pretty_env_info"))
+    command = command_of(path)
+    yield Fact("Command", "none: a model object in Python" if command is None else str(command))
+    for note in () if command is None else command.notes:
+        yield Fact("Note on the command", note)
+
+
+def _versions(data: Mapping[str, Any]) -> Iterator[str]:
+    declared = [config.get("leakage") for config in (data.get("configs") or {}).values() if isinstance(config, dict)]
+    ours = {str(one["version"]) for one in declared if isinstance(one, dict) and one.get("version")}
+    yield from (f"lm-eval-leakage {version}" for version in sorted(ours))
+    for name, words in (("lm_eval", "lm-evaluation-harness"), ("transformers", "transformers")):
+        if data.get(f"{name}_version"):
+            yield f"{words} {data[f'{name}_version']}"
+
+
+def _hardware(described: Any) -> Iterator[Fact]:
+    """Yield facts on the machine from the harness' text about it, a line ``name: value`` each."""
+    found: dict[str, str] = {}
+    for line in described.splitlines() if isinstance(described, str) else ():
+        name, colon, value = line.partition(":")
+        if colon and name.strip() in _HARDWARE and value.strip() not in ("", "Could not collect", "N/A"):
+            found.setdefault(name.strip(), value.strip())
+    for name, words in _HARDWARE.items():
+        if name in found:
+            yield Fact(words, found[name])
+    if not found:
+        yield Fact("Hardware", "not recorded")
+
+
+def _seconds(value: Any) -> float | None:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True, ensure_ascii=False)
