@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.conftest import HARNESS, ROOT
+from tests.conftest import HARNESS, PATHS
 
 
 @pytest.mark.slow
@@ -16,7 +16,7 @@ def test_the_clear_line_is_the_last_one_and_nothing_is_written(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", HARNESS, *command, "--output_path", str(tmp_path / "out")],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "LM_EVAL_LEAKAGE_AUTOLOAD": "0"},
+        env={**os.environ, "PYTHONPATH": PATHS, "LM_EVAL_LEAKAGE_AUTOLOAD": "0"},
         capture_output=True,
         text=True,
     )

@@ -24,7 +24,7 @@ from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
 from leakage_tasks.targets.harness.target import HarnessTarget, register_target
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
-from tests.conftest import HARNESS, ROOT
+from tests.conftest import HARNESS, PATHS, ROOT
 from tests.oracles import tiny_gpt2
 
 Leakage = Callable[..., tuple[int, str, str]]
@@ -181,7 +181,7 @@ def _lm_eval(private: Private, folder: Path) -> tuple[str, str]:
     done = subprocess.run(
         [sys.executable, "-c", HARNESS, *command, "--output_path", str(folder / "out")],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "LM_EVAL_LEAKAGE_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, "PYTHONPATH": PATHS, "LM_EVAL_LEAKAGE_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
     )

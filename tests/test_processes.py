@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leakage_tasks.canaries import make_canaries, write_manifest
-from tests.conftest import ROOT
+from tests.conftest import PATHS, ROOT
 from tests.launched import free_port
 from tests.oracles import letters
 
@@ -51,7 +51,7 @@ def run(tasks, options, output, processes):
         places = {"RANK": str(rank), "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         # LOCAL_RANK is left out: the harness prints results where it is 0, and would take it for tensor parallelism.
         command = [sys.executable, "-c", SCRIPT, ",".join(tasks), json.dumps(options), str(output)]
-        environment = {**os.environ, **places, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, **places, "PYTHONPATH": PATHS}
         started.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True))
     errors = [process.communicate()[1] for process in started]
     assert all(process.returncode == 0 for process in started), errors

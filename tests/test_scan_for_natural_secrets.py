@@ -20,7 +20,7 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.manifest import write_manifest
 from leakage_tasks.models.char_tokenizer import char_tokenizer
-from tests.conftest import HARNESS, ROOT
+from tests.conftest import HARNESS, PATHS
 
 SECRETS = ("5105105105105100", "ottoline")
 PRIVATE = (*SECRETS, "walrus", "grommet")
@@ -100,7 +100,7 @@ def left_behind(folder: Path) -> str:
 
 def environment() -> dict[str, str]:
     debug = {"LM_EVAL_LEAKAGE_DEBUG": "1", "LOGLEVEL": "DEBUG", "LMEVAL_LOG_LEVEL": "DEBUG"}
-    return {**os.environ, **debug, "PYTHONPATH": str(ROOT), "LM_EVAL_LEAKAGE_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"}
+    return {**os.environ, **debug, "PYTHONPATH": PATHS, "LM_EVAL_LEAKAGE_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"}
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary, read_manifest, write_manifest
 from leakage_tasks.targets import CausalTarget
-from tests.conftest import ROOT
+from tests.conftest import PATHS
 from tests.training.preflight.trainers import canaries, tokenizer
 
 SECRET = "481516"
@@ -48,7 +48,7 @@ trainer.save_model(str(out))
 def launched(folder: Path, processes: int) -> str:
     """What a run in so many processes writes on the screen."""
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    environment = os.environ | {"PYTHONPATH": PATHS, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     words += [str(folder / "train.py"), str(folder), str(processes)]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]
