@@ -20,7 +20,7 @@ from hypothesis import settings
 
 import tests.quick_start.sitecustomize  # noqa: F401
 
-pytest_plugins = ("tests.small_models",)
+pytest_plugins = ("tests.small_models", "tests.warm.python")
 ROOT = Path(__file__).resolve().parent.parent
 PATHS = f"{ROOT / 'tests' / 'quick_start'}{os.pathsep}{ROOT}"
 """The ``PYTHONPATH`` of processes that run the harness: see :mod:`tests.quick_start.sitecustomize`."""
@@ -44,8 +44,9 @@ settings.load_profile("untimed")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the slow tests first, so that no worker is left with a long one at the end."""
-    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+    """Put the files with slow tests first, so that no worker is left with a long one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_collection_finish() -> None:

@@ -10,6 +10,7 @@ from tests.conftest import HARNESS, PATHS
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_the_clear_line_is_the_last_one_and_nothing_is_written(tmp_path):
     (tmp_path / "bad.jsonl").write_text('{"schema": 1, "id": "a"}\n')
     command = ["--model", "dummy", "--tasks", "canary_exposure", "--metadata", f"canaries={tmp_path / 'bad.jsonl'}"]

@@ -151,6 +151,7 @@ def test_no_error_in_an_attack_shows_the_text_it_was_reading(private: Private, m
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_from_the_command_line_to_the_last_report(private: Private, tmp_path: Path, leakage: Leakage) -> None:
     said = "".join(_lm_eval(private, tmp_path))
     board = tmp_path / "board.html"

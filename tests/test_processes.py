@@ -69,6 +69,7 @@ def compare(tasks, options, folder, count):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_two_processes_print_the_numbers_of_one(tmp_path):
     canaries = make_canaries("pin {unique} is {digits:3}", 3, repetitions=(1, 10), controls=2)
     write_manifest(canaries, tmp_path / "c.jsonl")
@@ -77,6 +78,7 @@ def test_two_processes_print_the_numbers_of_one(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_two_processes_draw_the_suffixes_of_one(tmp_path):
     rng = np.random.default_rng(0)
     for part, length in (("prefix", 9), ("suffix", 2)):
@@ -89,6 +91,7 @@ def test_two_processes_draw_the_suffixes_of_one(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_two_processes_write_the_texts_of_one(tmp_path):
     letters().save_pretrained(tmp_path / "spoken")
     for name, text in {"seen": "the pin is 12 and the tin is 34", "unseen": "no cat sat on any mat here"}.items():

@@ -104,6 +104,7 @@ def environment() -> dict[str, str]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_debug_logs_show_no_natural_secret(command: list[str], tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -112,6 +113,7 @@ def test_debug_logs_show_no_natural_secret(command: list[str], tmp_path: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_shows_no_natural_secret(command: list[str], tmp_path: Path, end: signal.Signals) -> None:
     command[-1] += "0000"
@@ -130,4 +132,5 @@ def test_an_interrupted_run_shows_no_natural_secret(command: list[str], tmp_path
                 break
         said += stream.read()
     assert running.wait(60) != 0
+    assert "Attacking" in said
     assert shown(said + left_behind(tmp_path)) == []

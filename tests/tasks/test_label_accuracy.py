@@ -279,6 +279,7 @@ def test_the_harness_request_cache_does_not_bring_back_another_file(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_two_processes_of_the_command_line_print_the_numbers_of_one(
     lm: ClassifierScorerLM, folder: Path, data: Path, tmp_path: Path
 ) -> None:

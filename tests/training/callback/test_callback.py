@@ -498,6 +498,7 @@ torch.save(trainer.model.state_dict(), folder / f"{how}-{trainer.accelerator.pro
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_two_processes_train_as_without_it_and_one_of_them_logs(tmp_path):
     (tmp_path / "train.py").write_text(DISTRIBUTED)
     launched = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

@@ -60,6 +60,7 @@ def told(folder: Path, processes: int, name: str) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_two_processes_tell_once_what_one_tells(tmp_path: Path) -> None:
     natural = [
         Canary("mine", "call me at {digits:6} now", tuple(SECRET), repetitions=2, kind="natural"),
