@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import zlib
 from pathlib import Path
 
@@ -122,15 +121,14 @@ def test_an_interrupted_run_shows_no_natural_secret(command: list[str], tmp_path
     command[2] = restored
     running = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=write, stderr=write)
     os.close(write)
-    said = ""
-    with open(read, encoding="utf-8", errors="replace") as stream:
-        for line in stream:
-            said += line
-            if "Attacking" in line:
-                time.sleep(0.5)
-                running.send_signal(end)
-                break
-        said += stream.read()
+    said = b""
+    while b"Attacking" not in said and (more := os.read(read, 1 << 16)):
+        said += more
+    # The bar is drawn as the first canary is begun.
+    running.send_signal(end)
+    while more := os.read(read, 1 << 16):
+        said += more
+    os.close(read)
     assert running.wait(60) != 0
-    assert "Attacking" in said
-    assert shown(said + left_behind(tmp_path)) == []
+    assert b"Attacking" in said
+    assert shown(said.decode(errors="replace") + left_behind(tmp_path)) == []
