@@ -18,8 +18,12 @@ import pytest
 import typer
 from hypothesis import settings
 
-pytest_plugins = ("tests.small_models",)
+import tests.quick_start.sitecustomize  # noqa: F401
+
+pytest_plugins = ("tests.small_models", "tests.warm.python")
 ROOT = Path(__file__).resolve().parent.parent
+PATHS = f"{ROOT / 'tests' / 'quick_start'}{os.pathsep}{ROOT}"
+"""The ``PYTHONPATH`` of processes that run the harness: see :mod:`tests.quick_start.sitecustomize`."""
 HARNESS = """
 from leakage_tasks.harness import plugin
 plugin.install()
@@ -29,12 +33,20 @@ cli_evaluate()
 """What `lm_eval` runs, from a checkout."""
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (PATHS.split(os.pathsep)[0], os.environ.get("PYTHONPATH"))))
 # The user's own defaults for runs of lm_eval.
 os.environ.pop("LM_EVAL_LEAKAGE_METADATA", None)
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("untimed", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("all", deadline=None, max_examples=50)
 settings.load_profile("untimed")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the files with slow tests first, so that no worker is left with a long one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 def pytest_collection_finish() -> None:
@@ -71,16 +83,6 @@ class Environment:
         """Install with its pip, without looking at any index; the dependencies are there already."""
         options = ("--no-index", "--no-deps", "--no-build-isolation", "--ignore-installed", "--no-cache-dir")
         self.run("-m", "pip", "install", *options, *what, PIP_DISABLE_PIP_VERSION_CHECK="1")
-
-
-@pytest.fixture(autouse=True)
-def _machine_described_once() -> None:
-    """Have the harness, which asks pip and others about the machine in every run, do so once a process."""
-    if "lm_eval" in sys.modules:
-        from torch.utils import collect_env
-
-        if not hasattr(collect_env.get_pretty_env_info, "cache_info"):
-            collect_env.get_pretty_env_info = cache(collect_env.get_pretty_env_info)
 
 
 @cache

@@ -24,7 +24,7 @@ from transformers import BertTokenizerFast, LlamaConfig, LlamaForCausalLM
 
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
 from leakage_tasks.canaries.alphabets import word_list
-from tests.conftest import ROOT
+from tests.conftest import PATHS
 from tests.encoders import CONFIGS, classifier_of, save_base
 from tests.oracles import letters, tiny_gpt2
 from tests.taggers import pin, tiny_tagger, words_tokenizer
@@ -240,7 +240,7 @@ def _prepared(
         case["arguments"] = {"pretrained": f"{inputs}/{case['model']}", **case["arguments"]}
     (folder / "cases.json").write_text(json.dumps(cases))
     settings = {
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": PATHS,
         "OMP_NUM_THREADS": "1",
         "LM_EVAL_LEAKAGE_AUTOLOAD": "0",
         "PYTHONFAULTHANDLER": "1",

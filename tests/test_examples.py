@@ -48,6 +48,7 @@ def compared(folder: Path, model: str, *words: str, tasks: str = CANARIES) -> No
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_an_audit_in_ten_lines_has_the_figures_of_the_command_line(tmp_path: Path) -> None:
     assert pictures(run("audit_my_model", tmp_path)) == 1
     assert (tmp_path / "README.md").exists()
@@ -56,6 +57,7 @@ def test_an_audit_in_ten_lines_has_the_figures_of_the_command_line(tmp_path: Pat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_a_fine_tune_of_a_chat_model_has_the_figures_of_the_command_line(tmp_path: Path) -> None:
     assert pictures(run("audit_a_chat_fine_tune", tmp_path)) == 1
     given = "canaries=canaries.jsonl,seed=0,signal=calibrated,preflight=out/preflight.json"
@@ -63,6 +65,7 @@ def test_a_fine_tune_of_a_chat_model_has_the_figures_of_the_command_line(tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_an_audit_of_a_finished_model_has_the_figures_of_the_command_line(tmp_path: Path) -> None:
     assert pictures(run("public_model", tmp_path)) == 1
     assert "memorized_exact" in (tmp_path / "README.md").read_text()
@@ -71,6 +74,7 @@ def test_an_audit_of_a_finished_model_has_the_figures_of_the_command_line(tmp_pa
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_an_attack_of_ones_own_runs_beside_the_others(tmp_path: Path) -> None:
     assert pictures(run("my_own_attack", tmp_path)) == 1
 

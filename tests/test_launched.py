@@ -15,7 +15,7 @@ import pytest
 from leakage_tasks.core.journal import FILES
 from tests.launched import CASES, SPREAD, found_in, launch, make_inputs, start
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("warm_python")]
 ON_CPU = {"ACCELERATE_USE_CPU": "true"}
 """With it accelerate knows that there are several processes, and the harness parts documents for all but ``hf``."""
 

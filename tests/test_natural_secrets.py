@@ -24,7 +24,7 @@ from leakage_tasks.models.char_tokenizer import char_tokenizer
 from leakage_tasks.research.victims.language_model import LanguageModelRecipe, train_lm
 from leakage_tasks.targets.harness.target import HarnessTarget, register_target
 from leakage_tasks.targets.protocols import PredictsNextToken, ScoresSequences
-from tests.conftest import HARNESS, ROOT
+from tests.conftest import HARNESS, PATHS, ROOT
 from tests.oracles import tiny_gpt2
 
 Leakage = Callable[..., tuple[int, str, str]]
@@ -151,6 +151,7 @@ def test_no_error_in_an_attack_shows_the_text_it_was_reading(private: Private, m
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_from_the_command_line_to_the_last_report(private: Private, tmp_path: Path, leakage: Leakage) -> None:
     said = "".join(_lm_eval(private, tmp_path))
     board = tmp_path / "board.html"
@@ -181,7 +182,7 @@ def _lm_eval(private: Private, folder: Path) -> tuple[str, str]:
     done = subprocess.run(
         [sys.executable, "-c", HARNESS, *command, "--output_path", str(folder / "out")],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "LM_EVAL_LEAKAGE_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"},
+        env={**os.environ, "PYTHONPATH": PATHS, "LM_EVAL_LEAKAGE_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"},
         capture_output=True,
         text=True,
     )

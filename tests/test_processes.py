@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from leakage_tasks.canaries import make_canaries, write_manifest
-from tests.conftest import ROOT
+from tests.conftest import PATHS, ROOT
 from tests.launched import free_port
 from tests.oracles import letters
 from tests.tasks.contamination.test_task import add_benchmark
@@ -52,7 +52,7 @@ def run(tasks, options, output, processes):
         places = {"RANK": str(rank), "WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
         # LOCAL_RANK is left out: the harness prints results where it is 0, and would take it for tensor parallelism.
         command = [sys.executable, "-c", SCRIPT, ",".join(tasks), json.dumps(options), str(output)]
-        environment = {**os.environ, **places, "PYTHONPATH": str(ROOT)}
+        environment = {**os.environ, **places, "PYTHONPATH": PATHS}
         started.append(subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True))
     errors = [process.communicate()[1] for process in started]
     assert all(process.returncode == 0 for process in started), errors
@@ -70,6 +70,7 @@ def compare(tasks, options, folder, count):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_two_processes_print_the_numbers_of_one(tmp_path):
     canaries = make_canaries("pin {unique} is {digits:3}", 3, repetitions=(1, 10), controls=2)
     write_manifest(canaries, tmp_path / "c.jsonl")
@@ -78,6 +79,7 @@ def test_two_processes_print_the_numbers_of_one(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_two_processes_draw_the_suffixes_of_one(tmp_path):
     rng = np.random.default_rng(0)
     for part, length in (("prefix", 9), ("suffix", 2)):
@@ -90,6 +92,7 @@ def test_two_processes_draw_the_suffixes_of_one(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_two_processes_write_the_texts_and_score_the_items_of_one(tmp_path):
     letters().save_pretrained(tmp_path / "spoken")
     for name, text in {"seen": "the pin is 12 and the tin is 34", "unseen": "no cat sat on any mat here"}.items():

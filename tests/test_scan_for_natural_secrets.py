@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import zlib
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary
 from leakage_tasks.canaries.manifest import write_manifest
 from leakage_tasks.models.char_tokenizer import char_tokenizer
-from tests.conftest import HARNESS, ROOT
+from tests.conftest import HARNESS, PATHS
 
 SECRETS = ("5105105105105100", "ottoline")
 PRIVATE = (*SECRETS, "walrus", "grommet")
@@ -100,10 +99,11 @@ def left_behind(folder: Path) -> str:
 
 def environment() -> dict[str, str]:
     debug = {"LM_EVAL_LEAKAGE_DEBUG": "1", "LOGLEVEL": "DEBUG", "LMEVAL_LOG_LEVEL": "DEBUG"}
-    return {**os.environ, **debug, "PYTHONPATH": str(ROOT), "LM_EVAL_LEAKAGE_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"}
+    return {**os.environ, **debug, "PYTHONPATH": PATHS, "LM_EVAL_LEAKAGE_AUTOLOAD": "0", "HF_HUB_OFFLINE": "1"}
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_debug_logs_show_no_natural_secret(command: list[str], tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -112,6 +112,7 @@ def test_debug_logs_show_no_natural_secret(command: list[str], tmp_path: Path) -
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_run_shows_no_natural_secret(command: list[str], tmp_path: Path, end: signal.Signals) -> None:
     command[-1] += "0000"
@@ -120,14 +121,14 @@ def test_an_interrupted_run_shows_no_natural_secret(command: list[str], tmp_path
     command[2] = restored
     running = subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=write, stderr=write)
     os.close(write)
-    said = ""
-    with open(read, encoding="utf-8", errors="replace") as stream:
-        for line in stream:
-            said += line
-            if "Attacking" in line:
-                time.sleep(0.5)
-                running.send_signal(end)
-                break
-        said += stream.read()
+    said = b""
+    while b"Attacking" not in said and (more := os.read(read, 1 << 16)):
+        said += more
+    # The bar is drawn as the first canary is begun.
+    running.send_signal(end)
+    while more := os.read(read, 1 << 16):
+        said += more
+    os.close(read)
     assert running.wait(60) != 0
-    assert shown(said + left_behind(tmp_path)) == []
+    assert b"Attacking" in said
+    assert shown(said.decode(errors="replace") + left_behind(tmp_path)) == []

@@ -32,6 +32,7 @@ def found() -> Audit:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_the_numbers_are_those_of_the_command_line(found: Audit, tmp_path: Path) -> None:
     tiny_gpt2(letters()).save_pretrained(tmp_path / "model")
     letters().save_pretrained(tmp_path / "model")

@@ -60,6 +60,7 @@ def test_wrong_words_are_one_line(run: Path, leakage: Leakage, words: tuple[str,
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_real_checkpoints_are_audited_by_lm_eval(tmp_path: Path, leakage: Leakage) -> None:
     from peft import LoraConfig, get_peft_model
 

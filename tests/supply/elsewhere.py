@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,9 +42,8 @@ ON_THE_HARNESS = (
     "tests/api",
     "tests/cli/test_doctor.py",
     "tests/harness",
-    "tests/models",
     "tests/selftest",
-    "tests/targets",
+    "tests/targets/harness",
     "tests/tasks",
     "tests/test_classifier_tasks.py",
     "tests/test_context.py",
@@ -56,6 +56,9 @@ ON_THE_HARNESS = (
     "tests/test_processes.py",
     "tests/test_search_attacks_in_the_harness.py",
 )
+PARTLY_ON_THE_HARNESS = ("tests/models", "tests/targets")
+"""Folders whose other tests take models of transformers alone."""
+ITS_CLASSES = re.compile(r"\b(lm_eval|HFLM|TextOnly|evaluate)\b")
 # Reports and metrics import torch by way of the attacks.
 WITHOUT_TORCH = (
     "tests/data/test_formats.py",
@@ -139,9 +142,19 @@ def upcoming() -> None:
         run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, NEXT)
         mark.touch()
     print(f"the harness' next generation: {NEXT}", flush=True)
-    words = ("-q", "-n", "2", "-p", "no:cacheprovider", "-m", "not slow")
-    run(sys.executable, "-m", "pytest", *words, *ON_THE_HARNESS, PYTHONPATH=str(folder))
+    words = ("-q", "-n", "2", "--dist", "worksteal", "-p", "no:cacheprovider", "-m", "not slow")
+    words += ("--hypothesis-profile", "quick")
+    run(sys.executable, "-m", "pytest", *words, *on_the_harness(), PYTHONPATH=str(folder))
     run(sys.executable, "tests/supply/generations.py", folder)
+
+
+def on_the_harness() -> list[str]:
+    """The folders and files whose tests run the harness."""
+    folders = [ROOT / name for name in PARTLY_ON_THE_HARNESS]
+    files = [file for folder in folders for file in sorted(folder.rglob("test_*.py"))]
+    inside = tuple(f"{ROOT / name}/" for name in ON_THE_HARNESS)
+    chosen = [file for file in files if not str(file).startswith(inside) and ITS_CLASSES.search(file.read_text())]
+    return [*ON_THE_HARNESS, *(str(file.relative_to(ROOT)) for file in chosen)]
 
 
 def pythons(uv: str) -> None:

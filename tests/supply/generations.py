@@ -6,16 +6,19 @@ model with random weights, and ends with exit code 1 where they differ. ``make n
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shlex
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+QUICK_START = ROOT / "tests" / "quick_start"
 MODEL = "--model hf --model_args pretrained=model --device cpu --log_samples --output_path"
 COMMANDS = {
     "alone": "--tasks canary_extraction,canary_exposure --metadata canaries=canaries.jsonl,seed=3",
@@ -51,7 +54,8 @@ def main(other: Path) -> int:
         folder = Path(name)
         prepare(folder)
         for what, words in COMMANDS.items():
-            first, second = (run(folder, words, place) for place in (None, other))
+            with ThreadPoolExecutor() as both:
+                first, second = both.map(functools.partial(run, folder, words), (None, other))
             found = sorted(differences(first, second))
             figures = sum(len(each) for each in first["results"].values())
             print(f"{what}: {figures} figures, {sum(map(len, first['samples'].values()))} samples", flush=True)
@@ -82,8 +86,9 @@ def prepare(folder: Path) -> None:
 def run(folder: Path, words: str, place: Path | None) -> dict[str, Any]:
     """Results and samples of one command, with the harness in ``place`` or the installed one."""
     settings = os.environ | {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "HF_DATASETS_OFFLINE": "1"}
-    settings |= {} if place is None else {"PYTHONPATH": str(place.resolve())}
-    output = folder / f"out-{len(list(folder.glob('out-*')))}"
+    places = [QUICK_START, *([] if place is None else [place.resolve()])]
+    settings |= {"PYTHONPATH": os.pathsep.join(map(str, places))}
+    output = Path(tempfile.mkdtemp(prefix="out-", dir=folder))
     command = [sys.executable, "-m", "lm_eval", *shlex.split(MODEL), str(output), *shlex.split(words)]
     done = subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True)
     if done.returncode:

@@ -26,7 +26,7 @@ from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.data.utterances import Utterance, write_folder
 from leakage_tasks.tasks.label_accuracy import LabelAccuracy, documents
 from tests.adapters.test_classifier_scorer import LABELS, build
-from tests.conftest import HARNESS, ROOT
+from tests.conftest import HARNESS, PATHS, ROOT
 from tests.oracles import letters, tiny_gpt2
 
 THINGS = ["cat", "dog", "tree", "moss", "granite", "basalt"]
@@ -279,6 +279,7 @@ def test_the_harness_request_cache_does_not_bring_back_another_file(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_two_processes_of_the_command_line_print_the_numbers_of_one(
     lm: ClassifierScorerLM, folder: Path, data: Path, tmp_path: Path
 ) -> None:
@@ -290,7 +291,7 @@ def test_two_processes_of_the_command_line_print_the_numbers_of_one(
     words = ["--model", "classifier-scorer", "--model_args", f"pretrained={folder}", "--tasks", "label_accuracy"]
     words += ["--metadata", f"data={data}", "--output_path", str(tmp_path / "out"), "--log_samples"]
     launcher = ["-m", "torch.distributed.run", "--nproc_per_node", "2", "--master_port", port, str(tmp_path / "run.py")]
-    places = {"PYTHONPATH": str(ROOT), "ACCELERATE_USE_CPU": "true", "LM_EVAL_LEAKAGE_AUTOLOAD": "0"}
+    places = {"PYTHONPATH": PATHS, "ACCELERATE_USE_CPU": "true", "LM_EVAL_LEAKAGE_AUTOLOAD": "0"}
     done = subprocess.run(
         [sys.executable, *launcher, *words], cwd=tmp_path, env=os.environ | places, capture_output=True, text=True
     )

@@ -356,6 +356,7 @@ def test_tasks_of_one_pass_take_no_notice():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_killed_by_the_system_at_random(tmp_path, capsys):
     with pytest.raises(SystemExit) as stop:
         kill_and_resume(["-o", str(tmp_path / "runs"), "--kills", "3", "--canaries", "12"])

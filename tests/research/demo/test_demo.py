@@ -96,6 +96,7 @@ def test_a_place_it_cannot_write_to_is_refused(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_the_whole_way_twice_over(tmp_path, text, capfd):
     try:
         importlib.metadata.distribution("lm-eval-leakage")

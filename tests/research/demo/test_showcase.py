@@ -113,6 +113,7 @@ def test_missing_opacus_is_said_before_anything_long(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_the_whole_way(tmp_path):
     """One run, as it takes long: its parts are checked in turn."""
     try:

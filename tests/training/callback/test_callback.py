@@ -31,7 +31,7 @@ from leakage_tasks.targets import CausalTarget
 from leakage_tasks.training.callback import callback as module
 from leakage_tasks.training.callback.time_share import OutOfTime, TimeShare
 from leakage_tasks.training.callback.watched import watched_canaries
-from tests.conftest import ROOT
+from tests.conftest import PATHS
 from tests.oracles import brute_rank, letters
 from tests.training.callback.training_runs import Listener, canaries, looks, manifest, model, trainer_of, watched
 
@@ -498,10 +498,11 @@ torch.save(trainer.model.state_dict(), folder / f"{how}-{trainer.accelerator.pro
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_two_processes_train_as_without_it_and_one_of_them_logs(tmp_path):
     (tmp_path / "train.py").write_text(DISTRIBUTED)
     launched = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    environment = os.environ | {"PYTHONPATH": PATHS, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     for how in ("watched", "plain"):
         words = [*launched, str(tmp_path / "train.py"), str(tmp_path), how]
         done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.canaries import Canary, read_manifest, write_manifest
 from leakage_tasks.targets import CausalTarget
-from tests.conftest import ROOT
+from tests.conftest import PATHS
 from tests.training.preflight.trainers import canaries, tokenizer
 
 SECRET = "481516"
@@ -48,7 +48,7 @@ trainer.save_model(str(out))
 def launched(folder: Path, processes: int) -> str:
     """What a run in so many processes writes on the screen."""
     words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    environment = os.environ | {"PYTHONPATH": PATHS, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     words += [str(folder / "train.py"), str(folder), str(processes)]
     done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, done.stderr[-3000:]
@@ -60,6 +60,7 @@ def told(folder: Path, processes: int, name: str) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_two_processes_tell_once_what_one_tells(tmp_path: Path) -> None:
     natural = [
         Canary("mine", "call me at {digits:6} now", tuple(SECRET), repetitions=2, kind="natural"),
