@@ -16,10 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakage_tasks.attacks.causal.forest import Forest, SecretMask, in_forest
-from leakage_tasks.attacks.causal.lookahead import Lookahead
+from leakage_tasks.attacks.causal.lookahead import TOGETHER, Lookahead
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.uniform_draws import (
-    TREES,
     GroupDraws,
     GroupRequest,
     GroupVisit,
@@ -105,7 +104,7 @@ def first_draws(explorer: SearchTree, request: GroupRequest) -> FirstDraws:
 
 def _first_draws(forest: Forest, requests: Sequence[GroupRequest]) -> list[FirstDraws]:
     draws = GroupDraws(requests)
-    visits: list[list[GroupVisit]] = [[] for _ in range(0, len(requests), TREES)]
+    visits: list[list[GroupVisit]] = [[] for _ in range(0, len(requests), TOGETHER)]
 
     def see(visit: GroupVisit) -> None:
         for index, part in draws.parts(visit):
@@ -114,7 +113,7 @@ def _first_draws(forest: Forest, requests: Sequence[GroupRequest]) -> list[First
     read_groups(forest, draws, see)
     made: list[FirstDraws] = []
     for index, some in enumerate(visits):
-        own = requests[index * TREES : (index + 1) * TREES]
+        own = requests[index * TOGETHER : (index + 1) * TOGETHER]
         made += _learned(forest, [dataclasses.replace(request, bounds=request.bounds[:1]) for request in own], some)
         some.clear()
     return made
@@ -162,7 +161,7 @@ def _estimated_shares(
     forest: Forest, requests: Sequence[tuple[GroupRequest, Lookahead]]
 ) -> list[tuple[FloatArray, IntArray]]:
     draws = GroupDraws([request for request, _ in requests])
-    some = [requests[first : first + TREES] for first in range(0, len(requests), TREES)]
+    some = [requests[first : first + TOGETHER] for first in range(0, len(requests), TOGETHER)]
     estimates = [
         GroupShares(
             forest, GroupDraws([request for request, _ in part]), Lookahead.joined(forest, [known for _, known in part])

@@ -28,6 +28,8 @@ LARGEST_ALPHABET = 32
 """For larger alphabets, costs are not pooled by last token, because each pool would have too few nodes."""
 PRIOR = 2.0
 """Weight, in nodes, of the mean over all last tokens in the estimate for one last token."""
+TOGETHER = 16
+"""Number of trees whose expectations are computed together, so that the arrays fit in a CPU's cache."""
 END = -1
 """The kind of a child that completes a filling."""
 
@@ -103,6 +105,31 @@ class Lookahead:
         for kind in {kind for part in parts for kind in part._expected}:
             whole._expected[kind] = np.concatenate([part._below(kind) for part in parts])
         return whole
+
+    @classmethod
+    def settle_together(cls, explorer: SearchTree, parts: Sequence[Self]) -> None:
+        """Settle the lookaheads of single trees of a forest, :data:`TOGETHER` of them at once."""
+        for first in range(0, len(parts), TOGETHER):
+            some = parts[first : first + TOGETHER]
+            whole = cls.joined(explorer, some)
+            if len(some) > 1:
+                whole._take_over(some)
+            whole.settle()
+            for part, own in zip(some, whole.split(), strict=True):
+                vars(part).update(vars(own))
+
+    def _take_over(self, parts: Sequence[Self]) -> None:
+        """Take what the lookaheads of the trees have seen."""
+        for kind in {kind for part in parts for kind in part._nodes}:
+            nodes = [part._nodes.get(kind, np.zeros(self._tokens)) for part in parts]
+            known = [part._known.get(kind, np.zeros(1, dtype=bool)) for part in parts]
+            self._nodes[kind], self._known[kind] = np.concatenate(nodes), np.concatenate(known)
+        for tree, part in enumerate(parts):
+            first = tree * self._tokens
+            for kind, seen in part._seen.items():
+                for after, several in seen.items():
+                    own = self._seen.setdefault(kind, {}).setdefault(after, [])
+                    own += (Steps(s.last + first, s.last_after + first, s.bins, s.weights) for s in several)
 
     def split(self) -> list[Self]:
         """Return the lookahead of each tree, with what it has seen."""

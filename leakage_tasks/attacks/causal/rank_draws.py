@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -73,6 +73,8 @@ def draw(
     mixture: ProposalMixture,
     teach: Lookahead | None = None,
     margin: float = 0.0,
+    *,
+    settle: bool = False,
 ) -> RankDraws:
     """Draw paths that cost no more than the secret, by the proposals of a ``mixture``.
 
@@ -90,14 +92,15 @@ def draw(
         mixture: The proposals.
         teach: Learns from all nodes that are read.
         margin: Bits by which rounding may change the secret's cost; paths up to ``bound + margin`` are drawn.
+        settle: True to settle ``teach`` after the draws.
 
     Returns:
         One estimate per draw.
     """
     bounds = (bound, bound - margin, bound + margin) if margin else (bound,)
     descents = DescentRequest(range(number), seed, explorer.cut(bound + margin), mixture)
-    request = _DrawRequest(descents, tuple(secret), bounds, teach)
-    made: RankDraws = in_forest(_draws, explorer, request, number, (mixture.form, len(bounds), teach is not None))
+    request = _DrawRequest(descents, tuple(secret), bounds, teach, settle)
+    made: RankDraws = in_forest(_draws, explorer, request, number, (mixture.form, request.form))
     return made
 
 
@@ -109,6 +112,12 @@ class _DrawRequest:
     secret: tuple[int, ...]
     bounds: tuple[float, ...]
     teach: Lookahead | None
+    settle: bool = False
+
+    @property
+    def form(self) -> Hashable:
+        """Key of requests that can be answered together, if their mixtures can."""
+        return len(self.bounds), self.teach is not None, self.settle
 
     def made(self, others: FloatArray, nodes: FloatArray, seen: IntArray, explorer: SearchTree) -> RankDraws:
         """Return the draws; ``others`` ``[bounds, n]`` and ``seen`` ``[bounds]`` are those up to each bound."""
@@ -147,6 +156,8 @@ def _draws(forest: Forest, requests: Sequence[_DrawRequest]) -> list[RankDraws]:
     descend_together(forest, draws, see)
     if whole is not None:
         whole.teach(teach)
+        if requests[0].settle:
+            Lookahead.settle_together(forest, teach)
     ends = np.append(draws.first, len(nodes)).tolist()
     parts = [slice(*pair) for pair in pairwise(ends)]
     return [

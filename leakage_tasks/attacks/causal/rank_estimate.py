@@ -199,10 +199,8 @@ class RankEstimate:
     def _pilot(self, number: int, stream: int | str, teach: Lookahead | None) -> RankDraws:
         """Make draws by the proposals of the lookahead, which then learns from them if it is ``teach``."""
         before = self._explorer.calls
-        pilot = self._draw(number, stream, adaptive_mixture(self._lookahead), teach)
+        pilot = self._draw(number, stream, adaptive_mixture(self._lookahead), teach, settle=teach is not None)
         self._calls_a_draw = (self._explorer.calls - before) / number if number else math.inf
-        if teach is not None:
-            teach.settle()
         return pilot
 
     def _part(self, share: int = 10) -> int:
@@ -225,10 +223,16 @@ class RankEstimate:
         return sum(made[1:], made[0]) if made else None
 
     def _draw(
-        self, number: int, stream: int | str, mixture: ProposalMixture, teach: Lookahead | None = None
+        self,
+        number: int,
+        stream: int | str,
+        mixture: ProposalMixture,
+        teach: Lookahead | None = None,
+        *,
+        settle: bool = False,
     ) -> RankDraws:
-        seed = f"{self._seed}:{stream}"
-        return draw(self._explorer, self._secret, self._bound, number, seed, mixture, teach, self._margin)
+        seed, tree = f"{self._seed}:{stream}", self._explorer
+        return draw(tree, self._secret, self._bound, number, seed, mixture, teach, self._margin, settle=settle)
 
     @property
     def _affordable(self) -> int:

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from leakage_tasks.attacks.causal.forest import Forest
+from leakage_tasks.attacks.causal.lookahead import TOGETHER
 from leakage_tasks.attacks.causal.nodes import NO_COSTS, Children, Nodes
 from leakage_tasks.attacks.causal.path_counts import PathCounts
 from leakage_tasks.attacks.causal.random_descents import distinct_rows
@@ -23,8 +24,6 @@ from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 GROUP = 4
 """Number of draws in a group, if text follows the last slot."""
-TREES = 16
-"""Number of trees whose draws are estimated together, so that the arrays fit in a CPU's cache."""
 
 
 @dataclass(frozen=True)
@@ -105,13 +104,13 @@ class GroupDraws:
         return np.repeat(np.arange(len(self.requests)), np.diff(self.ends))
 
     def parts(self, visit: GroupVisit) -> Iterator[tuple[int, GroupVisit]]:
-        """Yield the part of a visit in each :data:`TREES` trees, numbered from 0 within them, with their index."""
-        if len(self.requests) <= TREES:
+        """Yield the part of a visit in each :data:`TOGETHER` trees, numbered from 0 within them, with their index."""
+        if len(self.requests) <= TOGETHER:
             yield 0, visit
             return
         trees = visit.nodes.trees
         assert trees is not None
-        first = np.arange(0, len(self.requests) + TREES, TREES)
+        first = np.arange(0, len(self.requests) + TOGETHER, TOGETHER)
         nodes = np.searchsorted(trees, first)
         children = np.searchsorted(visit.children.parents, nodes).tolist()
         draws = np.searchsorted(visit.who, self.ends[np.minimum(first, len(self.requests))]).tolist()

@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from leakage_tasks.attacks.causal.beam import _beams, beam_search
 from leakage_tasks.attacks.causal.forest import Forest, SecretMask
 from leakage_tasks.attacks.causal.group_shares import _estimated_shares, _first_draws
+from leakage_tasks.attacks.causal.lookahead import TOGETHER
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.proposals import EXPLORING, adaptive_mixture
 from leakage_tasks.attacks.causal.random_descents import DescentRequest, _descend
 from leakage_tasks.attacks.causal.rank_draws import _DrawRequest, _draws
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.secret_path import SecretPath, _read_paths
-from leakage_tasks.attacks.causal.uniform_draws import TREES, GroupRequest, Groups
+from leakage_tasks.attacks.causal.uniform_draws import GroupRequest, Groups
 from leakage_tasks.canaries import Canary
 from leakage_tasks.targets import CausalTarget
 from tests.attacks.visits import visits_of
@@ -77,7 +78,7 @@ def named(template, names):
 @pytest.mark.parametrize("template", ["{digits:5}", "{digits:5}. ok"])
 def test_shares_and_lookaheads_of_more_trees_than_are_estimated_together_are_those_of_one_tree(template):
     names = [f"{a}{b}" for a in "abcde" for b in "klmn"]
-    assert len(names) > TREES
+    assert len(names) > TOGETHER
     searched, paths = named(template, names)
     counts = path_counts(searched[0].paths, searched[0].space)
     groups, bounds = [Groups.of(tree, counts) for tree in searched], [10.0 + n for n in range(len(names))]
