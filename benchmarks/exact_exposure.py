@@ -32,7 +32,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from leakage_tasks.attacks.causal.exposure import count_exactly  # noqa: E402
-from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of, within  # noqa: E402
+from leakage_tasks.attacks.causal.nodes import Children, Nodes  # noqa: E402
+from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of, within  # noqa: E402
 from leakage_tasks.canaries.spaces import Space, parse_template  # noqa: E402
 from leakage_tasks.targets.harness.fast_path import causal_target  # noqa: E402
 from leakage_tasks.targets.harness.target import HarnessTarget  # noqa: E402

@@ -39,7 +39,8 @@ import torch  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel  # noqa: E402
 
 from leakage_tasks.attacks import Finding, run_attack  # noqa: E402
-from leakage_tasks.attacks.causal.search_tree import Nodes, SearchTree  # noqa: E402
+from leakage_tasks.attacks.causal.nodes import Nodes  # noqa: E402
+from leakage_tasks.attacks.causal.search_tree import SearchTree  # noqa: E402
 from leakage_tasks.canaries import Canary  # noqa: E402
 from leakage_tasks.models.char_tokenizer import char_tokenizer  # noqa: E402
 from leakage_tasks.models.recurrent import CharLSTMConfig, CharLSTMForCausalLM  # noqa: E402

@@ -205,11 +205,15 @@ def choose(name: str, goal: Goal, request: AttackRequest) -> Attack:
     """
     target = request.target
     if name == AUTO:
-        able = [attack for attack in _automatic() if attack.goal == goal and _serves(target, attack)]
-        if not able:
+        able = None
+        for attack in _automatic():
+            if attack.goal == goal and _serves(target, attack):
+                if attack.affordable(request):
+                    return attack
+                able = able or attack
+        if able is None:
             raise TargetError(f"{type(target).__name__} supports no attack for {goal}: try another model")
-        affordable = next((attack for attack in able if attack.affordable(request)), None)
-        return affordable or _raise_over_budget(able[0], request)
+        _raise_over_budget(able, request)
     attack = attack_named(name)
     if not _serves(target, attack):
         wanted = " or ".join(_ability(need) for need in attack.needs)

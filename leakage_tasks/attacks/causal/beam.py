@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from leakage_tasks.attacks.causal.forest import Forest, in_forest
-from leakage_tasks.attacks.causal.search_tree import NO_COSTS, NO_LOGITS, Children, Nodes, SearchTree
+from leakage_tasks.attacks.causal.nodes import NO_COSTS, Children, Nodes
+from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, SearchTree
 from leakage_tasks.attacks.causal.text_sampling import longest, opening, read_slots
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses
 from leakage_tasks.attacks.registry import AttackRequest, register

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from leakage_tasks.attacks.access import NEXT_TOKEN
 from leakage_tasks.attacks.causal.contrast import Contrast, reference_named
-from leakage_tasks.attacks.causal.random_descents import EXPLORING
+from leakage_tasks.attacks.causal.proposals import EXPLORING
 from leakage_tasks.attacks.causal.rank_draws import DRAWS_MULTIPLE, LEVELS, draw, summary
 from leakage_tasks.attacks.causal.rank_estimate import LEAST, MOST
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within

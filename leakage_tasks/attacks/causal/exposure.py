@@ -11,8 +11,9 @@ import numpy as np
 from leakage_tasks.attacks.access import access_by_protocol
 from leakage_tasks.attacks.causal import calibrated, whole_texts
 from leakage_tasks.attacks.causal.calibrated import UNTUNED
+from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.causal.rank_estimate import PRECISION, RankEstimate, precision_of
-from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of, within
+from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of, within
 from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.attacks.causal.uniform_rank import UniformRank
 from leakage_tasks.attacks.finding import AttackResult, Guess, grade_guesses

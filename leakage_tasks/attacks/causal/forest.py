@@ -11,8 +11,9 @@ from typing import NamedTuple, TypeVar, cast
 
 import numpy as np
 
-from leakage_tasks.attacks.causal.search_tree import CELLS, Children, Nodes, SearchTree
-from leakage_tasks.core.arrays import FloatArray, IntArray
+from leakage_tasks.attacks.causal.nodes import Children, Nodes
+from leakage_tasks.attacks.causal.search_tree import CELLS, SearchTree
+from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.protocols import SharesPasses
 from leakage_tasks.targets.scheduler import share_rows, submit_jointly
@@ -114,6 +115,14 @@ class Forest(SearchTree):
         for tree, number in zip(self.trees, np.bincount(trees, minlength=len(self)).tolist(), strict=True):
             tree.add_nodes(number, again)
 
+    def count(self, states: IntArray, paths: IntArray, trees: IntArray) -> IntArray:
+        """Return the number of fillings of each path ``[n, d]`` in its tree; a tree's prefix may decide on it."""
+        counts = np.zeros(len(states), dtype=np.int64)
+        for tree in np.unique(trees).tolist():
+            own = trees == tree
+            counts[own] = self.trees[tree].paths.count(states[own], paths[own])
+        return counts
+
     def parts_of_trees(self, nodes: Nodes, children: Children) -> Iterator[TreePart]:
         """Yield the nodes of each tree, without cached states, and their children."""
         assert nodes.trees is not None
@@ -155,3 +164,21 @@ class Forest(SearchTree):
         order = np.lexsort((costs, trees))
         rank = np.arange(len(order)) - np.searchsorted(trees, trees)
         return np.sort(order[rank < most[trees]])
+
+
+class SecretMask:
+    """The token paths of secrets, one in each tree of a forest."""
+
+    def __init__(self, secrets: Sequence[Sequence[int]]) -> None:
+        self._lengths = np.array([len(secret) for secret in secrets])
+        self._paths = np.full((len(secrets), int(self._lengths.max(initial=0))), -1, dtype=np.int64)
+        filled = np.arange(self._paths.shape[1]) < self._lengths[:, None]
+        self._paths[filled] = [token for secret in secrets for token in secret]
+
+    def of(self, paths: IntArray, trees: IntArray) -> BoolArray:
+        """Return a mask of the ``paths`` ``[n, d]`` that are the secret's path in their tree."""
+        depth = paths.shape[1]
+        if depth > self._paths.shape[1]:
+            return np.zeros(len(paths), dtype=bool)
+        same: BoolArray = (paths == self._paths[trees, :depth]).all(axis=1) & (self._lengths[trees] == depth)
+        return same

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree
+from leakage_tasks.attacks.causal.nodes import Children, Nodes
+from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.core.arrays import FloatArray
 
 

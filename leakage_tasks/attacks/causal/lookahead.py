@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
 
-from leakage_tasks.attacks.causal.random_descents import shares
-from leakage_tasks.attacks.causal.search_tree import ArrayRecord, Children, Nodes, SearchTree
+from leakage_tasks.attacks.causal.nodes import ArrayRecord, Children, Nodes
+from leakage_tasks.attacks.causal.proposals import shares
+from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 BINS = 256
@@ -26,34 +28,22 @@ LARGEST_ALPHABET = 32
 """For larger alphabets, costs are not pooled by last token, because each pool would have too few nodes."""
 PRIOR = 2.0
 """Weight, in nodes, of the mean over all last tokens in the estimate for one last token."""
+TOGETHER = 16
+"""Number of trees whose expectations are computed together, so that the arrays fit in a CPU's cache."""
 END = -1
 """The kind of a child that completes a filling."""
 
 
-class Visited(Protocol):
-    """Nodes that were read, and the row of the node of each draw that is there."""
-
-    @property
-    def nodes(self) -> Nodes:
-        """The nodes."""
-        ...
-
-    @property
-    def at(self) -> IntArray:
-        """Rows of ``nodes``, one for each draw."""
-        ...
-
-
 @dataclass(frozen=True)
 class Steps(ArrayRecord):
-    """Observed costs of m children of visited nodes, with last tokens and weights; all fields have shape ``[m]``.
+    """Observed costs of m children of visited nodes, in bins, with pools and weights; all fields have shape ``[m]``.
 
-    ``last`` belongs to the parent, ``last_after`` to the child.
+    A pool is a last token in one tree. ``last`` is the pool of the parent, ``last_after`` that of the child.
     """
 
     last: IntArray
     last_after: IntArray
-    costs: FloatArray
+    bins: FloatArray
     weights: FloatArray
 
 
@@ -68,7 +58,7 @@ class ObservedSteps(NamedTuple):
 
 @dataclass(frozen=True)
 class Observed:
-    """Last tokens of n nodes, the rows of the nodes of each kind, and the steps to their children."""
+    """Pools of n nodes, the rows of the nodes of each kind, and the steps to their children."""
 
     last: IntArray
     kinds: Sequence[tuple[int, BoolArray | slice]]
@@ -81,27 +71,119 @@ class Lookahead:
     A completion is cheap if it costs no more than the bound. Nodes are of one kind if the same number of tokens may
     follow them (``Paths.to_come``). Expected numbers are continuous in the observed costs, so that the last digits of a
     cost change no draw.
+
+    A lookahead for a forest has a bound and its own expectations for each tree, which are computed together.
     """
 
-    def __init__(self, explorer: SearchTree, bound: float) -> None:
-        self._explorer = explorer
-        self._step = max(bound, 1e-6) / (BINS - 1)
+    def __init__(self, explorer: SearchTree, bound: float | FloatArray) -> None:
+        """Set up a lookahead that has seen nothing.
+
+        Args:
+            explorer: A search tree, or a forest.
+            bound: The bound in bits, or that of each tree ``[trees]``.
+        """
+        self._paths = explorer.paths
+        self._step: FloatArray = np.maximum(np.atleast_1d(bound), 1e-6) / (BINS - 1)
         columns = len(explorer.paths.columns)
         self._tokens = columns if columns <= LARGEST_ALPHABET else 1
+        self._pools = self._tokens * len(self._step)
         self._seen: dict[int, dict[int, list[Steps]]] = {}
         """Steps by the kinds of parent and child."""
         self._nodes: dict[int, FloatArray] = {}
+        """Number of nodes of each kind by pool, ``[pools]``."""
+        self._known: dict[int, BoolArray] = {}
+        """True for each tree with nodes of a kind, ``[trees]``."""
         self._expected: dict[int, FloatArray] = {}
 
-    def learn_from(self, visit: Visited) -> None:
-        """Record the costs of the children of visited nodes, weighted by the number of descents through each node."""
-        self.learn(self.observed(visit.nodes, self._explorer.children(visit.nodes)), visit.at)
+    @classmethod
+    def joined(cls, explorer: SearchTree, parts: Sequence[Self]) -> Self:
+        """Return the expectations of the lookaheads of single trees as those of a forest, which has seen nothing."""
+        if len(parts) == 1:
+            return parts[0]
+        whole = cls(explorer, np.ones(len(parts)))
+        whole._step = np.concatenate([part._step for part in parts])
+        for kind in {kind for part in parts for kind in part._expected}:
+            whole._expected[kind] = np.concatenate([part._below(kind) for part in parts])
+        return whole
+
+    @classmethod
+    def settle_together(cls, explorer: SearchTree, parts: Sequence[Self]) -> None:
+        """Settle the lookaheads of single trees of a forest, :data:`TOGETHER` of them at once."""
+        for first in range(0, len(parts), TOGETHER):
+            some = parts[first : first + TOGETHER]
+            whole = cls.joined(explorer, some)
+            if len(some) > 1:
+                whole._take_over(some)
+            whole.settle()
+            for part, own in zip(some, whole.split(), strict=True):
+                vars(part).update(vars(own))
+
+    def _take_over(self, parts: Sequence[Self]) -> None:
+        """Take what the lookaheads of the trees have seen."""
+        for kind in {kind for part in parts for kind in part._nodes}:
+            nodes = [part._nodes.get(kind, np.zeros(self._tokens)) for part in parts]
+            known = [part._known.get(kind, np.zeros(1, dtype=bool)) for part in parts]
+            self._nodes[kind], self._known[kind] = np.concatenate(nodes), np.concatenate(known)
+        for tree, part in enumerate(parts):
+            first = tree * self._tokens
+            for kind, seen in part._seen.items():
+                for after, several in seen.items():
+                    own = self._seen.setdefault(kind, {}).setdefault(after, [])
+                    own += (Steps(s.last + first, s.last_after + first, s.bins, s.weights) for s in several)
+
+    def split(self) -> list[Self]:
+        """Return the lookahead of each tree, with what it has seen."""
+        if len(self._step) == 1:
+            return [self]
+        parts = []
+        for tree in range(len(self._step)):
+            part = object.__new__(type(self))
+            vars(part).update(vars(self), _step=self._step[tree : tree + 1], _pools=self._tokens)
+            pools = slice(tree * self._tokens, (tree + 1) * self._tokens)
+            known = [kind for kind, trees in self._known.items() if trees[tree]]
+            part._known = {kind: self._known[kind][tree : tree + 1] for kind in known}
+            part._nodes = {kind: self._nodes[kind][pools] for kind in known}
+            part._expected = {kind: self._expected[kind][pools] for kind in known if kind in self._expected}
+            part._seen = {}
+            parts.append(part)
+        self._hand_out(parts)
+        return parts
+
+    def teach(self, parts: Sequence[Self]) -> None:
+        """Add what this lookahead of a forest has seen to the lookaheads of its trees."""
+        if parts[0] is self:
+            return
+        for kind, nodes in self._nodes.items():
+            for part, known, own in zip(parts, self._known[kind], nodes.reshape(len(parts), -1), strict=True):
+                if known:
+                    part._nodes[kind] = part._nodes.get(kind, 0.0) + own
+                    part._known[kind] = np.ones(1, dtype=bool)
+        self._hand_out(parts)
+
+    def _hand_out(self, parts: Sequence[Self]) -> None:
+        """Add the steps in each tree to those of the tree's own lookahead."""
+        for kind, seen in self._seen.items():
+            for after, several in seen.items():
+                steps = _in_order(Steps.joined(several))
+                ends = np.searchsorted(steps.last, np.arange(len(parts) + 1) * self._tokens).tolist()
+                for tree, part in enumerate(parts):
+                    if ends[tree] < ends[tree + 1]:
+                        own, first = slice(ends[tree], ends[tree + 1]), tree * self._tokens
+                        pools = steps.last[own] - first, steps.last_after[own] - first
+                        own_steps = Steps(*pools, steps.bins[own], steps.weights[own])
+                        part._seen.setdefault(kind, {}).setdefault(after, []).append(own_steps)
+
+    def learn_from(self, explorer: SearchTree, nodes: Nodes, at: IntArray) -> None:
+        """Record the costs of the children of nodes, weighted by the number of times that a node's row is in ``at``."""
+        self.learn(self.observed(nodes, explorer.children(nodes)), at)
 
     def observed(self, nodes: Nodes, children: Children) -> Observed:
         """Return a record of nodes with all of their children, for this lookahead and others up to the same bound."""
-        paths = self._explorer.paths
-        kinds, last = paths.to_come(nodes.states), self._last(nodes)
-        near = children.costs - nodes.costs[children.parents] < self._step * BINS
+        paths, trees = self._paths, self._trees(nodes)
+        kinds, last = paths.to_come(nodes.states), self._last(nodes, trees)
+        above = trees if trees is None else trees[children.parents]
+        bins = (children.costs - nodes.costs[children.parents]) / self._step[0 if above is None else above]
+        near = bins < BINS
         ends, onward = (near & which(children.states) for which in (paths.ends, paths.goes_on))
         by_kind = list(_by_value(kinds))
         parts = []
@@ -110,100 +192,151 @@ class Lookahead:
             after = np.full(len(rows), END) if is_end else paths.to_come(children.states[rows])
             for kind, here in _by_value(kinds[children.parents[rows]]):
                 for kind_after, there in _by_value(after[here]):
-                    chosen_rows = rows[here][there]
-                    above, zero = children.parents[chosen_rows], np.zeros(len(chosen_rows))
-                    costs = children.costs[chosen_rows] - nodes.costs[above]
-                    steps = Steps(last[above], self._group(children.columns[chosen_rows]), costs, zero)
-                    parts.append(ObservedSteps(kind, kind_after, above, steps))
+                    own = rows[here][there]
+                    parents, weights = children.parents[own], np.zeros(len(own))
+                    pools = self._pools_of(children.columns[own], above if above is None else above[own])
+                    steps = Steps(last[parents], pools, bins[own], weights)
+                    parts.append(ObservedSteps(kind, kind_after, parents, steps))
         return Observed(last, by_kind, parts)
 
     def learn(self, observed: Observed, at: IntArray) -> None:
         """Record the costs of observed nodes, weighted by the number of times that a node's row is in ``at``."""
-        last = observed.last
+        last, size = observed.last, len(self._step)
         times = np.bincount(at, minlength=len(last)).astype(np.float64)
+        reached = np.bincount(last[at] // self._tokens, minlength=size) > 0
         for kind, here in observed.kinds:
-            counts = self._nodes.setdefault(kind, np.zeros(self._tokens))
-            counts += np.bincount(last[here], weights=times[here], minlength=self._tokens)
+            counts = self._nodes.setdefault(kind, np.zeros(self._pools))
+            counts += np.bincount(last[here], weights=times[here], minlength=self._pools)
+            known = self._known.setdefault(kind, np.zeros(size, dtype=bool))
+            known |= reached & (np.bincount(last[here] // self._tokens, minlength=size) > 0)
         for kind, after, parents, steps in observed.parts:
-            weighted = Steps(steps.last, steps.last_after, steps.costs, times[parents])
+            weighted = Steps(steps.last, steps.last_after, steps.bins, times[parents])
             self._seen.setdefault(kind, {}).setdefault(after, []).append(weighted)
 
     def settle(self) -> None:
         """Recompute the expected numbers from all records so far; later records have no effect until the next call."""
         self._expected = {}
         for kind in sorted(self._nodes):
-            seen = {after: Steps.joined(steps) for after, steps in self._seen.get(kind, {}).items()}
+            joined = {after: Steps.joined(steps) for after, steps in self._seen.get(kind, {}).items()}
+            seen = {after: _in_order(steps[steps.weights > 0]) for after, steps in joined.items()}
             self._seen[kind] = {after: [steps] for after, steps in seen.items()}
-            self._expected[kind] = self._combined(seen, self._nodes[kind])
+            self._expected[kind] = self._combined(kind, seen)
 
-    def _group(self, columns: IntArray) -> IntArray:
-        return columns if self._tokens > 1 else np.zeros(len(columns), dtype=np.int64)
+    def _trees(self, nodes: Nodes) -> IntArray | None:
+        """Return the tree of each node; None for a lookahead of one tree."""
+        return nodes.trees if len(self._step) > 1 else None
 
-    def _last(self, nodes: Nodes) -> IntArray:
-        if self._tokens == 1 or not nodes.paths.shape[1]:
-            return np.zeros(len(nodes), dtype=np.int64)
-        return self._explorer.columns_of(nodes.paths[:, -1])
+    def _pools_of(self, columns: IntArray, trees: IntArray | None) -> IntArray:
+        """Return the pools of last tokens with these columns in these trees."""
+        pools = columns if self._tokens > 1 else np.zeros(len(columns), dtype=np.int64)
+        return pools if trees is None else pools + trees * self._tokens
 
-    def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float) -> FloatArray:
+    def _last(self, nodes: Nodes, trees: IntArray | None) -> IntArray:
+        columns = np.zeros(len(nodes), dtype=np.int64)
+        if self._tokens > 1 and nodes.paths.shape[1]:
+            columns = np.searchsorted(self._paths.columns, nodes.paths[:, -1])
+        return self._pools_of(columns, trees)
+
+    def chances(self, explorer: SearchTree, nodes: Nodes, children: Children, bound: float | FloatArray) -> FloatArray:
         """Return the proposal's probabilities of the children.
 
         Args:
             explorer: The search tree.
             nodes: n nodes.
             children: Their m children, all up to ``bound``.
-            bound: Cost of the secret in bits.
+            bound: Cost of the secret in bits, or that of each child ``[m]``.
 
         Returns:
             Each child's share of the expected cheap completions below its node, ``[m]``.
         """
-        mass = self.expected(children, bound)
+        trees = self._trees(nodes)
+        mass = self.expected(children, bound, trees if trees is None else trees[children.parents])
         total = np.bincount(children.parents, weights=mass, minlength=len(nodes))[children.parents]
         return shares(np.where(total > 0, mass, 1.0), children.parents, len(nodes))
 
-    def expected(self, children: Children, bound: float) -> FloatArray:
-        """Return the expected number of fillings below each child that cost no more than ``bound``, ``[m]``."""
-        paths = self._explorer.paths
-        left = np.maximum(bound - children.costs, 0.0) / self._step
+    def expected(self, children: Children, bound: float | FloatArray, trees: IntArray | None = None) -> FloatArray:
+        """Return the expected number of fillings below each child that cost no more than ``bound``.
+
+        Args:
+            children: m children.
+            bound: Cost in bits, or that of each child ``[m]``.
+            trees: The tree of each child ``[m]``; None for a lookahead of one tree.
+
+        Returns:
+            The numbers, ``[m]``.
+        """
+        paths = self._paths
+        left = np.maximum(bound - children.costs, 0.0) / self._step[0 if trees is None else trees]
         mass: FloatArray = paths.ends(children.states).astype(np.float64)
         onward = np.flatnonzero(paths.goes_on(children.states))
-        kinds, last = paths.to_come(children.states[onward]), self._group(children.columns[onward])
+        if not len(onward):
+            return mass
+        kinds = paths.to_come(children.states[onward])
+        pools = self._pools_of(children.columns[onward], trees if trees is None else trees[onward])
         for kind, here in _by_value(kinds):
             rows = onward[here]
-            mass[rows] += _interpolated(self._below(kind), last[here], left[rows])
+            mass[rows] += _interpolated(self._below(kind), pools[here], left[rows])
         return mass
 
     def _below(self, kind: int) -> FloatArray:
-        """Return the expected number of completions after nodes of a kind, by last token and cost, ``[tokens, BINS]``.
+        """Return the expected number of completions after nodes of a kind, by pool and cost, ``[pools, BINS]``.
 
         For a kind without records, use the nearest kind that has fewer tokens to come.
         """
         known = [shorter for shorter in self._expected if shorter <= kind]
-        return self._expected[max(known)] if known else np.ones((self._tokens, BINS))
+        return self._expected[max(known)] if known else np.ones((self._pools, BINS))
 
-    def _combined(self, seen: Mapping[int, Steps], nodes: FloatArray) -> FloatArray:
+    def _combined(self, kind: int, seen: Mapping[int, Steps]) -> FloatArray:
         """Return the expected number of completions of one kind, from its records and the kinds with fewer tokens to
         come."""
-        completions = np.zeros((self._tokens, BINS))
-        for kind, steps in sorted(seen.items()):
-            below = np.ones((self._tokens, BINS)) if kind == END else self._below(kind)
-            completions += self._completions(steps[steps.weights > 0], below)
-        pooled = completions.sum(axis=0) / max(nodes.sum(), 1e-300)
-        return (completions + PRIOR * pooled) / (nodes + PRIOR)[:, None]
+        completions = np.zeros((self._pools, BINS))
+        for after, steps in sorted(seen.items()):
+            completions += self._ends(steps) if after == END else self._completions(steps, self._below(after))
+        by_tree, nodes = completions.reshape(-1, self._tokens, BINS), self._nodes[kind].reshape(-1, self._tokens)
+        pooled = by_tree.sum(axis=1) / np.maximum(nodes.sum(axis=1), 1e-300)[:, None]
+        by_tree += PRIOR * pooled[:, None]
+        by_tree /= (nodes + PRIOR)[:, :, None]
+        if not self._known[kind].all():
+            unknown = ~self._known[kind]
+            by_tree[unknown] = self._below(kind).reshape(by_tree.shape)[unknown]
+        return completions
+
+    def _ends(self, steps: Steps) -> FloatArray:
+        """Return the number of completions through ``steps`` that complete a filling, ``[pools, BINS]``."""
+        low, lower, upper = _binned(steps)
+        cells = steps.last * (BINS + 1) + low
+        each = np.bincount(cells, lower, self._pools * (BINS + 1)) + np.bincount(
+            cells + 1, upper, self._pools * (BINS + 1)
+        )
+        ends: FloatArray = each.reshape(self._pools, BINS + 1)[:, :-1].cumsum(axis=1)
+        return ends
 
     def _completions(self, steps: Steps, below: FloatArray) -> FloatArray:
-        """Return the number of completions through ``steps``, by last token of the parent and cost, ``[tokens, BINS]``.
+        """Return the number of completions through ``steps``, by pool of the parent and cost, ``[pools, BINS]``.
 
-        ``below`` are the numbers after a child, by its last token. A cost between two bins counts partly for each of
-        the two.
+        ``steps`` are in order of ``last``. ``below`` are the numbers after a child, by its pool. A cost between two
+        bins counts partly for each of the two.
         """
-        position = steps.costs / self._step
-        low = np.minimum(position.astype(np.int64), BINS - 1)
-        upper, each = steps.weights * (position - low), np.arange(len(steps))
-        spread = np.zeros((2, self._tokens, len(steps)))
-        spread[0, steps.last, each], spread[1, steps.last, each] = steps.weights - upper, upper
-        shifted = spread.reshape(2 * self._tokens, len(steps)) @ _shifted(below, steps.last_after, low)
-        made: FloatArray = shifted[: self._tokens, 1:] + shifted[self._tokens :, :-1]
+        low, lower, upper = _binned(steps)
+        ends, each = np.searchsorted(steps.last, np.arange(self._pools + 1)), np.arange(len(steps))
+        rows = np.concatenate([ends, ends[1:] + len(steps)])
+        weights = np.concatenate([lower, upper]), np.concatenate([each, each]), rows
+        spread = sparse.csr_array(weights, shape=(2 * self._pools, len(steps)))
+        shifted = spread @ _shifted(below, steps.last_after, low)
+        made: FloatArray = shifted[: self._pools, 1:] + shifted[self._pools :, :-1]
         return made
+
+
+def _in_order(steps: Steps) -> Steps:
+    """Return steps in order of their parents' pools."""
+    return steps[np.argsort(steps.last, kind="stable")]
+
+
+def _binned(steps: Steps) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return the lower bin of each step's cost, and the weights of this bin and of the next one."""
+    low = np.minimum(steps.bins.astype(np.int64), BINS - 1)
+    upper = steps.weights * (steps.bins - low)
+    return low, steps.weights - upper, upper
 
 
 def _by_value(values: IntArray) -> Iterator[tuple[int, BoolArray | slice]]:

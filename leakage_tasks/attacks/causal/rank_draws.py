@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy import stats
 
-from leakage_tasks.attacks.causal import random_descents
+from leakage_tasks.attacks.causal.forest import Forest, SecretMask, in_forest
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import MODEL, ProposalMixture, Visit
-from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
+from leakage_tasks.attacks.causal.proposals import MODEL, ProposalMixture
+from leakage_tasks.attacks.causal.random_descents import DescentRequest, Draws, Visit, descend_together
+from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import at_most, bounded_mean_at_most, positive_mean
@@ -71,6 +73,8 @@ def draw(
     mixture: ProposalMixture,
     teach: Lookahead | None = None,
     margin: float = 0.0,
+    *,
+    settle: bool = False,
 ) -> RankDraws:
     """Draw paths that cost no more than the secret, by the proposals of a ``mixture``.
 
@@ -88,60 +92,109 @@ def draw(
         mixture: The proposals.
         teach: Learns from all nodes that are read.
         margin: Bits by which rounding may change the secret's cost; paths up to ``bound + margin`` are drawn.
+        settle: True to settle ``teach`` after the draws.
 
     Returns:
         One estimate per draw.
     """
-    proposals, highest = mixture.of(range(number)), bound + margin
-    bounds = [bound, bound - margin, highest] if margin else [bound]
-    others, nodes, seen = np.zeros((len(bounds), number)), np.zeros(number), np.zeros(len(bounds), dtype=np.int64)
-    by_proposal = proposals < mixture.uniform
-    alone = mixture.shares / max(mixture.shares.sum(), 1e-9)
+    bounds = (bound, bound - margin, bound + margin) if margin else (bound,)
+    descents = DescentRequest(range(number), seed, explorer.cut(bound + margin), mixture)
+    request = _DrawRequest(descents, tuple(secret), bounds, teach, settle)
+    made: RankDraws = in_forest(_draws, explorer, request, number, (mixture.form, request.form))
+    return made
+
+
+@dataclass(frozen=True)
+class _DrawRequest:
+    """A request for draws in one tree up to several ``bounds``, from which ``teach`` learns."""
+
+    descents: DescentRequest
+    secret: tuple[int, ...]
+    bounds: tuple[float, ...]
+    teach: Lookahead | None
+    settle: bool = False
+
+    @property
+    def form(self) -> Hashable:
+        """Key of requests that can be answered together, if their mixtures can."""
+        return len(self.bounds), self.teach is not None, self.settle
+
+    def made(self, others: FloatArray, nodes: FloatArray, seen: IntArray, explorer: SearchTree) -> RankDraws:
+        """Return the draws; ``others`` ``[bounds, n]`` and ``seen`` ``[bounds]`` are those up to each bound."""
+        mixture = self.descents.mixture
+        nodes = nodes[self.descents.proposals < mixture.uniform]
+        each = zip(others, seen.tolist(), self.bounds, strict=True)
+        first, *ends = (
+            RankDraws(other, nodes, met, most_per_draw(explorer, limit, mixture)) for other, met, limit in each
+        )
+        return dataclasses.replace(first, ends=(ends[0], ends[1])) if ends else first
+
+
+def _draws(forest: Forest, requests: Sequence[_DrawRequest]) -> list[RankDraws]:
+    """Make the draws of each request, by mixtures of one form."""
+    mixture, draws = requests[0].descents.mixture, Draws(forest, [request.descents for request in requests])
+    bounds = np.array([request.bounds for request in requests]).T
+    teach = [request.teach for request in requests if request.teach is not None]
+    whole = Lookahead.joined(forest, teach) if teach else None
+    others, nodes = np.zeros((len(bounds), len(draws.trees))), np.zeros(len(draws.trees))
+    seen, alone = np.zeros(bounds.shape, dtype=np.int64), mixture.shares / max(mixture.shares.sum(), 1e-9)
+    ended_by = _Completed(forest, [request.secret for request in requests], mixture, bounds.max(axis=0))
 
     def see(visit: Visit) -> None:
-        ended, value = _completed(explorer, visit, secret, mixture, highest)
-        for index, limit in enumerate(bounds):
-            inside = visit.children.costs <= limit
-            seen[index] += int(ended[inside].sum())
-            _add_estimates(others[index], visit, proposals, mixture, np.where(inside, value, 0.0))
+        trees = forest.trees_of(visit.nodes, visit.children)
+        ended, value = ended_by.of(visit, trees)
+        if value.any():
+            for index, limits in enumerate(bounds):
+                inside = visit.children.costs <= limits[trees]
+                seen[index] += np.bincount(trees[inside], ended[inside], len(forest)).astype(np.int64)
+                _add_estimates(others[index], visit, draws.proposals, mixture, np.where(inside, value, 0.0))
         with np.errstate(over="ignore", divide="ignore"):
             nodes[visit.who] += (1 / (np.exp2(visit.log2_q) @ alone))[visit.at]
-        if teach is not None:
-            teach.learn_from(visit)
+        if whole is not None:
+            whole.learn_from(forest, visit.nodes, visit.at)
 
-    random_descents.descend(explorer, range(number), seed, see, bound=explorer.cut(highest), mixture=mixture)
-    made = [
-        RankDraws(other, nodes[by_proposal], int(met), most_per_draw(explorer, limit, mixture))
-        for other, met, limit in zip(others, seen, bounds, strict=True)
+    descend_together(forest, draws, see)
+    if whole is not None:
+        whole.teach(teach)
+        if requests[0].settle:
+            Lookahead.settle_together(forest, teach)
+    ends = np.append(draws.first, len(nodes)).tolist()
+    parts = [slice(*pair) for pair in pairwise(ends)]
+    return [
+        request.made(others[:, part], nodes[part], seen[:, tree], forest.trees[tree])
+        for tree, (request, part) in enumerate(zip(requests, parts, strict=True))
     ]
-    return dataclasses.replace(made[0], ends=(made[1], made[2])) if margin else made[0]
 
 
-def _completed(
-    explorer: SearchTree, visit: Visit, secret: Sequence[int], mixture: ProposalMixture, bound: float
-) -> tuple[IntArray, FloatArray]:
-    """Return the number of fillings that each child completes, without the secret, and their total weight."""
-    children = visit.children
-    ending = explorer.ending(children, bound)
-    ended, value = np.zeros(len(children), dtype=np.int64), np.zeros(len(children))
-    if not len(ending):
+class _Completed:
+    """The fillings that children complete up to the ``bounds`` ``[trees]``, weighted by a ``mixture``."""
+
+    def __init__(
+        self, forest: Forest, secrets: Sequence[tuple[int, ...]], mixture: ProposalMixture, bounds: FloatArray
+    ) -> None:
+        self._forest, self._secrets, self._mixture, self._bounds = forest, SecretMask(secrets), mixture, bounds
+
+    def of(self, visit: Visit, trees: IntArray) -> tuple[IntArray, FloatArray]:
+        """Return the number of fillings that each child completes, without the secret, and their total weight."""
+        children, forest, mixture = visit.children, self._forest, self._mixture
+        ending = np.flatnonzero(forest.paths.ends(children.states) & (children.costs <= self._bounds[trees]))
+        ended, value = np.zeros(len(children), dtype=np.int64), np.zeros(len(children))
+        if not len(ending):
+            return ended, value
+        chosen, own = children[ending], trees[ending]
+        paths = forest.child_paths(visit.nodes, chosen)
+        counts = forest.count(chosen.states, paths, own)
+        by_proposal = np.exp2(visit.log2_q[chosen.parents]) * visit.chance[ending]
+        probability = by_proposal @ mixture.shares + mixture.share(mixture.uniform) * counts / forest.space.size
+        ended[ending] = counts - self._secrets.of(paths, own)
+        value[ending] = np.divide(ended[ending], probability, out=np.zeros(len(ending)), where=ended[ending] > 0)
         return ended, value
-    chosen = children[ending]
-    paths = explorer.child_paths(visit.nodes, chosen)
-    counts = explorer.paths.count(chosen.states, paths)
-    by_proposal = np.exp2(visit.log2_q[chosen.parents]) * visit.chance[ending]
-    probability = by_proposal @ mixture.shares + mixture.share(mixture.uniform) * counts / explorer.space.size
-    ended[ending] = counts - mask_of(paths, secret)
-    value[ending] = np.divide(ended[ending], probability, out=np.zeros(len(ending)), where=ended[ending] > 0)
-    return ended, value
 
 
 def _add_estimates(
     others: FloatArray, visit: Visit, proposals: IntArray, mixture: ProposalMixture, value: FloatArray
 ) -> None:
     """Add each descent's estimate at the nodes of a visit."""
-    if not value.any():
-        return
     met = np.zeros((len(visit.nodes), mixture.uniform + 1))
     for proposal in range(mixture.uniform):
         weights = visit.chance[:, proposal] * value

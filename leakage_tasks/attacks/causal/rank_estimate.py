@@ -12,9 +12,9 @@ from __future__ import annotations
 import math
 from typing import TypeGuard
 
-from leakage_tasks.attacks.causal import random_descents
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import ProposalMixture, adaptive_mixture, model_mixture
+from leakage_tasks.attacks.causal.proposals import EXPLORING, ProposalMixture, adaptive_mixture, model_mixture
+from leakage_tasks.attacks.causal.random_descents import Visit, descend
 from leakage_tasks.attacks.causal.rank_draws import (
     DRAWS_MULTIPLE,
     LEAST_EFFECTIVE,
@@ -113,7 +113,7 @@ class RankEstimate:
         """
         if self._is_taught:
             return float(self._pilots[-1].nodes.mean())
-        pilot = self._draw(self._part(4), 0, random_descents.EXPLORING, self._lookahead)
+        pilot = self._draw(self._part(4), 0, EXPLORING, self._lookahead)
         self._pilots = [pilot]
         return float(pilot.nodes.mean()) if len(pilot.nodes) else math.inf
 
@@ -186,9 +186,12 @@ class RankEstimate:
 
     def make_pilots(self) -> None:
         """Train the lookahead on draws without a cost bound, then make pilots that use the lookahead as proposal."""
-        exploring, first = random_descents.EXPLORING, range(self._part())
-        learn = self._lookahead.learn_from
-        random_descents.descend(self._explorer, first, f"{self._seed}:1", learn, mixture=exploring)
+        explorer, first, ahead = self._explorer, range(self._part()), self._lookahead
+
+        def learn(visit: Visit) -> None:
+            ahead.learn_from(explorer, visit.nodes, visit.at)
+
+        descend(explorer, first, f"{self._seed}:1", learn, mixture=EXPLORING)
         self._lookahead.settle()
         for stream, teach in ((2, self._lookahead), (3, None)):
             self._pilots.append(self._pilot(self._part(), stream, teach))
@@ -196,10 +199,8 @@ class RankEstimate:
     def _pilot(self, number: int, stream: int | str, teach: Lookahead | None) -> RankDraws:
         """Make draws by the proposals of the lookahead, which then learns from them if it is ``teach``."""
         before = self._explorer.calls
-        pilot = self._draw(number, stream, adaptive_mixture(self._lookahead), teach)
+        pilot = self._draw(number, stream, adaptive_mixture(self._lookahead), teach, settle=teach is not None)
         self._calls_a_draw = (self._explorer.calls - before) / number if number else math.inf
-        if teach is not None:
-            teach.settle()
         return pilot
 
     def _part(self, share: int = 10) -> int:
@@ -222,10 +223,16 @@ class RankEstimate:
         return sum(made[1:], made[0]) if made else None
 
     def _draw(
-        self, number: int, stream: int | str, mixture: ProposalMixture, teach: Lookahead | None = None
+        self,
+        number: int,
+        stream: int | str,
+        mixture: ProposalMixture,
+        teach: Lookahead | None = None,
+        *,
+        settle: bool = False,
     ) -> RankDraws:
-        seed = f"{self._seed}:{stream}"
-        return draw(self._explorer, self._secret, self._bound, number, seed, mixture, teach, self._margin)
+        seed, tree = f"{self._seed}:{stream}", self._explorer
+        return draw(tree, self._secret, self._bound, number, seed, mixture, teach, self._margin, settle=settle)
 
     @property
     def _affordable(self) -> int:

@@ -8,14 +8,14 @@ column, the index in the sorted array ``Paths.columns`` of all tokens that may o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, best_guesses, grade_guesses
 from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
@@ -28,66 +28,8 @@ AnyCost = TypeVar("AnyCost", float, FloatArray)
 NO_LOGITS = "use attack=brute-force for small spaces or attack=greedy, which need no logits"
 TIE_BITS = 1e-4
 """Costs closer than this count as equal, so that ties do not depend on the composition of batches."""
-NO_COSTS = np.empty((0, 0))
-"""Empty array that replaces ``Nodes.following`` once the children have been computed."""
 CELLS = 4_000_000
 """Maximum number of (node, token) pairs in memory at once."""
-
-
-@dataclass
-class Nodes:
-    """n nodes of one depth that the model has read: path states, costs ``[n]``, tokens ``[n, d]``, cached states."""
-
-    states: IntArray
-    costs: FloatArray
-    paths: IntArray
-    memory: Any
-    following: FloatArray = field(repr=False)
-    """Costs of the next token, ``[n, A]``; dropped once the children have been computed."""
-    trees: IntArray | None = None
-    """Index of each node's tree in a :class:`~leakage_tasks.attacks.causal.forest.Forest`, ascending, ``[n]``."""
-
-    def __len__(self) -> int:
-        return len(self.states)
-
-    def without_memory(self, rows: slice = slice(None)) -> Nodes:
-        """Return some nodes as a tree of their own, without cached states."""
-        states, costs, paths = self.states[rows], self.costs[rows], self.paths[rows]
-        following = self.following[rows] if len(self.following) else self.following
-        return Nodes(states, costs, paths, None, following)
-
-
-class ArrayRecord:
-    """Base of dataclasses whose fields are arrays of equal length ``[m]``; an index selects elements of all fields."""
-
-    def __len__(self) -> int:
-        return len(next(iter(vars(self).values())))
-
-    def __getitem__(self, chosen: Any) -> Self:
-        if isinstance(chosen, np.ndarray) and chosen.dtype == bool:
-            (chosen,) = chosen.nonzero()
-        # Calling the class of a frozen record takes longer than selecting from small arrays.
-        record = object.__new__(type(self))
-        vars(record).update([(name, column[chosen]) for name, column in vars(self).items()])
-        return record
-
-    @classmethod
-    def joined(cls, parts: Iterable[Self]) -> Self:
-        """Concatenate the parts."""
-        return cls(*map(np.concatenate, zip(*(vars(part).values() for part in parts), strict=True)))
-
-
-@dataclass(frozen=True)
-class Children(ArrayRecord):
-    """m children of some nodes, not yet read by the model.
-
-    Fields of shape ``[m]``: row of the parent in its batch, column of the token, path state and cost.
-    """
-
-    parents: IntArray
-    columns: IntArray
-    states: IntArray
-    costs: FloatArray
 
 
 class SearchTree:

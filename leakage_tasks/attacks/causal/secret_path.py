@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakage_tasks.attacks.causal.forest import Forest, in_forest
-from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, finite, mask_of, within
+from leakage_tasks.attacks.causal.nodes import Children, Nodes
+from leakage_tasks.attacks.causal.search_tree import SearchTree, finite, mask_of, within
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
 

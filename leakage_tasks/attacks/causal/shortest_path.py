@@ -8,16 +8,8 @@ import numpy as np
 
 from leakage_tasks.attacks.causal.beam import BEAM, beam_search
 from leakage_tasks.attacks.causal.frontier import Frontier
-from leakage_tasks.attacks.causal.search_tree import (
-    NO_COSTS,
-    NO_LOGITS,
-    TIE_BITS,
-    Children,
-    Nodes,
-    SearchTree,
-    distinct,
-    within,
-)
+from leakage_tasks.attacks.causal.nodes import NO_COSTS, Children, Nodes
+from leakage_tasks.attacks.causal.search_tree import NO_LOGITS, TIE_BITS, SearchTree, distinct, within
 from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.attacks.coarse import NATURAL
 from leakage_tasks.attacks.finding import GUESSES, AttackResult, Guess, best_guesses

@@ -20,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.search_tree import Children, Nodes, SearchTree, mask_of
+from leakage_tasks.attacks.causal.nodes import Children, Nodes
+from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import positive_mean
 

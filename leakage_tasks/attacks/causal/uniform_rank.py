@@ -13,20 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from leakage_tasks.attacks.causal import random_descents
+from leakage_tasks.attacks.causal.group_shares import estimated_shares, first_draws
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
-from leakage_tasks.attacks.causal.random_descents import Power, ProposalMixture, Visit
+from leakage_tasks.attacks.causal.proposals import Power, ProposalMixture
+from leakage_tasks.attacks.causal.random_descents import Visit, descend
 from leakage_tasks.attacks.causal.rank_draws import LEVELS
-from leakage_tasks.attacks.causal.search_tree import Children, SearchTree, mask_of
-from leakage_tasks.attacks.causal.uniform_draws import (
-    Groups,
-    GroupShares,
-    GroupVisit,
-    Prediction,
-    learn,
-    read_groups,
-)
+from leakage_tasks.attacks.causal.search_tree import SearchTree, mask_of
+from leakage_tasks.attacks.causal.uniform_draws import GroupRequest, Groups
 from leakage_tasks.attacks.causal.whole_texts import share_of_sample
 from leakage_tasks.attacks.finding import AttackResult
 from leakage_tasks.core.arrays import FloatArray
@@ -177,51 +171,41 @@ class UniformRank:
         return share_of_sample(hits, draws, self._explorer.space.size, (fewest, most))
 
     def _first_draws(self) -> Shares:
-        """Make the draws that decide, and learn from them. Each half is estimated by a prediction of the other half."""
-        explorer, groups, half = self._explorer, self._groups, FIRST // 2
+        """Make the draws that decide, and learn from them."""
+        explorer, groups = self._explorer, self._groups
         if groups is None:
             fillings: list[Visit] = []
             self._read_fillings(FIRST, 0, lambda visit: fillings.append(_without_memory(visit)))
             for filling in fillings:
-                self.lookahead.learn_from(filling)
+                self.lookahead.learn_from(explorer, filling.nodes, filling.at)
             self.lookahead.settle()
-            self.reached_ends = self._is_at_ends([(visit, explorer.children(visit.nodes)) for visit in fillings], 1)
+            self.reached_ends = self._reaches_ends(fillings)
             hits = RandomFillings(explorer, self._secret, self._bounds, FIRST)
             for filling in fillings:
                 hits.add(filling)
             return hits.shares()
-        visits: list[GroupVisit] = []
-        read_groups(groups, FIRST, f"{self._seed}:0", max(self._bounds), visits.append)
-        self.reached_ends = self._is_at_ends([(visit, visit.children) for visit in visits], groups.size)
-        values = np.zeros(FIRST)
-        for tested, learned in ((slice(0, half), range(half, FIRST)), (slice(half, FIRST), range(half))):
-            lookahead = learn(Lookahead(explorer, self._bounds[0]), groups, visits, learned)
-            shares = self._shares_of(groups, self._bounds[:1], FIRST, lookahead)
-            for visit in visits:
-                shares.add(visit)
-            values[tested] = shares.values[0, tested]
-        learn(self.lookahead, groups, visits, range(FIRST))
-        return Shares(values, 0, binary=False)
+        made = first_draws(explorer, self._request(groups, FIRST, 0))
+        self.lookahead, self.reached_ends = made.lookahead, made.reached_ends >= FIRST // 4
+        return Shares(made.values, 0, binary=False)
 
     def _draws(self, number: int, stream: int) -> Shares:
         """Make new draws that enter the estimate."""
         groups = self._groups
         if groups is None:
             return self._random_fillings(number, stream)
-        shares = self._shares_of(groups, self._bounds, number, self.lookahead)
-        read_groups(groups, number, f"{self._seed}:{stream}", max(self._bounds), shares.add)
-        each = zip(shares.values, shares.seen, strict=True)
-        first, *ends = (Shares(row, int(met), binary=False) for row, met in each)
+        values, seen = estimated_shares(self._explorer, self._request(groups, number, stream), self.lookahead)
+        each = zip(values, seen.tolist(), strict=True)
+        first, *ends = (Shares(row, met, binary=False) for row, met in each)
         return Shares(first.values, first.seen, first.binary, tuple(ends))
 
-    def _shares_of(self, groups: Groups, bounds: Sequence[float], number: int, lookahead: Lookahead) -> GroupShares:
-        return GroupShares(groups, self._secret, bounds, number, Prediction(lookahead, groups.counts))
+    def _request(self, groups: Groups, number: int, stream: int) -> GroupRequest:
+        return GroupRequest(groups, number, f"{self._seed}:{stream}", self._bounds, self._secret)
 
     def _read_fillings(self, number: int, stream: int, see: Callable[[Visit], object]) -> None:
         """Read the paths of random fillings whose chances are not known at each node."""
         bound = self._explorer.cut(max(self._bounds))
         seed = f"{self._seed}:{stream}"
-        random_descents.descend(self._explorer, range(number), seed, see, bound=bound, mixture=RANDOM_FILLINGS)
+        descend(self._explorer, range(number), seed, see, bound=bound, mixture=RANDOM_FILLINGS)
 
     def _random_fillings(self, number: int, stream: int) -> Shares:
         """Make random fillings that enter the estimate."""
@@ -229,16 +213,13 @@ class UniformRank:
         self._read_fillings(number, stream, hits.add)
         return hits.shares()
 
-    def _is_at_ends(self, visits: Iterable[tuple[Visit | GroupVisit, Children]], size: int) -> bool:
-        """Return True if a quarter of the first draws reached nodes whose next token may complete a text.
-
-        ``visits`` come with all children of their nodes.
-        """
-        reached = set()
-        for visit, children in visits:
-            last = np.zeros(len(visit.nodes), dtype=bool)
+    def _reaches_ends(self, visits: Iterable[Visit]) -> bool:
+        """Return True if a quarter of the first draws reached nodes whose next token may complete a text."""
+        reached: set[int] = set()
+        for visit in visits:
+            children, last = self._explorer.children(visit.nodes), np.zeros(len(visit.nodes), dtype=bool)
             last[children.parents[self._explorer.paths.ends(children.states)]] = True
-            reached |= set((visit.who[last[visit.at]] // size).tolist())
+            reached |= set(visit.who[last[visit.at]].tolist())
         return len(reached) >= FIRST // 4
 
     def _ends(self, draws: Shares, level: float) -> tuple[float, float]:

@@ -8,6 +8,7 @@ another tokenization counts as no filling.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import contains
 
 import numpy as np
 
@@ -104,6 +105,9 @@ def parse(space: Space, text: str) -> list[Filling]:
     """Return every filling whose filled text is ``text``; there are several if slots of varying length touch."""
     if not text.startswith(space.pieces[0]):
         return []
+    if all(len(slot.lengths) == 1 for slot in space.slots):
+        values = _values_at(space, text)
+        return [values] if space.begin(values) == text and all(map(contains, space.slots, values)) else []
     partial: list[tuple[Filling, int]] = [((), len(space.pieces[0]))]
     for slot, piece in zip(space.slots, space.pieces[1:], strict=True):
         partial = [
@@ -113,3 +117,14 @@ def parse(space: Space, text: str) -> list[Filling]:
             if text[at : at + length] in slot and text.startswith(piece, at + length)
         ]
     return [values for values, at in partial if at == len(text)]
+
+
+def _values_at(space: Space, text: str) -> Filling:
+    """Return the parts of a text at the places of slots that have values of one length each."""
+    values, at = [], 0
+    for slot, piece in zip(space.slots, space.pieces, strict=False):
+        at += len(piece)
+        (length,) = slot.lengths
+        values.append(text[at : at + length])
+        at += length
+    return tuple(values)

@@ -11,11 +11,13 @@ from leakage_tasks.targets.protocols import Paths
 from leakage_tasks.targets.tokens.automaton import WHOLE_TEXTS, AutomatonPaths
 from leakage_tasks.targets.tokens.byte_paths import BytePaths, by_bytes, on_bytes
 from leakage_tasks.targets.tokens.fixed_ends import Encode, Tail, encode_each, head_of, tail_of
-from leakage_tasks.targets.tokens.tries import Tries, probes_of
+from leakage_tasks.targets.tokens.tries import Tries, last_word, probes_of
 from leakage_tasks.targets.tokens.vocabulary import Pieces
 
 ENUMERATE = 20_000
 """Maximum number of fillings for which a space is enumerated without trying another method."""
+KEPT = 64
+"""Number of templates that are known to hold after a last word."""
 ENUMERATE_AT_MOST = 1_000_000
 """Maximum number of fillings for which a space is enumerated if the walk of the vocabulary fails the check."""
 
@@ -53,13 +55,19 @@ def lay_out(
 
 def _walked(kind: type[AutomatonPaths], space: Space, encode: Encode, pieces: Pieces) -> AutomatonPaths | None:
     """Return the paths found by walking the vocabulary through the template, or None if they would lose a filling."""
-    probes = probes_of(space)
+    probes, key = probes_of(space), (kind, space.slots, space.pieces[1:], last_word(space.prefix))
+    if key in pieces.held:
+        # The text before the last word usually changes no later token. These probes have every value in every slot.
+        probes = probes[-max(map(len, space.slots)) :]
     texts = [space.begin(filling) for filling in probes]
     encoded = [tuple(tokens) for tokens in encode(texts)]
     prefix, text = _shared_prefix(space, encoded + _cut_short(space, encode, pieces), encode, pieces)
     tail = tail_of(space, probes, encoded, encode, pieces)
     if not _holds(texts, encoded, prefix, text, tail, pieces):
         return None
+    pieces.held[key] = None
+    if len(pieces.held) > KEPT:
+        del pieces.held[next(iter(pieces.held))]
     return kind(space, encode, prefix, text, pieces, tail)
 
 

@@ -35,8 +35,8 @@ class Tries:
 
         ``alone`` encodes texts with nothing before them; needed if ``encode`` puts a context before each text.
         """
-        kind = space.slots, space.pieces[1:], _last_word(space.prefix)
-        known = self._made.pop(kind, None) or _after_last_word(space, alone or encode)
+        kind = space.slots, space.pieces[1:], last_word(space.prefix)
+        known = self._made.pop(kind, None) or _afterlast_word(space, alone or encode)
         moved = None if known is None else _moved(known, space, encode)
         self._made[kind] = made = moved or TriePaths(space, encode)
         if len(self._made) > KEPT:
@@ -59,12 +59,12 @@ def _probes_of(slots: tuple[Alphabet, ...]) -> list[Filling]:
     return Space(("",) * (len(slots) + 1), slots).sample(PROBES, "probes") + cycled
 
 
-def _after_last_word(space: Space, encode: Encode) -> TriePaths | None:
+def _afterlast_word(space: Space, encode: Encode) -> TriePaths | None:
     """Return the trie of ``space`` with only the last word of the text before its slots, or None if that fails."""
     if _small(space):
         return None
     try:
-        return TriePaths(Space((_last_word(space.prefix), *space.pieces[1:]), space.slots), encode)
+        return TriePaths(Space((last_word(space.prefix), *space.pieces[1:]), space.slots), encode)
     except TargetError:
         return None
 
@@ -87,7 +87,7 @@ def _moved(trie: TriePaths, space: Space, encode: Encode) -> TriePaths | None:
     return trie.after(before, space)
 
 
-def _last_word(text: str) -> str:
+def last_word(text: str) -> str:
     """Return the end of ``text`` from the white space before its last word, or all of it without such white space."""
     word = re.search(r"\s\S+\s*\Z", text)
     return word.group() if word else text

@@ -49,6 +49,12 @@ class Pieces(dict[int, str]):
         return {}
 
     @cached_property
+    def held(self) -> dict[Hashable, None]:
+        """Keys of the last templates whose token paths were verified, see
+        :func:`~leakage_tasks.targets.tokens.token_paths.lay_out`."""
+        return {}
+
+    @cached_property
     def by_bytes(self) -> Pieces:
         """The bytes of each token, including parts of characters."""
         spelled = Pieces({token: as_bytes(text) for token, text in self.items()} | dict(self.parts))

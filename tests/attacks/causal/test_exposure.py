@@ -13,7 +13,8 @@ from scipy import stats
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.exposure import count_exactly
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import (
+from leakage_tasks.attacks.causal.nodes import Children
+from leakage_tasks.attacks.causal.proposals import (
     EXPLORING,
     MODEL,
     POWERS,
@@ -29,7 +30,7 @@ from leakage_tasks.attacks.causal.rank_draws import (
     draws_needed,
     summary,
 )
-from leakage_tasks.attacks.causal.search_tree import Children, SearchTree, within
+from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.attacks.causal.secret_path import SecretPath
 from leakage_tasks.canaries import Canary, make_canaries
 from leakage_tasks.canaries.alphabets import Alphabet

@@ -6,10 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.attacks.causal.beam import _beams, beam_search
-from leakage_tasks.attacks.causal.forest import Forest
-from leakage_tasks.attacks.causal.random_descents import EXPLORING, DescentRequest, _descend
+from leakage_tasks.attacks.causal.forest import Forest, SecretMask
+from leakage_tasks.attacks.causal.group_shares import _estimated_shares, _first_draws
+from leakage_tasks.attacks.causal.lookahead import TOGETHER
+from leakage_tasks.attacks.causal.path_counts import path_counts
+from leakage_tasks.attacks.causal.proposals import EXPLORING, adaptive_mixture
+from leakage_tasks.attacks.causal.random_descents import DescentRequest, _descend
+from leakage_tasks.attacks.causal.rank_draws import _DrawRequest, _draws
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.attacks.causal.secret_path import SecretPath, _read_paths
+from leakage_tasks.attacks.causal.uniform_draws import GroupRequest, Groups
 from leakage_tasks.canaries import Canary
 from leakage_tasks.targets import CausalTarget
 from tests.attacks.visits import visits_of
@@ -50,7 +56,7 @@ def test_paths_are_those_of_one_tree():
 def test_descents_are_those_of_one_tree():
     forest, seen = Forest(trees("letters")), [[], [], []]
     requests = [
-        DescentRequest(range(8 + n), f"seed {n}", seen[n].append, 14.0 + n, EXPLORING) for n in range(len(seen))
+        (DescentRequest(range(8 + n), f"seed {n}", 14.0 + n, EXPLORING), seen[n].append) for n in range(len(seen))
     ]
     _descend(forest, requests)
     for number, (tree, found) in enumerate(zip(trees("letters"), seen, strict=True)):
@@ -60,6 +66,90 @@ def test_descents_are_those_of_one_tree():
                 assert np.array_equal(getattr(visit, name), getattr(other, name)), name
             assert visit.chance == pytest.approx(other.chance, rel=1e-4)
             assert np.array_equal(visit.taken.parents, other.taken.parents)
+
+
+def named(template, names):
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    canaries = [Canary(name, f"the pin of {name} is {template}", tuple("31415")) for name in names]
+    searched = [SearchTree(target, canary.space) for canary in canaries]
+    return searched, [tree.path_of(canary.secret) for tree, canary in zip(searched, canaries, strict=True)]
+
+
+@pytest.mark.parametrize("template", ["{digits:5}", "{digits:5}. ok"])
+def test_shares_and_lookaheads_of_more_trees_than_are_estimated_together_are_those_of_one_tree(template):
+    names = [f"{a}{b}" for a in "abcde" for b in "klmn"]
+    assert len(names) > TOGETHER
+    searched, paths = named(template, names)
+    counts = path_counts(searched[0].paths, searched[0].space)
+    groups, bounds = [Groups.of(tree, counts) for tree in searched], [10.0 + n for n in range(len(names))]
+    asked = [
+        GroupRequest(*part, 8, str(n), (b, b - 1, b + 1), path)
+        for n, (part, b, path) in enumerate(zip(((group,) for group in groups), bounds, paths, strict=True))
+    ]
+    more = [
+        GroupRequest(group, 4 + n, f"more {n}", request.bounds, request.secret)
+        for n, (group, request) in enumerate(zip(groups, asked, strict=True))
+    ]
+    first = _first_draws(Forest(searched), asked)
+    known = [draws.lookahead for draws in first]
+    together = _estimated_shares(Forest(searched), list(zip(more, known, strict=True)))
+    for tree, request, draws, again, (values, seen) in zip(searched, asked, first, more, together, strict=True):
+        (alone,) = _first_draws(Forest([tree]), [request])
+        assert draws.values == pytest.approx(alone.values, abs=1e-5)
+        assert draws.reached_ends == alone.reached_ends
+        children = tree.children(tree.root)
+        expected = alone.lookahead.expected(children, request.bounds[0])
+        assert draws.lookahead.expected(children, request.bounds[0]) == pytest.approx(expected, rel=1e-4)
+        ((own, own_seen),) = _estimated_shares(Forest([tree]), [(again, alone.lookahead)])
+        assert values == pytest.approx(own, abs=1e-5)
+        assert seen.tolist() == own_seen.tolist()
+
+
+def test_draws_and_what_they_teach_are_those_of_one_tree():
+    searched, paths = named("{digits:5}", WHO)
+    counts = path_counts(searched[0].paths, searched[0].space)
+    bounds = [12.0, 14.0, 15.0]
+
+    def taught():
+        asked = [
+            GroupRequest(Groups.of(tree, counts), 8, tree.space.pieces[0], (bound,), path)
+            for tree, bound, path in zip(searched, bounds, paths, strict=True)
+        ]
+        return [
+            _first_draws(Forest([tree]), [request])[0].lookahead for tree, request in zip(searched, asked, strict=True)
+        ]
+
+    def requests(lookaheads):
+        return [
+            _DrawRequest(
+                DescentRequest(range(20 + n), str(n), bound + 1, adaptive_mixture(ahead)),
+                path,
+                (bound, bound - 1, bound + 1),
+                ahead,
+            )
+            for n, (bound, path, ahead) in enumerate(zip(bounds, paths, lookaheads, strict=True))
+        ]
+
+    joint, single = taught(), taught()
+    together = _draws(Forest(searched), requests(joint))
+    for tree, draws, request, mine, other in zip(searched, together, requests(single), joint, single, strict=True):
+        (alone,) = _draws(Forest([tree]), [request])
+        for one, same in ((draws, alone), *zip(draws.ends, alone.ends, strict=True)):
+            assert one.others == pytest.approx(same.others, rel=1e-4)
+            assert one.nodes == pytest.approx(same.nodes, rel=1e-4)
+            assert (one.seen, one.most) == (same.seen, same.most)
+        for ahead in (mine, other):
+            ahead.settle()
+        children = tree.children(tree.root)
+        assert mine.expected(children, 14.0) == pytest.approx(other.expected(children, 14.0), rel=1e-4)
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=3), min_size=1, max_size=4), st.integers(0, 4), st.data())
+def test_the_secrets_of_trees(secrets, depth, data):
+    rows = data.draw(st.lists(st.tuples(st.integers(0, len(secrets) - 1), st.tuples(*[st.integers(0, 2)] * depth))))
+    paths = np.array([path for _, path in rows], dtype=int).reshape(len(rows), depth)
+    mask = SecretMask(secrets).of(paths, np.array([tree for tree, _ in rows], dtype=int))
+    assert mask.tolist() == [list(path) == secrets[tree] for tree, path in rows]
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), max_size=20), st.integers(0, 4))

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leakage_tasks.attacks.causal.frontier import Frontier
-from leakage_tasks.attacks.causal.search_tree import Children, Nodes
+from leakage_tasks.attacks.causal.nodes import Children, Nodes
 
 WIDTH = 3
 COSTS = st.lists(st.lists(st.integers(0, 4), min_size=WIDTH, max_size=WIDTH), min_size=1, max_size=4)

@@ -7,7 +7,7 @@ import pytest
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import EXPLORING, adaptive_mixture
+from leakage_tasks.attacks.causal.proposals import EXPLORING, adaptive_mixture
 from leakage_tasks.attacks.causal.rank_draws import draw
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.attacks.causal.secret_path import SecretPath
@@ -22,7 +22,7 @@ def taught(target, canary, pilot=200):
     bound = within(SecretPath(explorer, secret).cost)
     lookahead = Lookahead(explorer, bound)
     for visit in visits_of(explorer, range(pilot), "teach", mixture=EXPLORING):
-        lookahead.learn_from(visit)
+        lookahead.learn_from(explorer, visit.nodes, visit.at)
     lookahead.settle()
     return explorer, secret, bound, lookahead
 

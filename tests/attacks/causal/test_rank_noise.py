@@ -8,7 +8,7 @@ import torch
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.lookahead import Lookahead
-from leakage_tasks.attacks.causal.random_descents import model_mixture
+from leakage_tasks.attacks.causal.proposals import model_mixture
 from leakage_tasks.attacks.causal.rank_draws import RankDraws, draw, interval_of
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.attacks.causal.secret_path import SecretPath

@@ -9,11 +9,13 @@ from scipy import stats
 
 from leakage_tasks.attacks import run_attack
 from leakage_tasks.attacks.causal.exposure import count_exactly
+from leakage_tasks.attacks.causal.forest import Forest
+from leakage_tasks.attacks.causal.group_shares import estimated_shares, first_draws
 from leakage_tasks.attacks.causal.lookahead import Lookahead
 from leakage_tasks.attacks.causal.path_counts import path_counts
 from leakage_tasks.attacks.causal.search_tree import SearchTree, within
 from leakage_tasks.attacks.causal.secret_path import SecretPath
-from leakage_tasks.attacks.causal.uniform_draws import GROUP, Groups, GroupShares, Prediction, learn, read_groups
+from leakage_tasks.attacks.causal.uniform_draws import GROUP, GroupDraws, GroupRequest, Groups, read_groups
 from leakage_tasks.attacks.causal.uniform_rank import UniformRank
 from leakage_tasks.canaries import Canary
 from leakage_tasks.targets import CausalTarget
@@ -36,21 +38,19 @@ def test_estimates_are_unbiased_with_any_prediction(template, taught):
     counts = path_counts(explorer.paths, explorer.space)
     groups, lookahead = Groups.of(explorer, counts), Lookahead(explorer, bound)
     if taught:
-        visits = []
-        read_groups(groups, taught, "learn", bound, visits.append)
-        learn(lookahead, groups, visits, range(taught))
-    shares = GroupShares(groups, path, [bound], 3000, Prediction(lookahead, counts))
-    read_groups(groups, 3000, "draw", bound, shares.add)
-    error = shares.values[0].std(ddof=1) / math.sqrt(3000)
-    assert shares.values[0].mean() == pytest.approx(others / explorer.space.size, abs=4 * error + 1e-9)
-    assert shares.seen[0] <= others
+        lookahead = first_draws(explorer, GroupRequest(groups, taught, "learn", (bound,), path)).lookahead
+    request = GroupRequest(groups, 3000, "draw", (bound,), path)
+    (values,), (seen,) = estimated_shares(explorer, request, lookahead)
+    error = values.std(ddof=1) / math.sqrt(3000)
+    assert values.mean() == pytest.approx(others / explorer.space.size, abs=4 * error + 1e-9)
+    assert seen <= others
 
 
 def test_the_draws_of_a_group_share_a_beginning_and_one_reads_the_rest():
     explorer, _, _ = searched("the pin is {digits:2}. it", "70")
     groups = Groups.of(explorer, path_counts(explorer.paths, explorer.space))
     before = explorer.calls
-    read_groups(groups, 1, "0", np.inf)
+    read_groups(Forest([explorer]), GroupDraws([GroupRequest(groups, 1, "0")]), lambda visit: None)
     rest = len(". it")
     assert explorer.calls - before == 1 + GROUP + (rest - 1)
 
