@@ -151,7 +151,7 @@ def limits(run: Run) -> Iterator[str]:
 
 def _on_benchmarks(tested: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """Yield a sentence on the benchmarks that were tested for contamination, or on the lack of such a test."""
-    benchmarks = sorted({escaped(name) for facts in tested if isinstance(name := facts.get("benchmark"), str)})
+    benchmarks = sorted({name for facts in tested if isinstance(name := facts.get("benchmark"), str)})
     if benchmarks:
         yield (
             f"A test that does not show contamination of {', '.join(benchmarks)} does not exclude it: items that were "
