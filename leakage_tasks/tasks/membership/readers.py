@@ -36,6 +36,8 @@ from leakage_tasks.tasks.membership.texts import TestedTexts
 
 CHECKED = 64
 """Number of texts on which the tokenizer of a reference model is checked."""
+CHECKED_CHARACTERS = 100
+"""Number of characters of a text on which the fast path of a model is verified."""
 BATCH = 1024
 
 
@@ -79,7 +81,7 @@ def reader_of(lm: LM, texts: Sequence[str], before: str | None, tokenizer: str |
     """Return the reader of a model, with the most figures that it gives. Raises TargetError if it gives none."""
     if takes_messages_alone(lm):
         raise TargetError(f"{type(lm).__name__} accepts only messages and scores no text: use another model or API")
-    target = as_target(lm, [texts[0], texts[-1]], private=True)
+    target = as_target(lm, [text[:CHECKED_CHARACTERS] for text in (texts[0], texts[-1])], private=True)
     if isinstance(target, CausalTarget):
         return CausalTextReader(target, before)
     if not isinstance(target, ScoresSequences):
