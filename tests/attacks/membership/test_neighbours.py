@@ -36,7 +36,15 @@ def test_similar_texts_depend_on_the_seed_and_the_text_alone():
 
 def test_a_masked_model_replaces_some_tokens_by_others_of_its_vocabulary(tmp_path):
     torch.manual_seed(0)
-    config = BertConfig(len(wordpiece()), 16, 1, 2, 16, max_position_embeddings=40, initializer_range=1.0)
+    config = BertConfig(
+        vocab_size=len(wordpiece()),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=40,
+        initializer_range=1.0,
+    )
     BertForMaskedLM(config).save_pretrained(tmp_path)
     wordpiece().save_pretrained(tmp_path)
     text = "the cat sat on the mat, a big dog runs"

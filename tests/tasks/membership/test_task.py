@@ -144,6 +144,16 @@ def bits_after(model, before, tokens):
     return float(logs[range(len(before) - 1, len(before) + len(tokens) - 1), tokens].sum())
 
 
+def shots_of(folder, **named):
+    texts = {name: str(folder / f"{name}.jsonl") for name in ("members", "nonmembers")}
+    return membership_options({**named, **texts}).tested().context
+
+
+def context_of(folder, **named):
+    """Tokens of the context of recall, of which each shot has 19 and two line breaks."""
+    return ids("".join(f"{letters().decode(ids(text)[:19])}\n\n" for text in shots_of(folder, **named)))
+
+
 def text_of(found):
     return (sentences(0) if found.member else sentences(1))[found.text if found.member else -1 - found.text]
 
@@ -153,16 +163,13 @@ def test_scores_of_further_passes_are_those_of_the_formula(lm, folder):
     base = tiny_gpt2(letters(), seed=3)
     base.save_pretrained(folder / "base")
     letters().save_pretrained(folder / "base")
-    texts = [text.title() for text in sentences(0)]
+    texts = [text.replace("t", "T") for text in sentences(0)]
     (folder / "members.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     named = {"attacks": "ratio:recall:neighbourhood:lowercase", "shots": 2, "neighbour_number": 3, "tokens": 20}
     results = evaluate(lm, folder, reference=str(folder / "base"), **named)
-    given = membership_options({**named, "members": str(folder / "members.jsonl"),
-                                "nonmembers": str(folder / "nonmembers.jsonl")})  # fmt: skip
-    shots = given.tested().context
-    context = ids("".join(f"{letters().decode(ids(text)[:19])}\n\n" for text in shots))
+    context = context_of(folder, **named)
     assert len(findings(results)) == len(texts) + len(sentences(1)) - 2
-    assert not {text_of(found) for found in findings(results)} & set(shots)
+    assert not {text_of(found) for found in findings(results)} & set(shots_of(folder, **named))
     for found in findings(results):
         text = (texts[found.text] if found.member else text_of(found))[:20]
         tokens = ids(text)
@@ -199,11 +206,16 @@ def test_a_model_that_scores_only_texts_gives_the_scores_that_need_no_tokens(fol
     named = {"shots": 2, "tokens": 20, "neighbours": "words", "neighbour_number": 2}
     few = findings(evaluate(text_only, folder, **named))
     full = {found.text: found for found in findings(evaluate(lm, folder, **named))}
+    context = context_of(folder, **named)
     for found in few:
         assert set(found.scores) == {"loss", "zlib", "lowercase", "recall", "neighbourhood"}
         assert found.not_run["min-k"] == "the model gives no log-probabilities of tokens"
         assert set(found.not_run) == {"min-k", "min-k++", "ratio", "dc-pdd"}
         expected = {name: full[found.text].scores[name] for name in found.scores}
+        # The harness puts no token before a context.
+        tokens, start = ids(text_of(found)[:20]), [letters().bos_token_id]
+        after = bits_after(learnt(), context, tokens)
+        expected["recall"] = after / bits_after(learnt(), start, tokens)
         assert found.scores == pytest.approx(expected, abs=1e-4)
     with pytest.raises(OptionError, match="attacks=loss:min-k: min-k cannot run: the model gives no log-prob"):
         evaluate(text_only, folder, attacks="loss:min-k")

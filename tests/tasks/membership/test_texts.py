@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from leakage_tasks.canaries import Canary, make_canaries, write_manifest
+from leakage_tasks.canaries.coins import flipped
 from leakage_tasks.core.errors import LeakageError, MissingOption, OptionError
 from leakage_tasks.tasks.membership.options import membership_options, read_membership_options
 
-WORDS = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "iota",
-    "kappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "omicron",
-    "pi",
-    "rho",
-    "sigma",
-    "tau",
-]
+WORDS = [f"word{number}" for number in range(18)]
 LONG = " ".join(f"{word}{number}" for number in range(2) for word in WORDS)
 
 
@@ -138,17 +120,16 @@ def test_wrong_options_are_one_clear_line(options, error, message):
 
 
 def test_natural_secrets_are_not_scored(tmp_path):
-    canaries = [Canary(f"n{n}", "call {digits:3}", (f"12{n}",), kind="natural", planted=n < 2, repetitions=int(n < 2))
-                for n in range(4)]  # fmt: skip
-    write_manifest(canaries, tmp_path / "c.jsonl")
+    common = {"kind": "natural", "template": "call {digits:3}"}
+    seen = [Canary(id=f"n{n}", secret=("1", "2", str(n)), **common) for n in range(2)]
+    unseen = [Canary(id=f"u{n}", secret=("3", "2", str(n)), planted=False, repetitions=0, **common) for n in range(2)]
+    write_manifest([*seen, *unseen], tmp_path / "c.jsonl")
     with pytest.raises(OptionError, match="holds natural secrets, and their scores would confirm guesses"):
         membership_options({"canaries": str(tmp_path / "c.jsonl")}).tested()
 
 
 def test_a_coin_that_was_changed_is_an_error(tmp_path):
-    canaries = make_canaries("pin {unique} {digits:3}", 8, controls=2)
-    from leakage_tasks.canaries.coins import flipped
-
+    canaries = [replace(canary, seed=0) for canary in make_canaries("pin {unique} {digits:3}", 8, controls=2)]
     write_manifest(flipped(canaries, 0), tmp_path / "c.jsonl")
     tested = membership_options({"canaries": str(tmp_path / "c.jsonl")}).tested()
     planted = sum(canary.planted for canary in flipped(canaries, 0))
