@@ -99,6 +99,7 @@ class Scoring:
 SCORINGS: Registry[Scoring] = Registry(
     "scoring",
     "leakage_tasks.metrics.contamination",
+    "leakage_tasks.metrics.membership_scoring",
     "leakage_tasks.metrics.memorization_scoring",
     group="lm_eval_leakage.scorings",
 )

@@ -25,6 +25,7 @@ TASKS: Registry[option.Options] = Registry(
     "leakage_tasks.tasks.contamination.options",
     "leakage_tasks.tasks.heldout_text",
     "leakage_tasks.tasks.label_accuracy",
+    "leakage_tasks.tasks.membership.options",
     "leakage_tasks.tasks.memorization.options",
     "leakage_tasks.tasks.suffix.options",
     "leakage_tasks.tasks.untargeted.options",
@@ -170,7 +171,7 @@ def typed_options(
         if name not in options:
             use = ", ".join(sorted(names))
             raise OptionError(f"{SOURCE}: {task} has no option {name!r}: use {use}{near(name, names)}")
-    elsewhere = {*option_names(), *(name for each in TASKS.values() for name in each)}
+    elsewhere = {*TASKS, *option_names(), *(name for each in TASKS.values() for name in each)}
     for name in metadata.keys() - names - elsewhere:
         like = nearest(name, names, 0.7)
         # A further word, as in tokenizer_mode, makes another name: models of the harness have such arguments.
