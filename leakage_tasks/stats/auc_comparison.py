@@ -22,65 +22,75 @@ _CELLS = 1 << 21
 
 
 class BlindComparison(NamedTuple):
-    """An attack compared with the best blind baseline.
+    """An attack compared with the blind baselines.
 
-    ``best`` names the baseline with the highest AUC and ``blind`` is its AUC. ``blind_p`` is the one-sided p-value of
-    all baselines at chance, corrected for their number. ``difference`` is the AUC of the attack minus ``blind``. ``p``
-    is the one-sided p-value of the attack not above every baseline and chance: the largest of their p-values.
+    ``best`` names the baseline with the highest AUC, and ``baselines`` holds the AUC of each. ``blind_p`` is the
+    one-sided p-value of all baselines at chance, corrected for their number. ``difference`` is the AUC of the attack
+    minus that of ``best``. ``p`` is the one-sided p-value of the attack not above every baseline and chance: the
+    largest of their p-values.
     """
 
     best: str
-    blind: Estimate
+    baselines: dict[str, Estimate]
     blind_p: float
     difference: Estimate
     p: float
 
 
 def compare_with_blind(
-    attack: Sequence[float],
+    attacks: Mapping[str, Sequence[float]],
     blind: Mapping[str, Sequence[float]],
     members: Sequence[bool],
     clusters: Sequence[int],
     folds: int = FOLDS,
-) -> BlindComparison:
-    """Compare the AUC of an attack with that of each blind baseline on the same texts.
+) -> dict[str, BlindComparison]:
+    """Compare the AUC of each attack with that of each blind baseline on the same texts.
 
     The intervals are percentile intervals of a paired bootstrap of whole clusters with a fixed seed. Scores of a
     cross-validation depend on each other through their training sets, so the deviations of a baseline's resampled AUC
     are multiplied by √(1 + K/(K − 1)) for K folds (Nadeau and Bengio, Machine Learning 52 (2003) 239).
 
     The attack must be above every baseline, each at the full level: the best baseline in the population is one of
-    them, so the choice of the best one needs no further correction (intersection-union test, Berger 1982).
+    them, so the choice of the best one needs no further correction (intersection-union test, Berger 1982). The p-values
+    are not corrected for the number of attacks.
 
     Args:
-        attack: The scores of the attack, ``[n]``.
+        attacks: The scores of each attack, ``[n]`` each.
         blind: The scores of each baseline, ``[n]`` each.
         members: True for members, ``[n]``.
         clusters: The cluster of each text, ``[n]``.
         folds: Number of folds of the cross-validation.
 
     Returns:
-        The comparison. It depends on the ranks of the scores and on the clusters, not on the order of the texts.
+        The comparison of each attack. It depends on the ranks of the scores and on the clusters, not on the order of
+        the texts or on the other attacks.
 
     Raises:
         ValueError: If there are no members, no non-members or no baselines.
     """
     if not blind or not any(members) or all(members):
         raise ValueError("a comparison needs members, non-members and a blind baseline")
-    names = sorted(blind)
-    scores = np.array([attack, *(blind[name] for name in names)], np.float64)
+    names, number = sorted(blind), len(attacks)
+    scores = np.array([*attacks.values(), *(blind[name] for name in names)], np.float64)
     values, resampled = resampled_aucs(scores, np.asarray(members, np.bool_), np.asarray(clusters))
-    resampled[:, 1:] = values[1:] + np.sqrt(1 + folds / (folds - 1)) * (resampled[:, 1:] - values[1:])
-    gaps = values[0] - values[1:]
-    resampled_gaps = resampled[:, :1] - resampled[:, 1:]
-    best = int(np.argmax(values[1:]))
-    return BlindComparison(
-        names[best],
-        _clipped(_estimate(values[1 + best], resampled[:, 1 + best]), 0.0),
-        min(holm([_one_sided(resampled[:, 1 + index] - 0.5) for index in range(len(names))])),
-        _clipped(_estimate(gaps[best], resampled_gaps[:, best]), -1.0),
-        max(_one_sided(resampled[:, 0] - 0.5), *(_one_sided(gap) for gap in resampled_gaps.T)),
-    )
+    values_of, resampled_of = values[number:], resampled[:, number:]
+    resampled_of = values_of + np.sqrt(1 + folds / (folds - 1)) * (resampled_of - values_of)
+    best = int(np.argmax(values_of))
+    baselines = {
+        name: _clipped(_estimate(values_of[index], resampled_of[:, index]), 0.0) for index, name in enumerate(names)
+    }
+    blind_p = min(holm([_one_sided(row - 0.5) for row in resampled_of.T]))
+    found = {}
+    for index, attack in enumerate(attacks):
+        gaps = resampled[:, [index]] - resampled_of
+        found[attack] = BlindComparison(
+            names[best],
+            baselines,
+            blind_p,
+            _clipped(_estimate(values[index] - values_of[best], gaps[:, best]), -1.0),
+            max(_one_sided(resampled[:, index] - 0.5), *map(_one_sided, gaps.T)),
+        )
+    return found
 
 
 def resampled_aucs(scores: FloatArray, members: BoolArray, clusters: IntArray) -> tuple[FloatArray, FloatArray]:

@@ -193,7 +193,7 @@ class Units(NamedTuple):
         if inside.all() or not inside.any():
             return 1.0, 1.0
         combined = Combination.fitted(self.scores[:, part], inside).of(self.scores[:, ~part])
-        return compare_units(*(self._means(combined, ~part, of) for of in (True, False)), generator)
+        return compare_units(self._means(combined, ~part, True), self._means(combined, ~part, False), generator)
 
     def _means(self, combined: FloatArray, part: BoolArray, member: bool) -> FloatArray:
         """Return the mean combined score of each cluster's members, or non-members, in ``part``."""
@@ -206,16 +206,22 @@ class Units(NamedTuple):
 def compare_units(suspected: FloatArray, unseen: FloatArray, generator: np.random.Generator) -> tuple[float, float]:
     """Return the one-sided p-values that the mean of ``suspected`` is not higher: Welch's t-test, permutation test.
 
-    A test without a value is 1: with fewer than two values in a group, or if all values are equal.
+    A test without a value is 1: with fewer than two values in a group, or, for Welch's test, if no group has a variance.
     """
     values = np.concatenate([suspected, unseen])
     if min(len(suspected), len(unseen)) < 2 or not np.ptp(values):
         return 1.0, 1.0
-    welch = float(stats.ttest_ind(suspected, unseen, equal_var=False, alternative="greater").pvalue)
+    moments = [(float(of.mean()), float(of.std(ddof=1)), len(of)) for of in (suspected, unseen)]
+    varies = any(spread > 0 for _, spread, _ in moments)
+    welch = (
+        float(stats.ttest_ind_from_stats(*moments[0], *moments[1], equal_var=False, alternative="greater").pvalue)
+        if varies
+        else 1.0
+    )
     # A sum in another order may differ in its last digits.
     least = suspected.sum() - 1e-12 * float(np.abs(values).sum())
     size, reached = max(1, _CELLS // len(values)), 0
     for done in range(0, PERMUTATIONS, size):
         rows = generator.permuted(np.tile(values, (min(size, PERMUTATIONS - done), 1)), axis=1)
         reached += int((rows[:, : len(suspected)].sum(axis=1) >= least).sum())
-    return (1.0 if np.isnan(welch) else welch), (1 + reached) / (1 + PERMUTATIONS)
+    return welch, (1 + reached) / (1 + PERMUTATIONS)

@@ -1,9 +1,10 @@
 """Lower bound on the share of a data set that is in the training data.
 
 Dataset Usage Cardinality Inference (Tong, Ye, Zarifzadeh and Shokri 2025, "How much of my dataset did you use?")
-estimates the share from membership guesses: (g − FPR)/(TPR − FPR), where g is the share of the data set's texts that are
-guessed to be members. FPR is measured on texts that the model never saw. TPR needs models that were trained on known
-texts of the data set. Without them TPR is unknown, but at most 1, and (g − FPR)/(1 − FPR) is a lower bound on the share.
+estimates the share from membership guesses: (g − FPR)/(TPR − FPR), where g is the share of the data set's texts that
+are guessed to be members. FPR is measured on texts that the model never saw. TPR needs models that were trained on
+known texts of the data set. Without them TPR is unknown, but at most 1, and (g − FPR)/(1 − FPR) is a lower bound on the
+share.
 
 The bound assumes that texts of the data set that were not used are guessed to be members as often as the texts that the
 model never saw.
