@@ -94,7 +94,10 @@ class Scoring:
 
 
 SCORINGS: Registry[Scoring] = Registry(
-    "scoring", "leakage_tasks.metrics.memorization_scoring", group="lm_eval_leakage.scorings"
+    "scoring",
+    "leakage_tasks.metrics.membership_scoring",
+    "leakage_tasks.metrics.memorization_scoring",
+    group="lm_eval_leakage.scorings",
 )
 """Scorings by name. A task uses the scoring with its own name, or the scoring that its class inherits."""
 INHERITED = "scoring"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.signal_cleanup import temporary_folder
 from leakage_tasks.data import Columns, format_of
 from leakage_tasks.data.hub import hub_shards, is_hub
+from leakage_tasks.data.layout import MOST_NAMED
 from leakage_tasks.data.shards import shards_of
 from leakage_tasks.pairs.pair import ALL, check_split, split_of
 from leakage_tasks.pairs.texts import saved_splits
@@ -18,7 +20,12 @@ HUB_SPLIT = "train"
 
 
 def document_texts(path: Path, column: str, split: str = ALL) -> Iterator[str]:
-    """Yield the text of each document.
+    """Yield the text of each document; see :func:`document_rows`."""
+    yield from (text for text, _ in document_rows(path, column, split))
+
+
+def document_rows(path: Path, column: str, split: str = ALL, field: str | None = None) -> Iterator[tuple[str, Any]]:
+    """Yield the text of each document, and the value of its ``field``, None without one.
 
     A row of a data set is a document, and so is a whole ``.txt`` file. The files of a folder are read in the order of
     their names. Turns of a chat are joined by line breaks.
@@ -27,6 +34,7 @@ def document_texts(path: Path, column: str, split: str = ALL) -> Iterator[str]:
         path: A file, a folder of files, a folder saved by ``datasets``, or ``hub:NAME``.
         column: The text column.
         split: The split to read, or ``all``; of hub data, ``all`` is the split ``train``.
+        field: A further column.
 
     Raises:
         OptionError: The data have no such split.
@@ -36,13 +44,13 @@ def document_texts(path: Path, column: str, split: str = ALL) -> Iterator[str]:
         with temporary_folder() as scratch:
             shards = hub_shards(path, Columns(column, split=HUB_SPLIT if split == ALL else split), scratch)
             for name in shards.names:
-                yield from _texts_of(shards.path(name), Columns(column, split=shards.split))
+                yield from _rows_of(shards.path(name), Columns(column, split=shards.split), field)
         return
     check_split(split)
     for name in _splits(path, split):
         shards_ = shards_of(path)
         for shard in shards_.names:
-            yield from _texts_of(shards_.path(shard), Columns(column, split=name))
+            yield from _rows_of(shards_.path(shard), Columns(column, split=name), field)
 
 
 def _splits(path: Path, split: str) -> list[str]:
@@ -57,10 +65,17 @@ def _splits(path: Path, split: str) -> list[str]:
     return chosen
 
 
-def _texts_of(path: Path, wanted: Columns) -> Iterator[str]:
+def _rows_of(path: Path, wanted: Columns, field: str | None) -> Iterator[tuple[str, Any]]:
     reader = format_of(path)
-    texts = reader.texts(path, reader.survey(path, wanted), wanted)
+    layout = reader.survey(path, wanted)
+    texts = reader.texts(path, layout, wanted)
+    if field is not None and (reader.running or field not in layout.columns):
+        there = ", ".join(layout.columns[:MOST_NAMED]) or "no columns"
+        raise OptionError(f"{path}: has no field {field!r} (it has {there}): name another field, or leave it out")
     if reader.running:
-        yield "".join("\n".join(turns) for turns in texts)
+        yield "".join("\n".join(turns) for turns in texts), None
+    elif field is None:
+        yield from (("\n".join(turns), None) for turns in texts)
     else:
-        yield from map("\n".join, texts)
+        values = reader.values(path, layout, wanted, field)
+        yield from (("\n".join(turns), value) for turns, value in zip(texts, values, strict=True))

@@ -129,16 +129,18 @@ def _token_pairs(source: DocumentSource, raw: Source) -> SampledWindows:
             f"{source.data}: holds pairs of token ids, which have no offset= and windows=: leave them out"
         )
     pairs = read_pairs(raw)
-    chosen = [replace(pairs[row], document=pairs[row].id) for row, _ in _sample(pairs, source)[0]]
+    sampled = sample_items(pairs, source.documents, source.seed)[0]
+    chosen = [replace(pairs[row], document=pairs[row].id) for row, _ in sampled]
     rows = [np.array([*pair.prefix, *pair.suffix]) for pair in chosen]
     numbers = [pair.id for pair in chosen]
-    return SampledWindows(tuple(chosen), len(pairs), len(chosen), 0, 0, *_grams(numbers, rows))
+    return SampledWindows(tuple(chosen), len(pairs), len(chosen), 0, 0, *hashed_grams(numbers, rows))
 
 
 def _texts(source: DocumentSource) -> SampledWindows:
     path = Path(source.data)
     tokenizer = loaded_tokenizer(path, source.tokenizer)
-    texts, available = _sample(document_texts(path, source.text_column, source.split), source)
+    every = document_texts(path, source.text_column, source.split)
+    texts, available = sample_items(every, source.documents, source.seed)
     tokens = list(tokenize(tokenizer, (text for _, text in texts)))
     pairs: list[Pair] = []
     seen: set[bytes] = set()
@@ -149,7 +151,7 @@ def _texts(source: DocumentSource) -> SampledWindows:
         short += not starts
         repeated += bool(starts) and not fresh
         pairs += [_pair(source, len(pairs) + index, document, start, row) for index, start in enumerate(fresh)]
-    grams = _grams([document for document, _ in texts], tokens)
+    grams = hashed_grams([document for document, _ in texts], tokens)
     return SampledWindows(tuple(pairs), available, len(texts), short, repeated, *grams)
 
 
@@ -158,8 +160,8 @@ def _pair(source: DocumentSource, number: int, document: int, start: int, row: T
     return Pair(number, tokens[: source.prefix], tokens[source.prefix :], document, start)
 
 
-def _sample(items: Iterable[Item], source: DocumentSource) -> tuple[list[tuple[int, Item]], int]:
-    """Return ``source.documents`` random items with their numbers, in order, and the number of all items.
+def sample_items(items: Iterable[Item], most: int, seed: int) -> tuple[list[tuple[int, Item]], int]:
+    """Return up to ``most`` random items with their numbers, in order, and the number of all items.
 
     Items with the smallest hashes of seed and number are kept, so that one pass suffices and a larger sample contains
     a smaller one.
@@ -168,8 +170,8 @@ def _sample(items: Iterable[Item], source: DocumentSource) -> tuple[list[tuple[i
     available = 0
     for number, item in enumerate(items):
         available += 1
-        entry = (-_rank(source.seed, number), number, item)
-        if len(kept) < source.documents:
+        entry = (-_rank(seed, number), number, item)
+        if len(kept) < most:
             heapq.heappush(kept, entry)
         elif entry[0] > kept[0][0]:
             heapq.heapreplace(kept, entry)
@@ -191,7 +193,7 @@ def _starts(source: DocumentSource, document: int, length: int) -> list[int]:
     return [gap + index * width for index, gap in enumerate(gaps)]
 
 
-def _grams(documents: Sequence[int], rows: Sequence[TokenIds]) -> tuple[IntArray, IntArray]:
+def hashed_grams(documents: Sequence[int], rows: Sequence[TokenIds]) -> tuple[IntArray, IntArray]:
     """Return the distinct hashes of runs of tokens, sorted, and a document with each; a hash is a sum of products
     modulo 2^64."""
     factors = np.random.default_rng(0).integers(-(1 << 62), 1 << 62, size=GRAM, dtype=np.int64) * 2 + 1

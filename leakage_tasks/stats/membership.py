@@ -9,8 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 from scipy import optimize, stats
 
+from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
 ONE_IN = 100
@@ -49,7 +51,7 @@ def auc(members: Sequence[float], others: Sequence[float]) -> Estimate:
     return Estimate(value, *auc_interval(value, len(members), len(others)))
 
 
-def auc_interval(value: float, members: int, others: int, level: float = LEVEL) -> tuple[float, float]:
+def auc_interval(value: float, members: float, others: float, level: float = LEVEL) -> tuple[float, float]:
     """Return a two-sided interval of an AUC (Newcombe, Statistics in Medicine 25 (2006) 559, method 5).
 
     The ends are the θ with |θ̂ − θ| = z·sd(θ). Hanley and McNeil's variance is evaluated at θ instead of θ̂, so the
@@ -60,7 +62,7 @@ def auc_interval(value: float, members: int, others: int, level: float = LEVEL) 
 
     Args:
         value: The estimated AUC θ̂.
-        members: Number m of members.
+        members: Number m of members; an effective number may have a fraction.
         others: Number n of non-members.
         level: Confidence level.
 
@@ -78,7 +80,7 @@ def auc_interval(value: float, members: int, others: int, level: float = LEVEL) 
     return low, high
 
 
-def _deviation(theta: float, members: int, others: int) -> float:
+def _deviation(theta: float, members: float, others: float) -> float:
     """Return the standard deviation of the estimated AUC if ``theta`` is the true AUC."""
     star = max(members, others) - 1
     spread = 1 + star * ((1 - theta) / (2 - theta) + theta / (1 + theta))
@@ -98,3 +100,82 @@ def tpr_at_low_fpr(members: Sequence[float], others: Sequence[float], one_in: in
     threshold = sorted(others, reverse=True)[(len(others) + 1) // one_in - 1]
     hits = sum(score > threshold for score in members)
     return Flagged(Estimate(hits / len(members), *clopper_pearson(hits, len(members))), hits, threshold)
+
+
+def placements(members: Sequence[float], others: Sequence[float]) -> tuple[FloatArray, FloatArray]:
+    """Return the share of others that each member exceeds ``[m]``, and of members that exceed each other ``[n]``.
+
+    Equal scores count half. The mean of either array is the AUC (DeLong, DeLong and Clarke-Pearson 1988).
+    """
+    first, second = np.asarray(members, dtype=np.float64), np.asarray(others, dtype=np.float64)
+
+    def below(values: FloatArray, among: FloatArray) -> FloatArray:
+        ordered = np.sort(among)
+        ends = (np.searchsorted(ordered, values, side) for side in ("left", "right"))
+        return np.asarray(sum(ends)) / (2 * len(among))
+
+    return below(first, second), 1 - below(second, first)
+
+
+def clustered_auc(
+    members: Sequence[float],
+    others: Sequence[float],
+    member_clusters: Sequence[int],
+    other_clusters: Sequence[int],
+) -> Estimate:
+    """Return the AUC with an interval for scores that depend on each other within a cluster.
+
+    It is the interval of :func:`auc_interval` for the effective numbers of members and others: both divided by the
+    design effect, the variance of the AUC by cluster (Obuchowski, Biometrics 53 (1997) 567) over its variance for
+    independent scores (DeLong). The design effect is at least 1. If each score has a cluster of its own, the interval
+    equals that of :func:`auc`. If all members exceed all others or none does, both variances are 0 and the effective
+    numbers are the numbers of clusters.
+
+    Args:
+        members: Scores of the members ``[m]``.
+        others: Scores of the non-members ``[n]``.
+        member_clusters: Cluster of each member ``[m]``; a cluster may hold members and others.
+        other_clusters: Cluster of each non-member ``[n]``.
+
+    Returns:
+        The AUC and the ends of its 95 % interval.
+
+    Raises:
+        ValueError: There are no members or no others.
+    """
+    plain = auc(members, others)
+    sizes = len(set(member_clusters)), len(set(other_clusters))
+    both = set(member_clusters) & set(other_clusters)
+    if sizes == (len(members), len(others)) and not both:
+        return plain
+    above, exceeded = placements(members, others)
+    effect = _design_effect(above - plain.value, exceeded - plain.value, member_clusters, other_clusters)
+    numbers = sizes if effect is None else (len(members) / effect, len(others) / effect)
+    return Estimate(plain.value, *auc_interval(plain.value, *(max(2.0, number) for number in numbers)))
+
+
+def _design_effect(
+    above: FloatArray, exceeded: FloatArray, member_clusters: Sequence[int], other_clusters: Sequence[int]
+) -> float | None:
+    """Return the variance of an AUC by cluster over that of independent scores, at least 1; None if both are 0.
+
+    ``above`` and ``exceeded`` are the deviations of :func:`placements` from the AUC.
+    """
+    m, n = len(above), len(exceeded)
+    independent = _sample_variance(above) / m + _sample_variance(exceeded) / n
+    which: IntArray = np.unique([*member_clusters, *other_clusters], return_inverse=True)[1]
+    sums_above = np.bincount(which[:m], above, minlength=which.max() + 1)
+    sums_exceeded = np.bincount(which[m:], exceeded, minlength=which.max() + 1)
+    groups = [len(np.unique(part)) for part in (which[:m], which[m:])]
+    factors = [count / max(count - 1, 1) for count in groups]
+    total = len(sums_above)
+    clustered = (
+        factors[0] * float((sums_above**2).sum()) / m**2
+        + factors[1] * float((sums_exceeded**2).sum()) / n**2
+        + 2 * total / max(total - 1, 1) * float((sums_above * sums_exceeded).sum()) / (m * n)
+    )
+    return None if independent == 0 else max(1.0, clustered / independent)
+
+
+def _sample_variance(deviations: FloatArray) -> float:
+    return float((deviations**2).sum()) / max(len(deviations) - 1, 1)

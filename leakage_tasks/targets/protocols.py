@@ -338,3 +338,51 @@ class BoundsNear(Protocol):
 
         ``edits`` is the largest number of token edits, and ``width`` the number of beginnings of draws in a beam.
         """
+
+
+@dataclass(frozen=True)
+class CutText:
+    """The beginning of a text with its tokens, without special tokens."""
+
+    text: str
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TextFigures:
+    """Log-probabilities in nats of one text.
+
+    ``total`` is the log-likelihood of the whole text. ``log_probabilities`` ``[n]`` are those of its tokens, and
+    ``means`` and ``deviations`` ``[n]`` the mean and the standard deviation of the log-probability of a token drawn
+    from the model's distribution at each position. Each is None if the model does not give it.
+    """
+
+    total: float
+    log_probabilities: FloatArray | None = None
+    means: FloatArray | None = None
+    deviations: FloatArray | None = None
+
+
+@runtime_checkable
+class ReadsTexts(Protocol):
+    """A model that can compute the log-likelihood of whole texts and state their tokens."""
+
+    max_length: int | None
+    """Maximum number of tokens of a text, or None if it is not stated."""
+    gives_tokens: bool
+    """True if it gives the log-probability of each token."""
+    gives_distributions: bool
+    """True if it gives the whole distribution at each position."""
+    takes_context: bool
+    """True if it can read another text before a text."""
+    vocabulary: int | None
+    """Number of tokens, or None if it is not stated."""
+
+    def cut(self, texts: Sequence[str], tokens: int) -> list[CutText]:
+        """Return the first ``tokens`` tokens of each text."""
+
+    def read(self, texts: Sequence[CutText]) -> list[TextFigures]:
+        """Return the figures of each text, from one pass over it."""
+
+    def totals_after(self, context: CutText, texts: Sequence[CutText]) -> FloatArray:
+        """Return the log-likelihood in nats of each text after ``context``, shape ``[texts]``."""

@@ -24,6 +24,7 @@ TASKS: Registry[option.Options] = Registry(
     "leakage_tasks.tasks.options",
     "leakage_tasks.tasks.heldout_text",
     "leakage_tasks.tasks.label_accuracy",
+    "leakage_tasks.tasks.membership.options",
     "leakage_tasks.tasks.memorization.options",
     "leakage_tasks.tasks.suffix.options",
     "leakage_tasks.tasks.untargeted.options",

@@ -1,0 +1,1 @@
+"""Membership inference: scores of whole texts, of which a higher one makes membership in the training data likelier."""

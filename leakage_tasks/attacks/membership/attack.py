@@ -1,0 +1,130 @@
+"""The membership attacks on texts: one pass over each text, and one for each further figure that an attack needs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from leakage_tasks.attacks.membership.neighbours import Similar
+from leakage_tasks.attacks.membership.registry import MembershipAttack
+from leakage_tasks.attacks.membership.request import MembershipRequest
+from leakage_tasks.attacks.membership.text_record import TextRecord, lowest_tokens
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.targets.protocols import CutText, ReadsTexts
+
+AT_ONCE = 256
+"""Number of texts whose findings become known together."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The figures' sources besides the model: each is None if it is not available.
+
+    ``frequencies`` ``[V]`` are probabilities of tokens in the reference corpus. ``context`` are non-members that are
+    read before a text.
+    """
+
+    reference: ReadsTexts | None = None
+    context: CutText | None = None
+    frequencies: FloatArray | None = None
+    similar: Similar | None = None
+
+
+def is_long_enough(tokens: int, attacks: Sequence[MembershipAttack], request: MembershipRequest) -> bool:
+    """Return True if a text of ``tokens`` tokens has a score of every attack."""
+    needed = any("tokens" in attack.needs for attack in attacks)
+    return tokens >= 1 and (not needed or lowest_tokens(tokens, request.share) >= 1)
+
+
+def score_texts(
+    reader: ReadsTexts,
+    texts: Sequence[CutText],
+    attacks: Sequence[MembershipAttack],
+    request: MembershipRequest,
+    inputs: Inputs,
+    done: Callable[[int, Mapping[str, float]], None] = lambda index, scores: None,
+) -> list[dict[str, float]]:
+    """Return the scores of each text by attack; empty for a text that is too short or that the model excludes.
+
+    Args:
+        reader: The model.
+        texts: The texts, each cut to the tokens that are read.
+        attacks: The attacks; the model and ``inputs`` serve all of them.
+        request: The options of the attacks.
+        inputs: The sources of further figures.
+        done: Is called with the index of each text and its scores, as soon as they are known.
+    """
+    scores: list[dict[str, float]] = [{} for _ in texts]
+    usable = [index for index, text in enumerate(texts) if is_long_enough(len(text.tokens), attacks, request)]
+    parts = [usable[first : first + AT_ONCE] for first in range(0, len(usable), AT_ONCE)]
+    for index in sorted(set(range(len(texts))).difference(usable)):
+        done(index, {})
+    for part in parts:
+        records = _records(reader, [texts[index] for index in part], attacks, request, inputs)
+        for index, record in zip(part, records, strict=True):
+            if math.isfinite(record.figures.total):
+                scores[index] = {attack.name: attack.score(record) for attack in attacks}
+            done(index, scores[index])
+    return scores
+
+
+def _records(
+    reader: ReadsTexts,
+    texts: Sequence[CutText],
+    attacks: Sequence[MembershipAttack],
+    request: MembershipRequest,
+    inputs: Inputs,
+) -> list[TextRecord]:
+    needs = {need for attack in attacks for need in attack.needs}
+    plain = [text.text for text in texts]
+    nothing = [None] * len(texts)
+    figures = reader.read(texts)
+    lowered = _per_token(reader, [text.lower() for text in plain]) if "lowercase" in needs else nothing
+    reference = _totals(inputs.reference, plain) if inputs.reference and "reference" in needs else nothing
+    after = nothing
+    if inputs.context is not None and "context" in needs:
+        after = reader.totals_after(inputs.context, texts).tolist()
+    similar: list[Sequence[float]] = [()] * len(texts)
+    if inputs.similar is not None and "neighbours" in needs:
+        similar = _neighbours(reader, plain, request, inputs.similar)
+    frequencies = inputs.frequencies if "frequencies" in needs else None
+    return [
+        TextRecord(
+            text,
+            figures[index],
+            request.share,
+            request.clip,
+            lowered[index],
+            reference[index],
+            after[index],
+            None if frequencies is None else frequencies[list(text.tokens)],
+            similar[index],
+        )
+        for index, text in enumerate(texts)
+    ]
+
+
+def _whole(reader: ReadsTexts, texts: Sequence[str]) -> list[CutText]:
+    """Return texts with as many tokens as the model can read."""
+    return reader.cut(texts, reader.max_length or 1 << 30)
+
+
+def _totals(reader: ReadsTexts, texts: Sequence[str]) -> list[float]:
+    return [figures.total for figures in reader.read(_whole(reader, texts))]
+
+
+def _per_token(reader: ReadsTexts, texts: Sequence[str]) -> list[float]:
+    cut = _whole(reader, texts)
+    return [figures.total / max(1, len(text.tokens)) for text, figures in zip(cut, reader.read(cut), strict=True)]
+
+
+def _neighbours(
+    reader: ReadsTexts, texts: Sequence[str], request: MembershipRequest, similar: Similar
+) -> list[Sequence[float]]:
+    number = request.neighbour_number
+    several = [copy for text in texts for copy in similar(text, number, request.seed)]
+    costs = np.array(_per_token(reader, several)).reshape(len(texts), number)
+    return [row.tolist() for row in costs]

@@ -1,0 +1,1 @@
+"""Membership attacks, each a function from one text's figures to a score."""

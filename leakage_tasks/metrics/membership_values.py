@@ -1,0 +1,220 @@
+"""Values of one text for the metrics of ``membership``, and their aggregation over texts.
+
+The texts that choose decide which attack is the primary one and where the thresholds lie; the primary figures are of
+the other texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import NamedTuple
+
+from leakage_tasks.attacks.membership.finding import MembershipFinding
+from leakage_tasks.attacks.membership.registry import in_order
+from leakage_tasks.core.log import warn_once
+from leakage_tasks.metrics.aggregates import Aggregate, Interval, of_defined
+from leakage_tasks.stats.clusters import clustered_share
+from leakage_tasks.stats.membership import Estimate, auc, clustered_auc, tpr_at_low_fpr
+
+PER_CENT, PER_MILLE = 100, 1000
+"""Number of non-members per false positive: false positive rates of 1 % and of 0.1 %."""
+
+
+class ScoredText(NamedTuple):
+    """The score of one text by one attack, with the text's class, cluster and part."""
+
+    score: float
+    member: bool
+    cluster: int
+    chooses: bool
+
+
+class AllScores(NamedTuple):
+    """The scores of one text as pairs of attack and score, with the text's class, cluster and part."""
+
+    scores: tuple[tuple[str, float], ...]
+    member: bool
+    cluster: int
+    chooses: bool
+
+
+Texts = Sequence[ScoredText]
+
+
+def score_of(finding: MembershipFinding, attack: str) -> ScoredText | None:
+    """Return the score of a text by an attack, None without a score."""
+    score = finding.scores.get(attack)
+    return None if score is None else ScoredText(score, finding.member, finding.cluster, finding.chooses)
+
+
+def scores_of(finding: MembershipFinding) -> AllScores | None:
+    """Return all scores of a text, None for a text that is left out."""
+    if not finding.scores:
+        return None
+    return AllScores(tuple(finding.scores.items()), finding.member, finding.cluster, finding.chooses)
+
+
+def of_class(texts: Texts, member: bool) -> list[ScoredText]:
+    """Return the texts of one class."""
+    return [text for text in texts if text.member is member]
+
+
+def _scores(texts: Texts) -> list[float]:
+    return [text.score for text in texts]
+
+
+def _clusters(texts: Texts) -> list[int]:
+    return [text.cluster for text in texts]
+
+
+def informs(texts: Texts) -> bool:
+    """Return True if the texts have both classes and different scores."""
+    return len(set(_scores(texts))) > 1 and len({text.member for text in texts}) > 1
+
+
+@lru_cache(maxsize=64)
+def _auc(texts: tuple[ScoredText, ...]) -> Estimate | None:
+    if not informs(texts):
+        return None
+    members, others = of_class(texts, True), of_class(texts, False)
+    return clustered_auc(_scores(members), _scores(others), _clusters(members), _clusters(others))
+
+
+def _area(attack: str, texts: Texts) -> Estimate | None:
+    found = _auc(tuple(texts))
+    if found is None and len(texts) > 1:
+        warn_once(f"membership: {attack} gives all {len(texts)} texts one score, so it has no AUC: leave it out")
+    return found
+
+
+def _ends(estimate: Callable[[Sequence], Estimate | None], kind: str) -> Interval:
+    def end(name: str) -> Aggregate:
+        def read(texts: list) -> float | None:
+            found = estimate(texts)
+            return None if found is None else getattr(found, name)
+
+        return of_defined(read)
+
+    return Interval(kind, end("low"), end("high"))
+
+
+def _value(estimate: Callable[[Sequence], Estimate | None]) -> Aggregate:
+    def read(texts: list) -> float | None:
+        found = estimate(texts)
+        return None if found is None else found.value
+
+    return of_defined(read)
+
+
+BY_CLUSTER = "by-cluster Newcombe"
+
+
+def area_of(attack: str) -> tuple[Aggregate[ScoredText], Interval]:
+    """Return the aggregation of the AUC of one attack on all texts, and its interval."""
+    return _value(partial(_area, attack)), _ends(partial(_area, attack), BY_CLUSTER)
+
+
+def of_attack(texts: Sequence[AllScores], attack: str) -> list[ScoredText]:
+    """Return the scores of one attack."""
+    return [
+        ScoredText(score, text.member, text.cluster, text.chooses)
+        for text in texts
+        for name, score in text.scores
+        if name == attack
+    ]
+
+
+@lru_cache(maxsize=8)
+def _chosen(texts: tuple[AllScores, ...]) -> str | None:
+    names = {name for text in texts for name, _ in text.scores}
+    areas: dict[str, float] = {}
+    for name in [*(attack.name for attack in in_order() if attack.name in names), *sorted(names)]:
+        choosing = [text for text in of_attack(texts, name) if text.chooses]
+        if name not in areas and informs(choosing):
+            areas[name] = auc(_scores(of_class(choosing, True)), _scores(of_class(choosing, False))).value
+    return max(areas, key=areas.__getitem__, default=None)
+
+
+def chosen_attack(texts: Sequence[AllScores]) -> str | None:
+    """Return the attack with the highest AUC on the texts that choose, of equal ones the one with the fewest needs."""
+    return _chosen(tuple(texts))
+
+
+def _reported(texts: Sequence[AllScores]) -> Estimate | None:
+    attack = chosen_attack(texts)
+    return None if attack is None else _area(attack, [text for text in of_attack(texts, attack) if not text.chooses])
+
+
+MEMBERSHIP_AUC, MEMBERSHIP_ENDS = _value(_reported), _ends(_reported, BY_CLUSTER)
+"""The AUC of the chosen attack on the other texts, and its interval."""
+
+
+@lru_cache(maxsize=64)
+def _rate(texts: tuple[ScoredText, ...], one_in: int) -> Estimate | None:
+    members = of_class(texts, True)
+    choosing = [text.score for text in of_class(texts, False) if text.chooses]
+    if not members or not choosing or not informs(texts):
+        return None
+    # The highest of n non-members is exceeded with probability 1/(n + 1).
+    threshold = tpr_at_low_fpr(_scores(members), choosing, min(one_in, len(choosing))).threshold
+    flags = [float(text.score > threshold) for text in members]
+    return Estimate(sum(flags) / len(flags), *clustered_share(flags, _clusters(members)))
+
+
+def enough(texts: Texts, one_in: int) -> bool:
+    """Return True if enough non-members choose for a threshold with ``one_in`` non-members per false positive."""
+    return sum(text.chooses for text in of_class(texts, False)) >= one_in
+
+
+def tpr(one_in: int) -> tuple[Aggregate[ScoredText], Interval]:
+    """Return the aggregation of the true positive rate at a false positive rate of 1/``one_in``, and its interval.
+
+    The threshold is taken from the non-members that choose. If they are fewer than ``one_in``, the rate is unknown, and
+    its interval reaches from 0 to the upper end at the highest of their scores: that threshold has a higher false
+    positive rate, so its true positive rate is a bound.
+    """
+
+    def rate(texts: Sequence[ScoredText]) -> Estimate | None:
+        return _rate(tuple(texts), one_in) if enough(texts, one_in) else None
+
+    def interval(texts: Sequence[ScoredText]) -> Estimate | None:
+        found = _rate(tuple(texts), one_in)
+        return found if found is None or enough(texts, one_in) else found._replace(low=0.0)
+
+    return _value(rate), _ends(interval, "by-cluster Korn-Graubard")
+
+
+def reported_tpr(one_in: int) -> tuple[Aggregate[AllScores], Interval]:
+    """Return :func:`tpr` of the chosen attack on the members that do not choose."""
+    value, ends = tpr(one_in)
+
+    def of(aggregate: Aggregate[ScoredText]) -> Aggregate[AllScores]:
+        def read(texts: list[AllScores]) -> float | None:
+            attack = chosen_attack(texts)
+            return None if attack is None else aggregate(_tested(of_attack(texts, attack)))
+
+        return of_defined(read)
+
+    return of(value), Interval(ends.kind, of(ends.low), of(ends.high))
+
+
+def _tested(texts: Texts) -> list[ScoredText]:
+    """Return all non-members, and the members that do not choose."""
+    return [text for text in texts if not (text.member and text.chooses)]
+
+
+def reached_fpr(one_in: int) -> Aggregate[AllScores]:
+    """Return the aggregation of the share of the other non-members above the threshold of the chosen attack."""
+
+    def read(texts: list[AllScores]) -> float | None:
+        attack = chosen_attack(texts)
+        if attack is None:
+            return None
+        scored = of_attack(texts, attack)
+        # Non-members that do not choose take the place of the members.
+        others = [text._replace(member=True) for text in of_class(scored, False) if not text.chooses]
+        found = _rate((*others, *(text for text in of_class(scored, False) if text.chooses)), one_in)
+        return None if found is None or not enough(scored, one_in) else found.value
+
+    return of_defined(read)

@@ -1,0 +1,130 @@
+"""Whole texts read by a causal model: log-probabilities of their tokens, and moments of its distributions."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.batches import padded
+from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.protocols import CutText, TextFigures
+from leakage_tasks.targets.suffix.causal import SuffixSampler
+from leakage_tasks.targets.suffix.scores import costs_after
+from leakage_tasks.targets.suffix.truncation import check_numbers, slices
+
+EXCLUDED = -1e6
+"""Log-probability in place of −inf in moments, so that an excluded token counts 0 and not NaN."""
+
+
+class CausalTextReader:
+    """A causal model that reads texts; implements :class:`~leakage_tasks.targets.protocols.ReadsTexts`.
+
+    Every text is read after the model's prefix token, or after the text ``before``, as a chat template writes it.
+    """
+
+    gives_tokens = gives_distributions = takes_context = True
+
+    def __init__(self, target: CausalTarget, before: str | None = None) -> None:
+        self.target, self._begins = target, before is None
+        self.lead = target.begun([]) if before is None else target.begun(target.encode([before])[0])
+        self.max_length: int | None = target.max_length - len(self.lead)
+        self.vocabulary: int | None = target.vocabulary
+
+    def cut(self, texts: Sequence[str], tokens: int) -> list[CutText]:
+        """Return the first ``tokens`` tokens of each text. Raises TargetError if a token has no embedding."""
+        rows = [self._scored(row) for row in self.target.encode(texts)]
+        return [cut_text(text, row, tokens, self.target.decode) for text, row in zip(texts, rows, strict=True)]
+
+    def _scored(self, row: list[int]) -> list[int]:
+        """Return the tokens that are scored: without the prefix token, if the text begins with it."""
+        return row[1:] if self._begins and row and row == self.target.begun(row) else row
+
+    def read(self, texts: Sequence[CutText]) -> list[TextFigures]:
+        figures: list[TextFigures] = [TextFigures(0.0)] * len(texts)
+        rows = [[*self.lead, *text.tokens] for text in texts]
+        target = self.target
+
+        def compute(part: Sequence[list[int]], places: Sequence[int]) -> FloatArray:
+            for place, found in zip(places, self._figures(part), strict=True):
+                figures[place] = found
+            return np.array([figures[place].total for place in places])
+
+        filled = [place for place, text in enumerate(texts) if text.tokens]
+        target.pass_rows.whole_texts.by_length(
+            [len(rows[place]) for place in filled],
+            target.text_rows,
+            compute,
+            [rows[place] for place in filled],
+            filled,
+            most_padding=target.most_padding,
+        )
+        return figures
+
+    def _figures(self, rows: Sequence[list[int]]) -> list[TextFigures]:
+        """Return the figures of rows of tokens from one forward pass."""
+        tokens = padded(rows, 0)[0].to(self.target.device)
+        after = len(self.lead)
+        with self.target.inference():
+            logits = self.target.read(tokens[:, :-1], tokens.shape[1] - after)
+            wanted = tokens[:, after:]
+            parts = list(slices(logits.flatten(0, 1)))
+            columns = zip(
+                *map(_moments, parts, wanted.flatten().split([len(part) for part in parts])),
+                strict=True,
+            )
+            own, means, deviations = (torch.cat(column).reshape(wanted.shape) for column in columns)
+        check_numbers(own)
+        arrays = [part.double().cpu().numpy() for part in (own, means, deviations)]
+        found = []
+        for index, row in enumerate(rows):
+            log_probabilities, *moments = (array[index, : len(row) - after] for array in arrays)
+            found.append(TextFigures(float(log_probabilities.sum()), log_probabilities, *moments))
+        return found
+
+    def totals_after(self, context: CutText, texts: Sequence[CutText]) -> FloatArray:
+        """Return log-likelihoods in nats ``[texts]`` after ``context``, which is read once for many texts.
+
+        Raises TargetError if context and text are longer than the model can read.
+        """
+        prefix = [*self.lead, *context.tokens]
+        longest = max((len(text.tokens) for text in texts), default=0)
+        if len(prefix) + longest > self.target.max_length:
+            raise TargetError(
+                f"a context of {len(prefix)} tokens and a text of {longest} exceed the model's {self.target.max_length}"
+            )
+        rows = [list(text.tokens) for text in texts]
+        costs = costs_after(SuffixSampler(self.target), [prefix] * len(rows), rows)
+        return np.array([-LN2 * float(bits.sum()) for bits in costs])
+
+
+def _moments(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the log-probabilities of ``tokens`` ``[n]``, and mean and deviation of each distribution ``[n, V]``."""
+    logs = logits.log_softmax(1)
+    own = logs.gather(1, tokens[:, None])[:, 0]
+    shares = logs.exp()
+    logs.clamp_(min=EXCLUDED)
+    means = (shares * logs).sum(1)
+    logs -= means[:, None]
+    return own, means, (shares * logs.square_()).sum(1).sqrt()
+
+
+def cut_text(text: str, row: Sequence[int], tokens: int, decode: Callable[[Sequence[int]], str]) -> CutText:
+    """Return the first ``tokens`` of the tokens ``row`` of a text, with the characters that they spell.
+
+    A character that is spelt by tokens on both sides of the cut is left out of the text.
+    """
+    if len(row) <= tokens:
+        return CutText(text, tuple(row))
+    kept = tuple(row[:tokens])
+    spelt = decode(kept).lstrip()
+    first = len(text) - len(text.lstrip())
+    common = os.path.commonprefix([text[first:], spelt])
+    # Some tokenizers change the case of a text.
+    return CutText(text[: first + (len(common) if 2 * len(common) >= len(spelt) else len(spelt))], kept)

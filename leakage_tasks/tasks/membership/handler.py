@@ -1,0 +1,157 @@
+"""The handler of ``score_texts`` requests: converts numbers to texts, a model to its reader, and scores to JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leakage_tasks.attacks.membership.attack import is_long_enough, score_texts
+from leakage_tasks.attacks.membership.finding import MembershipFinding, membership_finding_from_json
+from leakage_tasks.canaries.chat import Chat
+from leakage_tasks.core.errors import OptionError
+from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.progress import progress
+from leakage_tasks.core.version import __version__
+from leakage_tasks.harness.api import LM, Instance
+from leakage_tasks.harness.hf import HFLM
+from leakage_tasks.targets.harness.faults import private_forward_faults
+from leakage_tasks.targets.harness.fingerprint import files_fingerprint
+from leakage_tasks.targets.memory import memory_within
+from leakage_tasks.tasks.base_task import Document, fingerprint
+from leakage_tasks.tasks.dispatch import Answer
+from leakage_tasks.tasks.membership.options import TASK, MembershipOptions, membership_options
+from leakage_tasks.tasks.membership.readers import Prepared, prepare
+from leakage_tasks.tasks.membership.texts import TestedTexts
+from leakage_tasks.tasks.resume import Findings, Resume
+from leakage_tasks.tasks.sharing import processes_of, rank_of
+
+
+def answering(lm: LM) -> Answer:
+    """Return a function that answers a group of ``score_texts`` requests with findings as JSON."""
+    resume = Resume(lm)
+
+    def answer(task_settings: Mapping[str, Any], group: Sequence[Instance]) -> list[str]:
+        options, chat = membership_options(task_settings), task_settings.get("chat")
+        with private_forward_faults(lm, False), memory_within(options.memory):
+            docs = [request.doc for request in group]
+            findings = _findings(lm, resume, options, docs, None if chat is None else Chat(**chat))
+        return [finding.to_json() for finding in findings]
+
+    return answer
+
+
+def _findings(
+    lm: LM, resume: Resume, options: MembershipOptions, docs: Sequence[Document], chat: Chat | None
+) -> list[MembershipFinding]:
+    tested = options.tested()
+    places = _places(tested, docs, options)
+    digest = settings_hash(options, chat)
+    stored = _stored(lm, resume, options, tested, docs, digest)
+    if stored is not None and not stored.missing:
+        return [_of_document(stored.known[index], doc) for index, doc in enumerate(docs)]
+    prepared = prepare(lm, options, tested, chat)
+    _report(prepared, tested, rank_of(lm) == 0, options)
+    missing = range(len(docs)) if stored is None else stored.missing
+    known = {} if stored is None else dict(stored.known)
+    processes = processes_of(lm)
+    access = ", ".join(dict.fromkeys(attack.access for attack in prepared.attacks))
+
+    def done(place: int, scores: Mapping[str, float]) -> None:
+        if processes is not None:
+            processes.check_others()
+        index = missing[place]
+        known[index] = MembershipFinding(
+            **{name: docs[index][name] for name in ("text", "member", "cluster", "chooses", "blind")},
+            tokens=len(prepared.texts[places[index]].tokens),
+            scores=dict(scores),
+            not_run=prepared.not_run,
+            data=tested.digest[:16],
+            settings_hash=digest,
+            access=access,
+        )
+        if stored is not None:
+            stored.add(index, TASK, known[index].to_json())
+        bar.update(1)
+
+    with progress(len(missing), f"Scoring {len(missing)} texts", unit="text", shown=rank_of(lm) == 0) as bar:
+        score_texts(
+            prepared.reader,
+            [prepared.texts[places[index]] for index in missing],
+            prepared.attacks,
+            options.request,
+            prepared.inputs,
+            done,
+        )
+    return [known[index] for index in range(len(docs))]
+
+
+def _of_document(finding: MembershipFinding, doc: Document) -> MembershipFinding:
+    """Return a stored finding with the fields that depend on the run's other texts."""
+    return dataclasses.replace(finding, **{name: doc[name] for name in ("cluster", "chooses", "blind")})
+
+
+def _places(tested: TestedTexts, docs: Sequence[Document], options: MembershipOptions) -> list[int]:
+    """Return the place of each document's text. Raises OptionError if the data changed since the task read them."""
+    known = {text.number: place for place, text in enumerate(tested.texts)}
+    if any(doc["text"] not in known or doc["digest"] != tested.digest[:16] for doc in docs):
+        named = options.canaries or f"{options.members} or {options.nonmembers}"
+        raise OptionError(f"{named}: changed during the run: restore it and run again")
+    return [known[doc["text"]] for doc in docs]
+
+
+def _report(prepared: Prepared, tested: TestedTexts, first: bool, options: MembershipOptions) -> None:
+    """Log the attacks that do not run and what they would need, and warn of texts that are left out.
+
+    Raises OptionError if no text of a class can be scored.
+    """
+    for name, reason in prepared.not_run.items() if first else ():
+        log.info("leakage: %s: the attack %s is not run: %s", TASK, name, reason)
+    for attack in prepared.attacks if first else ():
+        if attack.passes:
+            log.info("leakage: %s: the attack %s takes further passes: %s", TASK, attack.name, attack.passes)
+    fit = [is_long_enough(len(text.tokens), prepared.attacks, options.request) for text in prepared.texts]
+    for member, name in ((True, "members"), (False, "non-members")):
+        of_class = [long for long, text in zip(fit, tested.texts, strict=True) if text.member is member]
+        if not any(of_class):
+            raise OptionError(
+                f"all {len(of_class)} {name} are too short for k={options.request.k}: a text needs "
+                f"{-(-100 // options.request.k)} tokens or more: raise k, give longer texts, or leave min-k and "
+                "min-k++ out of attacks="
+            )
+    short = len(fit) - sum(fit)
+    if short:
+        warn_once(
+            f"{TASK}: {short} of {len(fit)} texts are too short for k={options.request.k} and are left out: raise k, "
+            "or give longer texts"
+        )
+
+
+def settings_hash(options: MembershipOptions, chat: Chat | None) -> str:
+    """Return a SHA-256 of all settings that determine the scores of a text."""
+    request = dataclasses.asdict(options.request)
+    for name in ("reference", "frequencies", "neighbours"):
+        if request[name] is not None:
+            request[name] = files_fingerprint(request[name])
+    chat_json = None if chat is None else chat.to_json()
+    return fingerprint({**request, "chat": chat_json, "version": __version__})
+
+
+def _stored(
+    lm: LM,
+    resume: Resume,
+    options: MembershipOptions,
+    tested: TestedTexts,
+    docs: Sequence[Document],
+    digest: str,
+) -> Findings[MembershipFinding] | None:
+    """Return the stored findings in the folder that the options name; None without a folder."""
+    if options.resume is None:
+        return None
+    decisive = {
+        "settings": digest,
+        "data": tested.digest,
+        "tokenizer": None if isinstance(lm, HFLM) else options.tokenizer,
+    }
+    items = [[doc["text"], doc["member"]] for doc in docs]
+    return resume.findings(options.resume, options.model_id, TASK, decisive, items, membership_finding_from_json)

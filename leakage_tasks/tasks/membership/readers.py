@@ -1,0 +1,199 @@
+"""A harness model as a reader of whole texts, and the further inputs of the membership attacks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from leakage_tasks.attacks.membership.attack import Inputs
+from leakage_tasks.attacks.membership.masked_neighbours import masked_neighbours
+from leakage_tasks.attacks.membership.neighbours import Similar, by_words
+from leakage_tasks.attacks.membership.registry import MembershipAttack, Need
+from leakage_tasks.attacks.membership.request import WORDS, MembershipRequest
+from leakage_tasks.canaries.chat import Chat
+from leakage_tasks.core.arrays import FloatArray
+from leakage_tasks.core.errors import OptionError, PlantingError, TargetError, in_metadata
+from leakage_tasks.core.log import log, warn_once
+from leakage_tasks.core.stable_inputs import FileStates
+from leakage_tasks.harness.api import LM
+from leakage_tasks.harness.hf import HFLM
+from leakage_tasks.pairs.document_texts import document_texts
+from leakage_tasks.pairs.source import state_of
+from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.harness.chat import template_of
+from leakage_tasks.targets.harness.endpoint import takes_messages_alone
+from leakage_tasks.targets.harness.target import as_target
+from leakage_tasks.targets.harness.text_reader import HarnessTextReader
+from leakage_tasks.targets.protocols import CutText, ReadsTexts, ScoresSequences
+from leakage_tasks.targets.suffix.target import load_causal_target
+from leakage_tasks.targets.suffix.text_reader import CausalTextReader
+from leakage_tasks.tasks.membership.options import MembershipOptions
+from leakage_tasks.tasks.membership.texts import TestedTexts
+
+CHECKED = 64
+"""Number of texts on which the tokenizer of a reference model is checked."""
+BATCH = 1024
+
+
+class Prepared(NamedTuple):
+    """The reader, the texts cut to the tokens that are read, the attacks to run, the reasons for the others, and the
+    inputs."""
+
+    reader: ReadsTexts
+    texts: list[CutText]
+    attacks: list[MembershipAttack]
+    not_run: dict[str, str]
+    inputs: Inputs
+
+
+def prepare(lm: LM, options: MembershipOptions, tested: TestedTexts, chat: Chat | None) -> Prepared:
+    """Return everything that the attacks need.
+
+    Raises:
+        OptionError: The user named an attack that cannot run, or a further input is unusable.
+        TargetError: The model gives no log-likelihoods of texts.
+    """
+    before = None if chat is None else chat.context(template_of(lm, chat.template)).before
+    plain = [text.text for text in tested.texts]
+    reader = reader_of(lm, plain, before, options.tokenizer)
+    tokens = _tokens_read(reader, options)
+    texts = reader.cut(plain, tokens)
+    request = options.request
+    references = _reference(lm, options, reader, before, plain) if request.needs("reference") else None
+    attacks, not_run = _served(reader, options, references is not None)
+    needs = {need for attack in attacks for need in attack.needs}
+    inputs = Inputs(
+        references if "reference" in needs else None,
+        _context(reader, tested.context, tokens) if "context" in needs else None,
+        _frequencies(options, reader) if "frequencies" in needs else None,
+        _similar(request, lm) if "neighbours" in needs else None,
+    )
+    return Prepared(reader, texts, attacks, not_run, inputs)
+
+
+def reader_of(lm: LM, texts: Sequence[str], before: str | None, tokenizer: str | None) -> ReadsTexts:
+    """Return the reader of a model, with the most figures that it gives. Raises TargetError if it gives none."""
+    if takes_messages_alone(lm):
+        raise TargetError(f"{type(lm).__name__} accepts only messages and scores no text: use another model or API")
+    target = as_target(lm, [texts[0], texts[-1]], private=True)
+    if isinstance(target, CausalTarget):
+        return CausalTextReader(target, before)
+    if not isinstance(target, ScoresSequences):
+        raise TargetError(f"{type(lm).__name__} gives no log-likelihood of a text, which every membership attack needs")
+    return HarnessTextReader(lm, target, before, None if isinstance(lm, HFLM) else tokenizer)
+
+
+def _tokens_read(reader: ReadsTexts, options: MembershipOptions) -> int:
+    """Return the maximum number of tokens that are read of a text."""
+    wanted, most = options.request.tokens, reader.max_length
+    if most is None or wanted <= most:
+        return wanted
+    if "tokens" in options.given:
+        raise OptionError(f"tokens={wanted}: the model reads {most} at most: lower tokens")
+    warn_once(f"membership: reads {most} tokens of each text, because the model reads no more")
+    return most
+
+
+def _served(
+    reader: ReadsTexts, options: MembershipOptions, reference: bool
+) -> tuple[list[MembershipAttack], dict[str, str]]:
+    """Return the attacks to run, and the reason for each other one. Raises OptionError for a named one."""
+    request, not_run, attacks = options.request, {}, []
+    lacks: dict[Need, str] = {}
+    if not reader.gives_tokens:
+        lacks["tokens"] = "the model gives no log-probabilities of tokens"
+    if not reader.gives_distributions:
+        lacks["distributions"] = "the model gives no probabilities of the whole vocabulary"
+    if not reader.takes_context:
+        lacks["context"] = "the model reads no text before a text"
+    if not reference:
+        lacks["reference"] = "there is no reference model and no adapter: pass reference=MODEL"
+    if options.request.frequencies is None:
+        lacks["frequencies"] = "there is no reference corpus: pass frequencies=DATA"
+    for attack in request.chosen():
+        reason = next((lacks[need] for need in attack.needs if need in lacks), None)
+        if reason is None:
+            attacks.append(attack)
+        elif request.named:
+            raise OptionError(f"attacks={request.attacks}: {attack.name} cannot run: {reason}")
+        else:
+            not_run[attack.name] = reason
+    return attacks, not_run
+
+
+def _reference(
+    lm: LM, options: MembershipOptions, reader: ReadsTexts, before: str | None, texts: Sequence[str]
+) -> ReadsTexts | None:
+    """Return the reader of the reference model: the named one, else the model without its adapter, else None."""
+    name = options.request.reference
+    if name is None:
+        base = reader.target.before_fine_tuning() if isinstance(reader, CausalTextReader) else None
+        return None if base is None else CausalTextReader(base, before)
+    dtype = lm.model.dtype if isinstance(lm, HFLM) else None
+    device = getattr(lm, "device", "cpu")
+    target = load_causal_target(name, f"reference={name}", device, None, dtype)
+    unknown = target.tokenizer.unk_token_id
+    some = target.encode(list(texts[:: max(1, len(texts) // CHECKED)]))
+    missed = sum(unknown in row for row in some) if unknown is not None else 0
+    if missed:
+        raise OptionError(
+            f"reference={name}: its tokenizer has no token for a part of {missed} of {len(some)} texts, so its "
+            "log-likelihoods are of other texts: give a model that can read them"
+        )
+    return CausalTextReader(target, before)
+
+
+def _context(reader: ReadsTexts, shots: Sequence[str], tokens: int) -> CutText:
+    """Return the context of ``recall``: non-members, each cut to an equal number of tokens so that a text fits."""
+    room = len(shots) * tokens if reader.max_length is None else reader.max_length - tokens
+    each = room // len(shots) - 2
+    if each < 1:
+        raise OptionError(
+            f"shots={len(shots)}: no room for that many non-members before a text of tokens={tokens} in the "
+            f"{reader.max_length} tokens that the model reads: lower tokens or shots"
+        )
+    cut = reader.cut(shots, min(tokens, each))
+    (context,) = reader.cut(["".join(f"{text.text}\n\n" for text in cut)], room)
+    return context
+
+
+def _frequencies(options: MembershipOptions, reader: ReadsTexts) -> FloatArray:
+    """Return the Laplace-smoothed probability of each token in the reference corpus ``[V]``."""
+    name = options.request.frequencies
+    assert name is not None
+    assert isinstance(reader, CausalTextReader)
+    counts = _counts(name, options.text_column, state_of(Path(name)), reader)
+    return (counts + 1) / (counts.sum() + len(counts))
+
+
+@lru_cache(maxsize=2)
+def _counts(name: str, column: str, state: FileStates, reader: CausalTextReader) -> FloatArray:
+    counts = np.zeros(reader.target.vocabulary)
+    batch: list[str] = []
+
+    def add() -> None:
+        for row in reader.target.encode(batch):
+            np.add.at(counts, row, 1)
+        batch.clear()
+
+    try:
+        for text in document_texts(Path(name), column):
+            batch.append(text)
+            if len(batch) == BATCH:
+                add()
+    except PlantingError as error:
+        raise error.spelled(in_metadata, OptionError) from None
+    add()
+    if not counts.any():
+        raise OptionError(f"frequencies={name}: holds no token to count: give a corpus of text")
+    log.info("leakage: counted %d tokens of %s", counts.sum(), name)
+    return counts
+
+
+def _similar(request: MembershipRequest, lm: Any) -> Similar:
+    name = request.neighbours or WORDS
+    return by_words if name == WORDS else masked_neighbours(name, getattr(lm, "device", "cpu"))

@@ -1,0 +1,155 @@
+"""The task ``membership``: can texts of the training data be distinguished from others by the model's figures?
+
+A document is the number of a text with its class, cluster and part. Neither document nor request holds its characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from leakage_tasks.attacks.membership.finding import membership_finding_from_json
+from leakage_tasks.attacks.membership.registry import MEMBERSHIP_ATTACKS
+from leakage_tasks.canaries.canary import MASK
+from leakage_tasks.canaries.chat import Chat, protocol_of
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.harness.api import LM
+from leakage_tasks.harness.chat_templates import template_name
+from leakage_tasks.metrics.membership import membership_metrics
+from leakage_tasks.metrics.membership_scoring import MEMBERSHIP
+from leakage_tasks.metrics.membership_values import chosen_attack
+from leakage_tasks.metrics.metric import Metric
+from leakage_tasks.metrics.scoring import inherited
+from leakage_tasks.tasks.base_task import Document, LocalTask
+from leakage_tasks.tasks.dispatch import Answer
+from leakage_tasks.tasks.membership.handler import answering
+from leakage_tasks.tasks.membership.options import (
+    MEMBERSHIP_OPTIONS,
+    MembershipOptions,
+    read_membership_options,
+)
+from leakage_tasks.tasks.membership.texts import TestedTexts
+
+_DATA = {"members", "nonmembers", "canaries", "tokenizer", "text_column", "split", "documents", "cluster", "seed"}
+PRIMARY = "membership_auc"
+
+
+class Membership(LocalTask):
+    """Membership inference on texts: scores of several attacks, and how well each separates the two classes."""
+
+    OUTPUT_TYPE = "score_texts"
+    CHATS = True
+    DOCUMENTS, SOURCE = "texts", "texts"
+    SCORING = MEMBERSHIP
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        super().__init__(config)
+        self._chat: Chat | None = None
+        self._chosen: str | None = None
+        self._not_run: dict[str, str] = {}
+        self.METRICS = list(membership_metrics())
+        with self.may_lack_options():
+            self._take(read_membership_options(self.metadata))
+
+    def _take(self, options: MembershipOptions) -> None:
+        self.options = options
+        self._texts = options.tested()
+        self._docs = documents(self._texts)
+
+    def build_all_requests(self, **given: Any) -> None:
+        """Build the requests; with a chat template, a text is the assistant's turn."""
+        system = given.get("system_instruction")
+        self._chat = Chat(system=system, template=template_name()) if given.get("apply_chat_template") else None
+        super().build_all_requests(**given)
+
+    @classmethod
+    def answering(cls, lm: LM) -> Answer:
+        """Return the function that scores the texts of a group of requests."""
+        return answering(lm)
+
+    def doc_to_text(self, doc: Mapping[str, Any]) -> str:
+        """Return a mask: the texts may be private."""
+        return MASK
+
+    def doc_to_target(self, doc: Mapping[str, Any]) -> str:
+        """Return a mask: no answer is expected."""
+        return MASK
+
+    def request_argument(self, doc: Document) -> dict[str, Any]:
+        """Return the settings of the attacks; the document is the text's number."""
+        chat = {} if self._chat is None else {"chat": self._chat.to_json()}
+        return {**self.options.given, "optional": self.optional, **chat, **inherited(self.SCORING, self.task_name)}
+
+    def values_of(self, doc: Document, answer: str) -> dict[str, Any]:
+        """Return the values of one text."""
+        self.note_attack(answer)
+        values = self.SCORING.values(self.SCORING.read(answer), "none", self.options.given, {})
+        return values if self.options.rows == "all" else self.in_rows(values)
+
+    def note_attack(self, answer: str) -> None:
+        """Record each attack of an answer with its access to the model, and the attacks that do not run."""
+        finding = membership_finding_from_json(answer)
+        self._attacks |= {(name, MEMBERSHIP_ATTACKS[name].access) for name in finding.scores}
+        self._not_run |= finding.not_run
+
+    def _aggregated(self, metric: Metric, values: Sequence[Any]) -> float | None:
+        if metric.name == PRIMARY:
+            scored = [value for value in values if value is not None]
+            self._chosen = chosen_attack(scored)
+            if self._chosen is None and self.limited is None:
+                raise TargetError(
+                    f"{self.task_name}: every attack gives all {len(scored)} texts one score, so nothing is measured: "
+                    "check the model with canary_exposure or leakage doctor"
+                )
+        return super()._aggregated(metric, values)
+
+    def table_note(self) -> str:
+        """Return the attack of the primary figures, or the reason why there are none."""
+        return super().table_note() or (self._chosen or "" if self.found and not self.is_null else "")
+
+    def protocol(self) -> dict[str, Any]:
+        """Return the hash of the texts, and the options that two comparable runs must share."""
+        given, usual = self.options.given, {name: option.default for name, option in MEMBERSHIP_OPTIONS.items()}
+        chosen = {
+            name: value
+            for name, value in given.items()
+            if MEMBERSHIP_OPTIONS[name].affects_results and name not in _DATA and value != usual.get(name)
+        }
+        return {"data": self._texts.digest[:16], **chosen, **protocol_of(self._chat)}
+
+    def tested(self) -> dict[str, Any]:
+        """Return the numbers of texts, the part of the data that they are, the attack chosen, and attacks not run."""
+        members = sum(doc["member"] for doc in self.used)
+        return {
+            "texts": len(self.used),
+            "members": members,
+            "nonmembers": len(self.used) - members,
+            "members_available": self._texts.available[0],
+            "nonmembers_available": self._texts.available[1],
+            **({"clusters": self._texts.clusters} if self._texts.clusters < len(self._texts.texts) else {}),
+            "seed": self.options.request.seed,
+            **({"chosen_attack": self._chosen} if self._chosen else {}),
+            **({"not_run": self._not_run} if self._not_run else {}),
+        }
+
+    def nulls(self) -> dict[str, None]:
+        """Return None for the most important metrics."""
+        return dict.fromkeys(self.SCORING.nulls())
+
+
+def documents(tested: TestedTexts) -> list[Document]:
+    """Return the record of each text, without its characters.
+
+    ``blind`` are scores of baselines that need the characters but not the model.
+    """
+    return [
+        {
+            "text": text.number,
+            "member": text.member,
+            "cluster": text.cluster,
+            "chooses": text.chooses,
+            "digest": tested.digest[:16],
+            "blind": {},
+        }
+        for text in tested.texts
+    ]

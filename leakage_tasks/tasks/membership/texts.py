@@ -1,0 +1,243 @@
+"""The texts of a run: members and non-members from data or from a manifest, with clusters and the part of each."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from leakage_tasks.canaries import Canary, read_manifest
+from leakage_tasks.canaries.canary import AUXILIARY_KINDS
+from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
+from leakage_tasks.core.stable_inputs import FileStates
+from leakage_tasks.pairs.document_texts import document_rows
+from leakage_tasks.pairs.documents import GRAM, hashed_grams, sample_items
+from leakage_tasks.pairs.pair import ALL
+from leakage_tasks.pairs.source import state_of
+
+FEWEST = 2
+"""Minimum number of clusters of each class: one for the choice of an attack and of thresholds, one for the figures."""
+
+
+@dataclass(frozen=True)
+class TestedText:
+    """A text of the run.
+
+    ``number`` is its number in its data, −1 − number for a non-member. Texts of one ``cluster`` depend on each other. A
+    text that ``chooses`` belongs to the part on which the attack and the thresholds are chosen.
+    """
+
+    number: int
+    member: bool
+    text: str
+    cluster: int = 0
+    chooses: bool = False
+
+
+@dataclass(frozen=True)
+class TextSource:
+    """The data of both classes, and the options that choose texts."""
+
+    members: str | None = None
+    nonmembers: str | None = None
+    canaries: str | None = None
+    documents: int = 1000
+    cluster: str | None = None
+    text_column: str = "text"
+    split: str = ALL
+    seed: int = 0
+    context_texts: int = 0
+    """Number of non-members that are read as a context and not tested."""
+
+
+@dataclass(frozen=True)
+class TestedTexts:
+    """The texts of a run, and the non-members of the context.
+
+    ``available`` are the numbers of members and non-members in the data, and ``clusters`` is their number.
+    """
+
+    texts: tuple[TestedText, ...]
+    context: tuple[str, ...]
+    available: tuple[int, int]
+    digest: str
+    """SHA-256 of the texts, classes, clusters and parts, and of the context."""
+
+    @property
+    def clusters(self) -> int:
+        """Number of clusters."""
+        return len({text.cluster for text in self.texts})
+
+
+def read_tested(source: TextSource) -> TestedTexts:
+    """Return the texts of a run, members and non-members alternately; repeated calls return the cached texts.
+
+    Raises:
+        OptionError: The data cannot be read, a class has too few texts, or members and non-members overlap.
+        ManifestError: The manifest cannot be read.
+    """
+    paths = (source.members, source.nonmembers, source.canaries)
+    return _read(source, tuple(state_of(Path(path)) for path in paths if path is not None))
+
+
+@lru_cache(maxsize=4)
+def _read(source: TextSource, state: tuple[FileStates, ...]) -> TestedTexts:
+    if source.canaries is not None:
+        classes, keys, available = _of_canaries(source.canaries)
+    else:
+        classes, keys, available = _of_data(source)
+    context, classes[1] = _context(source, classes[1])
+    names = (source.canaries, f"controls of {source.canaries}") if source.canaries else (
+        f"members={source.members}", f"nonmembers={source.nonmembers}")  # fmt: skip
+    for name, texts in zip(names, classes, strict=True):
+        found = len({keys[text.number] for text in texts})
+        if found < FEWEST:
+            groups = f"cluster={source.cluster}: " if source.cluster else ""
+            raise OptionError(
+                f"{groups}{name}: {found} {'clusters' if source.cluster else 'texts'}: give {FEWEST} or more, one to "
+                "choose the attack on and one to report"
+            )
+    _check_overlap(classes[0], classes[1], names, grams=source.canaries is None)
+    both = [text for pair in zip_longest(*classes) for text in pair if text is not None]
+    tested = _in_parts(_in_clusters(both, keys), source.seed)
+    return TestedTexts(tested, context, available, _digest(tested, context))
+
+
+def _of_canaries(path: str) -> tuple[list[list[TestedText]], dict[int, Any], tuple[int, int]]:
+    """Return planted canaries and controls; raises OptionError for natural secrets."""
+    canaries = [canary for canary in read_manifest(path) if canary.kind not in AUXILIARY_KINDS]
+    if any(canary.kind == "natural" for canary in canaries):
+        raise OptionError(
+            f"canaries={path}: holds natural secrets, and their scores would confirm guesses at them: use "
+            "canary_exposure, or a manifest of made canaries"
+        )
+
+    def those(planted: bool) -> list[TestedText]:
+        return [_of_canary(place, canary) for place, canary in enumerate(canaries) if canary.planted is planted]
+
+    classes = [those(True), those(False)]
+    keys = {text.number: text.number for text in chain(*classes)}
+    return classes, keys, (len(classes[0]), len(classes[1]))
+
+
+def _of_canary(place: int, canary: Canary) -> TestedText:
+    return TestedText(place if canary.planted else -1 - place, canary.planted, canary.text)
+
+
+def _of_data(source: TextSource) -> tuple[list[list[TestedText]], dict[int, Any], tuple[int, int]]:
+    """Return sampled members and non-members, the value of the cluster field by number, and the numbers available."""
+    classes: list[list[TestedText]] = []
+    keys: dict[int, Any] = {}
+    available: list[int] = []
+    for data, member in ((source.members, True), (source.nonmembers, False)):
+        assert data is not None
+        try:
+            rows = _filled(document_rows(Path(data), source.text_column, source.split, source.cluster))
+            wanted = source.documents + (0 if member else source.context_texts)
+            sampled, number = sample_items(rows, wanted, source.seed)
+        except PlantingError as error:
+            raise error.spelled(in_metadata, OptionError) from None
+        texts = [TestedText(row if member else -1 - row, member, text) for row, (text, _) in sampled]
+        for text, (row, (_, value)) in zip(texts, sampled, strict=True):
+            keys[text.number] = text.number if source.cluster is None else _cluster_key(value, data, row, source)
+        classes.append(texts)
+        available.append(number)
+    return classes, keys, (available[0], available[1])
+
+
+def _filled(rows: Iterator[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
+    return (row for row in rows if row[0].strip())
+
+
+def _cluster_key(value: Any, data: str, row: int, source: TextSource) -> str:
+    if not isinstance(value, str | int) or value == "":
+        raise OptionError(
+            f"{data}: text {row} (from 0) has no {source.cluster!r}: give each text a word or a whole number as its "
+            "cluster, or leave cluster= out"
+        )
+    return f"{type(value).__name__}:{value}"
+
+
+def _context(source: TextSource, nonmembers: list[TestedText]) -> tuple[tuple[str, ...], list[TestedText]]:
+    """Return the texts of the context of ``recall``, drawn by the seed, and the other non-members."""
+    if not source.context_texts:
+        return (), nonmembers
+    if len(nonmembers) < source.context_texts + FEWEST:
+        raise OptionError(
+            f"shots={source.context_texts}: the context of recall takes that many of {len(nonmembers)} non-members: "
+            "lower shots, or give more"
+        )
+    generator = np.random.default_rng([source.seed, 1])
+    taken = set(generator.choice(len(nonmembers), source.context_texts, replace=False).tolist())
+    kept = [text for index, text in enumerate(nonmembers) if index not in taken]
+    return tuple(nonmembers[index].text for index in sorted(taken)), kept
+
+
+def _check_overlap(
+    members: Sequence[TestedText], nonmembers: Sequence[TestedText], names: tuple[str, str], grams: bool
+) -> None:
+    """Raise OptionError if a non-member equals a member, or, if ``grams``, shares :data:`.GRAM` words in a row."""
+    seen, unseen = names
+    known = {_normal(text.text): text.number for text in members}
+    for text in nonmembers:
+        if _normal(text.text) in known:
+            raise OptionError(
+                f"{unseen}: text {-1 - text.number} (from 0) equals text {known[_normal(text.text)]} of {seen}, so it "
+                "is no text that the model never saw: remove it from one of them"
+            )
+    if not grams:
+        return
+    words: dict[str, int] = {}
+
+    def hashed(texts: Sequence[TestedText]) -> Any:
+        rows = [np.array([words.setdefault(word, len(words)) for word in _normal(text.text).split()], dtype=np.int64)
+                for text in texts]  # fmt: skip
+        return hashed_grams([abs(text.number) - (not text.member) for text in texts], rows)
+
+    (own, _), (others, numbers) = hashed(members), hashed(nonmembers)
+    shared = np.isin(others, own, assume_unique=True)
+    if shared.any():
+        raise OptionError(
+            f"{unseen}: text {int(numbers[shared].min())} (from 0) shares {GRAM} words in a row with {seen}, so it is "
+            "no text that the model never saw: remove it"
+        )
+
+
+def _normal(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
+def _in_clusters(texts: Sequence[TestedText], keys: dict[int, Any]) -> list[TestedText]:
+    """Return the texts with the numbers of their clusters, from 0 in the order of the texts."""
+    numbers: dict[Any, int] = {}
+    return [replace(text, cluster=numbers.setdefault(keys[text.number], len(numbers))) for text in texts]
+
+
+def _in_parts(texts: Sequence[TestedText], seed: int) -> tuple[TestedText, ...]:
+    """Return the texts with their parts: half of the clusters of each kind chooses, drawn by the seed.
+
+    Kinds of clusters are: of members, of non-members, and of both; the half is rounded down, but at least one cluster
+    of each class chooses.
+    """
+    held: dict[int, set[bool]] = {}
+    for text in texts:
+        held.setdefault(text.cluster, set()).add(text.member)
+    choosing: set[int] = set()
+    generator = np.random.default_rng([seed, 2])
+    for kind in ({True}, {False}, {True, False}):
+        clusters = [cluster for cluster, classes in held.items() if classes == kind]
+        order = generator.permutation(len(clusters)).tolist()
+        choosing.update(clusters[index] for index in order[: len(clusters) // 2])
+    return tuple(replace(text, chooses=text.cluster in choosing) for text in texts)
+
+
+def _digest(texts: Sequence[TestedText], context: Sequence[str]) -> str:
+    rows = [[text.number, text.member, text.cluster, text.chooses, text.text] for text in texts]
+    return hashlib.sha256(json.dumps([rows, list(context)]).encode()).hexdigest()
