@@ -5,6 +5,7 @@ against random guesses; one-sided. The primary metric, of canaries planted the f
 that were planted more often are tested at 1 % together (Holm 1979), so that their leaks are reported, too.
 
 Documents have no chance level. The costs of their suffixes are tested against those of controls at 5 %, one-sided.
+Membership attacks are compared with blind baselines: see :mod:`~leakage_tasks.metrics.membership_conclusion`.
 """
 
 from __future__ import annotations
@@ -17,11 +18,19 @@ from typing import Any, Literal, NamedTuple
 
 from scipy import stats
 
+from leakage_tasks.metrics.membership_conclusion import conclusion
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.stats.multiple import holm
 from leakage_tasks.stats.power import ALPHA, least_exposure, least_hits, rate_shown
 
-Short = Literal["above chance", "not above chance", "above the controls", "not above the controls", "inconclusive"]
+Short = Literal[
+    "above chance",
+    "not above chance",
+    "above the controls",
+    "not above the controls",
+    "above the best blind baseline",
+    "inconclusive",
+]
 _COPIES, _MOST = re.compile(r"[1-9][0-9]{0,8}"), 1e9
 """Pattern of a number of copies in results, and the maximum number of canaries."""
 FAULT = 0.01
@@ -75,6 +84,8 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
 
     If controls or the kind of secrets prevent a test, the verdict is inconclusive.
     """
+    if values.get("membership_auc") is not None:
+        return Verdict(*conclusion(values))
     if values.get("memorized_exact") is not None or values.get("cost_p") is not None:
         return _against_controls(values)
     figure = next((name for name in ("exposure", "extracted") if values.get(name) is not None), None)

@@ -142,20 +142,19 @@ class _WeightedAuc:
     """The AUC of fixed scores as a function of the texts' weights."""
 
     def __init__(self, scores: FloatArray, members: BoolArray) -> None:
-        self.order = np.argsort(scores, kind="stable")
-        ordered = scores[self.order]
-        self.starts = np.concatenate([[0], np.nonzero(np.diff(ordered))[0] + 1])
-        self.members = members[self.order].astype(np.float64)
+        (self.inside,) = np.nonzero(members)
+        (outside,) = np.nonzero(~members)
+        self.outside = outside[np.argsort(scores[outside], kind="stable")]
+        ordered = scores[self.outside]
+        self.ends = [np.searchsorted(ordered, scores[self.inside], side) for side in ("left", "right")]
 
     def __call__(self, weights: FloatArray) -> FloatArray:
         """Return the AUC for each row of weights ``[rows, n]``; 0.5 if the members or the non-members have none."""
-        ordered = weights[:, self.order]
-        inside = np.add.reduceat(ordered * self.members, self.starts, axis=1)
-        outside = np.add.reduceat(ordered * (1 - self.members), self.starts, axis=1)
-        below = np.cumsum(outside, axis=1) - outside / 2
-        pairs = inside.sum(axis=1) * outside.sum(axis=1)
-        won = (inside * below).sum(axis=1)
-        return np.divide(won, pairs, out=np.full(len(won), 0.5), where=pairs > 0)
+        inside, below = weights[:, self.inside], np.zeros((len(weights), len(self.outside) + 1))
+        np.cumsum(weights[:, self.outside], axis=1, out=below[:, 1:])
+        won = sum(np.einsum("rm,rm->r", inside, below[:, end]) for end in self.ends) / 2
+        pairs = inside.sum(axis=1) * below[:, -1]
+        return np.divide(won, pairs, out=np.full(len(weights), 0.5), where=pairs > 0)
 
 
 def _one_sided(resampled: FloatArray) -> float:

@@ -206,7 +206,7 @@ class Units(NamedTuple):
 def compare_units(suspected: FloatArray, unseen: FloatArray, generator: np.random.Generator) -> tuple[float, float]:
     """Return the one-sided p-values that the mean of ``suspected`` is not higher: Welch's t-test, permutation test.
 
-    A test without a value is 1: with fewer than two values in a group, or, for Welch's test, if no group has a variance.
+    A test without a value is 1: with fewer than two values in a group, or for Welch's test if no group has a variance.
     """
     values = np.concatenate([suspected, unseen])
     if min(len(suspected), len(unseen)) < 2 or not np.ptp(values):

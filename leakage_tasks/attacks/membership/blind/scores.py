@@ -10,7 +10,7 @@ from scipy import stats
 from leakage_tasks.attacks.membership.blind.baselines import BASELINES, Baseline, BlindTexts
 from leakage_tasks.attacks.membership.blind.folds import grouped_folds, joined_clusters, text_digests
 
-_DIGITS = 9
+_DIGITS = 6
 """Decimal digits of scores that count. Further digits depend on the machine."""
 
 
