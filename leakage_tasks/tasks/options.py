@@ -170,7 +170,7 @@ def typed_options(
         if name not in options:
             use = ", ".join(sorted(names))
             raise OptionError(f"{SOURCE}: {task} has no option {name!r}: use {use}{near(name, names)}")
-    elsewhere = {*option_names(), *(name for each in TASKS.values() for name in each)}
+    elsewhere = {*TASKS, *option_names(), *(name for each in TASKS.values() for name in each)}
     for name in metadata.keys() - names - elsewhere:
         like = nearest(name, names, 0.7)
         # A further word, as in tokenizer_mode, makes another name: models of the harness have such arguments.

@@ -36,6 +36,8 @@ from leakage_tasks.tasks.membership.texts import TestedTexts
 
 CHECKED = 64
 """Number of texts on which the tokenizer of a reference model is checked."""
+CHECKED_CHARACTERS = 100
+"""Number of characters of a text on which the fast path of a model is verified."""
 BATCH = 1024
 
 
@@ -79,7 +81,7 @@ def reader_of(lm: LM, texts: Sequence[str], before: str | None, tokenizer: str |
     """Return the reader of a model, with the most figures that it gives. Raises TargetError if it gives none."""
     if takes_messages_alone(lm):
         raise TargetError(f"{type(lm).__name__} accepts only messages and scores no text: use another model or API")
-    target = as_target(lm, [texts[0], texts[-1]], private=True)
+    target = as_target(lm, [text[:CHECKED_CHARACTERS] for text in (texts[0], texts[-1])], private=True)
     if isinstance(target, CausalTarget):
         return CausalTextReader(target, before)
     if not isinstance(target, ScoresSequences):
@@ -89,12 +91,15 @@ def reader_of(lm: LM, texts: Sequence[str], before: str | None, tokenizer: str |
 
 def _tokens_read(reader: ReadsTexts, options: MembershipOptions) -> int:
     """Return the maximum number of tokens that are read of a text."""
-    wanted, most = options.request.tokens, reader.max_length
+    wanted, most, context = options.request.tokens, reader.max_length, options.request.needs("context")
+    if most is not None and context:
+        most //= 2
     if most is None or wanted <= most:
         return wanted
+    after = " after the context of recall" if context else ""
     if "tokens" in options.given:
-        raise OptionError(f"tokens={wanted}: the model reads {most} at most: lower tokens")
-    warn_once(f"membership: reads {most} tokens of each text, because the model reads no more")
+        raise OptionError(f"tokens={wanted}: the model reads at most {most}{after}: lower tokens")
+    warn_once(f"membership: reads {most} tokens of each text, because the model reads no more{after}")
     return most
 
 
@@ -136,15 +141,20 @@ def _reference(
     dtype = lm.model.dtype if isinstance(lm, HFLM) else None
     device = getattr(lm, "device", "cpu")
     target = load_causal_target(name, f"reference={name}", device, None, dtype)
-    unknown = target.tokenizer.unk_token_id
-    some = target.encode(list(texts[:: max(1, len(texts) // CHECKED)]))
-    missed = sum(unknown in row for row in some) if unknown is not None else 0
+    _check_reads_texts(name, target, reader, texts[:: max(1, len(texts) // CHECKED)])
+    return CausalTextReader(target, before)
+
+
+def _check_reads_texts(name: str, target: CausalTarget, reader: ReadsTexts, texts: Sequence[str]) -> None:
+    """Raise OptionError if the reference has another tokenizer, without tokens for a part of the texts."""
+    unknown, rows = target.tokenizer.unk_token_id, target.encode(texts)
+    own = [list(text.tokens) for text in reader.cut(texts, max(map(len, texts)))]
+    missed = 0 if unknown is None or rows == own else sum(unknown in row for row in rows)
     if missed:
         raise OptionError(
-            f"reference={name}: its tokenizer has no token for a part of {missed} of {len(some)} texts, so its "
+            f"reference={name}: its tokenizer has no token for a part of {missed} of {len(rows)} texts, so its "
             "log-likelihoods are of other texts: give a model that can read them"
         )
-    return CausalTextReader(target, before)
 
 
 def _context(reader: ReadsTexts, shots: Sequence[str], tokens: int) -> CutText:

@@ -1,0 +1,79 @@
+"""AUC of scores in clusters, against its formula written out and against simulations."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakage_tasks.stats.membership import auc, auc_interval, clustered_auc, placements
+
+SCORES = st.lists(st.sampled_from([0.0, 0.5, 1.0, 1.5, 2.0]), min_size=1, max_size=8)
+
+
+@given(SCORES, SCORES)
+def test_placements_are_shares_of_the_pairs(members, others):
+    above, exceeded = placements(members, others)
+    share = [[(m > o) + 0.5 * (m == o) for o in others] for m in members]
+    assert above == pytest.approx(np.mean(share, axis=1))
+    assert exceeded == pytest.approx(np.mean(share, axis=0))
+    assert above.mean() == pytest.approx(auc(members, others).value)
+
+
+@given(SCORES, SCORES)
+def test_texts_without_clusters_have_the_plain_interval(members, others):
+    clusters = range(len(members)), range(len(members), len(members) + len(others))
+    assert clustered_auc(members, others, *clusters) == auc(members, others)
+
+
+def test_the_design_effect_is_that_of_obuchowski():
+    """The variance of sums over clusters, with members and others of one cluster together, by loops."""
+    rng = np.random.default_rng(0)
+    own, other = rng.integers(0, 6, 20).tolist(), rng.integers(4, 11, 30).tolist()
+    centre = rng.normal(size=11)
+    members = [centre[cluster] + 0.3 * rng.normal() + 0.5 for cluster in own]
+    others = [centre[cluster] + 0.3 * rng.normal() for cluster in other]
+    value = np.mean([m > o for m, o in itertools.product(members, others)])
+    above = [np.mean([m > o for o in others]) - value for m in members]
+    below = [np.mean([m > o for m in members]) - value for o in others]
+    first = {c: sum(v for v, k in zip(above, own, strict=True) if k == c) for c in range(11)}
+    second = {c: sum(v for v, k in zip(below, other, strict=True) if k == c) for c in range(11)}
+    ones, twos, all_ = len(set(own)), len(set(other)), len({*own, *other})
+    variance = (
+        ones / (ones - 1) * sum(v**2 for v in first.values()) / 20**2
+        + twos / (twos - 1) * sum(v**2 for v in second.values()) / 30**2
+        + 2 * all_ / (all_ - 1) * sum(first[c] * second[c] for c in range(11)) / (20 * 30)
+    )
+    plain = np.var(above, ddof=1) / 20 + np.var(below, ddof=1) / 30
+    effect = max(1.0, variance / plain)
+    assert effect > 1.5
+    expected = auc_interval(value, 20 / effect, 30 / effect)
+    assert clustered_auc(members, others, own, other) == pytest.approx((value, *expected))
+
+
+def test_copies_of_a_text_in_one_cluster_add_no_certainty():
+    rng = np.random.default_rng(1)
+    members, others = (rng.normal(size=40) + 0.5).tolist(), rng.normal(size=40).tolist()
+    once = auc(members, others)
+    clusters = list(range(40)) * 5, list(range(40, 80)) * 5
+    again = clustered_auc(members * 5, others * 5, *clusters)
+    assert again.value == pytest.approx(once.value)
+    assert (again.low, again.high) == pytest.approx((once.low, once.high), abs=0.01)
+    perfect = clustered_auc([1.0] * 20, [0.0] * 20, [0] * 10 + [1] * 10, [2] * 10 + [3] * 10)
+    assert perfect == pytest.approx((1.0, *auc_interval(1.0, 2, 2)))
+
+
+def test_the_interval_holds_the_true_auc_of_clustered_scores():
+    """Without clusters, the interval of 15 clusters of 4 equal texts would hold it in about 70 %."""
+    rng = np.random.default_rng(2)
+    own = np.repeat(np.arange(15), 4).tolist()
+    other = (np.repeat(np.arange(15), 4) + 15).tolist()
+    held = []
+    for _ in range(300):
+        centres = np.repeat(rng.normal(size=30), 4) + 0.2 * rng.normal(size=120)
+        found = clustered_auc(centres[:60].tolist(), centres[60:].tolist(), own, other)
+        held.append(found.low <= 0.5 <= found.high)
+    assert np.mean(held) > 0.92
