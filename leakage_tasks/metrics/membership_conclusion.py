@@ -91,5 +91,7 @@ def _baselines(values: Values) -> dict[str, float]:
 def _others(values: Values) -> str:
     """Return the number of attacks that are above every blind baseline on all texts, corrected by Holm's method."""
     p_values = [p for name, p in values.items() if name.startswith(OF_ATTACK) and p is not None]
+    if not p_values:
+        return ""
     above = sum(p <= ALPHA for p in holm(p_values))
-    return f"; {above} of {len(p_values)} attacks are above it, corrected for their number" if p_values else ""
+    return f"; {above} of {len(p_values)} attacks are above every baseline, corrected for their number (Holm)"
