@@ -51,7 +51,7 @@ class MembershipAttack:
 
 
 MEMBERSHIP_ATTACKS: Registry[MembershipAttack] = Registry(
-    "membership attack", "leakage_tasks.attacks.membership.scores", group="lm_eval_leakage.membership_attacks"
+    "membership attack", "leakage_tasks.attacks.membership.scores"
 )
 """All membership attacks by name."""
 

@@ -159,8 +159,9 @@ def _check_reads_texts(name: str, target: CausalTarget, reader: ReadsTexts, text
 
 def _context(reader: ReadsTexts, shots: Sequence[str], tokens: int) -> CutText:
     """Return the context of ``recall``: non-members, each cut to an equal number of tokens so that a text fits."""
-    room = len(shots) * tokens if reader.max_length is None else reader.max_length - tokens
-    each = room // len(shots) - 2
+    lines = len("\n\n")
+    room = len(shots) * (tokens + lines) if reader.max_length is None else reader.max_length - tokens
+    each = room // len(shots) - lines
     if each < 1:
         raise OptionError(
             f"shots={len(shots)}: no room for that many non-members before a text of tokens={tokens} in the "

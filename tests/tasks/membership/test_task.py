@@ -149,9 +149,9 @@ def shots_of(folder, **named):
     return membership_options({**named, **texts}).tested().context
 
 
-def context_of(folder, **named):
-    """Tokens of the context of recall, of which each shot has 19 and two line breaks."""
-    return ids("".join(f"{letters().decode(ids(text)[:19])}\n\n" for text in shots_of(folder, **named)))
+def context_of(folder, length, **named):
+    """Tokens of the context of recall: the first of each shot, and two line breaks."""
+    return ids("".join(f"{letters().decode(ids(text)[:length])}\n\n" for text in shots_of(folder, **named)))
 
 
 def text_of(found):
@@ -167,7 +167,7 @@ def test_scores_of_further_passes_are_those_of_the_formula(lm, folder):
     (folder / "members.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     named = {"attacks": "ratio:recall:neighbourhood:lowercase", "shots": 2, "neighbour_number": 3, "tokens": 20}
     results = evaluate(lm, folder, reference=str(folder / "base"), **named)
-    context = context_of(folder, **named)
+    context = context_of(folder, 19, **named)
     assert len(findings(results)) == len(texts) + len(sentences(1)) - 2
     assert not {text_of(found) for found in findings(results)} & set(shots_of(folder, **named))
     for found in findings(results):
@@ -206,7 +206,7 @@ def test_a_model_that_scores_only_texts_gives_the_scores_that_need_no_tokens(fol
     named = {"shots": 2, "tokens": 20, "neighbours": "words", "neighbour_number": 2}
     few = findings(evaluate(text_only, folder, **named))
     full = {found.text: found for found in findings(evaluate(lm, folder, **named))}
-    context = context_of(folder, **named)
+    context = context_of(folder, 20, **named)
     for found in few:
         assert set(found.scores) == {"loss", "zlib", "lowercase", "recall", "neighbourhood"}
         assert found.not_run["min-k"] == "the model gives no log-probabilities of tokens"
