@@ -13,6 +13,7 @@ from typing import Any
 from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.attacks.membership.registry import MembershipAttack, in_order
 from leakage_tasks.metrics.aggregates import count
+from leakage_tasks.metrics.membership_guard import with_guard
 from leakage_tasks.metrics.membership_values import (
     MEMBERSHIP_AUC,
     MEMBERSHIP_ENDS,
@@ -117,5 +118,6 @@ def _counts() -> list[Row]:
 
 @lru_cache(maxsize=1)
 def membership_metrics() -> tuple[Row, ...]:
-    """Return the task's metrics: primary figures, those of each attack, and counts."""
-    return (*_primary(), *(row for attack in in_order() for row in _of_attack(attack)), *_counts())
+    """Return the task's metrics: primary figures, those of each attack, counts, blind baselines, dataset inference."""
+    rows = [*_primary(), *(row for attack in in_order() for row in _of_attack(attack)), *_counts()]
+    return tuple(with_guard(rows, MEMBERSHIP_AUC, MEMBERSHIP_ENDS))

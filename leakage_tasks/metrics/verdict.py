@@ -7,6 +7,7 @@ that were planted more often are tested at 1 % together (Holm 1979), so that the
 The log-likelihood of a benchmark's items in their canonical order is tested against shuffles at 5 %, one-sided.
 
 Documents have no chance level. The costs of their suffixes are tested against those of controls at 5 %, one-sided.
+Membership attacks are compared with blind baselines: see :mod:`~leakage_tasks.metrics.membership_conclusion`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any, Literal, NamedTuple
 
 from scipy import stats
 
+from leakage_tasks.metrics.membership_conclusion import conclusion
 from leakage_tasks.metrics.tiers import planted_words
 from leakage_tasks.stats.multiple import holm
 from leakage_tasks.stats.power import ALPHA, least_exposure, least_hits, rate_shown
@@ -30,6 +32,7 @@ Short = Literal[
     "not above the controls",
     "order known",
     "order not shown",
+    "above the best blind baseline",
     "inconclusive",
 ]
 _COPIES, _MOST = re.compile(r"[1-9][0-9]{0,8}"), 1e9
@@ -87,6 +90,8 @@ def verdict_of(values: Mapping[str, float | None], tested: Mapping[str, Any]) ->
     """
     if values.get("order_p") is not None:
         return _on_order(values)
+    if values.get("membership_auc") is not None:
+        return Verdict(*conclusion(values))
     if values.get("memorized_exact") is not None or values.get("cost_p") is not None:
         return _against_controls(values)
     figure = next((name for name in ("exposure", "extracted") if values.get(name) is not None), None)

@@ -16,7 +16,11 @@ from leakage_tasks.report.load.results import Run, TaskResult
 from leakage_tasks.report.load.validate import printable
 
 CLAIMED = "planting-claimed"
-WAIVERS = ("underpowered", "no-controls", "controls-off-chance", "lower-bound", "extrapolated", NO_PRIMARY, CLAIMED)
+DIFFERENT_TEXTS = "texts-differ"
+WAIVERS = (
+    *("underpowered", "no-controls", "controls-off-chance", "lower-bound", "extrapolated"),
+    *(DIFFERENT_TEXTS, NO_PRIMARY, CLAIMED),
+)
 """Names that ``--allow`` accepts, each for a condition that otherwise fails the check."""
 
 

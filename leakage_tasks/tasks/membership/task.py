@@ -6,13 +6,16 @@ A document is the number of a text with its class, cluster and part. Neither doc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+from leakage_tasks.attacks.membership.blind.scores import blind_scores
 from leakage_tasks.attacks.membership.finding import membership_finding_from_json
 from leakage_tasks.attacks.membership.registry import MEMBERSHIP_ATTACKS
 from leakage_tasks.canaries.canary import MASK
 from leakage_tasks.canaries.chat import Chat, protocol_of
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.core.log import warn_once
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.chat_templates import template_name
 from leakage_tasks.metrics.membership import membership_metrics
@@ -20,11 +23,13 @@ from leakage_tasks.metrics.membership_scoring import MEMBERSHIP
 from leakage_tasks.metrics.membership_values import chosen_attack
 from leakage_tasks.metrics.metric import Metric
 from leakage_tasks.metrics.scoring import inherited
+from leakage_tasks.metrics.verdict import verdict_of
 from leakage_tasks.tasks.base_task import Document, LocalTask
 from leakage_tasks.tasks.dispatch import Answer
 from leakage_tasks.tasks.membership.handler import answering
 from leakage_tasks.tasks.membership.options import (
     MEMBERSHIP_OPTIONS,
+    TASK,
     MembershipOptions,
     read_membership_options,
 )
@@ -32,6 +37,9 @@ from leakage_tasks.tasks.membership.texts import TestedTexts
 
 _DATA = {"members", "nonmembers", "canaries", "tokenizer", "text_column", "split", "documents", "cluster", "seed"}
 PRIMARY = "membership_auc"
+CHARACTERS = 8
+"""Number of characters per token that blind baselines read: more than most tokens have."""
+NO_BLIND = "no blind baseline shows if the texts differ without the model: give more texts of each class"
 
 
 class Membership(LocalTask):
@@ -54,7 +62,7 @@ class Membership(LocalTask):
     def _take(self, options: MembershipOptions) -> None:
         self.options = options
         self._texts = options.tested()
-        self._docs = documents(self._texts)
+        self._docs = documents(self._texts, options.request.tokens)
 
     def build_all_requests(self, **given: Any) -> None:
         """Build the requests; with a chat template, a text is the assistant's turn."""
@@ -104,8 +112,16 @@ class Membership(LocalTask):
         return super()._aggregated(metric, values)
 
     def table_note(self) -> str:
-        """Return the attack of the primary figures, or the reason why there are none."""
-        return super().table_note() or (self._chosen or "" if self.found and not self.is_null else "")
+        """Return the attack of the primary figures and the verdict without its reason, or the reason for neither."""
+        if super().table_note() or not self.found or self.is_null:
+            return super().table_note()
+        verdict = verdict_of(self.found, {})
+        return ": ".join(words for words in (self._chosen, verdict and verdict.label) if words)
+
+    def no_headline(self) -> str:
+        """Return the reason why no metric of the run represents the model; without blind baselines none does."""
+        lacks = self.lacking is None and not any(doc["blind"] for doc in self._docs)
+        return super().no_headline() or (NO_BLIND if lacks else "")
 
     def protocol(self) -> dict[str, Any]:
         """Return the hash of the texts, and the options that two comparable runs must share."""
@@ -137,10 +153,11 @@ class Membership(LocalTask):
         return dict.fromkeys(self.SCORING.nulls())
 
 
-def documents(tested: TestedTexts) -> list[Document]:
+def documents(tested: TestedTexts, tokens: int) -> list[Document]:
     """Return the record of each text, without its characters.
 
-    ``blind`` are scores of baselines that need the characters but not the model.
+    ``blind`` are scores of baselines that need the characters but not the model. ``tokens`` is the number of tokens
+    that the model reads of a text.
     """
     return [
         {
@@ -149,7 +166,20 @@ def documents(tested: TestedTexts) -> list[Document]:
             "cluster": text.cluster,
             "chooses": text.chooses,
             "digest": tested.digest[:16],
-            "blind": {},
+            "blind": blind,
         }
-        for text in tested.texts
+        for text, blind in zip(tested.texts, _blind(tested, tokens), strict=True)
     ]
+
+
+@lru_cache(maxsize=2)
+def _blind(tested: TestedTexts, tokens: int) -> tuple[dict[str, float], ...]:
+    """Return the blind scores of each text by baseline; empty if the texts are too few for a cross-validation."""
+    texts, members, clusters = zip(*((text.text, text.member, text.cluster) for text in tested.texts), strict=True)
+    read = [text[: tokens * CHARACTERS] for text in texts]
+    try:
+        scores = blind_scores(read, members, clusters)
+    except ValueError as error:
+        warn_once(f"{TASK}: no blind baselines, so no verdict: {error}; give more texts, or texts of more clusters")
+        return ({},) * len(texts)
+    return tuple({name: of[index] for name, of in scores.items()} for index in range(len(texts)))

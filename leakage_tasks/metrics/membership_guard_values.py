@@ -1,0 +1,176 @@
+"""Values of one text for the comparison of attacks with blind baselines and for dataset inference, and their
+aggregation over texts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from leakage_tasks.attacks.membership.finding import MembershipFinding
+from leakage_tasks.metrics.aggregates import Aggregate, Interval, of_defined
+from leakage_tasks.metrics.membership_values import AllScores, chosen_attack
+from leakage_tasks.stats import dataset_inference, dataset_share
+from leakage_tasks.stats.auc_comparison import BlindComparison, compare_with_blind
+from leakage_tasks.stats.membership import Estimate, auc
+
+Pairs = tuple[tuple[str, float], ...]
+"""Scores as pairs of the attack's or baseline's name and the score."""
+
+
+class GuardedText(NamedTuple):
+    """The scores of one text by attacks and by blind baselines, with the text's class, cluster and part."""
+
+    scores: Pairs
+    blind: Pairs
+    member: bool
+    cluster: int
+    chooses: bool
+
+
+Texts = tuple[GuardedText, ...]
+Result = TypeVar("Result")
+
+
+def guarded(
+    finding: MembershipFinding, baseline: str | None = None, attacks: bool = True, blind: bool = True
+) -> GuardedText | None:
+    """Return the scores of a text; None for a text that is left out or without blind scores.
+
+    Args:
+        finding: The result of the text.
+        baseline: Take only the scores of this blind baseline.
+        attacks: Take the scores of attacks.
+        blind: Take the scores of blind baselines.
+    """
+    if not finding.scores or not finding.blind:
+        return None
+    return GuardedText(
+        tuple(finding.scores.items()) if attacks else (),
+        _chosen(finding.blind, baseline) if blind else (),
+        finding.member,
+        finding.cluster,
+        finding.chooses,
+    )
+
+
+def _chosen(scores: Mapping[str, float], name: str | None) -> Pairs:
+    return tuple((key, value) for key, value in scores.items() if name in (None, key))
+
+
+def part(text: GuardedText, of: Literal["scores", "blind"]) -> GuardedText:
+    """Return a text with only the scores of attacks, or only those of blind baselines."""
+    return text._replace(blind=()) if of == "scores" else text._replace(scores=())
+
+
+def without_blind(text: GuardedText) -> AllScores:
+    """Return the scores of a text by attacks alone, as the rows of attacks take them."""
+    return AllScores(text.scores, text.member, text.cluster, text.chooses)
+
+
+def columns(rows: Sequence[Pairs]) -> dict[str, list[float]]:
+    """Return the scores by name, of the attacks or baselines that have a score for every text."""
+    tables = [dict(row) for row in rows]
+    names = [name for name in tables[0] if all(name in table for table in tables)] if tables else []
+    return {name: [table[name] for table in tables] for name in names}
+
+
+def _classes(texts: Texts) -> tuple[list[bool], list[int]]:
+    return [text.member for text in texts], [text.cluster for text in texts]
+
+
+def _or_none(of: Callable[..., Result], *given: Any) -> Result | None:
+    """Return ``of(*given)``; None for too few texts or clusters."""
+    try:
+        return of(*given)
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=4)
+def comparisons(texts: Texts) -> Mapping[str, BlindComparison]:
+    """Return the comparison of each attack with the blind baselines; empty if a class or all baselines are missing."""
+    attacks, blind = columns([text.scores for text in texts]), columns([text.blind for text in texts])
+    return _or_none(compare_with_blind, attacks, blind, *_classes(texts)) or {}
+
+
+def _primary(texts: Sequence[GuardedText]) -> BlindComparison | None:
+    """Compare the chosen attack with the blind baselines on the texts that do not choose it."""
+    attack = chosen_attack([*map(without_blind, texts)])
+    reported = tuple(text._replace(scores=_chosen(dict(text.scores), attack)) for text in texts if not text.chooses)
+    return None if attack is None else comparisons(reported).get(attack)
+
+
+def _read(of: Callable[[Sequence[GuardedText]], Result | None], value: Callable[[Result], float]) -> Aggregate[Any]:
+    def read(texts: list[GuardedText]) -> float | None:
+        found = of(texts)
+        return None if found is None else value(found)
+
+    return of_defined(read)
+
+
+def _estimate(
+    of: Callable[[Sequence[GuardedText]], Result | None], estimate: Callable[[Result], Estimate]
+) -> tuple[Aggregate[Any], Interval]:
+    ends = (_read(of, lambda found: estimate(found).low), _read(of, lambda found: estimate(found).high))
+    return _read(of, lambda found: estimate(found).value), Interval("by-cluster bootstrap", *ends)
+
+
+BLIND_AUC = _estimate(_primary, lambda found: found.baselines[found.best])
+"""The AUC of the best blind baseline on the texts of the primary figures, and its interval."""
+ABOVE_BLIND = _estimate(_primary, lambda found: found.difference)
+"""The AUC of the chosen attack minus that of the best blind baseline, and its interval."""
+ABOVE_BLIND_P = _read(_primary, lambda found: found.p)
+BLIND_P = _read(_primary, lambda found: found.blind_p)
+
+
+def auc_of_baseline(name: str) -> Aggregate[GuardedText]:
+    """Return the aggregation of the AUC of one blind baseline on the texts of the primary figures."""
+
+    def read(texts: list[GuardedText]) -> float | None:
+        blind = columns([text.blind for text in texts if not text.chooses])
+        members = [text.member for text in texts if not text.chooses]
+        if name not in blind or len(set(members)) < 2:
+            return None
+        inside, outside = ([s for s, m in zip(blind[name], members, strict=True) if m is of] for of in (True, False))
+        return auc(inside, outside).value
+
+    return of_defined(read)
+
+
+def p_above_blind(attack: str) -> Aggregate[GuardedText]:
+    """Return the aggregation of the p-value of one attack not above every blind baseline, on all texts."""
+    return _read(lambda texts: comparisons(tuple(texts)).get(attack), lambda found: found.p)
+
+
+def _table(texts: Texts, blind: bool) -> list[list[float]]:
+    return list(columns([text.blind if blind else text.scores for text in texts]).values())
+
+
+@lru_cache(maxsize=4)
+def _dataset(texts: Texts, blind: bool) -> dataset_inference.DatasetTest | None:
+    return _or_none(dataset_inference.dataset_test, _table(texts, blind), *_classes(texts))
+
+
+@lru_cache(maxsize=2)
+def _null(texts: Texts) -> dataset_inference.NullCheck | None:
+    return _or_none(dataset_inference.null_check, _table(texts, False), *_classes(texts))
+
+
+@lru_cache(maxsize=2)
+def _share(texts: Texts) -> Estimate | None:
+    return _or_none(dataset_share.least_share_used, _table(texts, False), *_classes(texts))
+
+
+def _by_attacks(texts: Sequence[GuardedText]) -> dataset_inference.DatasetTest | None:
+    return _dataset(tuple(texts), False)
+
+
+DATASET_P = _read(_by_attacks, lambda found: found.p)
+DATASET_WELCH = _read(_by_attacks, lambda found: found.welch)
+DATASET_PERMUTATION = _read(_by_attacks, lambda found: found.permutation)
+DATASET_BLIND = _read(lambda texts: _dataset(tuple(texts), True), lambda found: found.p)
+DATASET_NULL = _read(lambda texts: _null(tuple(texts)), lambda found: found.p)
+FALSE_POSITIVES = _read(lambda texts: _null(tuple(texts)), lambda found: found.false_positives)
+LEAST_SHARE = _estimate(lambda texts: _share(tuple(texts)), lambda found: found)
+"""The lower bound on the share of the members that the model was trained on, and its interval."""

@@ -1,0 +1,171 @@
+"""Comparison of an attack's AUC with the AUC of blind baselines on the same texts, with whole clusters resampled.
+
+Pure functions of scores. A higher score makes membership more likely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
+from leakage_tasks.stats.intervals import LEVEL
+from leakage_tasks.stats.membership import Estimate
+from leakage_tasks.stats.multiple import holm
+
+RESAMPLES = 2000
+FOLDS = 5
+"""Number of folds of the cross-validation that the baselines' scores are from."""
+_CELLS = 1 << 21
+
+
+class BlindComparison(NamedTuple):
+    """An attack compared with the blind baselines.
+
+    ``best`` names the baseline with the highest AUC, and ``baselines`` holds the AUC of each. ``blind_p`` is the
+    one-sided p-value of all baselines at chance, corrected for their number. ``difference`` is the AUC of the attack
+    minus that of ``best``. ``p`` is the one-sided p-value of the attack not above every baseline and chance: the
+    largest of their p-values.
+    """
+
+    best: str
+    baselines: dict[str, Estimate]
+    blind_p: float
+    difference: Estimate
+    p: float
+
+
+def compare_with_blind(
+    attacks: Mapping[str, Sequence[float]],
+    blind: Mapping[str, Sequence[float]],
+    members: Sequence[bool],
+    clusters: Sequence[int],
+    folds: int = FOLDS,
+) -> dict[str, BlindComparison]:
+    """Compare the AUC of each attack with that of each blind baseline on the same texts.
+
+    The intervals are percentile intervals of a paired bootstrap of whole clusters with a fixed seed. Scores of a
+    cross-validation depend on each other through their training sets, so the deviations of a baseline's resampled AUC
+    are multiplied by √(1 + K/(K − 1)) for K folds (Nadeau and Bengio, Machine Learning 52 (2003) 239).
+
+    The attack must be above every baseline, each at the full level: the best baseline in the population is one of
+    them, so the choice of the best one needs no further correction (intersection-union test, Berger 1982). The p-values
+    are not corrected for the number of attacks.
+
+    Args:
+        attacks: The scores of each attack, ``[n]`` each.
+        blind: The scores of each baseline, ``[n]`` each.
+        members: True for members, ``[n]``.
+        clusters: The cluster of each text, ``[n]``.
+        folds: Number of folds of the cross-validation.
+
+    Returns:
+        The comparison of each attack. It depends on the ranks of the scores and on the clusters, not on the order of
+        the texts or on the other attacks.
+
+    Raises:
+        ValueError: If there are no members, no non-members or no baselines.
+    """
+    if not blind or not any(members) or all(members):
+        raise ValueError("a comparison needs members, non-members and a blind baseline")
+    names, number = sorted(blind), len(attacks)
+    scores = np.array([*attacks.values(), *(blind[name] for name in names)], np.float64)
+    values, resampled = resampled_aucs(scores, np.asarray(members, np.bool_), np.asarray(clusters))
+    values_of, resampled_of = values[number:], resampled[:, number:]
+    resampled_of = values_of + np.sqrt(1 + folds / (folds - 1)) * (resampled_of - values_of)
+    best = int(np.argmax(values_of))
+    baselines = {
+        name: _clipped(_estimate(values_of[index], resampled_of[:, index]), 0.0) for index, name in enumerate(names)
+    }
+    blind_p = min(holm([_one_sided(row - 0.5) for row in resampled_of.T]))
+    found = {}
+    for index, attack in enumerate(attacks):
+        gaps = resampled[:, [index]] - resampled_of
+        found[attack] = BlindComparison(
+            names[best],
+            baselines,
+            blind_p,
+            _clipped(_estimate(values[index] - values_of[best], gaps[:, best]), -1.0),
+            max(_one_sided(resampled[:, index] - 0.5), *map(_one_sided, gaps.T)),
+        )
+    return found
+
+
+def resampled_aucs(scores: FloatArray, members: BoolArray, clusters: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return the AUC of each row of ``scores``, and its values in resamples of whole clusters.
+
+    Clusters of only members, of only non-members and of both are resampled separately. Each row sees the same
+    resamples.
+
+    Args:
+        scores: ``[rows, n]``.
+        members: True for members, ``[n]``.
+        clusters: The cluster of each text, ``[n]``.
+
+    Returns:
+        The AUCs ``[rows]``, and the resampled AUCs ``[RESAMPLES, rows]``.
+    """
+    _, which = np.unique(clusters, return_inverse=True)
+    strata = _strata(members, which)
+    weighted = [_WeightedAuc(row, members) for row in scores]
+    values = np.array([of(np.ones((1, len(members))))[0] for of in weighted])
+    generator, size = np.random.default_rng(0), max(1, _CELLS // len(members))
+    parts = []
+    for done in range(0, RESAMPLES, size):
+        weights = _cluster_weights(strata, min(size, RESAMPLES - done), generator)[:, which]
+        parts.append(np.stack([of(weights) for of in weighted], axis=1))
+    return values, np.concatenate(parts)
+
+
+def _strata(members: BoolArray, which: IntArray) -> IntArray:
+    """Return 0 for each cluster of only non-members, 2 for one of only members, 1 for one of both."""
+    sizes = np.bincount(which)
+    inside = np.bincount(which, weights=members)
+    return np.where(inside == 0, 0, np.where(inside == sizes, 2, 1))
+
+
+def _cluster_weights(strata: IntArray, number: int, generator: np.random.Generator) -> FloatArray:
+    """Return how often each cluster is in each of ``number`` resamples: ``[number, clusters]``."""
+    weights = np.zeros((number, len(strata)))
+    for stratum in range(3):
+        (places,) = np.nonzero(strata == stratum)
+        if len(places):
+            drawn = generator.integers(len(places), size=(number, len(places)))
+            flat = (np.arange(number)[:, None] * len(places) + drawn).ravel()
+            weights[:, places] = np.bincount(flat, minlength=number * len(places)).reshape(number, -1)
+    return weights
+
+
+class _WeightedAuc:
+    """The AUC of fixed scores as a function of the texts' weights."""
+
+    def __init__(self, scores: FloatArray, members: BoolArray) -> None:
+        (self.inside,) = np.nonzero(members)
+        (outside,) = np.nonzero(~members)
+        self.outside = outside[np.argsort(scores[outside], kind="stable")]
+        ordered = scores[self.outside]
+        self.ends = [np.searchsorted(ordered, scores[self.inside], side) for side in ("left", "right")]
+
+    def __call__(self, weights: FloatArray) -> FloatArray:
+        """Return the AUC for each row of weights ``[rows, n]``; 0.5 if the members or the non-members have none."""
+        inside, below = weights[:, self.inside], np.zeros((len(weights), len(self.outside) + 1))
+        np.cumsum(weights[:, self.outside], axis=1, out=below[:, 1:])
+        won = sum(np.einsum("rm,rm->r", inside, below[:, end]) for end in self.ends) / 2
+        pairs = inside.sum(axis=1) * below[:, -1]
+        return np.divide(won, pairs, out=np.full(len(weights), 0.5), where=pairs > 0)
+
+
+def _one_sided(resampled: FloatArray) -> float:
+    """Return the share of resampled values that are not above 0; the observed value counts as one of these."""
+    return float((1 + (resampled <= 0).sum()) / (1 + len(resampled)))
+
+
+def _estimate(value: float, resampled: FloatArray) -> Estimate:
+    low, high = np.quantile(resampled, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(float(value), float(low), float(high))
+
+
+def _clipped(found: Estimate, least: float) -> Estimate:
+    return Estimate(found.value, max(found.low, least), min(found.high, 1.0))

@@ -1,0 +1,97 @@
+"""Lower bound on the share of a data set that is in the training data.
+
+Dataset Usage Cardinality Inference (Tong, Ye, Zarifzadeh and Shokri 2025, "How much of my dataset did you use?")
+estimates the share from membership guesses: (g − FPR)/(TPR − FPR), where g is the share of the data set's texts that
+are guessed to be members. FPR is measured on texts that the model never saw. TPR needs models that were trained on
+known texts of the data set. Without them TPR is unknown, but at most 1, and (g − FPR)/(1 − FPR) is a lower bound on the
+share.
+
+The bound assumes that texts of the data set that were not used are guessed to be members as often as the texts that the
+model never saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from leakage_tasks.core.arrays import BoolArray, FloatArray
+from leakage_tasks.stats.dataset_inference import Combination, Units
+from leakage_tasks.stats.intervals import LEVEL
+from leakage_tasks.stats.membership import Estimate
+
+RESAMPLES = 2000
+_CELLS = 1 << 21
+
+
+def least_share_used(
+    scores: Sequence[Sequence[float]], members: Sequence[bool], clusters: Sequence[int], seed: int = 0
+) -> Estimate:
+    """Return the lower bound on the share of the suspected texts that are in the training data, with its interval.
+
+    Each half of the clusters is guessed with the combination of scores and the threshold of the other half: the
+    threshold has the largest TPR − FPR there. The interval is a percentile interval of a bootstrap of whole clusters.
+
+    Args:
+        scores: The scores of each attack, ``[attacks, n]``.
+        members: True for suspected texts, ``[n]``.
+        clusters: The cluster of each text, ``[n]``.
+        seed: The random seed of the halves.
+
+    Returns:
+        The bound, at least 0, and its 95 % interval; its lower end is the value to quote.
+
+    Raises:
+        ValueError: If a class has fewer than :data:`~.dataset_inference.FEWEST_CLUSTERS` clusters.
+    """
+    given = Units.of(scores, members, clusters)
+    generator = np.random.default_rng([seed, 3])
+    part = given.half(generator)
+    guesses = np.zeros(len(given.members), np.bool_)
+    for fitted, tested in ((part, ~part), (~part, part)):
+        inside = given.members[fitted]
+        model = Combination.fitted(given.scores[:, fitted], inside)
+        threshold = best_threshold(model.of(given.scores[:, fitted]), inside)
+        guesses[tested] = model.of(given.scores[:, tested]) > threshold
+    # Sums per cluster of: suspected texts, those guessed to be members; and the same of the other texts.
+    sums = np.array(
+        [
+            np.bincount(given.which, weights=weights, minlength=given.number)
+            for of in (given.members, ~given.members)
+            for weights in (of, of & guesses)
+        ]
+    )
+    low, high = np.quantile(_resampled(sums, generator), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return Estimate(float(_bound(sums.sum(axis=1))), float(low), float(high))
+
+
+def best_threshold(scores: FloatArray, members: BoolArray) -> float:
+    """Return the score with the largest TPR − FPR for scores above it; the highest of equally good ones."""
+    order = np.argsort(-scores, kind="stable")
+    inside = members[order]
+    gain = np.cumsum(np.where(inside, 1 / inside.sum(), -1 / (~inside).sum()))
+    ordered = scores[order]
+    # Equal scores are on one side of a threshold.
+    last = np.append(np.diff(ordered) != 0, True)
+    place = int(np.argmax(np.where(last, gain, -np.inf)))
+    return float((ordered[place] + ordered[place + 1]) / 2) if place + 1 < len(ordered) else -np.inf
+
+
+def _bound(sums: FloatArray) -> FloatArray:
+    """Return (g − FPR)/(1 − FPR), at least 0, from the four sums ``[4, …]``; 0 for a resample without one class."""
+    texts, hits, others, false_hits = sums
+    share, false = hits / np.maximum(texts, 1), false_hits / np.maximum(others, 1)
+    bound = np.divide(share - false, 1 - false, out=np.zeros_like(share), where=false < 1)
+    return np.clip(bound, 0, 1)
+
+
+def _resampled(sums: FloatArray, generator: np.random.Generator) -> FloatArray:
+    """Return the bound in resamples of whole clusters, those with and those without suspected texts separately."""
+    kinds = [np.nonzero(chosen)[0] for chosen in (sums[0] > 0, sums[0] == 0)]
+    size, found = max(1, _CELLS // sums.shape[1]), []
+    for done in range(0, RESAMPLES, size):
+        rows = min(size, RESAMPLES - done)
+        drawn = np.hstack([generator.choice(kind, (rows, len(kind))) for kind in kinds if len(kind)])
+        found.append(_bound(sums[:, drawn].sum(axis=2)))
+    return np.concatenate(found)

@@ -1,0 +1,51 @@
+"""The lower bound on the share of a data set that a model was trained on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leakage_tasks.stats.dataset_share import best_threshold, least_share_used
+
+MEMBERS = np.repeat([True, False], 100)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=20))
+def test_the_threshold_has_the_largest_difference_of_rates(rows: list[tuple[int, bool]]) -> None:
+    scores, members = (np.array(column) for column in zip(*rows, strict=True))
+    if len(set(members.tolist())) < 2:
+        return
+
+    def gain(threshold: float) -> float:
+        return float((scores[members] > threshold).mean() - (scores[~members] > threshold).mean())
+
+    best = max(gain(threshold) for threshold in (-1, *range(6)))
+    assert gain(best_threshold(scores.astype(float), members)) == pytest.approx(best)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_it_is_near_the_share_for_an_attack_that_is_always_right(share: float) -> None:
+    stream = np.random.default_rng(0)
+    used = MEMBERS & (np.arange(200) < 100 * share)
+    scores = [stream.normal(size=200) + 20 * used]
+    found = least_share_used(scores, MEMBERS, np.arange(200))
+    assert found.low <= share <= found.high + 0.02
+    assert found.value == pytest.approx(share, abs=0.06)
+
+
+def test_it_holds_in_95_percent_of_runs_for_an_attack_that_misses_some() -> None:
+    stream, held, values = np.random.default_rng(0), 0, []
+    for _ in range(100):
+        used = MEMBERS & (stream.random(200) < 0.5)
+        found = least_share_used([stream.normal(size=200) + 2 * used], MEMBERS, np.arange(200))
+        held += found.low <= used.sum() / 100
+        values.append(found.value)
+    assert held >= 95
+    assert 0.3 < np.mean(values) < 0.5
+
+
+def test_few_clusters_are_refused() -> None:
+    with pytest.raises(ValueError, match="clusters"):
+        least_share_used([np.arange(200.0)], MEMBERS, np.arange(200) // 50)
