@@ -54,7 +54,7 @@ def search_texts(
         # The argument ``tokenizer`` of an audit is the object; the task reads a tokenizer by its name.
         tokenizer.save_pretrained(folder / "tokenizer")
         named["tokenizer"] = str(folder / "tokenizer")
-        return audit(model, tokenizer, tasks=[TASK], **options, **{TASK: named})
+        return audit(model, tokenizer, tasks=[TASK], **{**options, TASK: named})
 
 
 def _named(text: str | Path | Sequence[str], path: Path, argument: str) -> str:
