@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from leakage_tasks.api.canaries import plant, verify
     from leakage_tasks.api.reports import exposure, read_findings
     from leakage_tasks.api.suffixes import extract_suffixes
+    from leakage_tasks.api.texts import search_texts
     from leakage_tasks.canaries.generate import make_canaries
     from leakage_tasks.canaries.manifest import read_manifest, write_manifest
     from leakage_tasks.core.errors import LeakageError
@@ -33,6 +34,7 @@ __all__ = [
     "read_findings",
     "read_manifest",
     "read_runs",
+    "search_texts",
     "tune_prompt",
     "verify",
     "verify_report",
@@ -56,6 +58,7 @@ _PLACES = {
     "read_findings": "api.reports",
     "read_manifest": "canaries.manifest",
     "read_runs": "report.load.results",
+    "search_texts": "api.texts",
     "tune_prompt": "training.prompt.tuning",
     "verify": "api.canaries",
     "verify_report": "report.publish",

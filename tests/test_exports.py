@@ -26,7 +26,7 @@ def test_the_public_names_are_these() -> None:
     """Others' code rests on them: one is never taken away or renamed without a release that still knows both."""
     callables = "audit exposure extract_suffixes make_canaries plant read_findings read_manifest read_runs tune_prompt"
     more = "verify write_board write_card write_manifest Audit ExposureCallback LeakageError Pair PromptSettings"
-    reports = "verify_report write_report"
+    reports = "verify_report write_report search_texts"
     assert sorted(leakage_tasks.__all__) == sorted([*callables.split(), *more.split(), *reports.split(), "__version__"])
     assert dir(leakage_tasks) == sorted(leakage_tasks.__all__)
 

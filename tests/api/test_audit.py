@@ -14,7 +14,7 @@ from lm_eval.models.huggingface import HFLM
 from transformers import AutoModelForMaskedLM
 
 from adapters.masked_lm import MaskedLM
-from leakage_tasks import Audit, audit, make_canaries, write_manifest
+from leakage_tasks import Audit, audit, make_canaries, verify_report, write_manifest
 from leakage_tasks.attacks import finding_from_json
 from leakage_tasks.core.errors import LeakageError, OptionError
 from tests.chats import chat_model, chat_tokenizer
@@ -78,6 +78,12 @@ def test_card_and_page_are_those_of_the_commands(found: Audit, tmp_path: Path) -
     found.to_html(tmp_path / "board.html")
     assert "model-index" in (tmp_path / "README.md").read_text()
     assert "<html" in (tmp_path / "board.html").read_text()
+
+
+def test_the_report_is_verified_by_its_results(found: Audit, tmp_path: Path) -> None:
+    found.to_report(tmp_path / "report.html", name="tiny", release="open weights")
+    assert "open weights" in (tmp_path / "report.html").read_text()
+    assert all(outcome.passed for outcome in verify_report(tmp_path / "report.html", results=found.file))
 
 
 def test_it_shows_itself_in_notebooks_and_terminals(found: Audit) -> None:

@@ -165,6 +165,19 @@ def test_results_say_whether_planting_is_proven(lm, manifest, tmp_path, named):
     assert tested["planted_sha256"] == hashlib.sha256((tmp_path / "planted.txt").read_bytes()).hexdigest()
 
 
+@pytest.mark.parametrize(
+    ("task", "attack", "classes"),
+    [
+        ("canary_exposure", "auto", ["attribute inference", "membership inference"]),
+        ("canary_extraction", "beam", ["reconstruction"]),
+        ("canary_extraction", "greedy", ["regurgitation"]),
+    ],
+)
+def test_the_results_declare_the_classes_of_the_attacks_that_ran(lm, manifest, task, attack, classes):
+    results = evaluate(lm, [task], {"canaries": str(manifest[0]), "attack": attack}, limit=2)
+    assert results["configs"][task]["leakage"]["classes"] == classes
+
+
 def test_planting_that_no_data_show_is_claimed(lm, manifest):
     found = evaluate(lm, ["canary_exposure"], {"canaries": str(manifest[0])})
     assert found["configs"]["canary_exposure"]["leakage"]["tested"]["planting"] == "claimed"

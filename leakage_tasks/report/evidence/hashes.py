@@ -15,7 +15,7 @@ from leakage_tasks.canaries.manifest import manifest_hash, read_manifest
 from leakage_tasks.canaries.sidecar import sha256_of
 from leakage_tasks.core.errors import PlantingError, ResultsError
 from leakage_tasks.core.inputs import parse_json
-from leakage_tasks.core.registry import DISTRIBUTION
+from leakage_tasks.core.registry import DISTRIBUTION, entries_of, package_of
 from leakage_tasks.core.version import __version__
 from leakage_tasks.report.evidence.record import Code, Hash
 from leakage_tasks.report.load.results import Run
@@ -30,6 +30,8 @@ _OF_MODEL = frozenset(
     (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".json", ".model", ".txt", ".jinja", ".py", ".npz", ".msgpack")
 )
 """Endings of the files of a model: weights, settings, tokenizer, and code."""
+_EXTENDED = ("lm_eval_leakage.attacks", "lm_eval_leakage.scorings")
+"""Entry points of the tasks and attacks of other packages, which a report lists."""
 _SOURCES = (".py", ".html", ".css", ".js")
 
 
@@ -138,4 +140,8 @@ def this_code() -> Code:
         for file in sorted(folder.rglob("*")):
             if file.suffix in _SOURCES and file.is_file():
                 digest.update(f"{file.relative_to(folder).as_posix()}\0{file_hash(file)}\n".encode())
-    return Code(__version__, digest.hexdigest(), f"matplotlib {version('matplotlib')}")
+    entries = [entry for group in _EXTENDED for entry in entries_of(group)]
+    extensions = sorted(
+        {f"{package_of(entry)} {entry.dist.version if entry.dist else ''}".strip() for entry in entries}
+    )
+    return Code(__version__, digest.hexdigest(), f"matplotlib {version('matplotlib')}", tuple(extensions))

@@ -28,6 +28,7 @@ def page(evidence: Evidence) -> str:
         digest=digest_of(record),
         primary=_by_task([row for row in evidence.results if row.primary]),
         others=_by_task([row for row in evidence.results if not row.primary]),
+        sized=any("|R|" in row.chance for row in evidence.results),
         failed=failed(evidence.checks),
         selftest=SELFTEST,
         not_tested=NOT_TESTED,

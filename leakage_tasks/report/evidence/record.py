@@ -158,11 +158,15 @@ class Settings:
 
 @dataclass(frozen=True)
 class Code:
-    """The code that wrote the report: its version, a SHA-256 of its source files, and the library of its pictures."""
+    """The code that wrote the report: its version, a SHA-256 of its source files, and the library of its pictures.
+
+    ``extensions`` are other packages with attacks and scorings.
+    """
 
     version: str
     sources: str
     drawing: str
+    extensions: tuple[str, ...]
 
 
 @dataclass(frozen=True)

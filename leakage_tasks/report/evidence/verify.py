@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from leakage_tasks.report.evidence.files import (
 )
 from leakage_tasks.report.evidence.hashes import MANIFEST, MODEL, PLANTED, RESULTS, of_kind, this_code
 from leakage_tasks.report.evidence.page import digest_in, page, record_in
-from leakage_tasks.report.evidence.record import Evidence, canonical, digest_of, evidence_from_json
+from leakage_tasks.report.evidence.record import Code, Evidence, canonical, digest_of, evidence_from_json
 from leakage_tasks.report.load.validate import printable
 
 NOT_PROVEN = (
@@ -61,10 +60,10 @@ def verify(path: str | Path, files: Files = NO_FILES) -> list[Verification]:
     except ValueError:
         return [*found, Verification(False, "record: not JSON: the record was edited")]
     code = this_code()
-    same = dataclasses.replace(code, drawing=evidence.code.drawing) == evidence.code
+    same = (code.version, code.sources) == (evidence.code.version, evidence.code.sources)
     found.append(_page(evidence, record, text, same))
     if files.results is not None:
-        found += [*results_outcomes(evidence, files.results), *_figures(evidence, files.results, same, code.drawing)]
+        found += [*results_outcomes(evidence, files.results), *_figures(evidence, files.results, same, code)]
     if files.model is not None:
         found += list(model_outcomes(evidence, files.model))
     if files.manifest is not None:
@@ -99,7 +98,11 @@ def _other_code(evidence: Evidence) -> str:
     )
 
 
-def _figures(evidence: Evidence, folder: Path, same_code: bool, drawing: str) -> Iterator[Verification]:
+def _packages(code: Code) -> str:
+    return ", ".join(code.extensions) or "none"
+
+
+def _figures(evidence: Evidence, folder: Path, same_code: bool, code: Code) -> Iterator[Verification]:
     """Yield the comparison of the record with one that is gathered again from the results."""
     # Attacks, whose registry this loads, take seconds to import.
     from leakage_tasks.report.evidence.gather import gather
@@ -115,16 +118,19 @@ def _figures(evidence: Evidence, folder: Path, same_code: bool, drawing: str) ->
     parts = (*_FROM_RESULTS, *_FROM_REGISTRIES)
     wrong = [name for name in parts if _part(evidence, name) != _part(again, name)]
     pictures = [drawn.picture for drawn in evidence.figures] != [drawn.picture for drawn in again.figures]
-    others = pictures and drawing != evidence.code.drawing
+    others = pictures and code.drawing != evidence.code.drawing
     wrong += ["figures"] if pictures and not others else []
-    if wrong and not same_code:
+    if wrong and not set(wrong) - set(_FROM_REGISTRIES) and evidence.code.extensions != code.extensions:
+        packages = f"{_packages(evidence.code)} then, {_packages(code)} now"
+        yield Verification(None, f"figures: {', '.join(wrong)} depend on other packages, which differ: {packages}")
+    elif wrong and not same_code:
         yield Verification(None, f"figures: {', '.join(wrong)} differ from the results, {_other_code(evidence)}")
     elif wrong:
         yield Verification(False, f"figures: {', '.join(wrong)} differ from the results")
     else:
         yield Verification(True, "figures: equal to the figures of the results")
     if others:
-        words = f"pictures: drawn by {evidence.code.drawing}, this is {drawing}: check them with that version"
+        words = f"pictures: drawn by {evidence.code.drawing}, this is {code.drawing}: check them with that version"
         yield Verification(None, words)
 
 

@@ -88,13 +88,15 @@ def draw_runs(curves: Sequence[RunCurve]) -> Figure:
     """Draw each curve as steps with its interval. Raises OptionError for too many lines."""
     if len(curves) > MOST:
         raise OptionError(f"{len(curves)} lines are too many to distinguish: give fewer runs")
+    from matplotlib.ticker import MaxNLocator
+
     figure = style.new_figure(7.2, 4.8)
     axes = figure.add_subplot()
     groups = list(dict.fromkeys(curve.name.rpartition(", ")[0] for curve in curves))
     entries = [_draw(axes, curve, groups.index(curve.name.rpartition(", ")[0])) for curve in curves]
     style.legend_below(figure, entries)
     axes.set(xlabel="tokens of the run, or more", ylabel="share of texts", ylim=(0, None))
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.grid(axis="y", alpha=0.3)
     style.tidy(axes)
     return figure

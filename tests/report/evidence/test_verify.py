@@ -123,6 +123,18 @@ def test_other_code_is_no_forgery_but_cannot_be_checked(report: Path, tmp_path: 
     assert "but other code wrote it (lm-eval-leakage 0.1.0, sources ffffffffffff…): check it with that code" in err
 
 
+def test_other_extensions_leave_the_lists_of_tests_unchecked(evidence: Evidence, results: Path, tmp_path: Path):
+    """Another package may add tasks and attacks, which the report then lists."""
+    path = tmp_path / "a.html"
+    for extensions, passed in ((("their-attacks 1.0",), None), ((), False)):
+        code = dataclasses.replace(evidence.code, extensions=extensions)
+        made = dataclasses.replace(evidence, omissions=evidence.omissions[1:], code=code)
+        path.write_text(page(made), encoding="utf-8")
+        (found,) = [outcome for outcome in verify(path, Files(results=results)) if outcome.passed is not True]
+        assert found.passed is passed
+        assert "omissions" in found.words
+
+
 def test_changed_results_fail(report: Path, copy: Path):
     file = copy / f"results_{STAMP}.json"
     file.write_text(file.read_text().replace('"acc,none": 0.61', '"acc,none": 0.62'))
