@@ -231,5 +231,12 @@ def _values(finding: ContaminationFinding, column: str, task_settings: TaskSetti
 
 
 CONTAMINATION_TEST = register_scoring(
-    Scoring("contamination_test", _rows, _values, partial(list, NULLS), contamination_finding_from_json)
+    Scoring(
+        "contamination_test",
+        _rows,
+        _values,
+        partial(list, NULLS),
+        contamination_finding_from_json,
+        classes=("membership inference",),
+    )
 )

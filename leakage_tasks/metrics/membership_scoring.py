@@ -20,5 +20,6 @@ MEMBERSHIP = register_scoring(
         _values,
         lambda: list(NULLS),
         membership_finding_from_json,
+        classes=("membership inference",),
     )
 )
