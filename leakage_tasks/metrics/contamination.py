@@ -16,10 +16,19 @@ from scipy import stats
 from leakage_tasks.attacks.contamination.finding import (
     ContaminationFinding,
     OrderFinding,
+    TextCost,
     TwinFinding,
     contamination_finding_from_json,
 )
-from leakage_tasks.metrics.aggregates import Aggregate, Interval, count, mean, of_defined
+from leakage_tasks.metrics.aggregates import (
+    PROBABILITY_BOUNDS,
+    Aggregate,
+    Interval,
+    ProbabilityBounds,
+    count,
+    mean,
+    of_defined,
+)
 from leakage_tasks.metrics.metric import Metric, MetricSpec, ValidityCheck
 from leakage_tasks.metrics.scoring import Scoring, TaskSettings, Values, register_scoring
 from leakage_tasks.metrics.tiers import Copies
@@ -177,8 +186,31 @@ def _auc_part(name: str) -> Aggregate[TwinCosts]:
     return of_defined(lambda pairs: getattr(_auc(pairs), name))
 
 
-def twin_rows() -> list[Row]:
-    """Return the rows of the comparison of items with their twins."""
+def _bounds(cost: TextCost) -> ProbabilityBounds | None:
+    return None if cost.p_near is None else ProbabilityBounds(*cost.p_near)
+
+
+def _bound(name: str) -> Aggregate[ProbabilityBounds]:
+    return of_defined(lambda values: mean([getattr(value, name) for value in values]))
+
+
+def _near_rows() -> list[Row]:
+    """Return the rows of the probability that the second half of a text is nearly written."""
+    words = "probability that the second half of an item is written up to the edit distance near, lower bound, mean"
+    item = _twin(lambda finding: _bounds(finding.item))
+    twin = _twin(lambda finding: _bounds(finding.twin))
+    near = MetricSpec("p_near", words, "probability", direction="lower", control="twin_p_near", count="n_twins")
+    return [
+        *near.row(item, _bound("low")).with_ends(PROBABILITY_BOUNDS),
+        MetricSpec("p_near_high", "upper bound of p_near, mean", "probability").row(item, _bound("high")),
+        *MetricSpec("twin_p_near", "lower bound of the same for the twins", "probability")
+        .row(twin, _bound("low"))
+        .with_ends(PROBABILITY_BOUNDS),
+    ]
+
+
+def twin_rows(near: bool) -> list[Row]:
+    """Return the rows of the comparison of items with their twins; ``near`` is true if nearly written text counts."""
     costs, lower = _twin(_costs), partial(MetricSpec, direction="lower")
     gain = "bits per token (per byte if the model reports no tokens) that an item costs less than its twin, mean"
     area = "probability that an item costs fewer bits per token than a twin"
@@ -202,6 +234,7 @@ def twin_rows() -> list[Row]:
         *MetricSpec("twin_p_z", "the same for the twins", "probability").average(
             _twin(lambda finding: finding.twin.p_z), between=(0, 1)
         ),
+        *(_near_rows() if near else []),
         MetricSpec(
             "p_z_p",
             "p of p_z being as much above twin_p_z by chance, Wilcoxon's signed-rank test",
@@ -216,14 +249,19 @@ def _in_table(rows: list[Row]) -> list[Row]:
     return [replace(row, in_table=True) for row in rows]
 
 
-@lru_cache(maxsize=2)
-def contamination_rows(twins: bool) -> tuple[Row, ...]:
-    """Return the task's metrics; ``twins`` is true if items have twins."""
-    return (*order_rows(), *(twin_rows() if twins else []))
+@lru_cache(maxsize=4)
+def contamination_rows(twins: bool, near: bool = False) -> tuple[Row, ...]:
+    """Return the task's metrics.
+
+    Args:
+        twins: True if items have twins.
+        near: True if the run has an edit distance up to which second halves are nearly written.
+    """
+    return (*order_rows(), *(twin_rows(near) if twins else []))
 
 
 def _rows(task_settings: TaskSettings, copies: Copies | None = None) -> Sequence[Row]:
-    return contamination_rows(task_settings.get("twins") is not None)
+    return contamination_rows(task_settings.get("twins") is not None, bool(task_settings.get("near")))
 
 
 def _values(finding: ContaminationFinding, column: str, task_settings: TaskSettings, copies: Copies) -> Values:
