@@ -403,6 +403,16 @@ def test_a_test_of_itself_is_refused(folder):
         evaluate(hf(letters()), folder, of="second")
 
 
+def test_a_second_test_names_its_benchmark_in_its_file(folder):
+    add_benchmark(folder, documents(6, seed=9), "other")
+    yaml = (ROOT / "task_configs" / "contamination_test.yaml").read_text().replace(TASK, "second", 1)
+    (folder / "second.yaml").write_text(f"{yaml.rstrip()}\n  of: other\n")
+    results = evaluate(hf(letters()), folder, tasks=("second",), of=None, shards=2)
+    declared = results["configs"]["second"]["leakage"]
+    assert (declared["tested"]["benchmark"], declared["scoring"]) == ("other", TASK)
+    assert results["results"]["second"]["n_items,none"] == 6
+
+
 def test_a_yaml_file_outside_the_folders_is_read(folder, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     add_benchmark(elsewhere, documents(6, seed=9), "hidden")
