@@ -28,7 +28,7 @@ README = PAGES["README.md"]
 GUIDES = {
     "canary_exposure": exposure.METRICS,
     "canary_extraction": extraction.METRICS,
-    "contamination": list(contamination_rows(True)),
+    "contamination": list(contamination_rows(True, True)),
     "label_accuracy": label_accuracy.METRICS,
     "memorization": memorization_metrics([50], "tokens", controls=True),
     "suffix_extraction": SuffixExtraction({"task": "suffix_extraction", "optional": True}).METRICS,

@@ -13,15 +13,16 @@ import numpy as np
 
 from leakage_tasks.attacks.contamination.finding import OrderFinding, TextCost, TwinFinding
 from leakage_tasks.attacks.contamination.request import OrderRequest
+from leakage_tasks.attacks.suffix.request import SuffixRequest
 from leakage_tasks.core.errors import TargetError
-from leakage_tasks.targets.protocols import DrawsSuffixes
+from leakage_tasks.pairs import Pair
+from leakage_tasks.targets.protocols import BoundsNear, DrawsSuffixes
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
 SCHEME = DecodingConfig("sample", 1.0, 1.0, 40)
 """The sampling scheme of p_z: temperature 1 from the 40 most likely tokens (Hayes et al. 2024)."""
 HELD_TEXTS = 256
 """Minimum number of texts that are scored in one call."""
-Half = tuple[list[int], list[int]]
 
 
 class ScoresWholeTexts(Protocol):
@@ -89,7 +90,11 @@ def _scored(model: ScoresWholeTexts, waiting: Sequence[tuple[int, Sequence[str],
 
 
 def score_twins(
-    model: ScoresWholeTexts, pairs: Sequence[tuple[int, str, str]], target: DrawsSuffixes | None, most: int
+    model: ScoresWholeTexts,
+    pairs: Sequence[tuple[int, str, str]],
+    target: DrawsSuffixes | None,
+    most: int,
+    request: SuffixRequest,
 ) -> list[TwinFinding]:
     """Score items and their twins.
 
@@ -98,25 +103,27 @@ def score_twins(
         pairs: Number, text and twin of each item.
         target: The model for the probability of the second half of a text; None leaves it out.
         most: Maximum number of tokens of a second half.
+        request: The sampling scheme, and the edit distance of nearly written tokens.
 
     Returns:
         A finding for each pair.
 
     Raises:
         TargetError: The model cannot score the texts.
+        OptionError: The edit distance is as long as a second half.
     """
     texts = [text for _, item, twin in pairs for text in (item, twin)]
     costs = model.score(texts)
-    halves = [(0, None, None)] * len(texts) if target is None else _halves(target, texts, most)
+    halves: list[dict[str, Any]] = [{} for _ in texts] if target is None else _halves(target, texts, most, request)
     found = [
-        TextCost(cost.bits, cost.tokens, len(text.encode()), *half)
+        TextCost(cost.bits, cost.tokens, len(text.encode()), **half)
         for cost, text, half in zip(costs, texts, halves, strict=True)
     ]
     return [TwinFinding(number, found[2 * index], found[2 * index + 1]) for index, (number, _, _) in enumerate(pairs)]
 
 
-def _halves(target: DrawsSuffixes, texts: Sequence[str], most: int) -> list[tuple[int, float | None, float | None]]:
-    """Return the number of scored tokens of each second half, their own cost in bits, and their cost under the scheme.
+def _halves(target: DrawsSuffixes, texts: Sequence[str], most: int, request: SuffixRequest) -> list[dict[str, Any]]:
+    """Return the fields of a cost for the second half of each text.
 
     An item and its twin have equally many scored tokens, because a longer continuation is less probable.
     """
@@ -128,15 +135,28 @@ def _halves(target: DrawsSuffixes, texts: Sequence[str], most: int) -> list[tupl
         if min(len(row) // 2 for row in pair):
             for index in (first, first + 1):
                 groups[len(rows[index]) // 2, length].append(index)
-    found: list[tuple[int, float | None, float | None]] = [(0, None, None)] * len(rows)
+    found: list[dict[str, Any]] = [{} for _ in rows]
     for (before, length), indices in groups.items():
         prefixes = [rows[index][:before] for index in indices]
         suffixes = [rows[index][before : before + length] for index in indices]
-        for index, cost in zip(indices, target.score(prefixes, suffixes, SCHEME), strict=True):
-            drawn = None if cost.drawn is None else float(np.sum(cost.drawn))
-            found[index] = (
-                length,
-                float(np.sum(cost.own)),
-                drawn if drawn is not None and np.isfinite(drawn) else None,
-            )
+        scored = target.score(prefixes, suffixes, request.scheme)
+        for index, cost, near in zip(indices, scored, _near(target, prefixes, suffixes, request), strict=True):
+            drawn = None if cost.drawn is None else _finite(float(np.sum(cost.drawn)))
+            found[index] = {"length": length, "half": float(np.sum(cost.own)), "drawn": drawn, **near}
     return found
+
+
+def _near(
+    target: DrawsSuffixes, prefixes: Sequence[list[int]], suffixes: Sequence[list[int]], request: SuffixRequest
+) -> list[dict[str, Any]]:
+    """Return the fields of nearly written tokens; empty if the request has no edit distance."""
+    if not request.near or not isinstance(target, BoundsNear):
+        return [{} for _ in suffixes]
+    request.check_near(Pair(0, tuple(prefixes[0]), tuple(suffixes[0])))
+    edits = request.edits(len(suffixes[0]))
+    bounds = target.near(prefixes, suffixes, request.scheme, edits, request.near_beam)
+    return [{"edits": edits, "near": _finite(each.bits), "near_high": _finite(each.high_bits)} for each in bounds]
+
+
+def _finite(bits: float) -> float | None:
+    return bits if np.isfinite(bits) else None

@@ -11,6 +11,8 @@ from leakage_tasks.core.inputs import parse_json
 from leakage_tasks.core.records import Between, WrongField, read_record
 
 Count = Annotated[int, Between(0, 1 << 40)]
+Bits = Annotated[float, Between(-1)]
+"""−log2 of a probability, up to rounding."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class TextCost:
 
     ``half`` is the cost of tokens of its second half after the first half under the model's own distribution, ``drawn``
     under the sampling scheme, so that p_z is 2^-drawn; it is None if the scheme cannot write them. ``length`` is their
-    number, 0 if they were not scored.
+    number, 0 if they were not scored. ``near`` and ``near_high`` are −log2 of bounds on the probability that the scheme
+    writes them with up to ``edits`` token edits, None for a bound of 0 and without ``edits``.
     """
 
     bits: float
@@ -49,7 +52,10 @@ class TextCost:
     size: Count
     length: Count = 0
     half: float | None = None
-    drawn: Annotated[float, Between(-1)] | None = None
+    drawn: Bits | None = None
+    edits: Count | None = None
+    near: Bits | None = None
+    near_high: Bits | None = None
 
     @property
     def rate(self) -> float:
@@ -59,9 +65,16 @@ class TextCost:
     @property
     def p_z(self) -> float | None:
         """Probability that the scheme writes the tokens; None if they were not scored."""
-        if not self.length:
-            return None
-        return 0.0 if self.drawn is None else min(1.0, 2.0**-self.drawn)
+        return _probability(self.drawn) if self.length else None
+
+    @property
+    def p_near(self) -> tuple[float, float] | None:
+        """Bounds on the probability that the scheme nearly writes the tokens; None if they were not computed."""
+        return None if self.edits is None else (_probability(self.near), _probability(self.near_high))
+
+
+def _probability(bits: float | None) -> float:
+    return 0.0 if bits is None else min(1.0, 2.0**-bits)
 
 
 @dataclass(frozen=True)

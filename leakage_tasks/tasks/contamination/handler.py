@@ -13,6 +13,7 @@ from leakage_tasks.attacks.contamination.finding import (
     contamination_finding_from_json,
 )
 from leakage_tasks.canaries.chat import Chat
+from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.progress import progress
 from leakage_tasks.core.version import __version__
 from leakage_tasks.harness.api import LM, Instance
@@ -60,6 +61,7 @@ def settings_hash(options: ContaminationOptions, digest: str, chat: Chat | None)
         {
             **request,
             "continuation": options.continuation,
+            "near": options.near,
             "items": digest,
             "chat": None if chat is None else chat.to_json(),
             "version": __version__,
@@ -124,19 +126,26 @@ class _Run:
         pairs = [(number, self.texts.items[number], self.texts.twins[number]) for number in numbers]
         check_fit(model, [pair[1] for pair in pairs], numbers, f"of={self.options.of}: item")
         check_fit(model, [pair[2] for pair in pairs], numbers, f"twins={self.options.twins}: the twin of item")
-        target = self._target(model, pairs) if pairs else None
+        target = self._target(pairs) if pairs else None
         access = LIKELIHOOD if target is None else NEXT_TOKEN
         for first in range(0, len(pairs), TWINS_AT_ONCE):
             part = pairs[first : first + TWINS_AT_ONCE]
-            for finding in score_twins(model, part, target, self.options.continuation):
+            for finding in score_twins(model, part, target, self.options.continuation, self.options.halves):
                 yield dataclasses.replace(finding, access=access, settings_hash=self.digest)
 
-    def _target(self, model: WholeTexts, pairs: Sequence[tuple[int, str, str]]) -> DrawsSuffixes | None:
+    def _target(self, pairs: Sequence[tuple[int, str, str]]) -> DrawsSuffixes | None:
         """Return the model for the probability of second halves; None for a model that reads only text."""
-        if not isinstance(self.lm, HFLM):
-            return None
-        tokenizer: Any = self.lm.tokenizer
-        rows = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (pairs[0][1], pairs[-1][2])]
+        target = self._causal(pairs) if isinstance(self.lm, HFLM) else None
+        if target is None and self.options.near:
+            raise OptionError(
+                "near needs the probabilities of next tokens, and this model takes only text: leave it out, or use "
+                "--model hf"
+            )
+        return target
+
+    def _causal(self, pairs: Sequence[tuple[int, str, str]]) -> CausalSuffixes | None:
+        lm: Any = self.lm
+        rows = [lm.tokenizer(text, add_special_tokens=False)["input_ids"] for text in (pairs[0][1], pairs[-1][2])]
         # A chat template writes its own start token.
-        target = suffix_target(self.lm, [Pair(0, tuple(row), ()) for row in rows], before="" if self.chat else None)
+        target = suffix_target(lm, [Pair(0, tuple(row), ()) for row in rows], before="" if self.chat else None)
         return target if isinstance(target, CausalSuffixes) else None

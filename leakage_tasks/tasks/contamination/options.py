@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass
 from typing import Any, Literal
 
+from leakage_tasks.attacks.contamination.attack import SCHEME
 from leakage_tasks.attacks.contamination.request import CONTINUATION, MOST_ITEMS, ORDER_OPTIONS, OrderRequest
-from leakage_tasks.core.errors import MissingOption
+from leakage_tasks.attacks.suffix.request import SuffixRequest
+from leakage_tasks.core.errors import MissingOption, OptionError
 from leakage_tasks.core.option import declared, options_of
 from leakage_tasks.harness.benchmark import load_benchmark
 from leakage_tasks.tasks.contamination.items import Items, read_items
@@ -18,10 +20,14 @@ TASK = "contamination_test"
 
 @dataclass(frozen=True)
 class ContaminationOptions:
-    """The settings of one run; ``given`` holds the values as the user gave them, for the requests."""
+    """The settings of one run; ``given`` holds the values as the user gave them, for the requests.
+
+    ``request`` decides the orders, and ``halves`` how the probability of second halves is computed.
+    """
 
     given: Mapping[str, Any]
     request: OrderRequest
+    halves: SuffixRequest
     of: str = declared(MISSING, "the benchmark: the name of a task of the harness, or the path of its YAML file")
     items: int | None = declared(
         None, "number of items, from the first; at most all", minimum=1, usual=f"{MOST_ITEMS:,}, at most all"
@@ -40,6 +46,12 @@ class ContaminationOptions:
     )
     continuation: int = declared(
         CONTINUATION, "with twins, largest number of tokens of a second half whose probability is computed", minimum=1
+    )
+    near: float = declared(
+        0.0,
+        "with twins, edit distance up to which a second half is nearly written, in tokens or, below 1, as a share of "
+        "its tokens; 0 leaves it out",
+        minimum=0,
     )
     rows: Literal["brief", "all"] = declared("brief", CANARY_OPTIONS["rows"].help, affects_results=False)
     resume: str | None = declared(None, CANARY_OPTIONS["resume"].help, affects_results=False)
@@ -71,4 +83,7 @@ def contamination_options(values: Mapping[str, Any]) -> ContaminationOptions:
     """Return the options from typed values by name. Raises OptionError for an invalid value."""
     request = OrderRequest(**{name: values[name] for name in ORDER_OPTIONS if name in values})
     direct = {name: values[name] for name in options_of(ContaminationOptions) if name in values}
-    return ContaminationOptions(values, request, **direct)
+    for name in ("near", "continuation"):
+        if name in values and "twins" not in values:
+            raise OptionError(f"{name} has no use without twins: pass twins=FILE, or leave it out")
+    return ContaminationOptions(values, request, SuffixRequest(SCHEME, near=values.get("near", 0.0)), **direct)

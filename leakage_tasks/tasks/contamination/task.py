@@ -50,7 +50,7 @@ class ContaminationTest(LocalTask):
         items = options.read()
         self.options, self._items = options, items
         self._digest = remember(items)
-        self.METRICS = list(contamination_rows(options.twins is not None))
+        self.METRICS = list(contamination_rows(options.twins is not None, bool(options.near)))
         shards = [{"kind": ORDER, "number": shard} for shard in range(len(options.request.parts(len(items.items))))]
         twins = [{"kind": TWINS, "number": number} for number, _ in items.twins]
         # A part of the documents has both kinds.

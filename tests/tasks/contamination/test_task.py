@@ -8,6 +8,7 @@ import json
 import random
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from operator import ne
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from leakage_tasks.metrics.scoring import Answered, score
 from leakage_tasks.targets.harness.whole_texts import WholeTexts
 from tests.conftest import ROOT
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2
-from tests.targets.text_models import TextOnly, hf
+from tests.targets.text_models import TextOnly, hf, scheme_probabilities
 
 TASK, WORDS = "contamination_test", ["the", "cat", "sat", "on", "a", "mat", "and", "saw", "no", "dog", "run", "far"]
 BENCHMARK = """
@@ -269,6 +270,29 @@ def test_p_z_is_the_probability_of_the_second_half_under_top_k(folder):
     assert all(each.item.length == each.twin.length > 0 for each in found)
 
 
+def test_nearly_written_halves_are_bounded_by_all_of_them(tmp_path):
+    docs = [{"question": word, "answer": "1"} for word in ("a", "on", "no", "at")]
+    add_benchmark(tmp_path, docs)
+    twins = write(tmp_path / "twins.jsonl", [{"text": f"{word} is"} for word in ("mat", "cat", "dog", "sat")])
+    lm = hf(letters())
+    results = evaluate(lm, tmp_path, twins=twins, shards=2, near=1, continuation=2, rows="all")
+    halves = [each for each in findings(results) if each.kind == "twins"]
+    for each, text in zip(halves, texts(docs), strict=True):
+        ids = letters()(text, add_special_tokens=False)["input_ids"]
+        first = len(ids) // 2
+        true = ids[first : first + 2]
+        drawn = scheme_probabilities(tiny_gpt2(letters()), ids[:first], 2, 1.0, 40, 1.0, -1)
+        # Texts of equal length with one edit differ in one token.
+        expected = sum(chance for path, chance in drawn.items() if sum(map(ne, path, true)) <= 1)
+        low, high = each.item.p_near
+        assert 0 < low <= expected + 1e-6
+        assert expected <= high + 1e-6
+    found = figures(results)
+    assert found["p_near"] == pytest.approx(np.mean([each.item.p_near[0] for each in halves]))
+    assert found["twin_p_near"] == pytest.approx(np.mean([each.twin.p_near[0] for each in halves]))
+    assert found["p_near"] >= found["p_z"]
+
+
 def test_a_template_decides_the_text(tmp_path):
     docs = [{"question": word, "answer": "1"} for word in ("a", "cat", "sat", "on", "no", "dog")]
     add_benchmark(tmp_path, docs)
@@ -300,6 +324,8 @@ def test_a_model_of_texts_alone_is_served(folder):
     found = figures(evaluate(Rolling(hf(letters())), folder, shards=4, twins=twins, rows="all"))
     assert found["order_p"] is not None
     assert found["p_z"] is None
+    with pytest.raises(OptionError, match="near needs the probabilities of next tokens"):
+        evaluate(Rolling(hf(letters())), folder, shards=4, twins=twins, near=0.1)
     with pytest.raises(TargetError, match="gives no log-likelihoods of whole texts"):
         evaluate(TextOnly(hf(letters())), folder, shards=4)
 
@@ -313,6 +339,7 @@ def _prepare(folder: Path) -> None:
     (folder / "set.yaml").write_text("group: set\ntask: [one_of, other_of]\n")
     (folder / "lost.yaml").write_text(BENCHMARK.format(name="lost", file=folder / "no.jsonl", text="x"))
     write(folder / "few.jsonl", documents(3))
+    write(folder / "some.jsonl", documents(24))
     write(folder / "twice.jsonl", [{"item": 1, "text": "a"}, {"item": 1, "text": "b"}])
     write(folder / "far.jsonl", [{"item": 24, "text": "a"}])
     write(folder / "mixed.jsonl", [{"item": 1, "text": "a"}, {"text": "b"}])
@@ -348,13 +375,15 @@ def _prepare(folder: Path) -> None:
         ({"twins": "odd.jsonl"}, OptionError, "odd.jsonl:1: "),
         ({"twins": "broken.jsonl"}, OptionError, "broken.jsonl:2: not JSON"),
         ({"twins": "none.jsonl"}, OptionError, "none.jsonl"),
+        ({"near": 0.1}, OptionError, "near has no use without twins"),
+        ({"twins": "some.jsonl", "near": 1.5}, OptionError, "near is 1.5: give a number of tokens, a share"),
         ({"seperator": " "}, OptionError, "did you mean 'separator'"),
     ],
 )
 def test_bad_input_is_one_line(folder, given, error, message):
     _prepare(folder)
     if "twins" in given:
-        given = {"twins": str(folder / given["twins"])}
+        given = {**given, "twins": str(folder / given["twins"])}
     with pytest.raises(error, match=message) as found:
         evaluate(hf(letters()), folder, **given)
     assert isinstance(found.value, LeakageError)
@@ -372,6 +401,16 @@ def test_a_test_of_itself_is_refused(folder):
     (folder / "second.yaml").write_text(yaml)
     with pytest.raises(OptionError, match="of=second: is itself a test of a benchmark"):
         evaluate(hf(letters()), folder, of="second")
+
+
+def test_a_second_test_names_its_benchmark_in_its_file(folder):
+    add_benchmark(folder, documents(6, seed=9), "other")
+    yaml = (ROOT / "task_configs" / "contamination_test.yaml").read_text().replace(TASK, "second", 1)
+    (folder / "second.yaml").write_text(f"{yaml.rstrip()}\n  of: other\n")
+    results = evaluate(hf(letters()), folder, tasks=("second",), of=None, shards=2)
+    declared = results["configs"]["second"]["leakage"]
+    assert (declared["tested"]["benchmark"], declared["scoring"]) == ("other", TASK)
+    assert results["results"]["second"]["n_items,none"] == 6
 
 
 def test_a_yaml_file_outside_the_folders_is_read(folder, tmp_path_factory):
