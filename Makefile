@@ -8,7 +8,7 @@ STAMP := $(VENV)/.installed
 .PHONY: demo test test-all options compat compat-llama-cpp gpu fuzz kill audit lowest next pythons docs lint clean
 
 # A worker of pytest takes 2 GB at most.
-WORKERS ?= $(shell $(PYTHON) -c 'import os; memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"); print(max(2, min(os.cpu_count() or 2, memory >> 31)))')
+export WORKERS ?= $(shell $(PYTHON) -c 'import os; memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"); print(max(2, min(os.cpu_count() or 2, memory >> 31)))')
 PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 demo: $(STAMP)

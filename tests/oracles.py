@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
+from weakref import WeakSet
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
@@ -14,6 +15,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from leakage_tasks.canaries import Canary
 from leakage_tasks.models.char_tokenizer import char_tokenizer
 
+_UNCHANGED: WeakSet[GPT2LMHeadModel] = WeakSet()
+"""Models that all tests share, so that none of them changes one."""
 ALPHABET = "abcdefghijklmnopqrstuvwxyzMTxy 0123456789.-:\n"
 
 
@@ -49,12 +52,13 @@ def tiny_gpt2(tokenizer: Any, seed: int = 0, sharpness: float = 6.0) -> GPT2LMHe
     model = GPT2LMHeadModel(config).eval()
     with torch.no_grad():
         model.transformer.wte.weight.mul_(sharpness)
+    _UNCHANGED.add(model)
     return model
 
 
 def direct_costs(model: Any, tokenizer: Any, texts: Sequence[str]) -> list[float]:
     """Log-perplexity in bits of each text after the BOS token, by `transformers` alone."""
-    encoded = (tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts)
+    encoded = tokenizer([*texts], add_special_tokens=False)["input_ids"] if texts else []
     return costs_of_rows(model, [[tokenizer.bos_token_id, *ids] for ids in encoded])
 
 
@@ -78,9 +82,13 @@ def costs_of_rows(model: Any, rows: Sequence[Sequence[int]], given: int = 1) -> 
 def brute_rank(model: Any, tokenizer: Any, canary: Canary) -> tuple[int, list[float]]:
     """Rank of the secret (ties within 1e-4 bits count) and the costs of all fillings, in order of index."""
     space = canary.attack_space
-    costs = direct_costs(model, tokenizer, [space.fill(filling) for filling in space.enumerate()])
+    compute = _costs_of_unchanged if model in _UNCHANGED else direct_costs
+    costs = compute(model, tokenizer, tuple(space.fill(filling) for filling in space.enumerate()))
     own = costs[space.index(canary.secret)]
-    return sum(cost <= own + 1e-4 for cost in costs), costs
+    return sum(cost <= own + 1e-4 for cost in costs), [*costs]
+
+
+_costs_of_unchanged = lru_cache(maxsize=64)(direct_costs)
 
 
 _WORDS = "the a cat dog sat on mat red blue green house tree runs fast slow big small number is pin"

@@ -47,8 +47,9 @@ def test_every_command_and_option_of_readme_and_guides_exists() -> None:
     documented = [words for page in PAGES.values() for words in commands(page) if len(words) > 1]
     assert len(list(commands(README))) >= 4
     assert len(documented) >= 36
+    app = typer.main.get_command(build_app())
     for words in documented:
-        command = typer.main.get_command(build_app())
+        command = app
         names = list(itertools.takewhile(lambda word: not word.startswith("-"), words[1:]))
         while names and hasattr(command, "commands"):
             command = command.commands[names.pop(0)]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -14,55 +14,53 @@ from tests.conftest import ROOT
 from tests.report.pages import usual_canaries, write_run
 
 CODE = """
-import sys
+import contextlib, io, json, sys
 from leakage_tasks.cli import main
-try:
-    main()
-finally:
-    print(*[name for name in {names} if name in sys.modules], file=sys.stderr)
+names, commands = json.loads(sys.argv.pop())
+loaded = {}
+for words in commands:
+    sys.argv[1:] = words.split()
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        try:
+            main()
+        except SystemExit as stop:
+            assert stop.code in (0, 1), said.getvalue()
+    loaded[words.partition(" ")[0]] = [name for name in names if name in sys.modules]
+print(json.dumps(loaded))
 """
 MODELS = ("torch", "transformers", "lm_eval")
 AUDITS = ("sklearn", "pandas", "rapidfuzz")
 """Libraries of audits and of comparisons of texts."""
+WITHOUT_AUDIT = ["check {runs} --max-exposure 60", "plot repetitions {runs}/1 -o {out}.svg"]
+REPORTS = [
+    *WITHOUT_AUDIT,
+    "leaderboard {runs} -o {out}.html",
+    "score {runs}/1",
+    "compare {runs}/1 {runs}/2 -o {out}.html",
+    "verify-report {report}",
+]
 
 
 @pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two runs with samples."""
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The libraries that a process has imported after each report of two runs, one report after the other."""
     folder = tmp_path_factory.mktemp("runs")
     for number in (1, 2):
-        write_run(folder / str(number), f"models/{number}", usual_canaries(number / 2, number))
-    return folder
+        write_run(folder / "runs" / str(number), f"models/{number}", usual_canaries(number / 2, number))
+    report = write_report(folder / "runs" / "1", folder / "report.html")
+    reports = [words.format(runs=folder / "runs", out=folder / "out", report=report) for words in REPORTS]
+    command = [sys.executable, "-c", CODE, json.dumps([MODELS + AUDITS, reports])]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "leaderboard {runs} -o {out}.html",
-        "check {runs} --max-exposure 60",
-        "score {runs}/1",
-        "compare {runs}/1 {runs}/2 -o {out}.html",
-        "plot repetitions {runs}/1 -o {out}.svg",
-        "verify-report {report}",
-    ],
-    ids=lambda words: words.partition(" ")[0],
-)
-def test_a_report_loads_no_torch(runs: Path, tmp_path: Path, words: str) -> None:
-    if "{report}" in words:
-        write_report(runs / "1", tmp_path / "report.html")
-    made = words.format(runs=runs, out=tmp_path / "out", report=tmp_path / "report.html")
-    assert loaded(made, MODELS) == ""
+def test_no_report_loads_torch(loaded: dict[str, list[str]]) -> None:
+    assert len(loaded) == len(REPORTS)
+    assert {command: names for command, names in loaded.items() if set(names) & set(MODELS)} == {}
 
 
-@pytest.mark.parametrize("words", ["check {runs} --max-exposure 60", "plot repetitions {runs}/1 -o {out}.svg"])
-def test_a_report_without_an_audit_loads_none_of_its_libraries(runs: Path, tmp_path: Path, words: str) -> None:
-    assert loaded(words.format(runs=runs, out=tmp_path / "out"), AUDITS) == ""
-
-
-def loaded(arguments: str, names: tuple[str, ...]) -> str:
-    """Those of ``names`` that a command imports."""
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-c", CODE.format(names=names), *arguments.split()]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert done.returncode in (0, 1), done.stderr
-    return done.stderr.splitlines()[-1]
+def test_a_report_without_an_audit_loads_none_of_its_libraries(loaded: dict[str, list[str]]) -> None:
+    assert [loaded[words.partition(" ")[0]] for words in WITHOUT_AUDIT] == [[], []]

@@ -142,7 +142,17 @@ def upcoming() -> None:
         run(sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", folder, NEXT)
         mark.touch()
     print(f"the harness' next generation: {NEXT}", flush=True)
-    words = ("-q", "-n", "2", "--dist", "worksteal", "-p", "no:cacheprovider", "-m", "not slow")
+    words = (
+        "-q",
+        "-n",
+        os.environ.get("WORKERS", "2"),
+        "--dist",
+        "worksteal",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        "not slow",
+    )
     words += ("--hypothesis-profile", "quick")
     run(sys.executable, "-m", "pytest", *words, *on_the_harness(), PYTHONPATH=str(folder))
     run(sys.executable, "tests/supply/generations.py", folder)

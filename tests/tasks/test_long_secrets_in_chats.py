@@ -60,8 +60,14 @@ def direct(style: str, model: Any, canary: Canary, fillings: Sequence[Any]) -> l
     return costs_of_rows(model, rows, len(os.path.commonprefix([before, *rows])))
 
 
-@pytest.mark.parametrize("template", [DIGITS, pytest.param(WORDS, marks=pytest.mark.slow)], ids=["digits", "words"])
-@pytest.mark.parametrize("style", ALL_STYLES)
+@pytest.mark.parametrize(
+    ("style", "template"),
+    [
+        *((style, DIGITS) for style in ALL_STYLES),
+        *(pytest.param(style, WORDS, marks=pytest.mark.slow) for style in ("chatml", "mistral")),
+    ],
+    ids=lambda value: {DIGITS: "digits", WORDS: "words"}.get(value, value),
+)
 def test_exposure_and_extraction_are_those_of_whole_conversations(style: str, template: str, tmp_path: Any) -> None:
     model, canaries = trained(style, template)
     lm = HFLM(pretrained=model, tokenizer=chat_tokenizer(style), batch_size=8)

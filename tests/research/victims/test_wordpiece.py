@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from transformers import AutoTokenizer
 
 from leakage_tasks.canaries import tokenizer_words
 from leakage_tasks.core.errors import OptionError
+from leakage_tasks.research.victims.docstrings import docstring_rows
 from leakage_tasks.research.victims.wordpiece import SPECIAL, train_wordpiece
+from tests.conftest import ROOT
 
 TEXTS = ["The quick brown fox jumps over the lazy dog.", "A quicker fox jumped; the quickest jumps again."] * 20
 
@@ -69,24 +71,17 @@ def test_its_whole_words_make_an_alphabet(tmp_path):
 @pytest.mark.slow
 def test_another_process_learns_the_same_vocabulary():
     program = (
+        "import json\n"
         "from leakage_tasks.research.victims.docstrings import docstring_rows\n"
         "from leakage_tasks.research.victims.wordpiece import train_wordpiece\n"
         "tokenizer = train_wordpiece([text for text, _ in docstring_rows()[:2000]], vocabulary=1500, words=['Zebra'])\n"
-        "print(sorted(tokenizer.get_vocab().items(), key=lambda entry: entry[1]))\n"
+        "print(json.dumps(tokenizer.get_vocab()))\n"
     )
-    root = Path(__file__).resolve().parents[3]
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONPATH": str(root), "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    ]
-    assert runs[0] == runs[1]
-    assert "'Zebra'" in runs[0]
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    here = train_wordpiece([text for text, _ in docstring_rows()[:2000]], vocabulary=1500, words=["Zebra"])
+    assert json.loads(done.stdout) == here.get_vocab()
+    assert "Zebra" in here.get_vocab()
 
 
 @pytest.mark.parametrize("word", ["two words", "semi-colon", ""])
