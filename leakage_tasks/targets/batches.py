@@ -13,13 +13,13 @@ from torch import Tensor
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.attack_thread import submit
 from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.full_float32 import full_float32
 from leakage_tasks.targets.memory import LOGIT_BYTES, MemoryBudget, check_one_row
 from leakage_tasks.targets.noise import FACTOR_ONE, FLOOR_BITS, warn_of_slower
 from leakage_tasks.targets.pass_rows import MOST_ROWS, TOKENS_ON_CPU, RowLimit, rows_at_once, rows_within_padding
 from leakage_tasks.targets.rounding import in_half_precision, perturbed_rounding
-from leakage_tasks.targets.scheduler import submit
 from leakage_tasks.targets.token_ids import token_ids
 
 PADDING_ON_CPU = 0.1

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leakage_tasks.targets.attack_thread import share_rows, submit, submit_jointly
 from leakage_tasks.targets.batching import Capacity, Splitter
-from leakage_tasks.targets.scheduler import FILLED, run_concurrently, share_rows, submit, submit_jointly
+from leakage_tasks.targets.scheduler import FILLED, JOINT, run_concurrently
 
 SMALL = Capacity(100)
 """Of which a row fills a hundredth."""
@@ -290,7 +291,7 @@ def test_a_stage_is_computed_jointly_and_each_row_belongs_to_its_attack():
     assert (seen, told) == ([[0, 1, 2]], [(0, 1), (1, 2), (2, 3)])
 
 
-def test_as_many_attacks_as_fill_passes_are_joined():
+def test_as_many_attacks_as_fill_half_of_a_pass_are_joined():
     seen = []
 
     def many(numbers):
@@ -299,7 +300,7 @@ def test_as_many_attacks_as_fill_passes_are_joined():
         return submit("k", lambda asked: asked, numbers, 30 * len(numbers), SMALL, None)
 
     list(run_concurrently([lambda n=n: submit_jointly("j", many, n, 30, SMALL) for n in range(20)]))
-    assert max(seen) == -(-FILLED * 100 // 30)
+    assert max(seen) == -(-JOINT * 100 // 30)
 
 
 def test_attacks_whose_joint_stage_fails_go_on_alone():

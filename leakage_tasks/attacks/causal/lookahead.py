@@ -10,20 +10,27 @@ probability of each draw is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from typing import Self
 
 import numpy as np
-from scipy import sparse
 
-from leakage_tasks.attacks.causal.nodes import ArrayRecord, Children, Nodes
+from leakage_tasks.attacks.causal.completions import (
+    BINS,
+    Observed,
+    ObservedSteps,
+    Steps,
+    by_value,
+    completions_of,
+    ends_of,
+    in_order,
+    interpolated,
+)
+from leakage_tasks.attacks.causal.nodes import Children, Nodes
 from leakage_tasks.attacks.causal.proposals import shares
 from leakage_tasks.attacks.causal.search_tree import SearchTree
 from leakage_tasks.core.arrays import BoolArray, FloatArray, IntArray
 
-BINS = 256
-"""Number of bins for costs from 0 to the bound."""
 LARGEST_ALPHABET = 32
 """For larger alphabets, costs are not pooled by last token, because each pool would have too few nodes."""
 PRIOR = 2.0
@@ -32,37 +39,6 @@ TOGETHER = 16
 """Number of trees whose expectations are computed together, so that the arrays fit in a CPU's cache."""
 END = -1
 """The kind of a child that completes a filling."""
-
-
-@dataclass(frozen=True)
-class Steps(ArrayRecord):
-    """Observed costs of m children of visited nodes, in bins, with pools and weights; all fields have shape ``[m]``.
-
-    A pool is a last token in one tree. ``last`` is the pool of the parent, ``last_after`` that of the child.
-    """
-
-    last: IntArray
-    last_after: IntArray
-    bins: FloatArray
-    weights: FloatArray
-
-
-class ObservedSteps(NamedTuple):
-    """Steps without weights from nodes of one ``kind`` to children of one kind ``after``, with the parents' rows."""
-
-    kind: int
-    after: int
-    parents: IntArray
-    steps: Steps
-
-
-@dataclass(frozen=True)
-class Observed:
-    """Pools of n nodes, the rows of the nodes of each kind, and the steps to their children."""
-
-    last: IntArray
-    kinds: Sequence[tuple[int, BoolArray | slice]]
-    parts: Sequence[ObservedSteps]
 
 
 class Lookahead:
@@ -164,7 +140,7 @@ class Lookahead:
         """Add the steps in each tree to those of the tree's own lookahead."""
         for kind, seen in self._seen.items():
             for after, several in seen.items():
-                steps = _in_order(Steps.joined(several))
+                steps = in_order(Steps.joined(several))
                 ends = np.searchsorted(steps.last, np.arange(len(parts) + 1) * self._tokens).tolist()
                 for tree, part in enumerate(parts):
                     if ends[tree] < ends[tree + 1]:
@@ -185,13 +161,13 @@ class Lookahead:
         bins = (children.costs - nodes.costs[children.parents]) / self._step[0 if above is None else above]
         near = bins < BINS
         ends, onward = (near & which(children.states) for which in (paths.ends, paths.goes_on))
-        by_kind = list(_by_value(kinds))
+        by_kind = list(by_value(kinds))
         parts = []
         for chosen, is_end in ((ends, True), (onward, False)):
             rows = np.flatnonzero(chosen)
             after = np.full(len(rows), END) if is_end else paths.to_come(children.states[rows])
-            for kind, here in _by_value(kinds[children.parents[rows]]):
-                for kind_after, there in _by_value(after[here]):
+            for kind, here in by_value(kinds[children.parents[rows]]):
+                for kind_after, there in by_value(after[here]):
                     own = rows[here][there]
                     parents, weights = children.parents[own], np.zeros(len(own))
                     pools = self._pools_of(children.columns[own], above if above is None else above[own])
@@ -218,7 +194,7 @@ class Lookahead:
         self._expected = {}
         for kind in sorted(self._nodes):
             joined = {after: Steps.joined(steps) for after, steps in self._seen.get(kind, {}).items()}
-            seen = {after: _in_order(steps[steps.weights > 0]) for after, steps in joined.items()}
+            seen = {after: in_order(steps[steps.weights > 0]) for after, steps in joined.items()}
             self._seen[kind] = {after: [steps] for after, steps in seen.items()}
             self._expected[kind] = self._combined(kind, seen)
 
@@ -273,9 +249,9 @@ class Lookahead:
             return mass
         kinds = paths.to_come(children.states[onward])
         pools = self._pools_of(children.columns[onward], trees if trees is None else trees[onward])
-        for kind, here in _by_value(kinds):
+        for kind, here in by_value(kinds):
             rows = onward[here]
-            mass[rows] += _interpolated(self._below(kind), pools[here], left[rows])
+            mass[rows] += interpolated(self._below(kind), pools[here], left[rows])
         return mass
 
     def _below(self, kind: int) -> FloatArray:
@@ -291,7 +267,7 @@ class Lookahead:
         come."""
         completions = np.zeros((self._pools, BINS))
         for after, steps in sorted(seen.items()):
-            completions += self._ends(steps) if after == END else self._completions(steps, self._below(after))
+            completions += ends_of(steps, self._pools) if after == END else completions_of(steps, self._below(after))
         by_tree, nodes = completions.reshape(-1, self._tokens, BINS), self._nodes[kind].reshape(-1, self._tokens)
         pooled = by_tree.sum(axis=1) / np.maximum(nodes.sum(axis=1), 1e-300)[:, None]
         by_tree += PRIOR * pooled[:, None]
@@ -300,69 +276,3 @@ class Lookahead:
             unknown = ~self._known[kind]
             by_tree[unknown] = self._below(kind).reshape(by_tree.shape)[unknown]
         return completions
-
-    def _ends(self, steps: Steps) -> FloatArray:
-        """Return the number of completions through ``steps`` that complete a filling, ``[pools, BINS]``."""
-        low, lower, upper = _binned(steps)
-        cells = steps.last * (BINS + 1) + low
-        each = np.bincount(cells, lower, self._pools * (BINS + 1)) + np.bincount(
-            cells + 1, upper, self._pools * (BINS + 1)
-        )
-        ends: FloatArray = each.reshape(self._pools, BINS + 1)[:, :-1].cumsum(axis=1)
-        return ends
-
-    def _completions(self, steps: Steps, below: FloatArray) -> FloatArray:
-        """Return the number of completions through ``steps``, by pool of the parent and cost, ``[pools, BINS]``.
-
-        ``steps`` are in order of ``last``. ``below`` are the numbers after a child, by its pool. A cost between two
-        bins counts partly for each of the two.
-        """
-        low, lower, upper = _binned(steps)
-        ends, each = np.searchsorted(steps.last, np.arange(self._pools + 1)), np.arange(len(steps))
-        rows = np.concatenate([ends, ends[1:] + len(steps)])
-        weights = np.concatenate([lower, upper]), np.concatenate([each, each]), rows
-        spread = sparse.csr_array(weights, shape=(2 * self._pools, len(steps)))
-        shifted = spread @ _shifted(below, steps.last_after, low)
-        made: FloatArray = shifted[: self._pools, 1:] + shifted[self._pools :, :-1]
-        return made
-
-
-def _in_order(steps: Steps) -> Steps:
-    """Return steps in order of their parents' pools."""
-    return steps[np.argsort(steps.last, kind="stable")]
-
-
-def _binned(steps: Steps) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return the lower bin of each step's cost, and the weights of this bin and of the next one."""
-    low = np.minimum(steps.bins.astype(np.int64), BINS - 1)
-    upper = steps.weights * (steps.bins - low)
-    return low, steps.weights - upper, upper
-
-
-def _by_value(values: IntArray) -> Iterator[tuple[int, BoolArray | slice]]:
-    """Yield each distinct value with the elements that have it: a mask, or a slice of all if there is only one."""
-    if len(values) and (values == values[0]).all():
-        yield int(values[0]), slice(None)
-        return
-    for value in np.unique(values).tolist():
-        yield value, values == value
-
-
-def _shifted(values: FloatArray, rows: IntArray, shifts: IntArray) -> FloatArray:
-    """Return some ``rows`` of ``values`` ``[n, BINS]``, each shifted up by its number of bins and filled with zeros.
-
-    A shift adds a cost to a whole row. The result ``[rows, 1 + BINS]`` begins with the bin below the first one.
-    """
-    padded = np.concatenate([np.zeros_like(values), values], axis=1)
-    # NumPy's functions for windows take longer than the selection.
-    windows = np.ndarray((len(values), BINS, BINS + 1), padded.dtype, padded, 0, (*padded.strides, padded.itemsize))
-    shifted: FloatArray = windows[rows, BINS - 1 - shifts]
-    return shifted
-
-
-def _interpolated(values: FloatArray, rows: IntArray, positions: FloatArray) -> FloatArray:
-    """Interpolate ``values`` ``[n, BINS]`` of some rows linearly at fractional bin positions."""
-    low = np.minimum(positions.astype(np.int64), values.shape[1] - 2)
-    below = values[rows, low]
-    interpolated: FloatArray = below + (values[rows, low + 1] - below) * (positions - low)
-    return interpolated

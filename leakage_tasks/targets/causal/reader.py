@@ -112,6 +112,8 @@ class CausalReader(TextModel):
         self._engines: dict[bool, Engine] = {}
         self._noises: dict[bool, Noise] = {}
         self._cache_name = "past_key_values"
+        self._columns = np.zeros(0, dtype=np.int64), torch.zeros(0, dtype=torch.int64)
+        """The tokens whose costs were computed last, and their tensor."""
         self.stepper = model
         """The module that continues a cache."""
         # The encoder of a translation model has a cache of its own.
@@ -170,7 +172,7 @@ class CausalReader(TextModel):
 
     def on_device(self, numbers: IntArray) -> Tensor:
         """Return integers as a tensor on the model's device."""
-        return torch.from_numpy(np.ascontiguousarray(numbers)).to(self.device, non_blocking=True)
+        return moved(torch.from_numpy(np.ascontiguousarray(numbers)), self.device)
 
     def read(self, tokens: Tensor, keep: int, sources: Sequence[Any] = (None,)) -> Tensor:
         """Read texts ``[n, P]`` from their first token, after the soft prompt if there is one, without a cache.
@@ -200,16 +202,20 @@ class CausalReader(TextModel):
         """
         arguments = {self._cache_name: cache, **_looked_at(sources), **more}
         out = self.stepper(input_ids=tokens, use_cache=True, **arguments)
-        return out.logits.float(), self._cache_of(out)
+        return in_float32(out.logits), self._cache_of(out)
 
     def costs(self, logits: Tensor, columns: IntArray) -> FloatArray:
-        """Return costs in bits of ``columns``, shape ``[n, A]``, from logits ``[n, V]``."""
-        wanted = torch.from_numpy(columns).to(logits.device, non_blocking=True)
+        """Return costs in bits of ``columns``, shape ``[n, …, A]``, from logits ``[n, …, V]``."""
+        if self._columns[0] is not columns or self._columns[1].device != logits.device:
+            self._columns = columns, moved(torch.from_numpy(columns), logits.device)
+        wanted = self._columns[1]
         # A CPU is faster on rows that fit in its cache; other devices need few, large calls.
-        size = max(1, IN_CACHE // logits.shape[1]) if logits.device.type == "cpu" else max(1, len(logits))
-        parts = [part.float().log_softmax(-1).index_select(1, wanted) for part in logits.split(size)]
+        size = max(1, IN_CACHE // logits.shape[-1]) if logits.device.type == "cpu" else max(1, len(logits))
+        rows = logits.split(size) if len(logits) > size else (logits,)
+        parts = [in_float32(part).log_softmax(-1).index_select(-1, wanted) for part in rows]
         whole = parts[0] if len(parts) == 1 else torch.cat(parts)
-        return (whole.cpu().double() / -LN2).numpy()
+        costs: FloatArray = whole.cpu().numpy() / np.float64(-LN2)
+        return costs
 
     def _cache_of(self, out: Any) -> Any:
         """Return the model's cache; recurrent models use other names for it."""
@@ -218,6 +224,16 @@ class CausalReader(TextModel):
                 self._cache_name = name
                 return getattr(out, name)
         raise TargetError("the model returns no cache to continue from")
+
+
+def moved(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor on a device; the conversion of a tensor that is there already would be an operation too."""
+    return tensor if tensor.device == device else tensor.to(device, non_blocking=True)
+
+
+def in_float32(tensor: Tensor) -> Tensor:
+    """Return a tensor in float32."""
+    return tensor if tensor.dtype == torch.float32 else tensor.float()
 
 
 def _looked_at(sources: Sequence[Any]) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def extend_all(requests: Sequence[Step]) -> list[Reached]:
     def read(part: slice) -> tuple[TextRows, FloatArray]:
         started = time.perf_counter()
         logits, texts = engine.go_on(before.numbers[part], tokens[part])
-        costs = reader.costs(logits[:, 0], columns)
+        costs = reader.costs(logits, columns)[:, 0]
         reader.pass_rows.tuned.note(part.stop - part.start, time.perf_counter() - started)
         return texts, costs
 

@@ -12,6 +12,7 @@ from leakage_tasks.canaries.context import Context
 from leakage_tasks.canaries.spaces import Space
 from leakage_tasks.core.arrays import FloatArray, IntArray
 from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.attack_thread import submit
 from leakage_tasks.targets.batches import check_fits, padded, row_bits
 from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.causal.beginnings import continues, fewest_worth, worth_sharing
@@ -21,7 +22,6 @@ from leakage_tasks.targets.causal.requests import STEP_SPLITTER, Start, Step, Te
 from leakage_tasks.targets.causal.text_rows import TextRows
 from leakage_tasks.targets.memory import LOGIT_BYTES, check_one_row
 from leakage_tasks.targets.protocols import Paths
-from leakage_tasks.targets.scheduler import submit
 from leakage_tasks.targets.token_ids import token_ids
 from leakage_tasks.targets.tokens.token_paths import lay_out
 from leakage_tasks.targets.tokens.tries import Tries

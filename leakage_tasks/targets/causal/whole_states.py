@@ -13,6 +13,8 @@ from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.targets.causal.cache import bytes_of, filled, form_of, hollow, tensors_of
 
 NO_STATE = -1
+FIRST_ROWS, FIRST_BYTES = 1024, 1 << 24
+"""A pool has room for this number of states at first, or for as many as take this number of bytes."""
 
 
 class _Pool:
@@ -20,7 +22,9 @@ class _Pool:
 
     def __init__(self, cache: Any) -> None:
         self.shell = hollow(cache)
-        self.tensors = [tensor.new_empty(0, *tensor.shape[1:]) for tensor in tensors_of(cache)]
+        states = tensors_of(cache)
+        self._state_bytes = bytes_of(states) // max(len(states[0]), 1)
+        self.tensors = [tensor.new_empty(0, *tensor.shape[1:]) for tensor in states]
         self.free = np.zeros(0, dtype=np.int64)
 
     @property
@@ -30,7 +34,7 @@ class _Pool:
     def take(self, number: int) -> IntArray:
         if len(self.free) < number:
             used = len(self.tensors[0])
-            more = max(number, used)
+            more = max(number, used, min(FIRST_ROWS, FIRST_BYTES // max(self._state_bytes, 1)))
             self.tensors = [_grown(tensor, used + more) for tensor in self.tensors]
             self.free = np.concatenate([np.arange(used, used + more)[::-1], self.free])
         taken, self.free = self.free[len(self.free) - number :], self.free[: len(self.free) - number]
@@ -77,8 +81,8 @@ class WholeStates:
     def cache(self, rows: IntArray) -> Any:
         """Return the cache of rows of one form for a forward pass."""
         pool = self._pools[self._pool_of[rows[0]]]
-        places = torch.from_numpy(self._place[rows])
-        return filled(pool.shell, [_selected(tensor, places) for tensor in pool.tensors])
+        places = _PerDevice(self._place[rows])
+        return filled(pool.shell, [tensor.index_select(0, places.on(tensor.device)) for tensor in pool.tensors])
 
     def store(self, cache: Any, rows: IntArray) -> None:
         """Store the states of a cache ``[n, …]`` for rows ``[n]``."""
@@ -89,9 +93,9 @@ class WholeStates:
         number = self._by_form[form]
         pool = self._pools[number]
         places = pool.take(len(rows))
-        to = torch.from_numpy(places.copy())
+        to = _PerDevice(places.copy())
         for tensor, states in zip(pool.tensors, tensors_of(cache), strict=True):
-            tensor.index_copy_(0, to.to(tensor.device), states)
+            tensor.index_copy_(0, to.on(tensor.device), states)
         self._pool_of[rows], self._place[rows] = number, places
         self.row_bytes = pool.row_bytes
 
@@ -103,8 +107,19 @@ class WholeStates:
         self._pool_of[rows] = NO_STATE
 
 
-def _selected(tensor: Tensor, places: Tensor) -> Tensor:
-    return tensor.index_select(0, places.to(tensor.device))
+class _PerDevice:
+    """Places of rows as a tensor, which is copied once to each device."""
+
+    def __init__(self, places: IntArray) -> None:
+        own = torch.from_numpy(places)
+        self._copies = {own.device: own}
+        self._own = own
+
+    def on(self, device: torch.device) -> Tensor:
+        """Return the tensor on a device."""
+        if device not in self._copies:
+            self._copies[device] = self._own.to(device, non_blocking=True)
+        return self._copies[device]
 
 
 def _grown(tensor: Tensor, rows: int) -> Tensor:

@@ -18,12 +18,12 @@ from leakage_tasks.canaries.spaces import Filling, Space
 from leakage_tasks.core.arrays import IntArray
 from leakage_tasks.core.errors import OptionError, TargetError
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.attack_thread import submit
 from leakage_tasks.targets.causal.generator import CausalGenerator
 from leakage_tasks.targets.classifier.target import ClassifierTarget
 from leakage_tasks.targets.classifier.text_generator import TextGenerator
 from leakage_tasks.targets.masked.target import MaskedTarget
 from leakage_tasks.targets.protocols import Proposal, ProposesValues
-from leakage_tasks.targets.scheduler import submit
 from leakage_tasks.targets.suffix.target import load_causal_target
 
 __all__ = [

@@ -15,6 +15,7 @@ from leakage_tasks.canaries.canary import Canary
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import TargetError
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.attack_thread import submit
 from leakage_tasks.targets.batches import check_fits, padded, row_bits
 from leakage_tasks.targets.batching import Capacity
 from leakage_tasks.targets.causal.engine import Engine
@@ -23,7 +24,6 @@ from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.noise import Noise
 from leakage_tasks.targets.pass_rows import rows_at_once
 from leakage_tasks.targets.rounding import SENTENCES, measure, text_rows
-from leakage_tasks.targets.scheduler import submit
 from leakage_tasks.targets.seq2seq.decoder import Decoder
 from leakage_tasks.targets.seq2seq.languages import Languages, speech
 from leakage_tasks.targets.seq2seq.source import SourceSentence

@@ -1,0 +1,203 @@
+"""The thread of an attack, which waits for the answers to its requests.
+
+Each attack runs in its own thread as plain sequential code, and only one thread runs at a time: an attack that submits
+a request gives up its turn until :mod:`~leakage_tasks.targets.scheduler` has answered it.
+
+A stage of an attack, such as a beam search, can be computed for many attacks at once (:func:`submit_jointly`). A joint
+attack, with its own thread, then makes the model requests of all of its members, which wait for the result.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar, cast
+
+import numpy as np
+
+from leakage_tasks.core.arrays import IntArray
+from leakage_tasks.core.log import log
+from leakage_tasks.targets.batching import Capacity, PendingRequest, RequestPart, Splitter
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
+Result = TypeVar("Result")
+
+_here = threading.local()
+ALONE = object()
+"""Answer to a joint request that has no company: the attack computes the stage itself."""
+
+
+def submit(
+    kind: Hashable,
+    many: Callable[[Sequence[Request]], Sequence[Answer]],
+    request: Request,
+    rows: int,
+    capacity: Capacity,
+    in_parts: Splitter | None = None,
+) -> Answer:
+    """Return the answer of ``many`` to one request, batched with requests of equal ``kind`` from other attacks.
+
+    Outside of :func:`~leakage_tasks.targets.scheduler.run_concurrently` the request is answered at once, alone.
+
+    Args:
+        kind: requests of equal kind share batches.
+        many: answers several requests, in order.
+        request: the request.
+        rows: number of texts read for it.
+        capacity: number of such rows that fit in a pass, and the memory for the answers. It determines the share of
+            the time, and when further attacks start: none once the requests fill two passes, or a pass whose
+            answers would fill the memory.
+        in_parts: functions that split the request, so that its rows may be read in several scheduling steps and passes
+            are full; None for a request that is answered whole.
+    """
+    attack: AttackThread[Any] | None = getattr(_here, "attack", None)
+    if attack is None:
+        return many([request])[0]
+    whole = RequestPart(many, request, rows)
+    answer: Answer = attack.submit(PendingRequest(kind, whole, capacity, in_parts, attack.rows_read))
+    return answer
+
+
+def submit_jointly(
+    kind: Hashable,
+    many: Callable[[Sequence[Request]], Sequence[Answer]],
+    request: Request,
+    rows: int,
+    capacity: Capacity,
+) -> Answer:
+    """Return the answer of ``many`` to one request, computed jointly with requests of equal ``kind`` of other attacks.
+
+    In contrast to :func:`submit`, ``many`` may itself submit requests to the model. It calls :func:`share_rows` before
+    each of them.
+
+    Args:
+        kind: requests of equal kind are computed jointly.
+        many: answers several requests, in order.
+        request: the request.
+        rows: usual number of rows of a request to the model for it.
+        capacity: number of such rows that fit in a pass, and the memory for the answers. The oldest requests that fill
+            half of a pass or the memory are answered jointly.
+    """
+    attack: AttackThread[Any] | None = getattr(_here, "attack", None)
+    if attack is not None and not attack.members:
+        answer = attack.submit(PendingRequest(kind, RequestPart(many, request, rows), capacity, joint=True))
+        if answer is not ALONE:
+            return cast(Answer, answer)
+    return many([request])[0]
+
+
+def share_rows(rows: IntArray) -> None:
+    """State how many rows of the next request to the model belong to each member of a joint attack, in order."""
+    attack: AttackThread[Any] | None = getattr(_here, "attack", None)
+    if attack is not None:
+        attack.shares = rows
+
+
+class _Abandoned(BaseException):
+    """Signal that ends an attack whose run is over."""
+
+
+class AttackThread(threading.Thread, Generic[Result]):
+    """The thread of one attack, or of a joint attack for ``members``, which runs until it submits a request or ends."""
+
+    def __init__(
+        self,
+        number: int,
+        attack: Callable[[], Result],
+        back: SimpleQueue[None],
+        serial: int,
+        members: Sequence[AttackThread[Any]] = (),
+    ) -> None:
+        super().__init__(name=f"attack {number}", daemon=True)
+        self.number, self.serial, self.members = number, serial, members
+        self._attack, self._back = attack, back
+        # In CPython a queue passes the turn on faster than a semaphore does.
+        self._turn: SimpleQueue[None] = SimpleQueue()
+        self._context = contextvars.copy_context()
+        self.question: PendingRequest | None = None
+        self.result: Result | None = None
+        self.error: BaseException | None = None
+        self.seconds = 0.0
+        self.rows_read = 0
+        self.shares: IntArray = np.zeros(0, dtype=np.int64)
+        """Number of rows of the pending request for each of ``members``."""
+        self.abandoned = False
+
+    def run(self) -> None:
+        """Run the attack, starting when it first gets the turn."""
+        _here.attack = self
+        try:
+            self._wait()
+            self.result = self._context.run(self._attack)
+        except BaseException as error:  # raised again in the thread that waits for the attack
+            self.error = error
+        finally:
+            self.question = None
+            # A joint attack holds the searches of its members.
+            del self._attack
+            self._back.put(None)
+
+    def _wait(self) -> None:
+        self._turn.get()
+        if self.abandoned:
+            raise _Abandoned
+
+    @property
+    def pending(self) -> PendingRequest:
+        """The request that waits for an answer."""
+        assert self.question is not None
+        return self.question
+
+    def submit(self, question: PendingRequest) -> Any:
+        """Give up the turn until the request is answered."""
+        self.question = question
+        self._back.put(None)
+        self._wait()
+        return question.answer()
+
+    def resume(self) -> bool:
+        """Let the attack run until it submits a request or ends. Return True if it waits for an answer."""
+        started = time.perf_counter()
+        self.question = None
+        self._turn.put(None)
+        self._back.get()
+        self._add_seconds(time.perf_counter() - started)
+        return self.question is not None
+
+    def _add_seconds(self, seconds: float) -> None:
+        for attack in self.members or (self,):
+            attack.seconds += seconds / max(len(self.members), 1)
+
+    def note(self, part: RequestPart, seconds: float) -> Iterator[tuple[int, int]]:
+        """Record the answer to a part of the request, and its time; yield the numbers of attacks and of their rows."""
+        self._add_seconds(seconds)
+        first = self.pending.rows_read
+        self.pending.note(part)
+        self.rows_read += part.rows
+        if not self.members:
+            yield self.number, part.rows
+            return
+        ends = np.cumsum(self.shares)
+        rows = np.minimum(ends, first + part.rows) - np.maximum(ends - self.shares, first)
+        for index in np.flatnonzero(rows > 0).tolist():
+            self.members[index].rows_read += int(rows[index])
+            yield self.members[index].number, int(rows[index])
+
+    def answer_members(self) -> None:
+        """Pass the results of this joint attack to its members; if it failed, they go on alone."""
+        self.join()
+        if self.error is not None:
+            log.debug("%d attacks go on alone: %s", len(self.members), type(self.error).__name__)
+        answers = [ALONE] * len(self.members) if self.error is not None else cast(Sequence[Any], self.result)
+        for member, answer in zip(self.members, answers, strict=True):
+            member.pending.settle(answer)
+        self.result = None
+
+    def abandon(self) -> None:
+        """End the attack, which waits or is about to wait."""
+        self.abandoned = True
+        self._turn.put(None)
