@@ -23,6 +23,7 @@ from leakage_tasks.data.chat import USER_TURN
 from leakage_tasks.metrics.membership_scoring import MEMBERSHIP
 from leakage_tasks.metrics.scoring import Answered, score
 from leakage_tasks.stats.membership import clustered_auc
+from leakage_tasks.targets.batches import padded
 from leakage_tasks.tasks.membership import handler
 from leakage_tasks.tasks.membership.options import membership_options
 from tests.chats import chat_model, chat_tokenizer
@@ -47,12 +48,11 @@ def learnt():
     """A model that has learnt the sentences of seed 0 by heart."""
     model = tiny_gpt2(letters()).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    rows = [[letters().bos_token_id, *ids(text)] for text in sentences(0)]
-    for _ in range(40):
+    tokens, mask = padded([[letters().bos_token_id, *ids(text)] for text in sentences(0)], 0)
+    labels = tokens.masked_fill(mask == 0, -100)
+    for _ in range(80):
         optimizer.zero_grad()
-        for row in rows:
-            tokens = torch.tensor([row])
-            model(tokens, labels=tokens).loss.div(len(rows)).backward()
+        model(tokens, labels=labels).loss.backward()
         optimizer.step()
     return model.eval()
 
