@@ -14,6 +14,7 @@ import pytest
 import torch
 from lm_eval.tasks import TaskManager
 from sklearn.metrics import roc_auc_score
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from leakage_tasks.attacks.membership.finding import membership_finding_from_json
 from leakage_tasks.attacks.membership.neighbours import by_words
@@ -305,6 +306,16 @@ def test_texts_too_short_for_k_are_left_out(lm, folder, caplog):
     assert "1 of 49 texts are too short for k=30 and are left out" in caplog.text
     with pytest.raises(OptionError, match="all 25 members are too short for k=1: a text needs 100 tokens or more"):
         evaluate(lm, folder, k=1)
+
+
+def test_a_reference_must_read_whole_texts(lm, folder):
+    config = GPT2Config(vocab_size=len(letters()), n_layer=1, n_embd=8, n_head=1, n_positions=20)
+    GPT2LMHeadModel(config).save_pretrained(folder / "short")
+    letters().save_pretrained(folder / "short")
+    with pytest.raises(
+        OptionError, match="short: reads 19 tokens of a text, and the longest one has 30: lower tokens="
+    ):
+        evaluate(lm, folder, reference=str(folder / "short"), attacks="ratio", tokens=30)
 
 
 def test_scores_that_are_all_equal_are_an_error(lm, folder):
