@@ -337,3 +337,17 @@ def test_under_a_chat_template_a_text_is_the_turn_of_the_assistant(folder):
         tokens = tokenizer(text_of(found), add_special_tokens=False)["input_ids"][:16]
         assert found.scores["loss"] == pytest.approx(bits_after(model, start, tokens) / len(tokens), abs=1e-4)
     assert results["configs"][TASK]["leakage"]["protocol"]["chat"] == "assistant"
+
+
+def test_a_limited_run_has_no_primary_metric_and_a_model_without_likelihoods_is_an_error(lm, folder):
+    results = evaluate(lm, folder, {"limit": 6}, attacks="loss")
+    declared = results["configs"][TASK]["leakage"]
+    assert "limited to 6 of 48 texts" in declared["no_headline"]
+    assert rows(results)["n_members"] == rows(results)["n_nonmembers"] == 3
+
+    class Writes(TextOnly):
+        def loglikelihood(self, requests):
+            raise NotImplementedError
+
+    with pytest.raises(TargetError, match="gives no log-likelihoods"):
+        evaluate(Writes(lm), folder)
