@@ -137,7 +137,6 @@ class Membership(LocalTask):
         """Return the numbers of texts, the part of the data that they are, the attack chosen, and attacks not run."""
         members = sum(doc["member"] for doc in self.used)
         return {
-            "texts": len(self.used),
             "members": members,
             "nonmembers": len(self.used) - members,
             "members_available": self._texts.available[0],
