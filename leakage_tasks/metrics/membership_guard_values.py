@@ -79,10 +79,10 @@ def _classes(texts: Texts) -> tuple[list[bool], list[int]]:
     return [text.member for text in texts], [text.cluster for text in texts]
 
 
-def _or_none(of: Callable[..., Result], *given: Any) -> Result | None:
-    """Return ``of(*given)``; None for too few texts or clusters."""
+def _or_none(of: Callable[..., Result], *arguments: Any) -> Result | None:
+    """Return ``of(*arguments)``; None for too few texts or clusters."""
     try:
-        return of(*given)
+        return of(*arguments)
     except ValueError:
         return None
 
@@ -103,8 +103,8 @@ def _primary(texts: Sequence[GuardedText]) -> BlindComparison | None:
 
 def _read(of: Callable[[Sequence[GuardedText]], Result | None], value: Callable[[Result], float]) -> Aggregate[Any]:
     def read(texts: list[GuardedText]) -> float | None:
-        found = of(texts)
-        return None if found is None else value(found)
+        result = of(texts)
+        return None if result is None else value(result)
 
     return of_defined(read)
 

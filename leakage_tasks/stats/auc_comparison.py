@@ -80,17 +80,17 @@ def compare_with_blind(
         name: _clipped(_estimate(values_of[index], resampled_of[:, index]), 0.0) for index, name in enumerate(names)
     }
     blind_p = min(holm([_one_sided(row - 0.5) for row in resampled_of.T]))
-    found = {}
+    comparisons = {}
     for index, attack in enumerate(attacks):
         gaps = resampled[:, [index]] - resampled_of
-        found[attack] = BlindComparison(
+        comparisons[attack] = BlindComparison(
             names[best],
             baselines,
             blind_p,
             _clipped(_estimate(values[index] - values_of[best], gaps[:, best]), -1.0),
             max(_one_sided(resampled[:, index] - 0.5), *map(_one_sided, gaps.T)),
         )
-    return found
+    return comparisons
 
 
 def resampled_aucs(scores: FloatArray, members: BoolArray, clusters: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -167,5 +167,5 @@ def _estimate(value: float, resampled: FloatArray) -> Estimate:
     return Estimate(float(value), float(low), float(high))
 
 
-def _clipped(found: Estimate, least: float) -> Estimate:
-    return Estimate(found.value, max(found.low, least), min(found.high, 1.0))
+def _clipped(estimate: Estimate, least: float) -> Estimate:
+    return Estimate(estimate.value, max(estimate.low, least), min(estimate.high, 1.0))

@@ -79,10 +79,10 @@ def dataset_test(
     Raises:
         ValueError: If a class has fewer than :data:`FEWEST_CLUSTERS` clusters, or there are no attacks.
     """
-    given = Units.of(scores, members, clusters)
+    units = Units.of(scores, members, clusters)
     generator = np.random.default_rng([seed, 1])
-    found = [given.test(given.half(generator), generator) for _ in range(splits)]
-    welch, permutation = zip(*found, strict=True)
+    tests = [units.test(units.half(generator), generator) for _ in range(splits)]
+    welch, permutation = zip(*tests, strict=True)
     return DatasetTest(twice_the_median(welch), twice_the_median(permutation))
 
 
@@ -102,12 +102,12 @@ def null_check(
     number = len(names)
     if number < 2 * FEWEST_CLUSTERS:
         raise ValueError(f"{number} clusters of non-members: the check needs {2 * FEWEST_CLUSTERS} or more")
-    generator, found = np.random.default_rng([seed, 2]), []
+    generator, p_values = np.random.default_rng([seed, 2]), []
     for _ in range(HALVINGS):
         chosen = np.isin(which, generator.permutation(number)[: number // 2])
         half = Units.of(unseen, chosen, which)
-        found.append(DatasetTest(*half.test(half.half(generator), generator)).p)
-    return NullCheck(twice_the_median(found), float(np.mean(np.array(found) <= 0.05)), HALVINGS)
+        p_values.append(DatasetTest(*half.test(half.half(generator), generator)).p)
+    return NullCheck(twice_the_median(p_values), float(np.mean(np.array(p_values) <= 0.05)), HALVINGS)
 
 
 def twice_the_median(p_values: Sequence[float]) -> float:
