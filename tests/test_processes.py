@@ -89,6 +89,16 @@ def test_two_processes_draw_the_suffixes_of_one(tmp_path):
 
 
 @pytest.mark.slow
+def test_two_processes_score_the_texts_of_one(tmp_path):
+    for name, word in {"members": "pin", "nonmembers": "tin"}.items():
+        rows = [json.dumps({"text": f"the {word} of my old house is {index * 37}"}) for index in range(13)]
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(rows))
+    options = {name: str(tmp_path / f"{name}.jsonl") for name in ("members", "nonmembers")}
+    options |= {"tokens": 20, "shots": 1, "neighbours": "words", "neighbour_number": 2}
+    compare(["membership"], options, tmp_path, 25)
+
+
+@pytest.mark.slow
 def test_two_processes_write_the_texts_of_one(tmp_path):
     letters().save_pretrained(tmp_path / "spoken")
     for name, text in {"seen": "the pin is 12 and the tin is 34", "unseen": "no cat sat on any mat here"}.items():

@@ -352,9 +352,9 @@ class CutText:
 class TextFigures:
     """Log-probabilities in nats of one text.
 
-    ``total`` is the log-likelihood of the whole text. ``log_probabilities`` ``[n]`` are those of its tokens, and
-    ``means`` and ``deviations`` ``[n]`` the mean and the standard deviation of the log-probability of a token drawn
-    from the model's distribution at each position. Each is None if the model does not give it.
+    ``total`` is the log-likelihood of the whole text, and ``log_probabilities`` ``[n]`` the log-probability of each of
+    its tokens. ``means`` and ``deviations`` ``[n]`` are the mean and the standard deviation of the log-probability of a
+    token drawn from the model's distribution at each position. Each is None if the model does not give it.
     """
 
     total: float

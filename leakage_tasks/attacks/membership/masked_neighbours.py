@@ -53,18 +53,17 @@ class _Filler:
         encoded = self._tokenizer(
             text, truncation=True, max_length=self._most, return_offsets_mapping=True, return_special_tokens_mask=True
         )
-        own = [index for index, special in enumerate(encoded["special_tokens_mask"]) if not special]
-        if not own:
+        changeable = [index for index, special in enumerate(encoded["special_tokens_mask"]) if not special]
+        if not changeable:
             return [text] * number
-        chosen = [
-            np.sort(generator.choice(own, number_changed(len(own)), replace=False)).tolist() for _ in range(number)
-        ]
+        changed = number_changed(len(changeable))
+        chosen = [np.sort(generator.choice(changeable, changed, replace=False)).tolist() for _ in range(number)]
         uniforms = generator.random((number, len(chosen[0])))
         drawn = self._drawn(encoded["input_ids"], chosen, uniforms)
         spans = encoded["offset_mapping"]
         return [
-            self._replaced(text, [spans[place] for place in places], tokens)
-            for places, tokens in zip(chosen, drawn, strict=True)
+            self._replaced(text, [spans[index] for index in indices], tokens)
+            for indices, tokens in zip(chosen, drawn, strict=True)
         ]
 
     def _drawn(self, ids: Sequence[int], chosen: Sequence[Sequence[int]], uniforms: Any) -> list[list[int]]:

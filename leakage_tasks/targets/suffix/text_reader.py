@@ -26,14 +26,15 @@ EXCLUDED = -1e6
 class CausalTextReader:
     """A causal model that reads texts; implements :class:`~leakage_tasks.targets.protocols.ReadsTexts`.
 
-    Every text is read after the model's prefix token, or after the text ``before``, as a chat template writes it.
+    Every text is read after the model's prefix token, or after the text ``before`` of a chat template, which writes its
+    own first token.
     """
 
     gives_tokens = gives_distributions = takes_context = True
 
     def __init__(self, target: CausalTarget, before: str | None = None) -> None:
         self.target, self._begins = target, before is None
-        self.lead = target.begun([]) if before is None else target.begun(target.encode([before])[0])
+        self.lead = target.begun([]) if before is None else target.encode([before])[0]
         self.max_length: int | None = target.max_length - len(self.lead)
         self.vocabulary: int | None = target.vocabulary
 
@@ -51,17 +52,17 @@ class CausalTextReader:
         rows = [[*self.lead, *text.tokens] for text in texts]
         target = self.target
 
-        def compute(part: Sequence[list[int]], places: Sequence[int]) -> FloatArray:
-            for place, found in zip(places, self._figures(part), strict=True):
-                figures[place] = found
-            return np.array([figures[place].total for place in places])
+        def compute(part: Sequence[list[int]], indices: Sequence[int]) -> FloatArray:
+            for index, text_figures in zip(indices, self._figures(part), strict=True):
+                figures[index] = text_figures
+            return np.array([figures[index].total for index in indices])
 
-        filled = [place for place, text in enumerate(texts) if text.tokens]
+        filled = [index for index, text in enumerate(texts) if text.tokens]
         target.pass_rows.whole_texts.by_length(
-            [len(rows[place]) for place in filled],
+            [len(rows[index]) for index in filled],
             target.text_rows,
             compute,
-            [rows[place] for place in filled],
+            [rows[index] for index in filled],
             filled,
             most_padding=target.most_padding,
         )
@@ -79,14 +80,14 @@ class CausalTextReader:
                 *map(_moments, parts, wanted.flatten().split([len(part) for part in parts])),
                 strict=True,
             )
-            own, means, deviations = (torch.cat(column).reshape(wanted.shape) for column in columns)
-        check_numbers(own)
-        arrays = [part.double().cpu().numpy() for part in (own, means, deviations)]
-        found = []
+            logs, means, deviations = (torch.cat(column).reshape(wanted.shape) for column in columns)
+        check_numbers(logs)
+        arrays = [part.double().cpu().numpy() for part in (logs, means, deviations)]
+        read = []
         for index, row in enumerate(rows):
             log_probabilities, *moments = (array[index, : len(row) - after] for array in arrays)
-            found.append(TextFigures(float(log_probabilities.sum()), log_probabilities, *moments))
-        return found
+            read.append(TextFigures(float(log_probabilities.sum()), log_probabilities, *moments))
+        return read
 
     def totals_after(self, context: CutText, texts: Sequence[CutText]) -> FloatArray:
         """Return log-likelihoods in nats ``[texts]`` after ``context``, which is read once for many texts.
@@ -107,12 +108,12 @@ class CausalTextReader:
 def _moments(logits: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return the log-probabilities of ``tokens`` ``[n]``, and mean and deviation of each distribution ``[n, V]``."""
     logs = logits.log_softmax(1)
-    own = logs.gather(1, tokens[:, None])[:, 0]
+    chosen = logs.gather(1, tokens[:, None])[:, 0]
     shares = logs.exp()
     logs.clamp_(min=EXCLUDED)
     means = (shares * logs).sum(1)
     logs -= means[:, None]
-    return own, means, (shares * logs.square_()).sum(1).sqrt()
+    return chosen, means, (shares * logs.square_()).sum(1).sqrt()
 
 
 def cut_text(text: str, row: Sequence[int], tokens: int, decode: Callable[[Sequence[int]], str]) -> CutText:

@@ -45,7 +45,7 @@ def _findings(
     lm: LM, resume: Resume, options: MembershipOptions, docs: Sequence[Document], chat: Chat | None
 ) -> list[MembershipFinding]:
     tested = options.tested()
-    places = _places(tested, docs, options)
+    numbers = _numbers_of(tested, docs, options)
     digest = settings_hash(options, chat)
     stored = _stored(lm, resume, options, tested, docs, digest)
     if stored is not None and not stored.missing:
@@ -57,13 +57,13 @@ def _findings(
     processes = processes_of(lm)
     access = ", ".join(dict.fromkeys(attack.access for attack in prepared.attacks))
 
-    def done(place: int, scores: Mapping[str, float]) -> None:
+    def done(number: int, scores: Mapping[str, float]) -> None:
         if processes is not None:
             processes.check_others()
-        index = missing[place]
+        index = missing[number]
         known[index] = MembershipFinding(
             **{name: docs[index][name] for name in ("text", "member", "cluster", "chooses", "blind")},
-            tokens=len(prepared.texts[places[index]].tokens),
+            tokens=len(prepared.texts[numbers[index]].tokens),
             scores=dict(scores),
             not_run=prepared.not_run,
             data=tested.digest[:16],
@@ -77,7 +77,7 @@ def _findings(
     with progress(len(missing), f"Scoring {len(missing)} texts", unit="text", shown=rank_of(lm) == 0) as bar:
         score_texts(
             prepared.reader,
-            [prepared.texts[places[index]] for index in missing],
+            [prepared.texts[numbers[index]] for index in missing],
             prepared.attacks,
             options.request,
             prepared.inputs,
@@ -91,9 +91,9 @@ def _of_document(finding: MembershipFinding, doc: Document) -> MembershipFinding
     return dataclasses.replace(finding, **{name: doc[name] for name in ("cluster", "chooses", "blind")})
 
 
-def _places(tested: TestedTexts, docs: Sequence[Document], options: MembershipOptions) -> list[int]:
-    """Return the place of each document's text. Raises OptionError if the data changed since the task read them."""
-    known = {text.number: place for place, text in enumerate(tested.texts)}
+def _numbers_of(tested: TestedTexts, docs: Sequence[Document], options: MembershipOptions) -> list[int]:
+    """Return the index of each document's text. Raises OptionError if the data changed since the task read them."""
+    known = {text.number: index for index, text in enumerate(tested.texts)}
     if any(doc["text"] not in known or doc["digest"] != tested.digest[:16] for doc in docs):
         named = options.canaries or f"{options.members} or {options.nonmembers}"
         raise OptionError(f"{named}: changed during the run: restore it and run again")

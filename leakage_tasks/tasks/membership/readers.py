@@ -148,8 +148,8 @@ def _reference(
 def _check_reads_texts(name: str, target: CausalTarget, reader: ReadsTexts, texts: Sequence[str]) -> None:
     """Raise OptionError if the reference has another tokenizer, without tokens for a part of the texts."""
     unknown, rows = target.tokenizer.unk_token_id, target.encode(texts)
-    own = [list(text.tokens) for text in reader.cut(texts, max(map(len, texts)))]
-    missed = 0 if unknown is None or rows == own else sum(unknown in row for row in rows)
+    expected = [list(text.tokens) for text in reader.cut(texts, max(map(len, texts)))]
+    missed = 0 if unknown is None or rows == expected else sum(unknown in row for row in rows)
     if missed:
         raise OptionError(
             f"reference={name}: its tokenizer has no token for a part of {missed} of {len(rows)} texts, so its "

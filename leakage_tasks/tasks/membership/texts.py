@@ -120,15 +120,15 @@ def _of_canaries(path: str) -> tuple[list[list[TestedText]], dict[int, Any], tup
         )
 
     def those(planted: bool) -> list[TestedText]:
-        return [_of_canary(place, canary) for place, canary in enumerate(canaries) if canary.planted is planted]
+        return [_of_canary(index, canary) for index, canary in enumerate(canaries) if canary.planted is planted]
 
     classes = [those(True), those(False)]
     keys = {text.number: text.number for text in chain(*classes)}
     return classes, keys, (len(classes[0]), len(classes[1]))
 
 
-def _of_canary(place: int, canary: Canary) -> TestedText:
-    return TestedText(place if canary.planted else -1 - place, canary.planted, canary.text)
+def _of_canary(index: int, canary: Canary) -> TestedText:
+    return TestedText(index if canary.planted else -1 - index, canary.planted, canary.text)
 
 
 def _of_data(source: TextSource) -> tuple[list[list[TestedText]], dict[int, Any], tuple[int, int]]:
@@ -201,8 +201,8 @@ def _check_overlap(
                 for text in texts]  # fmt: skip
         return hashed_grams([abs(text.number) - (not text.member) for text in texts], rows)
 
-    (own, _), (others, numbers) = hashed(members), hashed(nonmembers)
-    shared = np.isin(others, own, assume_unique=True)
+    (of_members, _), (others, numbers) = hashed(members), hashed(nonmembers)
+    shared = np.isin(others, of_members, assume_unique=True)
     if shared.any():
         raise OptionError(
             f"{unseen}: text {int(numbers[shared].min())} (from 0) shares {GRAM} words in a row with {seen}, so it is "

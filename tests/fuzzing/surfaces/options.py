@@ -10,6 +10,7 @@ from leakage_tasks.attacks import ATTACKS
 from leakage_tasks.canaries.context import read_context
 from leakage_tasks.core.option import Option
 from leakage_tasks.report.check.check import limit_from
+from leakage_tasks.tasks.membership.options import MEMBERSHIP_OPTIONS, read_membership_options
 from leakage_tasks.tasks.options import CANARY_OPTIONS, read_options
 from leakage_tasks.tasks.suffix.options import SUFFIX_OPTIONS, read_suffix_options
 from leakage_tasks.tasks.untargeted.options import UNTARGETED_OPTIONS, read_untargeted_options
@@ -32,7 +33,11 @@ _OF: dict[type, tuple[Any, ...]] = {
     str: ("x",),
     object: ("x",),
 }
-_OWN = {"suffix_extraction": SUFFIX_OPTIONS, "untargeted_extraction": UNTARGETED_OPTIONS}
+_OWN = {
+    "suffix_extraction": SUFFIX_OPTIONS,
+    "untargeted_extraction": UNTARGETED_OPTIONS,
+    "membership": MEMBERSHIP_OPTIONS,
+}
 """Options of tasks that are not about canaries."""
 _LISTS: tuple[Any, ...] = ("10:20", "1", [1, 2], [0], "1:x", [])
 
@@ -43,8 +48,8 @@ def make(stream: Random, folder: Path) -> Call:
     options = _OWN.get(task) or _canary_options()
     names = stream.sample(sorted(options), stream.randint(1, 5))
     given = {name: _value(stream, name.rpartition(".")[2], options[name].type) for name in names}
-    if task in _OWN:
-        given.setdefault("data", "pairs")
+    for needed in ("members", "nonmembers") if task == "membership" else ("data",) if task in _OWN else ():
+        given.setdefault(needed, "pairs")
     if stream.random() < 0.1:
         given[stream.choice((hostile.text(stream), "bugdet", "tokenizer_mode"))] = hostile.value(stream)
     odds = stream.random()
@@ -73,6 +78,9 @@ def _read(metadata: dict[str, Any], task: str, text: str) -> None:
     elif task == "untargeted_extraction":
         request = read_untargeted_options(metadata).request
         ensure(request.shortest <= request.length, "a run fits into a text")
+    elif task == "membership":
+        chosen = read_membership_options(metadata).request.chosen()
+        ensure(bool(chosen), "an attack is chosen")
     else:
         context = read_options(metadata, task).context
         ensure(

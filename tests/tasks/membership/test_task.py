@@ -19,11 +19,13 @@ from leakage_tasks.attacks.membership.finding import membership_finding_from_jso
 from leakage_tasks.attacks.membership.neighbours import by_words
 from leakage_tasks.canaries import make_canaries, write_manifest
 from leakage_tasks.core.errors import OptionError, TargetError
+from leakage_tasks.data.chat import USER_TURN
 from leakage_tasks.metrics.membership_scoring import MEMBERSHIP
 from leakage_tasks.metrics.scoring import Answered, score
 from leakage_tasks.stats.membership import clustered_auc
 from leakage_tasks.tasks.membership import handler
 from leakage_tasks.tasks.membership.options import membership_options
+from tests.chats import chat_model, chat_tokenizer
 from tests.conftest import ROOT
 from tests.oracles import letters, tiny_gpt2
 from tests.targets.text_models import TextOnly, hf
@@ -311,3 +313,16 @@ def test_scores_that_are_all_equal_are_an_error(lm, folder):
     equal = "every attack gives all 48 texts one score, so nothing is measured: check the model"
     with pytest.raises(TargetError, match=equal):
         evaluate(lm, folder, reference=str(folder / "same"), attacks="ratio")
+
+
+def test_under_a_chat_template_a_text_is_the_turn_of_the_assistant(folder):
+    tokenizer, model = chat_tokenizer("chatml"), chat_model("chatml")
+    settings = {"apply_chat_template": True, "system_instruction": "Be kind."}
+    results = evaluate(hf(tokenizer, model), folder, settings, attacks="loss", tokens=16, documents=4)
+    turns = [{"role": "system", "content": "Be kind."}, {"role": "user", "content": USER_TURN}]
+    before = tokenizer.apply_chat_template([*turns, {"role": "assistant", "content": "XYZZY"}], tokenize=False)
+    start = tokenizer(before.partition("XYZZY")[0], add_special_tokens=False)["input_ids"]
+    for found in findings(results):
+        tokens = tokenizer(text_of(found), add_special_tokens=False)["input_ids"][:16]
+        assert found.scores["loss"] == pytest.approx(bits_after(model, start, tokens) / len(tokens), abs=1e-4)
+    assert results["configs"][TASK]["leakage"]["protocol"]["chat"] == "assistant"

@@ -1,0 +1,99 @@
+"""Texts read by a causal model, against plain passes of `transformers`."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from leakage_tasks.core.errors import TargetError
+from leakage_tasks.targets.causal.target import CausalTarget
+from leakage_tasks.targets.protocols import CutText, ReadsTexts
+from leakage_tasks.targets.suffix.text_reader import CausalTextReader, cut_text
+from tests.oracles import letters, merging, tiny_gpt2
+
+
+def plain(model, before, tokens):
+    """Log-probabilities of the whole vocabulary at each of the tokens, in float64."""
+    with torch.no_grad():
+        logits = model(torch.tensor([[*before, *tokens]])).logits[0].double()
+    return logits[len(before) - 1 : -1].log_softmax(-1)
+
+
+@pytest.mark.parametrize("before", [None, "my house is red"])
+@pytest.mark.parametrize("cached", [True, False])
+def test_figures_are_those_of_a_plain_pass(before, cached):
+    model, tokenizer = tiny_gpt2(letters()), letters()
+    reader = CausalTextReader(CausalTarget(model, tokenizer, cached=cached), before)
+    assert isinstance(reader, ReadsTexts)
+    texts = reader.cut(["the dog", "a", "two red cats saw my old house", "", "the dogs"], 25)
+    start = [tokenizer.bos_token_id] if before is None else tokenizer(before, add_special_tokens=False)["input_ids"]
+    for text, figures in zip(texts, reader.read(texts), strict=True):
+        assert len(text.tokens) <= 25
+        if not text.tokens:
+            assert figures.total == 0
+            continue
+        logs = plain(model, start, text.tokens)
+        own = logs[range(len(text.tokens)), list(text.tokens)]
+        mean = (logs.exp() * logs).sum(-1)
+        assert figures.total == pytest.approx(float(own.sum()), abs=1e-4)
+        assert figures.log_probabilities == pytest.approx(own.numpy(), abs=1e-5)
+        assert figures.means == pytest.approx(mean.numpy(), abs=1e-5)
+        spread = (logs.exp() * (logs - mean[:, None]).square()).sum(-1).sqrt()
+        assert figures.deviations == pytest.approx(spread.numpy(), abs=1e-5)
+    filled = [text for text in texts if text.tokens]
+    context = reader.cut(["no pin is "], 20)[0]
+    for text, total in zip(filled, reader.totals_after(context, filled), strict=True):
+        logs = plain(model, [*start, *context.tokens], text.tokens)
+        assert total == pytest.approx(float(logs[range(len(text.tokens)), list(text.tokens)].sum()), abs=1e-4)
+
+
+def test_one_forward_pass_reads_a_text_once(monkeypatch):
+    target = CausalTarget(tiny_gpt2(letters()), letters())
+    reader = CausalTextReader(target)
+    rows = []
+    read = target.read
+    monkeypatch.setattr(target, "read", lambda tokens, *rest: rows.extend(tokens.tolist()) or read(tokens, *rest))
+    texts = reader.cut(["the dog", "a red cat", "my pin"], 50)
+    reader.read(texts)
+    assert len(rows) == 3
+
+
+def test_excluded_tokens_count_nothing_in_the_moments():
+    model = tiny_gpt2(letters())
+
+    class Excluding(CausalTarget):
+        def read(self, tokens, keep, sources=(None,)):
+            logits = super().read(tokens, keep, sources)
+            logits[..., 5:] = -math.inf
+            return logits
+
+    reader = CausalTextReader(Excluding(model, letters()))
+    [figures] = reader.read([CutText("..", (2, 3))])
+    assert all(map(math.isfinite, [*figures.means, *figures.deviations, figures.total]))
+    [excluded] = reader.read([CutText("..", (2, 7))])
+    assert excluded.total == -math.inf
+    assert all(map(math.isfinite, excluded.means))
+
+
+def test_a_text_is_cut_where_its_tokens_end():
+    target = CausalTarget(tiny_gpt2(merging()), merging())
+    reader = CausalTextReader(target)
+    text = "  the pin is 1234 é 5678"
+    for number in range(1, 20):
+        [cut] = reader.cut([text], number)
+        assert text.startswith(cut.text)
+        assert "�" not in cut.text
+        assert len(cut.tokens) == min(number, len(reader.cut([text], 99)[0].tokens))
+    assert reader.cut([text], 99)[0].text == text
+    # A tokenizer that changes the case, and one that drops the space before a text.
+    assert cut_text("The Dog runs", [1, 2, 3], 2, lambda row: "the dog").text == "The Dog"
+    assert cut_text(" the dog runs", [1, 2, 3], 2, lambda row: "the dog").text == " the dog"
+
+
+def test_a_context_that_leaves_no_room_is_an_error():
+    reader = CausalTextReader(CausalTarget(tiny_gpt2(letters()), letters()))
+    context, text = reader.cut(["a" * 40, "b" * 40], 60)
+    with pytest.raises(TargetError, match="a context of 41 tokens and a text of 40 exceed the model's 64"):
+        reader.totals_after(context, [text])
