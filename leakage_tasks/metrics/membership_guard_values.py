@@ -4,14 +4,14 @@ aggregation over texts."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.metrics.aggregates import Aggregate, Interval, of_defined
 from leakage_tasks.metrics.membership_values import AllScores, chosen_attack
 from leakage_tasks.stats import dataset_inference, dataset_share
-from leakage_tasks.stats.auc_comparison import BlindComparison, compare_with_blind
+from leakage_tasks.stats.auc_comparison import BlindComparison, compare_with_blind, cross_validation_spread
 from leakage_tasks.stats.membership import Estimate, auc
 
 Pairs = tuple[tuple[str, float], ...]
@@ -149,7 +149,8 @@ def _table(texts: Texts, blind: bool) -> list[list[float]]:
 
 @lru_cache(maxsize=4)
 def _dataset(texts: Texts, blind: bool) -> dataset_inference.DatasetTest | None:
-    return _or_none(dataset_inference.dataset_test, _table(texts, blind), *_classes(texts))
+    spread = cross_validation_spread() if blind else 1.0
+    return _or_none(partial(dataset_inference.dataset_test, spread=spread), _table(texts, blind), *_classes(texts))
 
 
 @lru_cache(maxsize=2)

@@ -48,7 +48,7 @@ def compare_with_blind(
 
     The intervals are percentile intervals of a paired bootstrap of whole clusters with a fixed seed. Scores of a
     cross-validation depend on each other through their training sets, so the deviations of a baseline's resampled AUC
-    are multiplied by √(1 + K/(K − 1)) for K folds (Nadeau and Bengio, Machine Learning 52 (2003) 239).
+    are multiplied by :func:`cross_validation_spread`.
 
     The attack must be above every baseline, each at the full level: the best baseline in the population is one of
     them, so the choice of the best one needs no further correction (intersection-union test, Berger 1982). The p-values
@@ -74,7 +74,7 @@ def compare_with_blind(
     scores = np.array([*attacks.values(), *(blind[name] for name in names)], np.float64)
     values, resampled = resampled_aucs(scores, np.asarray(members, np.bool_), np.asarray(clusters))
     values_of, resampled_of = values[number:], resampled[:, number:]
-    resampled_of = values_of + np.sqrt(1 + folds / (folds - 1)) * (resampled_of - values_of)
+    resampled_of = values_of + cross_validation_spread(folds) * (resampled_of - values_of)
     best = int(np.argmax(values_of))
     baselines = {
         name: _clipped(_estimate(values_of[index], resampled_of[:, index]), 0.0) for index, name in enumerate(names)
@@ -91,6 +91,14 @@ def compare_with_blind(
             max(_one_sided(resampled[:, index] - 0.5), *map(_one_sided, gaps.T)),
         )
     return comparisons
+
+
+def cross_validation_spread(folds: int = FOLDS) -> float:
+    """Return √(1 + K/(K − 1)) for K folds (Nadeau and Bengio, Machine Learning 52 (2003) 239).
+
+    This is the standard deviation of the mean result of a cross-validation over that of independent results.
+    """
+    return float(np.sqrt(1 + folds / (folds - 1)))
 
 
 def resampled_aucs(scores: FloatArray, members: BoolArray, clusters: IntArray) -> tuple[FloatArray, FloatArray]:
