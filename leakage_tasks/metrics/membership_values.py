@@ -156,8 +156,9 @@ def _rate(texts: tuple[ScoredText, ...], one_in: int) -> Estimate | None:
     choosing = [text.score for text in of_class(texts, False) if text.chooses]
     if not members or not choosing or not informs(texts):
         return None
+    few = len(choosing) < one_in
     # The highest of n non-members is exceeded with probability 1/(n + 1).
-    threshold = tpr_at_low_fpr(_scores(members), choosing, min(one_in, len(choosing))).threshold
+    threshold = max(choosing) if few else tpr_at_low_fpr(_scores(members), choosing, one_in).threshold
     flags = [float(text.score > threshold) for text in members]
     return Estimate(sum(flags) / len(flags), *clustered_share(flags, _clusters(members)))
 

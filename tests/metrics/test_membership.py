@@ -13,6 +13,7 @@ from sklearn.metrics import roc_auc_score
 from leakage_tasks.attacks.membership.finding import MembershipFinding, membership_finding_from_json
 from leakage_tasks.metrics.membership_scoring import MEMBERSHIP
 from leakage_tasks.metrics.membership_values import (
+    MEMBERSHIP_ENDS,
     ScoredText,
     chosen_attack,
     reached_fpr,
@@ -68,6 +69,9 @@ def test_a_rate_without_enough_non_members_has_only_an_upper_end():
     assert values["tpr_at_0_1_fpr_ci_low"] == 0
     assert values["tpr_at_0_1_fpr_ci_high"] == pytest.approx(clopper_pearson(sum(flags), len(flags))[1])
     assert values["tpr_at_1_fpr"] is not None
+    alone = [each for each in found if each.member or not each.chooses][:200]
+    alone.append(MembershipFinding(-900, False, 900, True, 9, {"loss": 0.0, "zlib": 0.0}))
+    assert metrics(alone)["tpr_at_1_fpr_loss_ci_high"] is not None
 
 
 def test_the_choice_of_an_attack_sees_only_the_texts_that_choose():
@@ -85,8 +89,8 @@ def test_the_choice_of_an_attack_sees_only_the_texts_that_choose():
 
 def test_the_best_of_attacks_without_signal_is_not_above_chance():
     """Over 200 runs without a signal, the interval of the chosen attack lies above 0.5 in about 2.5 %."""
-    above = sum(metrics(made(30, 30, seed, shift=0.0))["membership_auc_ci_low"] > 0.5 for seed in range(200))
-    assert above <= 12
+    runs = (list(map(scores_of, made(30, 30, seed, shift=0.0))) for seed in range(200))
+    assert 0 < sum(MEMBERSHIP_ENDS.low(texts) > 0.5 for texts in runs) <= 12
 
 
 @settings(max_examples=25)

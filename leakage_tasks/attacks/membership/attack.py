@@ -65,8 +65,8 @@ def score_texts(
     for part in parts:
         records = _records(reader, [texts[index] for index in part], attacks, request, inputs)
         for index, record in zip(part, records, strict=True):
-            if math.isfinite(record.figures.total):
-                scores[index] = {attack.name: attack.score(record) for attack in attacks}
+            of_text = {attack.name: attack.score(record) for attack in attacks}
+            scores[index] = of_text if all(map(math.isfinite, of_text.values())) else {}
             done(index, scores[index])
     return scores
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ ROWS = 16
 """Number of masked texts in a forward pass."""
 
 
-@lru_cache(maxsize=1)
 def masked_neighbours(name: str, device: Any = "cpu") -> Similar:
     """Return a function that replaces random tokens of a text by draws from the masked model ``name``.
 

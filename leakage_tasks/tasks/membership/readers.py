@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +17,9 @@ from leakage_tasks.canaries.chat import Chat
 from leakage_tasks.core.arrays import FloatArray
 from leakage_tasks.core.errors import OptionError, PlantingError, TargetError, in_metadata
 from leakage_tasks.core.log import log, warn_once
-from leakage_tasks.core.stable_inputs import FileStates
 from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.pairs.document_texts import document_texts
-from leakage_tasks.pairs.source import state_of
 from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.harness.chat import template_of
 from leakage_tasks.targets.harness.endpoint import takes_messages_alone
@@ -34,11 +31,10 @@ from leakage_tasks.targets.suffix.text_reader import CausalTextReader
 from leakage_tasks.tasks.membership.options import MembershipOptions
 from leakage_tasks.tasks.membership.texts import TestedTexts
 
-CHECKED = 64
-"""Number of texts on which the tokenizer of a reference model is checked."""
 CHECKED_CHARACTERS = 100
 """Number of characters of a text on which the fast path of a model is verified."""
 BATCH = 1024
+"""Number of texts of a reference corpus that are tokenized together."""
 
 
 class Prepared(NamedTuple):
@@ -65,11 +61,11 @@ def prepare(lm: LM, options: MembershipOptions, tested: TestedTexts, chat: Chat 
     tokens = _tokens_read(reader, options)
     texts = reader.cut(plain, tokens)
     request = options.request
-    references = _reference(lm, options, reader, before, plain) if request.needs("reference") else None
-    attacks, not_run = _served(reader, options, references is not None)
+    reference = _reference(lm, options, reader, before, texts) if request.needs("reference") else None
+    attacks, not_run = _served(reader, options, reference is not None)
     needs = {need for attack in attacks for need in attack.needs}
     inputs = Inputs(
-        references if "reference" in needs else None,
+        reference if "reference" in needs else None,
         _context(reader, tested.context, tokens) if "context" in needs else None,
         _frequencies(options, reader) if "frequencies" in needs else None,
         _similar(request, lm) if "neighbours" in needs else None,
@@ -131,7 +127,7 @@ def _served(
 
 
 def _reference(
-    lm: LM, options: MembershipOptions, reader: ReadsTexts, before: str | None, texts: Sequence[str]
+    lm: LM, options: MembershipOptions, reader: ReadsTexts, before: str | None, texts: Sequence[CutText]
 ) -> ReadsTexts | None:
     """Return the reader of the reference model: the named one, else the model without its adapter, else None."""
     name = options.request.reference
@@ -141,15 +137,21 @@ def _reference(
     dtype = lm.model.dtype if isinstance(lm, HFLM) else None
     device = getattr(lm, "device", "cpu")
     target = load_causal_target(name, f"reference={name}", device, None, dtype)
-    _check_reads_texts(name, target, reader, texts[:: max(1, len(texts) // CHECKED)])
-    return CausalTextReader(target, before)
+    reference = CausalTextReader(target, before)
+    _check_reads_texts(name, reference, texts)
+    return reference
 
 
-def _check_reads_texts(name: str, target: CausalTarget, reader: ReadsTexts, texts: Sequence[str]) -> None:
-    """Raise OptionError if the reference has another tokenizer, without tokens for a part of the texts."""
-    unknown, rows = target.tokenizer.unk_token_id, target.encode(texts)
-    expected = [list(text.tokens) for text in reader.cut(texts, max(map(len, texts)))]
-    missed = 0 if unknown is None or rows == expected else sum(unknown in row for row in rows)
+def _check_reads_texts(name: str, reference: CausalTextReader, texts: Sequence[CutText]) -> None:
+    """Raise OptionError if the reference model reads less of a text, or has no token for a part of it."""
+    unknown, rows = reference.target.tokenizer.unk_token_id, reference.target.encode([text.text for text in texts])
+    longest, most = max(map(len, rows)), reference.max_length
+    if most is not None and longest > most:
+        raise OptionError(
+            f"reference={name}: reads {most} tokens of a text, and the longest one has {longest}: lower tokens="
+        )
+    same = rows == [list(text.tokens) for text in texts]
+    missed = 0 if unknown is None or same else sum(unknown in row for row in rows)
     if missed:
         raise OptionError(
             f"reference={name}: its tokenizer has no token for a part of {missed} of {len(rows)} texts, so its "
@@ -176,19 +178,19 @@ def _frequencies(options: MembershipOptions, reader: ReadsTexts) -> FloatArray:
     """Return the Laplace-smoothed probability of each token in the reference corpus ``[V]``."""
     name = options.request.frequencies
     assert name is not None
-    assert isinstance(reader, CausalTextReader)
-    counts = _counts(name, options.text_column, state_of(Path(name)), reader)
+    counts = _counts(name, options.text_column, reader)
     return (counts + 1) / (counts.sum() + len(counts))
 
 
-@lru_cache(maxsize=2)
-def _counts(name: str, column: str, state: FileStates, reader: CausalTextReader) -> FloatArray:
-    counts = np.zeros(reader.target.vocabulary)
+def _counts(name: str, column: str, reader: ReadsTexts) -> FloatArray:
+    """Return the number of occurrences of each token in a corpus ``[V]``."""
+    assert reader.vocabulary is not None
+    counts = np.zeros(reader.vocabulary)
     batch: list[str] = []
 
     def add() -> None:
-        for row in reader.target.encode(batch):
-            np.add.at(counts, row, 1)
+        for text in reader.cut(batch, max(map(len, batch), default=0)):
+            np.add.at(counts, list(text.tokens), 1)
         batch.clear()
 
     try:

@@ -102,6 +102,18 @@ def test_a_text_needs_a_token_in_its_lowest_share():
     assert asked == ["abcdefgh"]
 
 
+def test_a_text_that_the_model_excludes_has_no_score():
+    class Excluding(Reader):
+        def figures(self, tokens):
+            found = super().figures(tokens)
+            return found if 120 not in tokens else TextFigures(-np.inf, *[found.log_probabilities] * 3)
+
+    reader = Excluding()
+    request = MembershipRequest(attacks="loss:min-k")
+    scores = score_texts(reader, reader.cut(["a b c d e", "a b x d e"], 9), request.chosen(), request, Inputs())
+    assert [set(found) for found in scores] == [{"loss", "min-k"}, set()]
+
+
 def test_auto_takes_what_needs_no_input_that_is_not_given():
     assert {attack.name for attack in MembershipRequest().chosen()}.isdisjoint({"recall", "neighbourhood"})
     assert "recall" in {attack.name for attack in MembershipRequest(shots=3).chosen()}

@@ -14,6 +14,7 @@ import pytest
 import torch
 from lm_eval.tasks import TaskManager
 from sklearn.metrics import roc_auc_score
+from transformers import GPT2Config, GPT2LMHeadModel
 
 from leakage_tasks.attacks.membership.finding import membership_finding_from_json
 from leakage_tasks.attacks.membership.neighbours import by_words
@@ -23,6 +24,7 @@ from leakage_tasks.data.chat import USER_TURN
 from leakage_tasks.metrics.membership_scoring import MEMBERSHIP
 from leakage_tasks.metrics.scoring import Answered, score
 from leakage_tasks.stats.membership import clustered_auc
+from leakage_tasks.targets.batches import padded
 from leakage_tasks.tasks.membership import handler
 from leakage_tasks.tasks.membership.options import membership_options
 from tests.chats import chat_model, chat_tokenizer
@@ -47,12 +49,11 @@ def learnt():
     """A model that has learnt the sentences of seed 0 by heart."""
     model = tiny_gpt2(letters()).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    rows = [[letters().bos_token_id, *ids(text)] for text in sentences(0)]
-    for _ in range(40):
+    tokens, mask = padded([[letters().bos_token_id, *ids(text)] for text in sentences(0)], 0)
+    labels = tokens.masked_fill(mask == 0, -100)
+    for _ in range(80):
         optimizer.zero_grad()
-        for row in rows:
-            tokens = torch.tensor([row])
-            model(tokens, labels=tokens).loss.div(len(rows)).backward()
+        model(tokens, labels=labels).loss.backward()
         optimizer.step()
     return model.eval()
 
@@ -307,6 +308,16 @@ def test_texts_too_short_for_k_are_left_out(lm, folder, caplog):
         evaluate(lm, folder, k=1)
 
 
+def test_a_reference_must_read_whole_texts(lm, folder):
+    config = GPT2Config(vocab_size=len(letters()), n_layer=1, n_embd=8, n_head=1, n_positions=20)
+    GPT2LMHeadModel(config).save_pretrained(folder / "short")
+    letters().save_pretrained(folder / "short")
+    with pytest.raises(
+        OptionError, match="short: reads 19 tokens of a text, and the longest one has 30: lower tokens="
+    ):
+        evaluate(lm, folder, reference=str(folder / "short"), attacks="ratio", tokens=30)
+
+
 def test_scores_that_are_all_equal_are_an_error(lm, folder):
     learnt().save_pretrained(folder / "same")
     letters().save_pretrained(folder / "same")
@@ -326,3 +337,17 @@ def test_under_a_chat_template_a_text_is_the_turn_of_the_assistant(folder):
         tokens = tokenizer(text_of(found), add_special_tokens=False)["input_ids"][:16]
         assert found.scores["loss"] == pytest.approx(bits_after(model, start, tokens) / len(tokens), abs=1e-4)
     assert results["configs"][TASK]["leakage"]["protocol"]["chat"] == "assistant"
+
+
+def test_a_limited_run_has_no_primary_metric_and_a_model_without_likelihoods_is_an_error(lm, folder):
+    results = evaluate(lm, folder, {"limit": 6}, attacks="loss")
+    declared = results["configs"][TASK]["leakage"]
+    assert "limited to 6 of 48 texts" in declared["no_headline"]
+    assert rows(results)["n_members"] == rows(results)["n_nonmembers"] == 3
+
+    class Writes(TextOnly):
+        def loglikelihood(self, requests):
+            raise NotImplementedError
+
+    with pytest.raises(TargetError, match="gives no log-likelihoods"):
+        evaluate(Writes(lm), folder)
