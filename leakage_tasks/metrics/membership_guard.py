@@ -138,6 +138,6 @@ def _of_attack(attack: MembershipAttack) -> Row:
 
 
 def with_guard(rows: Sequence[Row], area: Aggregate[Any], interval: Interval) -> list[Row]:
-    """Return the task's rows with those of the guard; ``membership_auc`` names the blind baseline as its control."""
+    """Return the task's rows and the rows of the guard; ``membership_auc`` names the blind baseline as its control."""
     named = [replace(row, control="blind_auc") if row.name == "membership_auc" else row for row in rows]
     return [*named, *guard_rows(area, interval)]

@@ -59,7 +59,7 @@ def _chosen(scores: Mapping[str, float], name: str | None) -> Pairs:
 
 
 def part(text: GuardedText, of: Literal["scores", "blind"]) -> GuardedText:
-    """Return a text with only the scores of attacks, or only those of blind baselines."""
+    """Return a text with only the scores of attacks, or only the scores of blind baselines."""
     return text._replace(blind=()) if of == "scores" else text._replace(scores=())
 
 

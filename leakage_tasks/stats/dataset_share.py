@@ -87,7 +87,7 @@ def _bound(sums: FloatArray) -> FloatArray:
 
 
 def _resampled(sums: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Return the bound in resamples of whole clusters, those with and those without suspected texts separately."""
+    """Return the bound in resamples of clusters. Clusters with and without suspected texts are drawn separately."""
     kinds = [np.nonzero(chosen)[0] for chosen in (sums[0] > 0, sums[0] == 0)]
     size, bounds = max(1, _CELLS // sums.shape[1]), []
     for done in range(0, RESAMPLES, size):

@@ -114,7 +114,7 @@ def _log_odds(table: Any, members: BoolArray) -> FloatArray:
 
 
 def rare_words(sample: BlindTexts, fold: BoolArray) -> FloatArray:
-    """Score a text by the strongest words for each class: those with the largest ratio of true to false positives.
+    """Score a text by the words with the largest ratio of true to false positives for each class.
 
     This is a version for scores of the greedy selection of n-grams of Das, Zhang and Tramèr (2024): they accept a text
     if it has one of the n-grams with the largest ratio.
