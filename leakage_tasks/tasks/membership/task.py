@@ -137,7 +137,6 @@ class Membership(LocalTask):
         """Return the numbers of texts, the part of the data that they are, the attack chosen, and attacks not run."""
         members = sum(doc["member"] for doc in self.used)
         return {
-            "texts": len(self.used),
             "members": members,
             "nonmembers": len(self.used) - members,
             "members_available": self._texts.available[0],
@@ -145,7 +144,7 @@ class Membership(LocalTask):
             **({"clusters": self._texts.clusters} if self._texts.clusters < len(self._texts.texts) else {}),
             "seed": self.options.request.seed,
             **({"chosen_attack": self._chosen} if self._chosen else {}),
-            **({"not_run": [f"{name} ({reason})" for name, reason in self._not_run.items()]} if self._not_run else {}),
+            **({"not_run": self._not_run} if self._not_run else {}),
         }
 
     def nulls(self) -> dict[str, None]:

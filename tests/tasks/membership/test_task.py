@@ -207,7 +207,10 @@ def test_the_reference_of_a_fine_tune_is_the_model_without_its_adapter(folder):
 def test_a_model_that_scores_only_texts_gives_the_scores_that_need_no_tokens(folder, lm):
     text_only = TextOnly(lm)
     named = {"shots": 2, "tokens": 20, "neighbours": "words", "neighbour_number": 2}
-    few = findings(evaluate(text_only, folder, **named))
+    results = evaluate(text_only, folder, **named)
+    few, declared = findings(results), results["configs"][TASK]["leakage"]
+    assert set(declared["tested"]["not_run"]) == {"min-k", "min-k++", "ratio", "dc-pdd"}
+    assert {entry["attack"] for entry in declared["attacks"]}.isdisjoint(declared["tested"]["not_run"])
     full = {found.text: found for found in findings(evaluate(lm, folder, **named))}
     context = context_of(folder, 20, **named)
     for found in few:
