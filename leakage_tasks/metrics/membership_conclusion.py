@@ -57,9 +57,12 @@ def conclusion(values: Values) -> Conclusion:
 
 
 def dataset_shown(values: Values) -> bool:
-    """Return True if dataset inference shows that the data set is in the training data, and its controls do not."""
-    p = values.get("dataset_p")
-    return p is not None and p <= DATASET_LEVEL and _dataset_fault(values) == ""
+    """Return True if dataset inference shows that the data set is in the training data, and its controls do not.
+
+    The combination of scores may take either sign, so members must also score higher by the primary attack.
+    """
+    p, area = values.get("dataset_p"), values.get("membership_auc")
+    return p is not None and p <= DATASET_LEVEL and area is not None and area > 0.5 and not _dataset_fault(values)
 
 
 def _dataset_fault(values: Values) -> str:

@@ -1,6 +1,6 @@
 """Rows of the task ``membership`` that guard its figures: blind baselines, and dataset inference with its controls.
 
-A blind baseline never asks the model. If it separates the texts as well as an attack, the attack's AUC is no evidence
+A blind baseline does not use the model. If it separates the texts as well as an attack, the attack's AUC is no evidence
 of training.
 """
 
@@ -46,7 +46,7 @@ def guard_rows(area: Aggregate[Any], interval: Interval) -> list[Row]:
 
 
 def _against_blind(area: Aggregate[Any], interval: Interval) -> list[Row]:
-    best = "AUC of the best blind baseline, a classifier of the texts that never asks the model, on the same texts"
+    best = "AUC of the best blind baseline, a classifier of the texts without the model"
     above = "membership_auc minus blind_auc, on the same texts"
     test = (
         "p-value of the primary attack not above every blind baseline and chance: the largest of their one-sided "
@@ -138,6 +138,6 @@ def _of_attack(attack: MembershipAttack) -> Row:
 
 
 def with_guard(rows: Sequence[Row], area: Aggregate[Any], interval: Interval) -> list[Row]:
-    """Return the task's rows with those of the guard; ``membership_auc`` names the blind baseline as its control."""
+    """Return the task's rows and the rows of the guard; ``membership_auc`` names the blind baseline as its control."""
     named = [replace(row, control="blind_auc") if row.name == "membership_auc" else row for row in rows]
     return [*named, *guard_rows(area, interval)]

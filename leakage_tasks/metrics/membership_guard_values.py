@@ -4,14 +4,14 @@ aggregation over texts."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.metrics.aggregates import Aggregate, Interval, of_defined
 from leakage_tasks.metrics.membership_values import AllScores, chosen_attack
 from leakage_tasks.stats import dataset_inference, dataset_share
-from leakage_tasks.stats.auc_comparison import BlindComparison, compare_with_blind
+from leakage_tasks.stats.auc_comparison import BlindComparison, compare_with_blind, cross_validation_spread
 from leakage_tasks.stats.membership import Estimate, auc
 
 Pairs = tuple[tuple[str, float], ...]
@@ -59,7 +59,7 @@ def _chosen(scores: Mapping[str, float], name: str | None) -> Pairs:
 
 
 def part(text: GuardedText, of: Literal["scores", "blind"]) -> GuardedText:
-    """Return a text with only the scores of attacks, or only those of blind baselines."""
+    """Return a text with only the scores of attacks, or only the scores of blind baselines."""
     return text._replace(blind=()) if of == "scores" else text._replace(scores=())
 
 
@@ -79,10 +79,10 @@ def _classes(texts: Texts) -> tuple[list[bool], list[int]]:
     return [text.member for text in texts], [text.cluster for text in texts]
 
 
-def _or_none(of: Callable[..., Result], *given: Any) -> Result | None:
-    """Return ``of(*given)``; None for too few texts or clusters."""
+def _or_none(of: Callable[..., Result], *arguments: Any) -> Result | None:
+    """Return ``of(*arguments)``; None for too few texts or clusters."""
     try:
-        return of(*given)
+        return of(*arguments)
     except ValueError:
         return None
 
@@ -103,8 +103,8 @@ def _primary(texts: Sequence[GuardedText]) -> BlindComparison | None:
 
 def _read(of: Callable[[Sequence[GuardedText]], Result | None], value: Callable[[Result], float]) -> Aggregate[Any]:
     def read(texts: list[GuardedText]) -> float | None:
-        found = of(texts)
-        return None if found is None else value(found)
+        result = of(texts)
+        return None if result is None else value(result)
 
     return of_defined(read)
 
@@ -149,7 +149,8 @@ def _table(texts: Texts, blind: bool) -> list[list[float]]:
 
 @lru_cache(maxsize=4)
 def _dataset(texts: Texts, blind: bool) -> dataset_inference.DatasetTest | None:
-    return _or_none(dataset_inference.dataset_test, _table(texts, blind), *_classes(texts))
+    spread = cross_validation_spread() if blind else 1.0
+    return _or_none(partial(dataset_inference.dataset_test, spread=spread), _table(texts, blind), *_classes(texts))
 
 
 @lru_cache(maxsize=2)

@@ -48,7 +48,7 @@ def compare_with_blind(
 
     The intervals are percentile intervals of a paired bootstrap of whole clusters with a fixed seed. Scores of a
     cross-validation depend on each other through their training sets, so the deviations of a baseline's resampled AUC
-    are multiplied by √(1 + K/(K − 1)) for K folds (Nadeau and Bengio, Machine Learning 52 (2003) 239).
+    are multiplied by :func:`cross_validation_spread`.
 
     The attack must be above every baseline, each at the full level: the best baseline in the population is one of
     them, so the choice of the best one needs no further correction (intersection-union test, Berger 1982). The p-values
@@ -74,23 +74,31 @@ def compare_with_blind(
     scores = np.array([*attacks.values(), *(blind[name] for name in names)], np.float64)
     values, resampled = resampled_aucs(scores, np.asarray(members, np.bool_), np.asarray(clusters))
     values_of, resampled_of = values[number:], resampled[:, number:]
-    resampled_of = values_of + np.sqrt(1 + folds / (folds - 1)) * (resampled_of - values_of)
+    resampled_of = values_of + cross_validation_spread(folds) * (resampled_of - values_of)
     best = int(np.argmax(values_of))
     baselines = {
         name: _clipped(_estimate(values_of[index], resampled_of[:, index]), 0.0) for index, name in enumerate(names)
     }
     blind_p = min(holm([_one_sided(row - 0.5) for row in resampled_of.T]))
-    found = {}
+    comparisons = {}
     for index, attack in enumerate(attacks):
         gaps = resampled[:, [index]] - resampled_of
-        found[attack] = BlindComparison(
+        comparisons[attack] = BlindComparison(
             names[best],
             baselines,
             blind_p,
             _clipped(_estimate(values[index] - values_of[best], gaps[:, best]), -1.0),
             max(_one_sided(resampled[:, index] - 0.5), *map(_one_sided, gaps.T)),
         )
-    return found
+    return comparisons
+
+
+def cross_validation_spread(folds: int = FOLDS) -> float:
+    """Return √(1 + K/(K − 1)) for K folds (Nadeau and Bengio, Machine Learning 52 (2003) 239).
+
+    This is the standard deviation of the mean result of a cross-validation over that of independent results.
+    """
+    return float(np.sqrt(1 + folds / (folds - 1)))
 
 
 def resampled_aucs(scores: FloatArray, members: BoolArray, clusters: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -167,5 +175,5 @@ def _estimate(value: float, resampled: FloatArray) -> Estimate:
     return Estimate(float(value), float(low), float(high))
 
 
-def _clipped(found: Estimate, least: float) -> Estimate:
-    return Estimate(found.value, max(found.low, least), min(found.high, 1.0))
+def _clipped(estimate: Estimate, least: float) -> Estimate:
+    return Estimate(estimate.value, max(estimate.low, least), min(estimate.high, 1.0))

@@ -63,6 +63,7 @@ def dataset_test(
     clusters: Sequence[int],
     seed: int = 0,
     splits: int = SPLITS,
+    spread: float = 1.0,
 ) -> DatasetTest:
     """Test if the suspected texts were in the training data.
 
@@ -72,6 +73,8 @@ def dataset_test(
         clusters: The cluster of each text, ``[n]``.
         seed: The random seed of the splits.
         splits: Number of splits into A and B.
+        spread: Factor by which the difference of the means varies more than that of independent values. Scores of a
+            cross-validation depend on each other: see :func:`~.auc_comparison.cross_validation_spread`.
 
     Returns:
         p-values, each twice the median over the splits. The order of texts within clusters does not change them.
@@ -79,10 +82,10 @@ def dataset_test(
     Raises:
         ValueError: If a class has fewer than :data:`FEWEST_CLUSTERS` clusters, or there are no attacks.
     """
-    given = Units.of(scores, members, clusters)
+    units = Units.of(scores, members, clusters)
     generator = np.random.default_rng([seed, 1])
-    found = [given.test(given.half(generator), generator) for _ in range(splits)]
-    welch, permutation = zip(*found, strict=True)
+    tests = [units.test(units.half(generator), generator, spread) for _ in range(splits)]
+    welch, permutation = zip(*tests, strict=True)
     return DatasetTest(twice_the_median(welch), twice_the_median(permutation))
 
 
@@ -102,12 +105,12 @@ def null_check(
     number = len(names)
     if number < 2 * FEWEST_CLUSTERS:
         raise ValueError(f"{number} clusters of non-members: the check needs {2 * FEWEST_CLUSTERS} or more")
-    generator, found = np.random.default_rng([seed, 2]), []
+    generator, p_values = np.random.default_rng([seed, 2]), []
     for _ in range(HALVINGS):
         chosen = np.isin(which, generator.permutation(number)[: number // 2])
         half = Units.of(unseen, chosen, which)
-        found.append(DatasetTest(*half.test(half.half(generator), generator)).p)
-    return NullCheck(twice_the_median(found), float(np.mean(np.array(found) <= 0.05)), HALVINGS)
+        p_values.append(DatasetTest(*half.test(half.half(generator), generator)).p)
+    return NullCheck(twice_the_median(p_values), float(np.mean(np.array(p_values) <= 0.05)), HALVINGS)
 
 
 def twice_the_median(p_values: Sequence[float]) -> float:
@@ -187,13 +190,14 @@ class Units(NamedTuple):
             chosen[generator.permutation(places)[: len(places) // 2]] = True
         return chosen[self.which]
 
-    def test(self, part: BoolArray, generator: np.random.Generator) -> tuple[float, float]:
-        """Return the p-values of Welch's t-test and of the permutation test on the texts that are not in ``part``."""
+    def test(self, part: BoolArray, generator: np.random.Generator, spread: float = 1.0) -> tuple[float, float]:
+        """Return the p-values of :func:`compare_units` on the texts that are not in ``part``."""
         inside = self.members[part]
         if inside.all() or not inside.any():
             return 1.0, 1.0
         combined = Combination.fitted(self.scores[:, part], inside).of(self.scores[:, ~part])
-        return compare_units(self._means(combined, ~part, True), self._means(combined, ~part, False), generator)
+        suspected, unseen = (self._means(combined, ~part, of) for of in (True, False))
+        return compare_units(suspected, unseen, generator, spread)
 
     def _means(self, combined: FloatArray, part: BoolArray, member: bool) -> FloatArray:
         """Return the mean combined score of each cluster's members, or non-members, in ``part``."""
@@ -203,23 +207,27 @@ class Units(NamedTuple):
         return np.asarray(sums[sizes > 0] / sizes[sizes > 0], np.float64)
 
 
-def compare_units(suspected: FloatArray, unseen: FloatArray, generator: np.random.Generator) -> tuple[float, float]:
+def compare_units(
+    suspected: FloatArray, unseen: FloatArray, generator: np.random.Generator, spread: float = 1.0
+) -> tuple[float, float]:
     """Return the one-sided p-values that the mean of ``suspected`` is not higher: Welch's t-test, permutation test.
 
-    A test without a value is 1: with fewer than two values in a group, or for Welch's test if no group has a variance.
+    Both divide the difference of the means by ``spread``. A test without a value is 1: with fewer than two values in a
+    group, or for Welch's test if no group has a variance.
     """
     values = np.concatenate([suspected, unseen])
     if min(len(suspected), len(unseen)) < 2 or not np.ptp(values):
         return 1.0, 1.0
-    moments = [(float(of.mean()), float(of.std(ddof=1)), len(of)) for of in (suspected, unseen)]
-    varies = any(spread > 0 for _, spread, _ in moments)
+    moments = [(float(of.mean()), spread * float(of.std(ddof=1)), len(of)) for of in (suspected, unseen)]
+    varies = any(deviation > 0 for _, deviation, _ in moments)
     welch = (
         float(stats.ttest_ind_from_stats(*moments[0], *moments[1], equal_var=False, alternative="greater").pvalue)
         if varies
         else 1.0
     )
+    expected = len(suspected) * float(values.mean())
     # A sum in another order may differ in its last digits.
-    least = suspected.sum() - 1e-12 * float(np.abs(values).sum())
+    least = expected + (float(suspected.sum()) - expected) / spread - 1e-12 * float(np.abs(values).sum())
     size, reached = max(1, _CELLS // len(values)), 0
     for done in range(0, PERMUTATIONS, size):
         rows = generator.permuted(np.tile(values, (min(size, PERMUTATIONS - done), 1)), axis=1)

@@ -45,20 +45,20 @@ def least_share_used(
     Raises:
         ValueError: If a class has fewer than :data:`~.dataset_inference.FEWEST_CLUSTERS` clusters.
     """
-    given = Units.of(scores, members, clusters)
+    units = Units.of(scores, members, clusters)
     generator = np.random.default_rng([seed, 3])
-    part = given.half(generator)
-    guesses = np.zeros(len(given.members), np.bool_)
+    part = units.half(generator)
+    guesses = np.zeros(len(units.members), np.bool_)
     for fitted, tested in ((part, ~part), (~part, part)):
-        inside = given.members[fitted]
-        model = Combination.fitted(given.scores[:, fitted], inside)
-        threshold = best_threshold(model.of(given.scores[:, fitted]), inside)
-        guesses[tested] = model.of(given.scores[:, tested]) > threshold
+        inside = units.members[fitted]
+        model = Combination.fitted(units.scores[:, fitted], inside)
+        threshold = best_threshold(model.of(units.scores[:, fitted]), inside)
+        guesses[tested] = model.of(units.scores[:, tested]) > threshold
     # Sums per cluster of: suspected texts, those guessed to be members; and the same of the other texts.
     sums = np.array(
         [
-            np.bincount(given.which, weights=weights, minlength=given.number)
-            for of in (given.members, ~given.members)
+            np.bincount(units.which, weights=weights, minlength=units.number)
+            for of in (units.members, ~units.members)
             for weights in (of, of & guesses)
         ]
     )
@@ -74,8 +74,8 @@ def best_threshold(scores: FloatArray, members: BoolArray) -> float:
     ordered = scores[order]
     # Equal scores are on one side of a threshold.
     last = np.append(np.diff(ordered) != 0, True)
-    place = int(np.argmax(np.where(last, gain, -np.inf)))
-    return float((ordered[place] + ordered[place + 1]) / 2) if place + 1 < len(ordered) else -np.inf
+    index = int(np.argmax(np.where(last, gain, -np.inf)))
+    return float((ordered[index] + ordered[index + 1]) / 2) if index + 1 < len(ordered) else -np.inf
 
 
 def _bound(sums: FloatArray) -> FloatArray:
@@ -87,11 +87,11 @@ def _bound(sums: FloatArray) -> FloatArray:
 
 
 def _resampled(sums: FloatArray, generator: np.random.Generator) -> FloatArray:
-    """Return the bound in resamples of whole clusters, those with and those without suspected texts separately."""
+    """Return the bound in resamples of clusters. Clusters with and without suspected texts are drawn separately."""
     kinds = [np.nonzero(chosen)[0] for chosen in (sums[0] > 0, sums[0] == 0)]
-    size, found = max(1, _CELLS // sums.shape[1]), []
+    size, bounds = max(1, _CELLS // sums.shape[1]), []
     for done in range(0, RESAMPLES, size):
         rows = min(size, RESAMPLES - done)
         drawn = np.hstack([generator.choice(kind, (rows, len(kind))) for kind in kinds if len(kind)])
-        found.append(_bound(sums[:, drawn].sum(axis=2)))
-    return np.concatenate(found)
+        bounds.append(_bound(sums[:, drawn].sum(axis=2)))
+    return np.concatenate(bounds)

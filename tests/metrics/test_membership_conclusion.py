@@ -72,6 +72,11 @@ AT_CHANCE = {"membership_auc": 0.52, "membership_auc_ci_low": 0.45, "membership_
             "above the best blind baseline",
             "dataset inference: inconclusive, no blind control",
         ),
+        (
+            {"membership_auc": 0.2, "membership_auc_ci_low": 0.1, "membership_above_blind_p": 1.0},
+            "not above chance",
+            "dataset inference: p = 0.002",
+        ),
         ({"membership_above_blind_p": None}, "inconclusive", "no blind baseline shows if the texts differ"),
     ],
 )

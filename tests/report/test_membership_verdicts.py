@@ -81,5 +81,5 @@ def test_board_page_and_card_show_the_verdict_and_the_blind_baseline_as_control(
     assert "**inconclusive** (the texts differ without the model: AUC 0.80" in text
     assert "The measurement is faulty: do not rely on these values." in text
     assert leakage("card", run_of(tmp_path / "real", REAL), "--card", card)[0] == 0
-    assert "Membership AUC: 0.8 (95 % interval 0.72 to 0.87" in card.read_text()
-    assert "compared with 0.53 for controls and 0.5 by chance" in card.read_text()
+    assert "Membership AUC: 0.800 (95 % interval 0.720 to 0.870" in card.read_text()
+    assert "compared with 0.530 for controls and 0.5 by chance" in card.read_text()

@@ -55,6 +55,7 @@ def test_the_worst_dependence_reaches_the_level_and_no_more() -> None:
     assert (halves <= 0.05).mean() <= 0.0501
 
 
+@pytest.mark.filterwarnings("ignore:Precision loss")
 @given(st.lists(st.integers(-3, 3), min_size=2, max_size=5), st.lists(st.integers(-3, 3), min_size=2, max_size=4))
 def test_the_permutation_test_is_the_share_of_all_exchanges(ones: list[int], others: list[int]) -> None:
     values = np.array([*ones, *others], float)
@@ -68,6 +69,21 @@ def test_the_permutation_test_is_the_share_of_all_exchanges(ones: list[int], oth
     if np.ptp(ones) or np.ptp(others):
         expected = stats.ttest_ind(ones, others, equal_var=False, alternative="greater").pvalue
         assert welch == pytest.approx(expected)
+
+
+def test_a_spread_divides_the_difference_of_the_means() -> None:
+    """Oracle: Welch's t by its formula, and the permutation test of groups moved together."""
+    stream = np.random.default_rng(0)
+    ones, others = stream.normal(0.8, 1, 12), stream.normal(0, 2, 9)
+    welch, permutation = compare_units(ones, others, np.random.default_rng(0), 1.5)
+    errors = np.array([ones.var(ddof=1) / 12, others.var(ddof=1) / 9])
+    t = (ones.mean() - others.mean()) / 1.5 / errors.sum() ** 0.5
+    freedom = errors.sum() ** 2 / (errors**2 / [11, 8]).sum()
+    assert welch == pytest.approx(stats.t.sf(t, freedom))
+    values = np.r_[ones, others]
+    drawn = np.array([np.random.default_rng(seed).permutation(values)[:12].mean() for seed in range(4000)])
+    reached = values.mean() + (ones.mean() - values.mean()) / 1.5
+    assert permutation == pytest.approx((drawn >= reached).mean(), abs=0.04)
 
 
 def test_groups_without_a_variance_show_nothing() -> None:

@@ -82,19 +82,19 @@ def _counts(texts: Sequence[str], **settings: Any) -> Any:
     return kept if kept.shape[1] else csr_matrix((len(texts), 1))
 
 
-def words(given: BlindTexts, fold: BoolArray) -> FloatArray:
+def words(sample: BlindTexts, fold: BoolArray) -> FloatArray:
     """Score a bag of words: logistic regression on tf-idf with logarithmic counts."""
-    return _logistic(given.tf_idf, given, fold, strength=10.0)
+    return _logistic(sample.tf_idf, sample, fold, strength=10.0)
 
 
-def word_ngrams(given: BlindTexts, fold: BoolArray) -> FloatArray:
+def word_ngrams(sample: BlindTexts, fold: BoolArray) -> FloatArray:
     """Score the words and pairs of words in a text by naive Bayes."""
-    return _naive_bayes(given.word_ngrams, given.members, fold)
+    return _naive_bayes(sample.word_ngrams, sample.members, fold)
 
 
-def character_ngrams(given: BlindTexts, fold: BoolArray) -> FloatArray:
+def character_ngrams(sample: BlindTexts, fold: BoolArray) -> FloatArray:
     """Score the sequences of four characters in a text by naive Bayes."""
-    return _naive_bayes(given.character_ngrams, given.members, fold)
+    return _naive_bayes(sample.character_ngrams, sample.members, fold)
 
 
 def _naive_bayes(table: Any, members: BoolArray, fold: BoolArray) -> FloatArray:
@@ -113,27 +113,27 @@ def _log_odds(table: Any, members: BoolArray) -> FloatArray:
     return np.asarray(np.log(shares[0]) - np.log(shares[1]), np.float64)
 
 
-def rare_words(given: BlindTexts, fold: BoolArray) -> FloatArray:
-    """Score a text by the strongest words for each class: those with the largest ratio of true to false positives.
+def rare_words(sample: BlindTexts, fold: BoolArray) -> FloatArray:
+    """Score a text by the words with the largest ratio of true to false positives for each class.
 
     This is a version for scores of the greedy selection of n-grams of Das, Zhang and Tramèr (2024): they accept a text
     if it has one of the n-grams with the largest ratio.
     """
-    odds = _log_odds((given.words > 0)[~fold], given.members[~fold])
-    tested = given.words[fold].tocsr()
+    odds = _log_odds((sample.words > 0)[~fold], sample.members[~fold])
+    tested = sample.words[fold].tocsr()
     ends = zip(tested.indptr[:-1], tested.indptr[1:], strict=True)
-    found = [odds[tested.indices[start:end]] for start, end in ends]
-    return np.array([of.max() + of.min() if len(of) else 0.0 for of in found], np.float64)
+    strongest = [odds[tested.indices[start:end]] for start, end in ends]
+    return np.array([of.max() + of.min() if len(of) else 0.0 for of in strongest], np.float64)
 
 
-def dates(given: BlindTexts, fold: BoolArray) -> FloatArray:
+def dates(sample: BlindTexts, fold: BoolArray) -> FloatArray:
     """Score the latest, earliest and mean date in a text and the number of dates by logistic regression."""
-    return _logistic(given.dates, given, fold, strength=1.0)
+    return _logistic(sample.dates, sample, fold, strength=1.0)
 
 
-def length(given: BlindTexts, fold: BoolArray) -> FloatArray:
+def length(sample: BlindTexts, fold: BoolArray) -> FloatArray:
     """Score the length and style of a text by logistic regression."""
-    return _logistic(given.lengths, given, fold, strength=1.0)
+    return _logistic(sample.lengths, sample, fold, strength=1.0)
 
 
 def above_quantiles(table: FloatArray) -> FloatArray:
@@ -146,12 +146,12 @@ def above_quantiles(table: FloatArray) -> FloatArray:
     return np.hstack([column[:, None] > edge for column, edge in zip(table.T, edges, strict=True)]).astype(np.float64)
 
 
-def _logistic(table: Any, given: BlindTexts, fold: BoolArray, strength: float) -> FloatArray:
+def _logistic(table: Any, sample: BlindTexts, fold: BoolArray, strength: float) -> FloatArray:
     """Return the scores of a logistic regression with L2 penalty 1/``strength``."""
     from sklearn.linear_model import LogisticRegression
 
     model = LogisticRegression(C=strength, class_weight="balanced", solver="liblinear", max_iter=200)
-    model.fit(table[~fold], given.members[~fold])
+    model.fit(table[~fold], sample.members[~fold])
     return np.asarray(model.decision_function(table[fold]), np.float64)
 
 

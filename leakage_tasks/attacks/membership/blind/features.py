@@ -70,6 +70,6 @@ def length_features(text: str) -> list[float]:
 
 
 def feature_table(texts: Sequence[str], dates: bool) -> FloatArray:
-    """Return the features of dates, or those of length and style: ``[texts, features]``."""
+    """Return the features of dates, or of length and style: ``[texts, features]``."""
     of = date_features if dates else length_features
     return np.array([of(text) for text in texts], np.float64)

@@ -41,8 +41,8 @@ def grouped_folds(
 ) -> IntArray:
     """Return the fold of each text, from 0. All texts of a cluster have the same fold.
 
-    Clusters are dealt to the folds in the order of their smallest digest: those with only members, those with only
-    non-members and those with both separately, each to the fold with the fewest texts of this kind so far. There are
+    There are three kinds of clusters: only members, only non-members, and both. The clusters of a kind are dealt to the
+    folds in the order of their smallest digest, each to the fold with the fewest texts of this kind so far. There are
     fewer folds if a class has fewer than ``folds`` clusters.
 
     Raises:
@@ -59,7 +59,7 @@ def grouped_folds(
     sizes: dict[frozenset[bool], Counter[int]] = {kind: Counter() for kind in kinds.values()}
     for cluster in sorted(of_cluster, key=lambda name: min(digests[index] for index in of_cluster[name])):
         size = sizes[kinds[cluster]]
-        chosen = min(range(number), key=lambda place: (size[place], place))
+        chosen = min(range(number), key=lambda index: (size[index], index))
         size[chosen] += len(of_cluster[cluster])
         fold[of_cluster[cluster]] = chosen
     return fold

@@ -44,13 +44,13 @@ def blind_scores(
     joined = joined_clusters(texts, range(len(texts)) if clusters is None else clusters)
     # The order in which texts are given has no meaning, so it must not change a classifier.
     order = sorted(range(len(texts)), key=lambda index: (digests[index], bool(members[index]), joined[index]))
-    given = BlindTexts(tuple(texts[index] for index in order), np.array([bool(members[i]) for i in order]))
-    folds = grouped_folds([digests[i] for i in order], given.members.tolist(), [joined[i] for i in order])
+    sample = BlindTexts(tuple(texts[index] for index in order), np.array([bool(members[i]) for i in order]))
+    folds = grouped_folds([digests[i] for i in order], sample.members.tolist(), [joined[i] for i in order])
     scores = {}
     for name, baseline in baselines.items():
         of_order = np.empty(len(texts), np.float64)
         for fold in range(int(folds.max()) + 1):
-            of_order[folds == fold] = baseline(given, folds == fold)
+            of_order[folds == fold] = baseline(sample, folds == fold)
         of_texts = np.empty(len(texts), np.float64)
         of_texts[order] = (stats.rankdata(of_order.round(_DIGITS)) - 0.5) / len(texts)
         scores[name] = [round(float(score), _DIGITS) for score in of_texts]
