@@ -48,7 +48,7 @@ def text(
 
 def log(
     folder: Path,
-    tasks: Mapping[str, Sequence[Finding | SuffixFinding | UntargetedFinding]],
+    tasks: Mapping[str, Sequence[Any]],
     *,
     stamp: str = STAMP,
     model: str | None = None,
@@ -56,7 +56,7 @@ def log(
     task_settings: Mapping[str, Any] | None = None,
 ) -> Path:
     """Write a run of ``tasks`` to ``folder``; returns the results file."""
-    undeclared = ("suffix_extraction", "memorization", "untargeted_extraction")
+    undeclared = ("suffix_extraction", "memorization", "untargeted_extraction", "membership", "contamination_test")
     declared = {task: UNSAID for task in tasks if task in undeclared}
     values = {task: {"n": 1.0} for task in tasks}
     path = write(folder, results(values, model=model or folder.name, declared=declared), stamp)

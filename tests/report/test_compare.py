@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
 
 import pytest
 
+from leakage_tasks.attacks.contamination.finding import OrderFinding
+from leakage_tasks.attacks.membership.finding import MembershipFinding
 from leakage_tasks.attacks.suffix.finding import SuffixFinding, SuffixView
-from leakage_tasks.report.compare.changes import IN_ALL, compare
+from leakage_tasks.report.compare.changes import compare
+from leakage_tasks.report.compare.documents import IN_ALL
 from leakage_tasks.report.load.results import read_runs
 from leakage_tasks.stats.paired import mean_difference, rate_difference
 from tests.report.logged import choice, log, text
@@ -216,3 +220,33 @@ def test_a_change_of_the_controls_has_another_cause(leakage: Leakage, tmp_path: 
     _, out, _ = leakage("compare", first, second)
     (line,) = [line for line in out.splitlines() if line.startswith("= untargeted_extraction: runs of controls: ")]
     assert line.endswith("the model never saw the controls, so the change has another cause than training on them")
+
+
+def _scored(folder: Path, losses: list[float]) -> Path:
+    findings = [
+        MembershipFinding(-1 - place if place > 3 else place, place < 4, place // 2, False, 30, {"loss": loss})
+        for place, loss in enumerate(losses)
+    ]
+    return log(folder, {"membership": findings})
+
+
+def test_members_are_compared_by_their_bits_per_token_and_cluster(leakage: Leakage, tmp_path: Path) -> None:
+    first = _scored(tmp_path / "a", [-1.0, -3.0, -2.0, -2.0, -4.0, -4.0, -3.0, -5.0])
+    second = _scored(tmp_path / "b", [-1.0, -1.0, -1.0, -2.0, -4.0, -4.0, -3.0, -5.0])
+    members, others = compared(first, second).changes
+    nat = 1 / math.log(2)
+    assert (members.group, members.count, members.before) == ("members", 2, pytest.approx(2 * nat))
+    assert members.after == pytest.approx(1.25 * nat)
+    assert members.difference == mean_difference([2 * nat, 2 * nat], [nat, 1.5 * nat])
+    assert (others.group, others.count, others.before, others.after) == ("non-members", 2, 4 * nat, 4 * nat)
+    assert "membership: bits per token" in leakage("compare", first, second)[1]
+
+
+def test_orders_are_compared_by_the_gain_of_each_shard(tmp_path: Path) -> None:
+    def run(name: str, canonical: list[float]) -> Path:
+        shards = [OrderFinding(place, 3, bits, (-11.0, -13.0)) for place, bits in enumerate(canonical)]
+        return log(tmp_path / name, {"contamination_test": shards})
+
+    (change,) = compared(run("a", [-12.0, -12.0, -11.0]), run("b", [-10.0, -11.0, -11.0])).changes
+    assert (change.group, change.count, change.before, change.after) == ("shards", 3, 1 / 3, 4 / 3)
+    assert change.difference == mean_difference([0.0, 0.0, 1.0], [2.0, 1.0, 1.0])

@@ -7,61 +7,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from leakage_tasks.attacks.finding import EXTRAPOLATED
 from leakage_tasks.core.errors import ResultsError
 from leakage_tasks.core.text_table import text_table
-from leakage_tasks.metrics.suffix_values import recalled
-from leakage_tasks.metrics.tiers import planted_words
+from leakage_tasks.report.compare.documents import (
+    ALL_TEXTS,
+    COMPARED,
+    IN_ALL,
+    NON_MEMBERS,
+    RUNS_OF_CONTROLS,
+    Document,
+    documents_of,
+)
 from leakage_tasks.report.load.comparability import check_scored, differences, measured
-from leakage_tasks.report.load.findings import CONTROL, EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS, Details, read_details
+from leakage_tasks.report.load.findings import read_details
 from leakage_tasks.report.load.format import NEVER, NOTHING, number
 from leakage_tasks.report.load.run import Run
-from leakage_tasks.report.load.texts import TEXTS, UNTARGETED_PROMPTS, read_texts
+from leakage_tasks.report.load.texts import UNTARGETED_PROMPTS
 from leakage_tasks.stats.intervals import LEVEL
 from leakage_tasks.stats.paired import Difference, mean_difference, rate_difference
 
-TITLES = {
-    EXPOSURE: "exposure, bits",
-    EXTRACTION: "share extracted",
-    SUFFIXES: "recall",
-    WINDOWS: "bits per token",
-    TEXTS: "share of texts with a run",
-}
-UNSURE = ("lower_bound", EXTRAPOLATED)
-IN_ALL, ALL_TEXTS, PAIRS, DOCUMENTS = "planted, all", "texts, all", "pairs", "documents"
-RUNS_OF_CONTROLS = "runs of controls"
-"""Group of texts that are searched for runs of the controls in place of the corpus."""
 _CAUSES = {
     NEVER: ": they were never planted, so the change has another cause than training on them",
     RUNS_OF_CONTROLS: ": the model never saw the controls, so the change has another cause than training on them",
+    NON_MEMBERS: ": the model never saw them, so the change has another cause than training on them",
 }
 """Notes on a change of the controls."""
 HEADS = ("", "n", "before", "after", "difference", "95 % interval", "p", "detectable")
 READING = (
-    "A difference is after minus before, for canaries, pairs or texts of both runs. p is two-sided, for no change: "
-    "from sign flips (means) or McNemar's exact test (shares). Intervals are Student's and Newcombe's. A difference "
-    "smaller than the last column can go unnoticed: this number of documents shows it in fewer than 8 of 10 runs. "
-    "Differences are between these two models: a second training with equal settings may also change the values."
+    "A difference is after minus before, for canaries, pairs, texts or shards of both runs. p is two-sided, for no "
+    "change: from sign flips (means) or McNemar's exact test (shares). Intervals are Student's and Newcombe's. A "
+    "difference smaller than the last column can go unnoticed: this number of documents shows it in fewer than 8 of 10 "
+    "runs. Differences are between these two models: a second training with equal settings may also change the values."
 )
-
-
-@dataclass(frozen=True)
-class Document:
-    """One canary or pair in two runs: its id, its group and its values, in bits or as 0 and 1.
-
-    ``bound`` is True if one of the values is only a bound, or extrapolated.
-    """
-
-    id: str
-    group: str
-    before: float
-    after: float
-    bound: bool = False
-
-    @property
-    def difference(self) -> float:
-        """After minus before."""
-        return self.after - self.before
 
 
 @dataclass(frozen=True)
@@ -115,7 +92,7 @@ def compare(before: Run, after: Run) -> Comparison:
 
     Raises ResultsError for runs with different protocols or without samples.
     """
-    tasks = [task for task in TITLES if task in measured(before).keys() & measured(after).keys()]
+    tasks = [task for task in COMPARED if task in measured(before).keys() & measured(after).keys()]
     if not tasks:
         for run in (before, after):
             check_scored(run)
@@ -131,7 +108,7 @@ def compare(before: Run, after: Run) -> Comparison:
     details = [(run, read_details(run)) for run in (before, after)]
     documents = {}
     for task in tasks:
-        old, new = ({document.id: document for document in _documents(task, *pair)} for pair in details)
+        old, new = (documents_of(task, *pair) for pair in details)
         shared = [(document, new[name]) for name, document in old.items() if name in new]
         if not shared:
             raise ResultsError(
@@ -145,49 +122,17 @@ def compare(before: Run, after: Run) -> Comparison:
     return Comparison(before.name, after.name, changes, documents)
 
 
-def _documents(task: str, run: Run, details: Details) -> Iterator[Document]:
-    """Yield the documents that have a value in one run, as both ``before`` and ``after``."""
-    if task in details.missing:
-        raise ResultsError(f"{run.tasks[task].file}: {task}: {details.missing[task]}")
-    if task == SUFFIXES:
-        for pair in details.pairs:
-            yield Document(str(pair.selected.pair), PAIRS, recalled(pair.selected), recalled(pair.selected))
-    if task == TEXTS:
-        yield from _texts(run)
-    if task == WINDOWS:
-        for name, cost in details.costs.items():
-            yield Document(name, NEVER if name.startswith(CONTROL) else DOCUMENTS, cost, cost)
-    for canary in details.canaries if task in (EXPOSURE, EXTRACTION) else ():
-        value = canary.bits if task == EXPOSURE else canary.extracted
-        if value is not None:
-            group = planted_words(canary.repetitions) if canary.planted else NEVER
-            unsure = canary.exposure is not None and canary.exposure.method in UNSURE
-            yield Document(canary.id, group, float(value), float(value), unsure and task == EXPOSURE)
-
-
-def _texts(run: Run) -> Iterator[Document]:
-    """Yield each text, and again as a control if it was searched for runs of the controls."""
-    for text in read_texts(run):
-        for length, name, group in (
-            (text.corpus, text.id, text.group),
-            (text.controls, f"{text.id}, controls", RUNS_OF_CONTROLS),
-        ):
-            if length is not None:
-                yield Document(name, group, float(length > 0), float(length > 0))
-
-
 def _changes(task: str, documents: Sequence[Document]) -> Iterator[Change]:
     """Yield one change per group, the fewest copies first, then all planted canaries together, then the controls."""
     groups: dict[str, list[Document]] = {}
     for document in documents:
         groups.setdefault(document.group, []).append(document)
-    controls = RUNS_OF_CONTROLS if task == TEXTS else NEVER
+    controls = COMPARED[task].controls
     never = groups.pop(controls, [])
     for group in sorted(groups, key=lambda group: (group != UNTARGETED_PROMPTS, copies_in(group))):
         yield _change(task, group, groups[group])
     if len(groups) > 1:
-        whole = ALL_TEXTS if task == TEXTS else IN_ALL
-        yield _change(task, whole, [document for document in documents if document.group != controls])
+        yield _change(task, COMPARED[task].together, [document for document in documents if document.group != controls])
     if never:
         yield _change(task, controls, never)
 
@@ -201,7 +146,7 @@ def copies_in(group: str) -> float:
 def _change(task: str, group: str, documents: Sequence[Document]) -> Change:
     before, after = [document.before for document in documents], [document.after for document in documents]
     count = len(documents)
-    if task in (EXPOSURE, WINDOWS):
+    if COMPARED[task].kind == "mean":
         difference = mean_difference(before, after)
     else:
         difference = rate_difference([bool(hit) for hit in before], [bool(hit) for hit in after])
@@ -214,14 +159,14 @@ def as_text(comparison: Comparison) -> str:
     parts = [f"before: {comparison.before}\nafter:  {comparison.after}"]
     for task in comparison.documents:
         changes = comparison.changes_of(task)
-        rows = [(f"{task}: {TITLES[task]}", *HEADS[1:]), *(_row(change) for change in changes)]
+        rows = [(f"{task}: {COMPARED[task].title}", *HEADS[1:]), *(_row(change) for change in changes)]
         parts.append("\n".join([text_table(rows), *(f"= {verdict}" for verdict in verdicts(changes))]))
     return "\n\n".join(parts)
 
 
 def verdicts(changes: Sequence[Change]) -> Iterator[str]:
     """Yield the verdicts on the lowest number of copies, on all planted canaries, and on the controls."""
-    judged = (IN_ALL, ALL_TEXTS, NEVER, RUNS_OF_CONTROLS)
+    judged = (IN_ALL, ALL_TEXTS, *_CAUSES)
     for change in [*changes[:1], *(change for change in changes[1:] if change.group in judged)]:
         difference = change.difference
         if difference.p > 1 - LEVEL:
@@ -250,7 +195,7 @@ def page(comparisons: Sequence[Comparison], picture: str | None) -> str:
         loads=["img-src data:"],
         comparisons=comparisons,
         heads=HEADS,
-        titles=TITLES,
+        titles={task: compared.title for task, compared in COMPARED.items()},
         row=_row,
         verdicts=verdicts,
         number=number,

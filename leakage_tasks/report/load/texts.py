@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from leakage_tasks.attacks.suffix.finding import HEADLINE
 from leakage_tasks.attacks.untargeted.finding import Hits, UntargetedFinding, untargeted_finding_from_json
 from leakage_tasks.attacks.untargeted.request import PREFIX, SHORT, UNTARGETED, TextId
-from leakage_tasks.core.errors import ResultsError
-from leakage_tasks.core.null_results import reason_of
+from leakage_tasks.report.load.answers import read_answers
 from leakage_tasks.report.load.run import Run
-from leakage_tasks.report.load.sample_lines import read_objects, task_settings_of, wrong_line
+from leakage_tasks.report.load.sample_lines import task_settings_of
 
 TEXTS = "untargeted_extraction"
 """The task whose samples are read."""
@@ -37,27 +35,8 @@ class TextDetail:
 
 def read_texts(run: Run) -> list[TextDetail]:
     """Read the texts from the samples next to a run's results. Raises ResultsError naming file and line."""
-    result = run.tasks[TEXTS]
-    if result.logged is None:
-        raise ResultsError(
-            f"{result.file}: {TEXTS}: no samples next to its results: run lm_eval again with --log_samples and "
-            "--output_path"
-        )
-    return list(_details(result.logged, read_objects(result.logged)))
-
-
-def _details(file: Any, lines: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[TextDetail]:
-    for number, row in lines:
-        try:
-            answer = row["resps"][0][0]
-            if row.get("filter", HEADLINE) != HEADLINE:
-                continue
-            if (reason := reason_of(answer)) is not None:
-                raise ResultsError(f"{file}: {TEXTS}: not answered: {reason}")
-            finding = untargeted_finding_from_json(answer)
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise wrong_line(file, number, "resps", f"no finding of {TEXTS}") from None
-        yield _detail(finding, task_settings_of(row) or {})
+    answers = read_answers(run, TEXTS, untargeted_finding_from_json)
+    return [_detail(finding, task_settings_of(row) or {}) for finding, row in answers]
 
 
 def _detail(finding: UntargetedFinding, task_settings: Mapping[str, Any]) -> TextDetail:

@@ -1,0 +1,140 @@
+"""The values of one run that a comparison pairs with those of another run, by task and document."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from leakage_tasks.attacks.contamination.finding import OrderFinding, contamination_finding_from_json
+from leakage_tasks.attacks.finding import EXTRAPOLATED
+from leakage_tasks.attacks.membership.finding import membership_finding_from_json
+from leakage_tasks.core.errors import ResultsError
+from leakage_tasks.metrics.suffix_values import recalled
+from leakage_tasks.metrics.tiers import planted_words
+from leakage_tasks.report.load.answers import read_answers
+from leakage_tasks.report.load.findings import CONTROL, EXPOSURE, EXTRACTION, SUFFIXES, WINDOWS, Details
+from leakage_tasks.report.load.format import NEVER
+from leakage_tasks.report.load.run import Run
+from leakage_tasks.report.load.texts import TEXTS, read_texts
+from leakage_tasks.stats.bits import LN2
+from leakage_tasks.stats.exchangeable import gains
+
+MEMBERSHIP, CONTAMINATION = "membership", "contamination_test"
+IN_ALL, ALL_TEXTS, PAIRS, DOCUMENTS, SHARDS, MEMBERS = (
+    *("planted, all", "texts, all", "pairs", "documents"),
+    *("shards", "members"),
+)
+RUNS_OF_CONTROLS = "runs of controls"
+"""Group of texts that are searched for runs of the controls in place of the corpus."""
+NON_MEMBERS = "non-members"
+UNSURE = ("lower_bound", EXTRAPOLATED)
+
+
+@dataclass(frozen=True)
+class Document:
+    """One canary, pair, text or shard in two runs: its id, its group and its values, in bits or as 0 and 1.
+
+    ``bound`` is True if one of the values is only a bound, or extrapolated.
+    """
+
+    id: str
+    group: str
+    before: float
+    after: float
+    bound: bool = False
+
+    @property
+    def difference(self) -> float:
+        """After minus before."""
+        return self.after - self.before
+
+
+class Compared(NamedTuple):
+    """The value of a task that is compared: its title, a mean or a share, and the groups that it may have besides
+    numbers of copies."""
+
+    title: str
+    documents: Callable[[Run, Details], Iterator[Document]]
+    kind: Literal["mean", "share"] = "share"
+    controls: str = NEVER
+    together: str = IN_ALL
+
+
+def documents_of(task: str, run: Run, details: Details) -> dict[str, Document]:
+    """Return the documents of a task that have a value in one run, by id, as both ``before`` and ``after``.
+
+    Raises ResultsError if the samples cannot be read.
+    """
+    if task in details.missing:
+        raise ResultsError(f"{run.tasks[task].file}: {task}: {details.missing[task]}")
+    return {document.id: document for document in COMPARED[task].documents(run, details)}
+
+
+def _one(name: str, group: str, value: float, bound: bool = False) -> Document:
+    return Document(name, group, value, value, bound)
+
+
+def _exposures(run: Run, details: Details) -> Iterator[Document]:
+    for canary in details.canaries:
+        if canary.bits is not None:
+            unsure = canary.exposure is not None and canary.exposure.method in UNSURE
+            yield _one(canary.id, planted_words(canary.repetitions) if canary.planted else NEVER, canary.bits, unsure)
+
+
+def _extracted(run: Run, details: Details) -> Iterator[Document]:
+    for canary in details.canaries:
+        if canary.extracted is not None:
+            group = planted_words(canary.repetitions) if canary.planted else NEVER
+            yield _one(canary.id, group, float(canary.extracted))
+
+
+def _suffixes(run: Run, details: Details) -> Iterator[Document]:
+    for pair in details.pairs:
+        yield _one(str(pair.selected.pair), PAIRS, recalled(pair.selected))
+
+
+def _windows(run: Run, details: Details) -> Iterator[Document]:
+    for name, cost in details.costs.items():
+        yield _one(name, NEVER if name.startswith(CONTROL) else DOCUMENTS, cost)
+
+
+def _texts(run: Run, details: Details) -> Iterator[Document]:
+    """Yield each text, and again as a control if it was searched for runs of the controls."""
+    for text in read_texts(run):
+        for length, name, group in (
+            (text.corpus, text.id, text.group),
+            (text.controls, f"{text.id}, controls", RUNS_OF_CONTROLS),
+        ):
+            if length is not None:
+                yield _one(name, group, float(length > 0))
+
+
+def _memberships(run: Run, details: Details) -> Iterator[Document]:
+    """Yield the mean bits per token of the texts of each cluster and class."""
+    costs: dict[tuple[str, int], list[float]] = {}
+    for finding, _ in read_answers(run, MEMBERSHIP, membership_finding_from_json):
+        if "loss" in finding.scores:
+            key = MEMBERS if finding.member else NON_MEMBERS, finding.cluster
+            costs.setdefault(key, []).append(-finding.scores["loss"] / LN2)
+    for (group, cluster), bits in costs.items():
+        yield _one(f"{group} {cluster}", group, statistics.fmean(bits))
+
+
+def _shards(run: Run, details: Details) -> Iterator[Document]:
+    for finding, _ in read_answers(run, CONTAMINATION, contamination_finding_from_json):
+        if isinstance(finding, OrderFinding):
+            yield _one(str(finding.number), SHARDS, float(gains([(finding.canonical, finding.shuffled)])[0]))
+
+
+COMPARED = {
+    EXPOSURE: Compared("exposure, bits", _exposures, "mean"),
+    EXTRACTION: Compared("share extracted", _extracted),
+    SUFFIXES: Compared("recall", _suffixes),
+    WINDOWS: Compared("bits per token", _windows, "mean"),
+    TEXTS: Compared("share of texts with a run", _texts, controls=RUNS_OF_CONTROLS, together=ALL_TEXTS),
+    MEMBERSHIP: Compared("bits per token", _memberships, "mean", controls=NON_MEMBERS),
+    CONTAMINATION: Compared("gain of the canonical order, bits", _shards, "mean"),
+}
+"""The tasks that can be compared."""
