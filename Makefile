@@ -81,5 +81,5 @@ $(STAMP): pyproject.toml constraints.txt leakage_tasks/harness/startup.pth leaka
 	@touch $@
 
 clean:
-	rm -rf $(VENV) build dist site runs/demo runs/*-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site runs/demo runs/tests runs/*-venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
