@@ -18,9 +18,10 @@ from leakage_tasks.canaries.canary import AUXILIARY_KINDS
 from leakage_tasks.core.errors import OptionError, PlantingError, in_metadata
 from leakage_tasks.core.stable_inputs import FileStates
 from leakage_tasks.pairs.document_texts import document_rows
-from leakage_tasks.pairs.documents import GRAM, hashed_grams, sample_items
+from leakage_tasks.pairs.documents import sample_items
 from leakage_tasks.pairs.pair import ALL
 from leakage_tasks.pairs.source import state_of
+from leakage_tasks.tasks.membership.overlap import check_overlap
 
 FEWEST = 2
 """Minimum number of clusters of each class: one for the choice of an attack and of thresholds, one for the figures."""
@@ -104,7 +105,8 @@ def _read(source: TextSource, state: tuple[FileStates, ...]) -> TestedTexts:
                 f"{groups}{name}: {found} {'clusters' if source.cluster else 'texts'}: give {FEWEST} or more, one to "
                 "choose the attack on and one to report"
             )
-    _check_overlap(classes[0], classes[1], names, grams=source.canaries is None)
+    seen, unseen = ([(abs(text.number) - (not text.member), text.text) for text in texts] for texts in classes)
+    check_overlap(seen, unseen, names, grams=source.canaries is None)
     both = [text for pair in zip_longest(*classes) for text in pair if text is not None]
     tested = _in_parts(_in_clusters(both, keys), source.seed)
     return TestedTexts(tested, context, available, _digest(tested, context))
@@ -178,40 +180,6 @@ def _context(source: TextSource, nonmembers: list[TestedText]) -> tuple[tuple[st
     taken = set(generator.choice(len(nonmembers), source.context_texts, replace=False).tolist())
     kept = [text for index, text in enumerate(nonmembers) if index not in taken]
     return tuple(nonmembers[index].text for index in sorted(taken)), kept
-
-
-def _check_overlap(
-    members: Sequence[TestedText], nonmembers: Sequence[TestedText], names: tuple[str, str], grams: bool
-) -> None:
-    """Raise OptionError if a non-member equals a member, or, if ``grams``, shares :data:`.GRAM` words in a row."""
-    seen, unseen = names
-    known = {_normal(text.text): text.number for text in members}
-    for text in nonmembers:
-        if _normal(text.text) in known:
-            raise OptionError(
-                f"{unseen}: text {-1 - text.number} (from 0) equals text {known[_normal(text.text)]} of {seen}, so it "
-                "is no text that the model never saw: remove it from one of them"
-            )
-    if not grams:
-        return
-    words: dict[str, int] = {}
-
-    def hashed(texts: Sequence[TestedText]) -> Any:
-        rows = [np.array([words.setdefault(word, len(words)) for word in _normal(text.text).split()], dtype=np.int64)
-                for text in texts]  # fmt: skip
-        return hashed_grams([abs(text.number) - (not text.member) for text in texts], rows)
-
-    (of_members, _), (others, numbers) = hashed(members), hashed(nonmembers)
-    shared = np.isin(others, of_members, assume_unique=True)
-    if shared.any():
-        raise OptionError(
-            f"{unseen}: text {int(numbers[shared].min())} (from 0) shares {GRAM} words in a row with {seen}, so it is "
-            "no text that the model never saw: remove it"
-        )
-
-
-def _normal(text: str) -> str:
-    return " ".join(text.lower().split())
 
 
 def _in_clusters(texts: Sequence[TestedText], keys: dict[int, Any]) -> list[TestedText]:
