@@ -84,6 +84,7 @@ def measure(flag: Flag) -> str:
     """Return the metric and value behind a flag in brackets, or an empty text for a flag of the whole task."""
     if flag.value is None:
         return ""
-    name = "p" if flag.fault else flag.row
-    counted = not flag.fault and flag.value.is_integer()
+    p_value = "p" in flag.row.split("_")
+    name = "p" if p_value else flag.row
+    counted = not p_value and flag.value.is_integer()
     return f" ({name} = {f'{flag.value:,.0f}' if counted else number(flag.value)})"
