@@ -64,9 +64,9 @@ def report_command(
         if waiver not in WAIVERS:
             raise OptionError(f"--allow is {waiver!r}, not a condition of leakage check: use {', '.join(WAIVERS)}")
     check_place(output)
-    given = Given(model, manifest, tuple(data or ()), selftest)
+    inputs = Given(model, manifest, tuple(data or ()), selftest)
     settings = Settings(name.strip(), release.strip(), delta, tuple(limit or ()), waivers)
-    with unchanged(*files_read([result]), *given.paths):
-        text = page(gather(result, settings, given))
+    with unchanged(*files_read([result]), *inputs.paths):
+        text = page(gather(result, settings, inputs))
     write_text(output, text)
     print(f"wrote {output}")

@@ -71,9 +71,9 @@ class Benchmark:
             having = [each for each in SPLITS if getattr(task, f"has_{each}_docs")()]
             raise OptionError(f"split={split}: {name} has no such documents: use {', '.join(having) or 'no split'}")
         with _read_errors(name):
-            found = task.eval_docs if split is None else getattr(task, f"{split}_docs")()
-            number = len(found) if hasattr(found, "__len__") else None
-            docs = list(islice(found, most))
+            documents = task.eval_docs if split is None else getattr(task, f"{split}_docs")()
+            number = len(documents) if hasattr(documents, "__len__") else None
+            docs = list(islice(documents, most))
         return docs, len(docs) if number is None else number
 
     def item(self, doc: Mapping[str, Any], where: str) -> Item:
@@ -101,7 +101,7 @@ class Benchmark:
 def load_benchmark(name: str) -> Benchmark:
     """Return a task of the harness, by its name or the path of its YAML file.
 
-    The tasks are those of the run, including the folders of ``--include_path``. Raises OptionError for an unknown name,
+    All tasks of the run are known, including the folders of ``--include_path``. Raises OptionError for an unknown name,
     a group, a task of this package, and data that cannot be loaded.
     """
     if _NAME.get() is not None:

@@ -118,6 +118,6 @@ def _counts() -> list[Row]:
 
 @lru_cache(maxsize=1)
 def membership_metrics() -> tuple[Row, ...]:
-    """Return the task's metrics: primary figures, those of each attack, counts, blind baselines, dataset inference."""
+    """Return the task's metrics: primary figures, each attack, counts, blind baselines, dataset inference."""
     rows = [*_primary(), *(row for attack in in_order() for row in _of_attack(attack)), *_counts()]
     return tuple(with_guard(rows, MEMBERSHIP_AUC, MEMBERSHIP_ENDS))

@@ -112,16 +112,16 @@ def _read(of: Callable[[Sequence[GuardedText]], Result | None], value: Callable[
 def _estimate(
     of: Callable[[Sequence[GuardedText]], Result | None], estimate: Callable[[Result], Estimate]
 ) -> tuple[Aggregate[Any], Interval]:
-    ends = (_read(of, lambda found: estimate(found).low), _read(of, lambda found: estimate(found).high))
-    return _read(of, lambda found: estimate(found).value), Interval("by-cluster bootstrap", *ends)
+    ends = (_read(of, lambda result: estimate(result).low), _read(of, lambda result: estimate(result).high))
+    return _read(of, lambda result: estimate(result).value), Interval("by-cluster bootstrap", *ends)
 
 
-BLIND_AUC = _estimate(_primary, lambda found: found.baselines[found.best])
+BLIND_AUC = _estimate(_primary, lambda result: result.baselines[result.best])
 """The AUC of the best blind baseline on the texts of the primary figures, and its interval."""
-ABOVE_BLIND = _estimate(_primary, lambda found: found.difference)
+ABOVE_BLIND = _estimate(_primary, lambda result: result.difference)
 """The AUC of the chosen attack minus that of the best blind baseline, and its interval."""
-ABOVE_BLIND_P = _read(_primary, lambda found: found.p)
-BLIND_P = _read(_primary, lambda found: found.blind_p)
+ABOVE_BLIND_P = _read(_primary, lambda result: result.p)
+BLIND_P = _read(_primary, lambda result: result.blind_p)
 
 
 def auc_of_baseline(name: str) -> Aggregate[GuardedText]:
@@ -140,7 +140,7 @@ def auc_of_baseline(name: str) -> Aggregate[GuardedText]:
 
 def p_above_blind(attack: str) -> Aggregate[GuardedText]:
     """Return the aggregation of the p-value of one attack not above every blind baseline, on all texts."""
-    return _read(lambda texts: comparisons(tuple(texts)).get(attack), lambda found: found.p)
+    return _read(lambda texts: comparisons(tuple(texts)).get(attack), lambda result: result.p)
 
 
 def _table(texts: Texts, blind: bool) -> list[list[float]]:
@@ -167,11 +167,11 @@ def _by_attacks(texts: Sequence[GuardedText]) -> dataset_inference.DatasetTest |
     return _dataset(tuple(texts), False)
 
 
-DATASET_P = _read(_by_attacks, lambda found: found.p)
-DATASET_WELCH = _read(_by_attacks, lambda found: found.welch)
-DATASET_PERMUTATION = _read(_by_attacks, lambda found: found.permutation)
-DATASET_BLIND = _read(lambda texts: _dataset(tuple(texts), True), lambda found: found.p)
-DATASET_NULL = _read(lambda texts: _null(tuple(texts)), lambda found: found.p)
-FALSE_POSITIVES = _read(lambda texts: _null(tuple(texts)), lambda found: found.false_positives)
-LEAST_SHARE = _estimate(lambda texts: _share(tuple(texts)), lambda found: found)
+DATASET_P = _read(_by_attacks, lambda result: result.p)
+DATASET_WELCH = _read(_by_attacks, lambda result: result.welch)
+DATASET_PERMUTATION = _read(_by_attacks, lambda result: result.permutation)
+DATASET_BLIND = _read(lambda texts: _dataset(tuple(texts), True), lambda result: result.p)
+DATASET_NULL = _read(lambda texts: _null(tuple(texts)), lambda result: result.p)
+FALSE_POSITIVES = _read(lambda texts: _null(tuple(texts)), lambda result: result.false_positives)
+LEAST_SHARE = _estimate(lambda texts: _share(tuple(texts)), lambda result: result)
 """The lower bound on the share of the members that the model was trained on, and its interval."""

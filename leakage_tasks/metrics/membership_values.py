@@ -82,17 +82,17 @@ def _auc(texts: tuple[ScoredText, ...]) -> Estimate | None:
 
 
 def _area(attack: str, texts: Texts) -> Estimate | None:
-    found = _auc(tuple(texts))
-    if found is None and len(texts) > 1:
+    area = _auc(tuple(texts))
+    if area is None and len(texts) > 1:
         warn_once(f"membership: {attack} gives all {len(texts)} texts one score, so it has no AUC: leave it out")
-    return found
+    return area
 
 
 def _ends(estimate: Callable[[Sequence], Estimate | None], kind: str) -> Interval:
     def end(name: str) -> Aggregate:
         def read(texts: list) -> float | None:
-            found = estimate(texts)
-            return None if found is None else getattr(found, name)
+            estimated = estimate(texts)
+            return None if estimated is None else getattr(estimated, name)
 
         return of_defined(read)
 
@@ -101,8 +101,8 @@ def _ends(estimate: Callable[[Sequence], Estimate | None], kind: str) -> Interva
 
 def _value(estimate: Callable[[Sequence], Estimate | None]) -> Aggregate:
     def read(texts: list) -> float | None:
-        found = estimate(texts)
-        return None if found is None else found.value
+        estimated = estimate(texts)
+        return None if estimated is None else estimated.value
 
     return of_defined(read)
 
@@ -180,8 +180,8 @@ def tpr(one_in: int) -> tuple[Aggregate[ScoredText], Interval]:
         return _rate(tuple(texts), one_in) if enough(texts, one_in) else None
 
     def interval(texts: Sequence[ScoredText]) -> Estimate | None:
-        found = _rate(tuple(texts), one_in)
-        return found if found is None or enough(texts, one_in) else found._replace(low=0.0)
+        estimated = _rate(tuple(texts), one_in)
+        return estimated if estimated is None or enough(texts, one_in) else estimated._replace(low=0.0)
 
     return _value(rate), _ends(interval, "by-cluster Korn-Graubard")
 
@@ -215,7 +215,7 @@ def reached_fpr(one_in: int) -> Aggregate[AllScores]:
         scored = of_attack(texts, attack)
         # Non-members that do not choose take the place of the members.
         others = [text._replace(member=True) for text in of_class(scored, False) if not text.chooses]
-        found = _rate((*others, *(text for text in of_class(scored, False) if text.chooses)), one_in)
-        return None if found is None or not enough(scored, one_in) else found.value
+        rate = _rate((*others, *(text for text in of_class(scored, False) if text.chooses)), one_in)
+        return None if rate is None or not enough(scored, one_in) else rate.value
 
     return of_defined(read)

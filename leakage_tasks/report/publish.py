@@ -77,8 +77,8 @@ def write_report(
     from leakage_tasks.report.evidence.page import page
     from leakage_tasks.report.evidence.record import Settings
 
-    given = Given(_path(model), _path(manifest), tuple(map(Path, data)), _path(selftest))
-    evidence = gather(Path(results), Settings(name, release, delta, (), ()), given)
+    inputs = Given(_path(model), _path(manifest), tuple(map(Path, data)), _path(selftest))
+    evidence = gather(Path(results), Settings(name, release, delta, (), ()), inputs)
     write_text(Path(path), page(evidence))
 
 

@@ -54,8 +54,8 @@ def ends_of(steps: Steps, pools: int) -> FloatArray:
     """Return the number of fillings that ``steps`` complete, by pool of the parent and cost, ``[pools, BINS]``."""
     low, lower, upper = _binned(steps)
     cells, size = steps.last * (BINS + 1) + low, pools * (BINS + 1)
-    each = np.bincount(cells, lower, size) + np.bincount(cells + 1, upper, size)
-    ends: FloatArray = each.reshape(pools, BINS + 1)[:, :-1].cumsum(axis=1)
+    weights = np.bincount(cells, lower, size) + np.bincount(cells + 1, upper, size)
+    ends: FloatArray = weights.reshape(pools, BINS + 1)[:, :-1].cumsum(axis=1)
     return ends
 
 

@@ -123,9 +123,9 @@ class _DrawRequest:
         """Return the draws; ``others`` ``[bounds, n]`` and ``seen`` ``[bounds]`` are those up to each bound."""
         mixture = self.descents.mixture
         nodes = nodes[self.descents.proposals < mixture.uniform]
-        each = zip(others, seen.tolist(), self.bounds, strict=True)
+        columns = zip(others, seen.tolist(), self.bounds, strict=True)
         first, *ends = (
-            RankDraws(other, nodes, met, most_per_draw(explorer, limit, mixture)) for other, met, limit in each
+            RankDraws(other, nodes, met, most_per_draw(explorer, limit, mixture)) for other, met, limit in columns
         )
         return dataclasses.replace(first, ends=(ends[0], ends[1])) if ends else first
 
@@ -181,12 +181,12 @@ class _Completed:
         ended, value = np.zeros(len(children), dtype=np.int64), np.zeros(len(children))
         if not len(ending):
             return ended, value
-        chosen, own = children[ending], trees[ending]
+        chosen, tree_of = children[ending], trees[ending]
         paths = forest.child_paths(visit.nodes, chosen)
-        counts = forest.count(chosen.states, paths, own)
+        counts = forest.count(chosen.states, paths, tree_of)
         by_proposal = np.exp2(visit.log2_q[chosen.parents]) * visit.chance[ending]
         probability = by_proposal @ mixture.shares + mixture.share(mixture.uniform) * counts / forest.space.size
-        ended[ending] = counts - self._secrets.of(paths, own)
+        ended[ending] = counts - self._secrets.of(paths, tree_of)
         value[ending] = np.divide(ended[ending], probability, out=np.zeros(len(ending)), where=ended[ending] > 0)
         return ended, value
 

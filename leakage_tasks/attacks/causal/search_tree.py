@@ -200,7 +200,7 @@ class SearchTree:
     def _texts(
         self, batches: Sequence[Nodes], which: IntArray, parents: IntArray, paths: IntArray, trees: IntArray
     ) -> Any:
-        """Return the texts of parents; those whose batch has none any more are read again from their ``paths``."""
+        """Return the texts of parents; parents without a batch are read again from their ``paths``."""
         if len(batches) == 1 and batches[0].memory is not None:
             return batches[0].memory[parents]
         held = [n for n, nodes in enumerate(batches) if nodes.memory is not None]

@@ -115,11 +115,13 @@ def score_twins(
     texts = [text for _, item, twin in pairs for text in (item, twin)]
     costs = model.score(texts)
     halves: list[dict[str, Any]] = [{} for _ in texts] if target is None else _halves(target, texts, most, request)
-    found = [
+    findings = [
         TextCost(cost.bits, cost.tokens, len(text.encode()), **half)
         for cost, text, half in zip(costs, texts, halves, strict=True)
     ]
-    return [TwinFinding(number, found[2 * index], found[2 * index + 1]) for index, (number, _, _) in enumerate(pairs)]
+    return [
+        TwinFinding(number, findings[2 * index], findings[2 * index + 1]) for index, (number, _, _) in enumerate(pairs)
+    ]
 
 
 def _halves(target: DrawsSuffixes, texts: Sequence[str], most: int, request: SuffixRequest) -> list[dict[str, Any]]:
@@ -135,15 +137,15 @@ def _halves(target: DrawsSuffixes, texts: Sequence[str], most: int, request: Suf
         if min(len(row) // 2 for row in pair):
             for index in (first, first + 1):
                 groups[len(rows[index]) // 2, length].append(index)
-    found: list[dict[str, Any]] = [{} for _ in rows]
+    halves: list[dict[str, Any]] = [{} for _ in rows]
     for (before, length), indices in groups.items():
         prefixes = [rows[index][:before] for index in indices]
         suffixes = [rows[index][before : before + length] for index in indices]
         scored = target.score(prefixes, suffixes, request.scheme)
         for index, cost, near in zip(indices, scored, _near(target, prefixes, suffixes, request), strict=True):
             drawn = None if cost.drawn is None else _finite(float(np.sum(cost.drawn)))
-            found[index] = {"length": length, "half": float(np.sum(cost.own)), "drawn": drawn, **near}
-    return found
+            halves[index] = {"length": length, "half": float(np.sum(cost.own)), "drawn": drawn, **near}
+    return halves
 
 
 def _near(

@@ -80,8 +80,8 @@ class _Filler:
             logits.scatter_(2, truth[..., None], -torch.inf)
             running = logits.double().softmax(-1).cumsum(-1)
             sought = torch.from_numpy(uniforms[first : first + ROWS]).to(self._device)[..., None] * running[..., -1:]
-            found = torch.searchsorted(running, sought, right=True)[..., 0]
-            tokens += found.clamp(max=logits.shape[-1] - 1).tolist()
+            ranks = torch.searchsorted(running, sought, right=True)[..., 0]
+            tokens += ranks.clamp(max=logits.shape[-1] - 1).tolist()
         return tokens
 
     def _replaced(self, text: str, spans: Sequence[tuple[int, int]], tokens: Sequence[int]) -> str:

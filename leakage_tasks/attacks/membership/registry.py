@@ -81,5 +81,5 @@ def register_membership(name: str, words: str, *needs: Need, passes: str = "") -
 
 
 def in_order() -> Iterator[MembershipAttack]:
-    """Yield all attacks, those with fewer needs first; ties of attacks are decided in this order."""
+    """Yield all attacks, the ones with the fewest needs first; ties of attacks are decided in this order."""
     return iter(sorted(MEMBERSHIP_ATTACKS.values(), key=lambda attack: (len(attack.needs), attack.name)))

@@ -1,4 +1,4 @@
-"""The values of one run that a comparison pairs with those of another run, by task and document."""
+"""The values of one run that a comparison pairs with values of another run, by task and document."""
 
 from __future__ import annotations
 

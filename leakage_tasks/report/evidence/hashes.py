@@ -114,9 +114,9 @@ def digests(hashes: Sequence[Hash], *kinds: str) -> list[str]:
 def code_hashes() -> list[Hash]:
     """Return the commits of this package and of the harness, as far as their installers recorded them."""
     named = ((PACKAGE, DISTRIBUTION), (HARNESS, "lm_eval"))
-    found = ((kind, name, commit_of(name)) for kind, name in named)
+    commits = ((kind, name, commit_of(name)) for kind, name in named)
     source = "recorded by the installer: commit of the package that wrote this report"
-    return [Hash(kind, name, commit, source) for kind, name, commit in found if commit]
+    return [Hash(kind, name, commit, source) for kind, name, commit in commits if commit]
 
 
 def commit_of(name: str) -> str | None:

@@ -70,9 +70,9 @@ def command_for(run: Run, task: str, attack: str = "") -> str:
     """Return a command that runs ``task`` on the model of ``run``, with placeholders for data."""
     options = TASKS.get(task, {})
     wanted = [name for name, option in options.items() if option.required] or [_MANIFEST] * (_MANIFEST in options)
-    given = [f"{name}={_FILES.get(name, 'FILE')}" for name in wanted] + ([f"attack={attack}"] if attack else [])
+    settings = [f"{name}={_FILES.get(name, 'FILE')}" for name in wanted] + ([f"attack={attack}"] if attack else [])
     words = ["lm_eval", *map(quoted, _model(run)), "--tasks", quoted(task)]
-    words += ["--metadata", ",".join(given)] if given else []
+    words += ["--metadata", ",".join(settings)] if settings else []
     return " ".join([*words, "--output_path", "results", "--log_samples"])
 
 

@@ -52,11 +52,11 @@ def _by_task(rows: Sequence[Row]) -> dict[str, list[Row]]:
 
 def record_in(text: str) -> str | None:
     """Return the record that a page holds, or None for a page without exactly one record."""
-    found = _RECORD.findall(text)
-    return found[0] if len(found) == 1 else None
+    records = _RECORD.findall(text)
+    return records[0] if len(records) == 1 else None
 
 
 def digest_in(text: str) -> str | None:
     """Return the digest that a page prints, or None for a page without exactly one digest."""
-    found = _DIGEST.findall(text)
-    return found[0] if len(found) == 1 else None
+    digests = _DIGEST.findall(text)
+    return digests[0] if len(digests) == 1 else None

@@ -109,15 +109,15 @@ def _versions(data: Mapping[str, Any]) -> Iterator[str]:
 
 def _hardware(described: Any) -> Iterator[Fact]:
     """Yield facts on the machine from the harness' text about it, a line ``name: value`` each."""
-    found: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for line in described.splitlines() if isinstance(described, str) else ():
         name, colon, value = line.partition(":")
         if colon and name.strip() in _HARDWARE and value.strip() not in ("", "Could not collect", "N/A"):
-            found.setdefault(name.strip(), value.strip())
+            facts.setdefault(name.strip(), value.strip())
     for name, words in _HARDWARE.items():
-        if name in found:
-            yield Fact(words, found[name])
-    if not found:
+        if name in facts:
+            yield Fact(words, facts[name])
+    if not facts:
         yield Fact("Hardware", "not recorded")
 
 

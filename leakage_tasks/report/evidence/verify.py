@@ -52,23 +52,23 @@ def verify(path: str | Path, files: Files = NO_FILES) -> list[Verification]:
     printed, computed = digest_in(text), digest_of(record)
     words = f"record: SHA-256 {computed}"
     fault = f"{words}, but the page prints {printed or 'none'}: the record or the page was edited"
-    found = [Verification(True, f"{words}, as printed") if printed == computed else Verification(False, fault)]
+    checks = [Verification(True, f"{words}, as printed") if printed == computed else Verification(False, fault)]
     try:
         evidence = evidence_from_json(parse_json(record))
     except WrongField as error:
-        return [*found, Verification(False, f"record: field {printable(str(error))}: the record was edited")]
+        return [*checks, Verification(False, f"record: field {printable(str(error))}: the record was edited")]
     except ValueError:
-        return [*found, Verification(False, "record: not JSON: the record was edited")]
+        return [*checks, Verification(False, "record: not JSON: the record was edited")]
     code = this_code()
     same = (code.version, code.sources) == (evidence.code.version, evidence.code.sources)
-    found.append(_page(evidence, record, text, same))
+    checks.append(_page(evidence, record, text, same))
     if files.results is not None:
-        found += [*results_outcomes(evidence, files.results), *_figures(evidence, files.results, same, code)]
+        checks += [*results_outcomes(evidence, files.results), *_figures(evidence, files.results, same, code)]
     if files.model is not None:
-        found += list(model_outcomes(evidence, files.model))
+        checks += list(model_outcomes(evidence, files.model))
     if files.manifest is not None:
-        found.append(manifest_outcome(evidence, files.manifest))
-    return [*found, *(data_outcome(evidence, data) for data in files.data)]
+        checks.append(manifest_outcome(evidence, files.manifest))
+    return [*checks, *(data_outcome(evidence, data) for data in files.data)]
 
 
 def _read(path: Path) -> str:
@@ -108,8 +108,8 @@ def _figures(evidence: Evidence, folder: Path, same_code: bool, code: Code) -> I
     from leakage_tasks.report.evidence.gather import gather
 
     named = {stated.name for stated in of_kind(evidence.hashes, RESULTS)}
-    found = [folder] if folder.is_file() else sorted(file for file in folder.rglob("*.json") if file.name in named)
-    source = folder if len(found) != 1 else found[0]
+    paths = [folder] if folder.is_file() else sorted(file for file in folder.rglob("*.json") if file.name in named)
+    source = folder if len(paths) != 1 else paths[0]
     try:
         again = gather(source, evidence.settings)
     except LeakageError as error:

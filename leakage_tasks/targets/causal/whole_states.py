@@ -111,9 +111,9 @@ class _PerDevice:
     """Places of rows as a tensor, which is copied once to each device."""
 
     def __init__(self, places: IntArray) -> None:
-        own = torch.from_numpy(places)
-        self._copies = {own.device: own}
-        self._own = own
+        indices = torch.from_numpy(places)
+        self._copies = {indices.device: indices}
+        self._own = indices
 
     def on(self, device: torch.device) -> Tensor:
         """Return the tensor on a device."""

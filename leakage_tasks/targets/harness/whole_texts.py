@@ -73,10 +73,10 @@ class WholeTexts:
         """
         distinct = list(dict.fromkeys(texts))
         with forward_faults(self._lm):
-            found = self._by_tokens(distinct) if self._tokens else self._by_text(distinct)
-        if not all(math.isfinite(each.bits) for each in found):
+            costs = self._by_tokens(distinct) if self._tokens else self._by_text(distinct)
+        if not all(math.isfinite(each.bits) for each in costs):
             raise TargetError(f"{type(self._lm).__name__} gave a log-likelihood that is not finite: check the model")
-        known = dict(zip(distinct, found, strict=True))
+        known = dict(zip(distinct, costs, strict=True))
         return [known[text] for text in texts]
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
@@ -118,9 +118,9 @@ def windows(tokens: Sequence[int], first: int, most: int) -> list[Window]:
     """
     whole = [first, *tokens]
     step, end = max(1, most // 2), min(most, len(tokens))
-    found = [(whole[:1], whole[1 : end + 1])] if tokens else []
+    cuts = [(whole[:1], whole[1 : end + 1])] if tokens else []
     while end < len(tokens):
         after = min(end + step, len(tokens))
-        found.append((whole[after - most : end + 1], whole[end + 1 : after + 1]))
+        cuts.append((whole[after - most : end + 1], whole[end + 1 : after + 1]))
         end = after
-    return found
+    return cuts

@@ -86,15 +86,15 @@ def membership_options(values: Mapping[str, Any]) -> MembershipOptions:
 
 
 def _check_sources(values: Mapping[str, Any]) -> None:
-    given = [name for name in ("members", "nonmembers") if name in values]
+    named = [name for name in ("members", "nonmembers") if name in values]
     if "canaries" in values:
-        if given:
-            raise OptionError(f"canaries and {given[0]} both name texts: give a manifest, or members and nonmembers")
+        if named:
+            raise OptionError(f"canaries and {named[0]} both name texts: give a manifest, or members and nonmembers")
         if "cluster" in values:
             raise OptionError(f"cluster={values['cluster']} has no use with canaries=: leave it out")
         return
-    if len(given) < 2:
-        lacking = "nonmembers" if given == ["members"] else "members"
+    if len(named) < 2:
+        lacking = "nonmembers" if named == ["members"] else "members"
         raise MissingOption(
             f"{TASK} needs texts that the model was trained on and others of the same kind: pass --metadata "
             f"members=…,nonmembers=… (files, folders, saved data sets or hub:NAME), or canaries=MANIFEST; {lacking} is "

@@ -163,13 +163,13 @@ def _context(reader: ReadsTexts, shots: Sequence[str], tokens: int) -> CutText:
     """Return the context of ``recall``: non-members, each cut to an equal number of tokens so that a text fits."""
     lines = len("\n\n")
     room = len(shots) * (tokens + lines) if reader.max_length is None else reader.max_length - tokens
-    each = room // len(shots) - lines
-    if each < 1:
+    size = room // len(shots) - lines
+    if size < 1:
         raise OptionError(
             f"shots={len(shots)}: no room for that many non-members before a text of tokens={tokens} in the "
             f"{reader.max_length} tokens that the model reads: lower tokens or shots"
         )
-    cut = reader.cut(shots, min(tokens, each))
+    cut = reader.cut(shots, min(tokens, size))
     (context,) = reader.cut(["".join(f"{text.text}\n\n" for text in cut)], room)
     return context
 

@@ -98,12 +98,12 @@ def _read(source: TextSource, state: tuple[FileStates, ...]) -> TestedTexts:
     names = (source.canaries, f"controls of {source.canaries}") if source.canaries else (
         f"members={source.members}", f"nonmembers={source.nonmembers}")  # fmt: skip
     for name, texts in zip(names, classes, strict=True):
-        found = len({keys[text.number] for text in texts})
-        if found < FEWEST:
+        clusters = len({keys[text.number] for text in texts})
+        if clusters < FEWEST:
             groups = f"cluster={source.cluster}: " if source.cluster else ""
             raise OptionError(
-                f"{groups}{name}: {found} {'clusters' if source.cluster else 'texts'}: give {FEWEST} or more, one to "
-                "choose the attack on and one to report"
+                f"{groups}{name}: {clusters} {'clusters' if source.cluster else 'texts'}: give {FEWEST} or more, one "
+                "to choose the attack on and one to report"
             )
     seen, unseen = ([(abs(text.number) - (not text.member), text.text) for text in texts] for texts in classes)
     check_overlap(seen, unseen, names, grams=source.canaries is None)
