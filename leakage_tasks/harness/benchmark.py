@@ -89,6 +89,9 @@ class Benchmark:
             raise OptionError(
                 f"{where}: {self.name} cannot show it ({type(error).__name__}): pass template=…"
             ) from None
+        if isinstance(question, list) and isinstance(answer, int):
+            # Version 0.5 of the harness: the right one of several questions, and one answer for all of them.
+            question, answer = question[answer], 0
         question = choices[question] if choices and isinstance(question, int) else question
         answer = answer[0] if isinstance(answer, list) and answer else answer
         answer = choices[answer] if choices and isinstance(answer, int) and not isinstance(answer, bool) else answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +20,24 @@ dataset_kwargs:
   data_files: {{test: {file}, train: {file}}}
 test_split: test
 training_split: train
-metric_list: [{{metric: acc}}]
 """
 CHOICE = """
 output_type: multiple_choice
+metric_list: [{metric: acc}]
 doc_to_text: "Q: {{question}}\\nA:"
 doc_to_choice: ["blue", "red"]
 doc_to_target: "{{gold}}"
 """
 BLANK = """
 output_type: multiple_choice
+metric_list: [{metric: acc}]
 doc_to_text: "{{gold}}"
 doc_to_choice: "{{[question + ' sky', question + ' sea']}}"
 doc_to_target: "is near"
 """
 SEVERAL = """
 output_type: generate_until
+metric_list: [{metric: exact_match}]
 doc_to_text: question
 doc_to_target: "{{['one', 'two']}}"
 target_delimiter: " => "
@@ -43,9 +46,20 @@ generation_kwargs: {until: ["."]}
 """
 WHOLE = """
 output_type: loglikelihood_rolling
+metric_list: [{metric: word_perplexity}]
 doc_to_text: ""
 doc_to_target: question
 """
+if find_spec("lm_eval.scorers"):
+    BLANK = """
+output_type: multiple_choice
+metric_list: [{metric: acc}]
+multiple_inputs: true
+doc_to_text: "{{[question + ' sky', question + ' sea']}}"
+doc_to_choice: ["is near"]
+doc_to_target: "{{gold}}"
+"""
+    SEVERAL += "multiple_targets: true\n"
 
 
 def quiz(folder: Path, body: str) -> Benchmark:
