@@ -41,8 +41,8 @@ class Chosen:
     def take(self, wanted: BoolArray) -> Chosen:
         """Return the tokens where ``wanted`` ``[n]`` is True, with their draws."""
         kept, number = wanted[self.which], np.cumsum(wanted) - 1
-        tokens = (getattr(self, name)[wanted] for name in ("parents", "steps", "tokens"))
-        return Chosen(self.draws[kept], number[self.which[kept]], *tokens, self.figures[:, wanted])
+        parents, steps, tokens = (column[wanted] for column in (self.parents, self.steps, self.tokens))
+        return Chosen(self.draws[kept], number[self.which[kept]], parents, steps, tokens, self.figures[:, wanted])
 
     @classmethod
     def none(cls) -> Chosen:
