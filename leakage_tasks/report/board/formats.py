@@ -14,7 +14,7 @@ from leakage_tasks.core.text_table import text_table
 from leakage_tasks.report.board.board import Board, Column, Entry, Group
 from leakage_tasks.report.board.outputs import register_board
 from leakage_tasks.report.load import markdown
-from leakage_tasks.report.load.figures import Figure
+from leakage_tasks.report.load.figures import Figure, control_words
 from leakage_tasks.report.load.format import (
     NOTHING,
     context_lines,
@@ -126,8 +126,9 @@ def _legend(board: Board, columns: Sequence[Column], position: str) -> str:
     """Explain the tables; ``position`` places a value relative to its interval (``above`` or ``before``)."""
     legend = f"Arrows point to the better side. Each value is {position} its 95 % interval, if it has one; n is the "
     legend += "number of documents behind it."
-    controls = any(entry.figure(column).control is not None for entry in board.entries for column in columns)
-    return f"{legend} Controls were never shown to the model." if controls else legend
+    figures = ((column, entry.figure(column)) for entry in board.entries for column in columns)
+    controls = control_words(column.control for column, figure in figures if figure.control is not None)
+    return f"{legend} {controls}".rstrip()
 
 
 def _group_text(board: Board, index: int, group: Group, columns: Sequence[Column], width: int | None) -> Iterator[str]:

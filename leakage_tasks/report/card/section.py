@@ -11,7 +11,7 @@ from leakage_tasks.report.board.board import Board, Column, Entry
 from leakage_tasks.report.card.index import unfit
 from leakage_tasks.report.card.sentences import describe_attacks, describe_tested, limits, sentence
 from leakage_tasks.report.load.command_line import command_of
-from leakage_tasks.report.load.figures import Figure, counted_words
+from leakage_tasks.report.load.figures import Figure, control_words, counted_words
 from leakage_tasks.report.load.format import NOTHING, flag_words, interval, number
 from leakage_tasks.report.load.markdown import bullets, escaped, table
 from leakage_tasks.report.load.run import Run
@@ -123,14 +123,11 @@ def _leakage(run: Run, shown: Sequence[Shown], left_out: Container[str]) -> Iter
 
 
 def _legend(run: Run, shown: Sequence[Shown]) -> str:
-    controls = any(figure.control is not None for _, figure in shown)
+    meaning = ": if they differ from chance, the measurement is faulty"
+    controls = control_words((column.control for column, figure in shown if figure.control is not None), meaning)
     size = any("|R|" in (column.chance or "") for column, _ in shown)
     sentences = ["The arrow points to the side that leaks less."]
-    sentences += (
-        ["Controls were never shown to the model: if they differ from chance, the measurement is faulty."]
-        if controls
-        else []
-    )
+    sentences += [controls] if controls else []
     sentences += [f"{escaped('|R|')} is the number of possible values of a secret."] if size else []
     files = ", ".join(_named(file.name) for file in run.files)
     return " ".join([*sentences, f"{_others(run, shown):,} more rows are in {files}."])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from leakage_tasks.stats.intervals import LEVEL, clopper_pearson
 
 NO_PRIMARY = "no-primary-metric"
 """Name in ``leakage check --allow`` for tasks without a primary metric."""
+BLIND = "blind_auc"
+"""The row that is the control of attacks on membership."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,15 @@ def headline_of(result: TaskResult, metric: str) -> str:
     """Return the part of ``metric`` for the lowest number of copies, or ``metric`` itself if it has no parts."""
     tiers = [row for row in result.rows.values() if row.parent == metric and row.copies and row.name in result.headline]
     return min(tiers, key=lambda row: row.copies or 0).name if tiers else metric
+
+
+def control_words(controls: Iterable[str | None], meaning: str = "") -> str:
+    """Return a sentence on each kind of control among the names of rows, with the ``meaning`` of a deviation."""
+    names = {name for name in controls if name is not None}
+    sentences = [f"Controls were never shown to the model{meaning}."] if names - {BLIND} else []
+    if BLIND in names:
+        sentences.append("The control of an attack on membership is the best blind baseline, which does not use it.")
+    return " ".join(sentences)
 
 
 def counted_words(result: TaskResult, metric: str) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from leakage_tasks.report.board.outputs import BOARDS
+from leakage_tasks.report.load.figures import control_words
 from tests.report.made import declaration, leaking, results, tiered, write
 
 Leakage = Callable[..., tuple[int, str, str]]
@@ -163,3 +164,10 @@ def test_what_others_wrote_there_is_no_count(leakage: Leakage, tmp_path: Path, t
     code, text, _ = leakage("leaderboard", learnt(tmp_path, told))
     assert code == 0
     assert "learnt from" not in text
+
+
+def test_the_control_of_membership_is_explained():
+    blind = "The control of an attack on membership is the best blind baseline, which does not use it."
+    assert control_words(["blind_auc", None]) == blind
+    assert control_words(["control_p_z", "blind_auc"], ": so") == f"Controls were never shown to the model: so. {blind}"
+    assert control_words([None]) == ""
