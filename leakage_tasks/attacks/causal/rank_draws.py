@@ -181,12 +181,12 @@ class _Completed:
         ended, value = np.zeros(len(children), dtype=np.int64), np.zeros(len(children))
         if not len(ending):
             return ended, value
-        chosen, own = children[ending], trees[ending]
+        chosen, tree_of = children[ending], trees[ending]
         paths = forest.child_paths(visit.nodes, chosen)
-        counts = forest.count(chosen.states, paths, own)
+        counts = forest.count(chosen.states, paths, tree_of)
         by_proposal = np.exp2(visit.log2_q[chosen.parents]) * visit.chance[ending]
         probability = by_proposal @ mixture.shares + mixture.share(mixture.uniform) * counts / forest.space.size
-        ended[ending] = counts - self._secrets.of(paths, own)
+        ended[ending] = counts - self._secrets.of(paths, tree_of)
         value[ending] = np.divide(ended[ending], probability, out=np.zeros(len(ending)), where=ended[ending] > 0)
         return ended, value
 

@@ -121,13 +121,13 @@ class GroupDraws:
 
     def _part(self, visit: GroupVisit, tree: int, nodes: slice, children: slice, draws: slice) -> GroupVisit:
         """Return the part of a visit in the trees from ``tree`` on."""
-        own, below = visit.nodes.without_memory(nodes), visit.children[children]
-        assert own.trees is not None
-        own.trees = own.trees - tree
+        kept, below = visit.nodes.without_memory(nodes), visit.children[children]
+        assert kept.trees is not None
+        kept.trees = kept.trees - tree
         below = Children(below.parents - nodes.start, below.columns, below.states, below.costs)
         chances = visit.chance[children], visit.fillings[children]
         where = visit.at[draws] - nodes.start, visit.who[draws] - self.ends[tree], visit.chosen[draws] - children.start
-        return GroupVisit(own, below, *chances, *where, visit.goes[draws], visit.is_complete[draws])
+        return GroupVisit(kept, below, *chances, *where, visit.goes[draws], visit.is_complete[draws])
 
 
 def read_groups(forest: Forest, draws: GroupDraws, see: Callable[[GroupVisit], None]) -> None:
