@@ -73,7 +73,7 @@ class Lookahead:
 
     @classmethod
     def joined(cls, explorer: SearchTree, parts: Sequence[Self]) -> Self:
-        """Return the expectations of the lookaheads of single trees as those of a forest, which has seen nothing."""
+        """Return the expectations of the lookaheads of single trees for a forest, which has seen nothing."""
         if len(parts) == 1:
             return parts[0]
         whole = cls(explorer, np.ones(len(parts)))
@@ -137,7 +137,7 @@ class Lookahead:
         self._hand_out(parts)
 
     def _hand_out(self, parts: Sequence[Self]) -> None:
-        """Add the steps in each tree to those of the tree's own lookahead."""
+        """Add the steps in each tree to the lookahead of the tree."""
         for kind, seen in self._seen.items():
             for after, several in seen.items():
                 steps = in_order(Steps.joined(several))

@@ -147,7 +147,7 @@ def descend_together(forest: Forest, draws: Draws, see: Callable[[Visit], object
 
 
 def _joined_proposals(forest: Forest, requests: Sequence[DescentRequest]) -> list[Any]:
-    """Return the proposals of the requests' mixtures; those that have learned from draws are joined."""
+    """Return the proposals of the requests' mixtures; proposals that learned from draws are joined."""
     each = zip(*(request.mixture.proposals for request in requests), strict=True)
     return [
         proposals[0] if isinstance(proposals[0], Power) else type(proposals[0]).joined(forest, proposals)

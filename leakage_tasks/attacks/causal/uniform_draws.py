@@ -91,7 +91,7 @@ class GroupRequest:
 
 
 class GroupDraws:
-    """The draws of a request in each tree of a forest; those of one tree have consecutive numbers."""
+    """The draws of a request in each tree of a forest, numbered tree by tree."""
 
     def __init__(self, requests: Sequence[GroupRequest]) -> None:
         self.requests = requests
