@@ -119,8 +119,8 @@ class Forest(SearchTree):
         """Return the number of fillings of each path ``[n, d]`` in its tree; a tree's prefix may decide on it."""
         counts = np.zeros(len(states), dtype=np.int64)
         for tree in np.unique(trees).tolist():
-            of_tree = trees == tree
-            counts[of_tree] = self.trees[tree].paths.count(states[of_tree], paths[of_tree])
+            here = trees == tree
+            counts[here] = self.trees[tree].paths.count(states[here], paths[here])
         return counts
 
     def parts_of_trees(self, nodes: Nodes, children: Children) -> Iterator[TreePart]:

@@ -51,8 +51,8 @@ class GroupShares:
     def of_tree(self, tree: int) -> tuple[FloatArray, IntArray]:
         """Return the estimates ``[bounds, number]`` and the numbers of distinct fillings that were reached ``[bounds]``
         in a tree."""
-        shares = self._shares[:, self._draws.ends[tree] : self._draws.ends[tree + 1]]
-        values: FloatArray = shares.reshape(len(shares), -1, self._size).mean(axis=2)
+        selected = self._shares[:, self._draws.ends[tree] : self._draws.ends[tree + 1]]
+        values: FloatArray = selected.reshape(len(selected), -1, self._size).mean(axis=2)
         return values, self._seen[:, tree]
 
     def add(self, visit: GroupVisit) -> None:
@@ -80,8 +80,8 @@ class GroupShares:
         ending: BoolArray = self._explorer.paths.ends(visit.children.states).copy()
         rows = np.flatnonzero(ending)
         if len(rows):
-            tree_of_row = trees[rows]
-            ending[rows] = ~self._secrets.of(self._explorer.child_paths(visit.nodes, visit.children[rows]), tree_of_row)
+            selected = trees[rows]
+            ending[rows] = ~self._secrets.of(self._explorer.child_paths(visit.nodes, visit.children[rows]), selected)
         return ending
 
 
@@ -113,9 +113,9 @@ def _first_draws(forest: Forest, requests: Sequence[GroupRequest]) -> list[First
     read_groups(forest, draws, see)
     made: list[FirstDraws] = []
     for index, some in enumerate(visits):
-        together = requests[index * TOGETHER : (index + 1) * TOGETHER]
+        selected = requests[index * TOGETHER : (index + 1) * TOGETHER]
         made += _learned(
-            forest, [dataclasses.replace(request, bounds=request.bounds[:1]) for request in together], some
+            forest, [dataclasses.replace(request, bounds=request.bounds[:1]) for request in selected], some
         )
         some.clear()
     return made
@@ -130,8 +130,8 @@ def _learned(forest: Forest, requests: Sequence[GroupRequest], visits: Sequence[
     for visit in visits:
         observed, groups = whole.observed(visit.nodes, visit.children), visit.who // size
         whole.learn(observed, visit.at)
-        for half, of_half in zip(halves, (groups % number < number // 2, groups % number >= number // 2), strict=True):
-            half.learn(observed, visit.at[of_half])
+        for half, selected in zip(halves, (groups % number < number // 2, groups % number >= number // 2), strict=True):
+            half.learn(observed, visit.at[selected])
         last = np.zeros(len(visit.nodes), dtype=bool)
         last[visit.children.parents[forest.paths.ends(visit.children.states)]] = True
         reached[groups[last[visit.at]]] = True

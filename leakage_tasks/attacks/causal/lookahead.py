@@ -73,7 +73,7 @@ class Lookahead:
 
     @classmethod
     def joined(cls, explorer: SearchTree, parts: Sequence[Self]) -> Self:
-        """Return the expectations of the lookaheads of single trees as those of a forest, which has seen nothing."""
+        """Return the expectations of the lookaheads of single trees for a forest, which has seen nothing."""
         if len(parts) == 1:
             return parts[0]
         whole = cls(explorer, np.ones(len(parts)))
@@ -91,8 +91,8 @@ class Lookahead:
             if len(some) > 1:
                 whole._take_over(some)
             whole.settle()
-            for part, expectations in zip(some, whole.split(), strict=True):
-                vars(part).update(vars(expectations))
+            for part, picked in zip(some, whole.split(), strict=True):
+                vars(part).update(vars(picked))
 
     def _take_over(self, parts: Sequence[Self]) -> None:
         """Take what the lookaheads of the trees have seen."""
@@ -104,8 +104,8 @@ class Lookahead:
             first = tree * self._tokens
             for kind, seen in part._seen.items():
                 for after, several in seen.items():
-                    steps = self._seen.setdefault(kind, {}).setdefault(after, [])
-                    steps += (Steps(s.last + first, s.last_after + first, s.bins, s.weights) for s in several)
+                    picked = self._seen.setdefault(kind, {}).setdefault(after, [])
+                    picked += (Steps(s.last + first, s.last_after + first, s.bins, s.weights) for s in several)
 
     def split(self) -> list[Self]:
         """Return the lookahead of each tree, with what it has seen."""
@@ -130,23 +130,23 @@ class Lookahead:
         if parts[0] is self:
             return
         for kind, nodes in self._nodes.items():
-            for part, known, rows in zip(parts, self._known[kind], nodes.reshape(len(parts), -1), strict=True):
+            for part, known, picked in zip(parts, self._known[kind], nodes.reshape(len(parts), -1), strict=True):
                 if known:
-                    part._nodes[kind] = part._nodes.get(kind, 0.0) + rows
+                    part._nodes[kind] = part._nodes.get(kind, 0.0) + picked
                     part._known[kind] = np.ones(1, dtype=bool)
         self._hand_out(parts)
 
     def _hand_out(self, parts: Sequence[Self]) -> None:
-        """Add the steps in each tree to those of the tree's own lookahead."""
+        """Add the steps in each tree to the lookahead of the tree."""
         for kind, seen in self._seen.items():
             for after, several in seen.items():
                 steps = in_order(Steps.joined(several))
                 ends = np.searchsorted(steps.last, np.arange(len(parts) + 1) * self._tokens).tolist()
                 for tree, part in enumerate(parts):
                     if ends[tree] < ends[tree + 1]:
-                        part_rows, first = slice(ends[tree], ends[tree + 1]), tree * self._tokens
-                        pools = steps.last[part_rows] - first, steps.last_after[part_rows] - first
-                        own_steps = Steps(*pools, steps.bins[part_rows], steps.weights[part_rows])
+                        picked, first = slice(ends[tree], ends[tree + 1]), tree * self._tokens
+                        pools = steps.last[picked] - first, steps.last_after[picked] - first
+                        own_steps = Steps(*pools, steps.bins[picked], steps.weights[picked])
                         part._seen.setdefault(kind, {}).setdefault(after, []).append(own_steps)
 
     def learn_from(self, explorer: SearchTree, nodes: Nodes, at: IntArray) -> None:
@@ -168,10 +168,10 @@ class Lookahead:
             after = np.full(len(rows), END) if is_end else paths.to_come(children.states[rows])
             for kind, here in by_value(kinds[children.parents[rows]]):
                 for kind_after, there in by_value(after[here]):
-                    kept = rows[here][there]
-                    parents, weights = children.parents[kept], np.zeros(len(kept))
-                    pools = self._pools_of(children.columns[kept], above if above is None else above[kept])
-                    steps = Steps(last[parents], pools, bins[kept], weights)
+                    picked = rows[here][there]
+                    parents, weights = children.parents[picked], np.zeros(len(picked))
+                    pools = self._pools_of(children.columns[picked], above if above is None else above[picked])
+                    steps = Steps(last[parents], pools, bins[picked], weights)
                     parts.append(ObservedSteps(kind, kind_after, parents, steps))
         return Observed(last, by_kind, parts)
 

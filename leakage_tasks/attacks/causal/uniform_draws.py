@@ -91,7 +91,7 @@ class GroupRequest:
 
 
 class GroupDraws:
-    """The draws of a request in each tree of a forest; draws of one tree have consecutive numbers."""
+    """The draws of a request in each tree of a forest, numbered tree by tree."""
 
     def __init__(self, requests: Sequence[GroupRequest]) -> None:
         self.requests = requests
@@ -121,13 +121,13 @@ class GroupDraws:
 
     def _part(self, visit: GroupVisit, tree: int, nodes: slice, children: slice, draws: slice) -> GroupVisit:
         """Return the part of a visit in the trees from ``tree`` on."""
-        above, below = visit.nodes.without_memory(nodes), visit.children[children]
-        assert above.trees is not None
-        above.trees = above.trees - tree
+        kept, below = visit.nodes.without_memory(nodes), visit.children[children]
+        assert kept.trees is not None
+        kept.trees = kept.trees - tree
         below = Children(below.parents - nodes.start, below.columns, below.states, below.costs)
         chances = visit.chance[children], visit.fillings[children]
         where = visit.at[draws] - nodes.start, visit.who[draws] - self.ends[tree], visit.chosen[draws] - children.start
-        return GroupVisit(above, below, *chances, *where, visit.goes[draws], visit.is_complete[draws])
+        return GroupVisit(kept, below, *chances, *where, visit.goes[draws], visit.is_complete[draws])
 
 
 def read_groups(forest: Forest, draws: GroupDraws, see: Callable[[GroupVisit], None]) -> None:

@@ -111,14 +111,14 @@ class _PerDevice:
     """Places of rows as a tensor, which is copied once to each device."""
 
     def __init__(self, places: IntArray) -> None:
-        indices = torch.from_numpy(places)
-        self._copies = {indices.device: indices}
-        self._own = indices
+        tensor = torch.from_numpy(places)
+        self._copies = {tensor.device: tensor}
+        self._tensor = tensor
 
     def on(self, device: torch.device) -> Tensor:
         """Return the tensor on a device."""
         if device not in self._copies:
-            self._copies[device] = self._own.to(device, non_blocking=True)
+            self._copies[device] = self._tensor.to(device, non_blocking=True)
         return self._copies[device]
 
 
