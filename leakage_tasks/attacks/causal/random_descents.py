@@ -148,10 +148,10 @@ def descend_together(forest: Forest, draws: Draws, see: Callable[[Visit], object
 
 def _joined_proposals(forest: Forest, requests: Sequence[DescentRequest]) -> list[Any]:
     """Return the proposals of the requests' mixtures; proposals that learned from draws are joined."""
-    each = zip(*(request.mixture.proposals for request in requests), strict=True)
+    columns = zip(*(request.mixture.proposals for request in requests), strict=True)
     return [
         proposals[0] if isinstance(proposals[0], Power) else type(proposals[0]).joined(forest, proposals)
-        for proposals in each
+        for proposals in columns
     ]
 
 
@@ -166,8 +166,8 @@ def _chances(
         if isinstance(proposal, Power):
             chances[:, number] = shares(np.exp2(proposal.power * difference), children.parents, len(nodes))
         else:
-            each = bounds[forest.trees_of(nodes, children)]
-            chances[:, number] = proposal.chances(forest, nodes, children, each)
+            bound_of = bounds[forest.trees_of(nodes, children)]
+            chances[:, number] = proposal.chances(forest, nodes, children, bound_of)
     return chances
 
 
@@ -197,8 +197,8 @@ class Draws:
         """Return the row of ``children`` that each descent chooses, −1 if it ends."""
         depth = nodes.paths.shape[1]
         if depth not in self._uniform:
-            each = [_uniform(f"{request.seed}:{depth}", request.numbers) for request in self.requests]
-            self._uniform[depth] = np.concatenate(each)
+            numbers = [_uniform(f"{request.seed}:{depth}", request.numbers) for request in self.requests]
+            self._uniform[depth] = np.concatenate(numbers)
         first = np.searchsorted(children.parents, np.arange(len(nodes) + 1))
         chosen = np.full(len(who), -1, dtype=np.int64)
         open_, proposal = first[at + 1] > first[at], self.proposals[who]
