@@ -1,7 +1,7 @@
 """Questions of two European documents on AI models, and the measurements of this package that bear on them.
 
-The documents are named by topic: numbers of paragraphs and measures are left out, since this package's authors could
-not check them in the published texts. An annex lists figures next to questions and assesses nothing.
+The numbers of paragraphs and measures are from quotations of both documents. An annex lists figures next to questions
+and assesses nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Document:
 
 _EXTRACTING: tuple[AttackClass, ...] = ("regurgitation", "reconstruction", "exfiltration", "model inversion")
 _CLASSES = tuple(
-    Topic(f"Resistance to attacks: {kind}", f"{kind.capitalize()}: {meaning}", (kind,))
+    Topic(f"Paragraph 55, resistance to attacks: {kind}", f"{kind.capitalize()}: {meaning}", (kind,))
     for kind, meaning in MEANINGS.items()
 )
 ANONYMITY = Document(
@@ -50,13 +50,13 @@ ANONYMITY = Document(
     "personal data in the context of AI models, adopted on 17 December 2024; its part on the anonymity of models",
     (
         Topic(
-            "Extraction of personal data",
+            "Paragraph 43, extraction of personal data",
             "How likely is the direct extraction, also with some probability only, of personal data of people whose "
             "data were used in training?",
             _EXTRACTING,
         ),
         Topic(
-            "Personal data from queries",
+            "Paragraph 43, personal data from queries",
             "How likely does a query give such personal data, on purpose or not?",
             ("regurgitation",),
         ),
@@ -66,7 +66,7 @@ ANONYMITY = Document(
         Topic("Means of an attacker", "Which access does each tested attack need?", section="Section 2"),
         Topic("Release", "How is the model released, and who can use it?", section="release"),
         Topic("Validity of the tests", "Do the controls show that the tests work?", section="Section 4"),
-        Topic("Documentation", "Can the documentation of the tests be checked?", section="Section 7"),
+        Topic("Paragraph 58, documentation", "Can the documentation of the tests be checked?", section="Section 7"),
     ),
 )
 CODE_OF_PRACTICE = Document(
@@ -75,7 +75,7 @@ CODE_OF_PRACTICE = Document(
     "memorization",
     (
         Topic(
-            "Copyright chapter: mitigate the risk of copyright-infringing outputs",
+            "Copyright chapter, Measure 1.4: mitigate the risk of copyright-infringing outputs",
             "How much training text does the model reproduce in its outputs?",
             ("regurgitation",),
         ),

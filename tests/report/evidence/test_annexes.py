@@ -83,7 +83,7 @@ def test_membership_has_the_audit_with_controls(evidence: Evidence):
 
 
 def test_a_class_without_figures_is_not_tested_with_the_command_that_would(evidence: Evidence):
-    asked = question(evidence, "Resistance to attacks: regurgitation")
+    asked = question(evidence, "resistance to attacks: regurgitation")
     assert asked.figures == (NOT_TESTED,)
     assert asked.command.startswith("lm_eval --model hf --model_args pretrained=models/one --tasks memorization ")
     assert "--metadata data=FILE" in asked.command
