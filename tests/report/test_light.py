@@ -48,7 +48,8 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     folder = tmp_path_factory.mktemp("runs")
     for number in (1, 2):
         write_run(folder / "runs" / str(number), f"models/{number}", usual_canaries(number / 2, number))
-    report = write_report(folder / "runs" / "1", folder / "report.html")
+    report = folder / "report.html"
+    write_report(folder / "runs" / "1", report)
     reports = [words.format(runs=folder / "runs", out=folder / "out", report=report) for words in REPORTS]
     command = [sys.executable, "-c", CODE, json.dumps([MODELS + AUDITS, reports])]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)

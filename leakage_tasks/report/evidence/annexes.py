@@ -11,7 +11,7 @@ from leakage_tasks.metrics.scoring import OF_GOAL, SCORINGS, Scoring
 from leakage_tasks.report.card.sentences import fits_model
 from leakage_tasks.report.evidence.omissions import command_for
 from leakage_tasks.report.evidence.questions import DOCUMENTS, NO_PROMISE, NOT_TESTED, Topic
-from leakage_tasks.report.evidence.record import Annex, Question, Row, Summary
+from leakage_tasks.report.evidence.record import Annex, AnnexQuestion, Row, Summary
 from leakage_tasks.report.load.format import audit_words, number
 from leakage_tasks.report.load.results import Run, TaskResult
 
@@ -57,16 +57,16 @@ def _question(
     rows: Sequence[Row],
     audited: Sequence[AuditFigure],
     release: str,
-) -> Question:
+) -> AnnexQuestion:
     if topic.section:
-        return Question(topic.topic, topic.question, (_section(topic, release),), "")
+        return AnnexQuestion(topic.topic, topic.question, (_section(topic, release),), "")
     figures = [words for task in summary if set(task.classes) & set(topic.classes) for words in _figures(task, rows)]
     if _MEMBERSHIP in topic.classes:
         figures += [f"{figure.title}: {audit_words(figure)}" for figure in audited if figure.refused is None]
     if figures:
-        return Question(topic.topic, topic.question, tuple(figures), "")
+        return AnnexQuestion(topic.topic, topic.question, tuple(figures), "")
     words, command = _missing(run, topic.classes)
-    return Question(topic.topic, topic.question, (words,), command)
+    return AnnexQuestion(topic.topic, topic.question, (words,), command)
 
 
 def _section(topic: Topic, release: str) -> str:

@@ -31,7 +31,7 @@ class Topic:
 
 
 @dataclass(frozen=True)
-class Document:
+class LegalDocument:
     """A document with its questions."""
 
     title: str
@@ -44,7 +44,7 @@ _CLASSES = tuple(
     Topic(f"Paragraph 55, resistance to attacks: {kind}", f"{kind.capitalize()}: {meaning}", (kind,))
     for kind, meaning in MEANINGS.items()
 )
-ANONYMITY = Document(
+ANONYMITY = LegalDocument(
     "Annex A: questions of EDPB Opinion 28/2024",
     "European Data Protection Board, Opinion 28/2024 on certain data protection aspects related to the processing of "
     "personal data in the context of AI models, adopted on 17 December 2024; its part on the anonymity of models",
@@ -69,7 +69,7 @@ ANONYMITY = Document(
         Topic("Paragraph 58, documentation", "Can the documentation of the tests be checked?", section="Section 7"),
     ),
 )
-CODE_OF_PRACTICE = Document(
+CODE_OF_PRACTICE = LegalDocument(
     "Annex B: General-Purpose AI Code of Practice",
     "European Union, General-Purpose AI Code of Practice, published on 10 July 2025; its measures that concern "
     "memorization",

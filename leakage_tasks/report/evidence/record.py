@@ -126,7 +126,7 @@ class Hash:
 
 
 @dataclass(frozen=True)
-class Question:
+class AnnexQuestion:
     """A question of a document, with the figures of the run that bear on it, or the command that would measure it."""
 
     topic: str
@@ -142,7 +142,7 @@ class Annex:
     title: str
     document: str
     statement: str
-    questions: tuple[Question, ...]
+    questions: tuple[AnnexQuestion, ...]
 
 
 @dataclass(frozen=True)

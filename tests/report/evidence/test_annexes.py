@@ -15,14 +15,14 @@ from leakage_tasks.metrics.scoring import SCORINGS, Scoring
 from leakage_tasks.report.evidence.annexes import NOT_TESTED, classes_of
 from leakage_tasks.report.evidence.gather import gather
 from leakage_tasks.report.evidence.questions import NO_PROMISE
-from leakage_tasks.report.evidence.record import Evidence, Omission, Question, Settings
+from leakage_tasks.report.evidence.record import AnnexQuestion, Evidence, Omission, Settings
 from leakage_tasks.report.load.results import read_one_run
 from tests.report.made import STAMP
 
 PLAIN = Settings("", "", 0.0, (), ())
 
 
-def question(evidence: Evidence, topic: str) -> Question:
+def question(evidence: Evidence, topic: str) -> AnnexQuestion:
     (found,) = [each for annex in evidence.annexes for each in annex.questions if topic in each.topic]
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from functools import lru_cache
@@ -34,7 +35,7 @@ def dated(seed: int, first: int = 1990) -> Texts:
 @lru_cache
 def learnt() -> Any:
     """A small model that has learnt the sentences of seed 0, with years from 1990 on."""
-    model = tiny_gpt2(letters()).train()
+    model = copy.deepcopy(tiny_gpt2(letters())).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     encoded = [[letters().bos_token_id, *letters()(text, add_special_tokens=False)["input_ids"]] for text in dated(0)]
     longest = max(map(len, encoded))

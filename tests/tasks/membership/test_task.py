@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import random
@@ -47,7 +48,7 @@ def sentences(seed, number=24):
 @lru_cache
 def learnt():
     """A model that has learnt the sentences of seed 0 by heart."""
-    model = tiny_gpt2(letters()).train()
+    model = copy.deepcopy(tiny_gpt2(letters())).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     tokens, mask = padded([[letters().bos_token_id, *ids(text)] for text in sentences(0)], 0)
     labels = tokens.masked_fill(mask == 0, -100)
@@ -190,7 +191,7 @@ def test_the_reference_of_a_fine_tune_is_the_model_without_its_adapter(folder):
     from peft import LoraConfig, get_peft_model
 
     adapted = get_peft_model(
-        tiny_gpt2(letters(), seed=5), LoraConfig(r=2, target_modules=["c_attn"], task_type="CAUSAL_LM")
+        copy.deepcopy(tiny_gpt2(letters(), seed=5)), LoraConfig(r=2, target_modules=["c_attn"], task_type="CAUSAL_LM")
     )
     for name, weight in adapted.named_parameters():
         if "lora_B" in name:

@@ -472,7 +472,7 @@ def test_a_picture_that_cannot_be_written_any_more_is_a_warning(tmp_path, caplog
 def test_any_process_but_the_first_does_nothing(tmp_path):
     callback = ExposureCallback(manifest(tmp_path), plot=tmp_path / "figure.png")
     state, control = TrainerState(max_steps=1, global_step=1, is_world_process_zero=False), TrainerControl()
-    callback.on_train_begin(None, state, control, model=None, processing_class=None)
+    callback.on_train_begin(None, state, control, model=torch.nn.Linear(1, 1), processing_class=None)
     callback.on_step_end(None, state, control)
     callback.on_epoch_end(None, state, control)
     callback.on_log(None, state, control, logs={"train_runtime": 1.0})
