@@ -9,16 +9,16 @@ STAMP := $(VENV)/.installed
 
 # A worker of pytest takes 2 GB at most.
 export WORKERS ?= $(shell $(PYTHON) -c 'import os; memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"); print(max(2, min(os.cpu_count() or 2, memory >> 31)))')
-PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+PYTEST := HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --hypothesis-profile quick
 
 demo: $(STAMP)
 	$(BIN)/leakage demo
 
 test: $(STAMP)
-	$(PYTEST) -m "not slow" --hypothesis-profile quick
+	$(PYTEST) -m "not slow"
 
 test-all: $(STAMP)
-	$(PYTEST) --hypothesis-profile all
+	$(PYTEST)
 
 # docs/options.md, the tables of all options, from the declarations in the code.
 options: $(STAMP)

@@ -39,7 +39,6 @@ os.environ.pop("LM_EVAL_LEAKAGE_METADATA", None)
 # How long an example takes says more of the machine than of the code.
 settings.register_profile("untimed", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=25)
-settings.register_profile("all", deadline=None, max_examples=50)
 settings.load_profile("untimed")
 
 

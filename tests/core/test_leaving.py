@@ -48,8 +48,9 @@ if late:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="threads cannot be told to wait here")
-@pytest.mark.parametrize("who_meets", ["task", pytest.param("model", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("who_meets", ["task", "model"])
 def test_a_thread_that_lets_go_late_does_not_abort_the_process(who_meets: str) -> None:
     environment = {**os.environ, "ACCELERATE_USE_CPU": "true"}
     begun = start_ranks([sys.executable, "-c", SCRIPT, who_meets], 2, ROOT, environment)
