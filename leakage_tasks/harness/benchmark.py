@@ -69,7 +69,9 @@ class Benchmark:
         task, name = self._task, self.given
         if split is not None and not getattr(task, f"has_{split}_docs")():
             having = [name for name in SPLITS if getattr(task, f"has_{name}_docs")()]
-            raise OptionError(f"split={split}: {name} has no such documents: use {', '.join(having) or 'no split'}")
+            raise OptionError(
+                f"of_split={split}: {name} has no such documents: use {', '.join(having) or 'no of_split'}"
+            )
         with _read_errors(name):
             documents = task.eval_docs if split is None else getattr(task, f"{split}_docs")()
             number = len(documents) if hasattr(documents, "__len__") else None

@@ -103,7 +103,7 @@ def test_the_harness_own_example_is_the_item(tmp_path: Path) -> None:
 
 
 def test_a_missing_split_names_the_others(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="split=validation: quiz has no such documents: use test, training"):
+    with pytest.raises(OptionError, match="of_split=validation: quiz has no such documents: use test, training"):
         quiz(tmp_path, CHOICE).documents("validation", None)
 
 

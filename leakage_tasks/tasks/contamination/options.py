@@ -32,7 +32,7 @@ class ContaminationOptions:
     items: int | None = declared(
         None, "number of items, from the first; at most all", minimum=1, usual=f"{MOST_ITEMS:,}, at most all"
     )
-    split: Literal["test", "validation", "training"] | None = declared(
+    of_split: Literal["test", "validation", "training"] | None = declared(
         None, "the documents of the benchmark to read", usual="those that it is scored on"
     )
     template: str | None = declared(
@@ -60,7 +60,7 @@ class ContaminationOptions:
     def read(self) -> Items:
         """Return the items of the benchmark. Raises OptionError if they cannot be read."""
         most = MOST_ITEMS if self.items is None else self.items
-        return read_items(load_benchmark(self.of), most, self.split, self.template, self.separator, twins=self.twins)
+        return read_items(load_benchmark(self.of), most, self.of_split, self.template, self.separator, twins=self.twins)
 
 
 CONTAMINATION_OPTIONS = TASKS.register(

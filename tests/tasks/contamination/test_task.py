@@ -359,7 +359,7 @@ def _prepare(folder: Path) -> None:
         ({"of": "lost"}, OptionError, "of=lost: cannot be loaded .*: run the benchmark by itself once"),
         ({"of": "no.yaml"}, OptionError, "of=no.yaml: cannot be loaded"),
         ({"items": 1}, OptionError, "of=riddle: 1 document"),
-        ({"split": "training"}, OptionError, "split=training: riddle has no such documents: use test"),
+        ({"of_split": "training"}, OptionError, "of_split=training: riddle has no such documents: use test"),
         ({"shards": 1}, OptionError, "shards=1: the t-test compares 2 or more"),
         ({"shards": 13}, OptionError, "24 items make no 13 shards of 2 items or more"),
         ({"items": 3}, OptionError, "3 items make no 2 shards of 2 items or more"),
