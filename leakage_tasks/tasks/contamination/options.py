@@ -73,7 +73,10 @@ def read_contamination_options(metadata: Mapping[str, Any]) -> ContaminationOpti
 
     Raises OptionError for an invalid value, and MissingOption without a benchmark.
     """
-    _, values = typed_options(metadata, TASK, CONTAMINATION_OPTIONS)
+    of_task, values = typed_options(metadata, TASK, CONTAMINATION_OPTIONS)
+    if "near" not in of_task and "twins" not in values:
+        # Given for all tasks, it is meant for suffix_extraction.
+        values.pop("near", None)
     if "of" not in values:
         raise MissingOption(f"{TASK} needs a benchmark: pass --metadata of=TASK, a task of the harness such as gsm8k")
     return contamination_options(values)

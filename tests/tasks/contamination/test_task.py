@@ -28,6 +28,7 @@ from leakage_tasks.core.errors import LeakageError, MissingOption, OptionError, 
 from leakage_tasks.metrics.contamination import CONTAMINATION_TEST
 from leakage_tasks.metrics.scoring import Answered, score
 from leakage_tasks.targets.harness.whole_texts import WholeTexts
+from leakage_tasks.tasks.contamination.options import read_contamination_options
 from tests.conftest import ROOT
 from tests.oracles import direct_costs, letters, merging, tiny_gpt2
 from tests.targets.text_models import TextOnly, hf, scheme_probabilities
@@ -375,7 +376,7 @@ def _prepare(folder: Path) -> None:
         ({"twins": "odd.jsonl"}, OptionError, "odd.jsonl:1: "),
         ({"twins": "broken.jsonl"}, OptionError, "broken.jsonl:2: not JSON"),
         ({"twins": "none.jsonl"}, OptionError, "none.jsonl"),
-        ({"near": 0.1}, OptionError, "near has no use without twins"),
+        ({TASK: {"near": 0.1}}, OptionError, "near has no use without twins"),
         ({"twins": "some.jsonl", "near": 1.5}, OptionError, "near is 1.5: give a number of tokens, a share"),
         ({"seperator": " "}, OptionError, "did you mean 'separator'"),
     ],
@@ -418,3 +419,8 @@ def test_a_yaml_file_outside_the_folders_is_read(folder, tmp_path_factory):
     add_benchmark(elsewhere, documents(6, seed=9), "hidden")
     results = evaluate(hf(letters()), folder, of=str(elsewhere / "hidden.yaml"), shards=2)
     assert results["configs"][TASK]["leakage"]["tested"]["benchmark"] == "hidden"
+
+
+def test_an_edit_distance_for_other_tasks_of_the_run_is_no_error():
+    assert read_contamination_options({"of": "riddle", "near": 0.1}).halves.near == 0
+    assert read_contamination_options({"of": "riddle", "near": 0.1, "twins": "t.jsonl"}).halves.near == 0.1
