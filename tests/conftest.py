@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,6 +40,16 @@ os.environ.pop("LM_EVAL_LEAKAGE_METADATA", None)
 settings.register_profile("untimed", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=25)
 settings.load_profile("untimed")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def shared_tokenizers() -> Iterator[None]:
+    """Check that no module leaves a chat template on a tokenizer that all tests share."""
+    from tests.oracles import letters, merging
+
+    yield
+    for tokenizer in (letters(), merging()):
+        assert tokenizer.chat_template is None, "copy a tokenizer before you change it"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -73,7 +74,7 @@ CHATML = (
 
 
 def test_a_chat_template_is_applied_as_in_the_run(leakage: Run, tmp_path: Path, manifest: Path) -> None:
-    tokenizer = letters()
+    tokenizer = copy.deepcopy(letters())
     tokenizer.chat_template = CHATML
     tiny_gpt2(letters()).save_pretrained(tmp_path / "mine")
     tokenizer.save_pretrained(tmp_path / "mine")

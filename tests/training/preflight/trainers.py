@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def texts(found: list[Canary], before: str = "", after: str = "") -> list[str]:
 @lru_cache
 def tokenizer(kind: str = "letters") -> Any:
     """One that pads and has a chat template."""
-    found = {"letters": letters, "merging": merging}[kind]()
+    found = copy.deepcopy({"letters": letters, "merging": merging}[kind]())
     found.pad_token = found.eos_token
     found.chat_template = ASSISTANT
     return found
