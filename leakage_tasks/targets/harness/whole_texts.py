@@ -12,11 +12,14 @@ from leakage_tasks.harness.api import LM
 from leakage_tasks.harness.generation import request, whole_text
 from leakage_tasks.harness.hf import HFLM
 from leakage_tasks.stats.bits import LN2
+from leakage_tasks.targets.causal.target import CausalTarget
 from leakage_tasks.targets.embedded_tokens import embedded_tokens
 from leakage_tasks.targets.harness.faults import forward_faults, gives_no_likelihoods
-from leakage_tasks.targets.harness.target import HarnessScorer
+from leakage_tasks.targets.harness.target import HarnessScorer, as_target
 from leakage_tasks.targets.token_ids import token_ids
 
+CHECKED_CHARACTERS = 100
+"""Number of characters of a text on which the fast path of a model is verified."""
 Window = tuple[list[int], list[int]]
 """Tokens that the model reads before the scored tokens, and the scored tokens."""
 
@@ -34,14 +37,17 @@ class TextBits:
 class WholeTexts:
     """A harness model that scores whole texts from their first token.
 
-    A causal ``HFLM`` reads token ids after its prefix token. Texts longer than the model's context are read in windows
-    that overlap by half: each later window scores the tokens of its second half. Other models score texts by
-    ``loglikelihood_rolling``, which has its own windows. Raises TargetError for a model that cannot score texts.
+    A causal ``HFLM`` reads token ids after its prefix token, in passes as large as its memory allows if its fast path
+    is verified on the first text that is scored, else in the harness' batches. Texts longer than the model's context
+    are read in windows that overlap by half: each later window scores the tokens of its second half. Other models score
+    texts by ``loglikelihood_rolling``, which has its own windows. Raises TargetError for a model that cannot score
+    texts.
     """
 
     def __init__(self, lm: LM) -> None:
         HarnessScorer(lm)  # It refuses a batch size that makes processes wait for each other.
         self._lm: Any = lm
+        self._verified: Any = None
         self._tokens = isinstance(lm, HFLM) and lm.backend == "causal"
         if isinstance(lm, HFLM) and not self._tokens:
             raise TargetError(f"an encoder-decoder model ({type(lm.model).__name__}) scores no text by itself")
@@ -89,13 +95,31 @@ class WholeTexts:
         rows = self._encoded(texts)
         embedded_tokens(self._lm).check(rows)
         parts = [windows(row, self._lm.prefix_token_id, self._lm.max_length) for row in rows]
-        # Without a key the harness caches nothing.
-        requests = [(None, *window) for part in parts for window in part]
-        answers = iter(self._lm._loglikelihood_tokens(requests, disable_tqdm=True) if requests else [])
+        costs = iter(self._of_windows([window for part in parts for window in part], texts))
         return [
-            TextBits(sum(-next(answers)[0] / LN2 for _ in part), len(row), len(part))
-            for row, part in zip(rows, parts, strict=True)
+            TextBits(sum(next(costs) for _ in part), len(row), len(part)) for row, part in zip(rows, parts, strict=True)
         ]
+
+    def _of_windows(self, cuts: Sequence[Window], texts: Sequence[str]) -> list[float]:
+        """Return the cost in bits of the scored tokens of each window."""
+        if not cuts:
+            return []
+        target = self._target(texts)
+        if not isinstance(target, CausalTarget):
+            # Without a key the harness caches nothing.
+            answers = self._lm._loglikelihood_tokens([(None, *window) for window in cuts], disable_tqdm=True)
+            return [-answer[0] / LN2 for answer in answers]
+        rows = [[*before, *scored] for before, scored in cuts]
+        inputs = rows, [len(before) for before, _ in cuts], [None] * len(cuts)
+        limit, lengths = target.pass_rows.whole_texts, [len(row) for row in rows]
+        costs = limit.by_length(lengths, target.text_rows, target.score, *inputs, most_padding=target.most_padding)
+        return costs.tolist()
+
+    def _target(self, texts: Sequence[str]) -> Any:
+        if self._verified is None:
+            examples = [text[:CHECKED_CHARACTERS] for text in (texts[0], texts[-1])]
+            self._verified = as_target(self._lm, examples, private=True)
+        return self._verified
 
     def _by_text(self, texts: Sequence[str]) -> list[TextBits]:
         requests = [request("loglikelihood_rolling", {}, whole_text(text), index) for index, text in enumerate(texts)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import pytest
@@ -91,3 +92,13 @@ def test_a_translation_model_is_refused():
     lm = HFLM(pretrained=random_model("nllb"), tokenizer=tokenizer_of("nllb"), backend="seq2seq")
     with pytest.raises(TargetError, match="encoder-decoder model"):
         WholeTexts(lm)
+
+
+def test_many_texts_share_passes_whatever_the_harness_batch_size_is():
+    lm = HFLM(pretrained=copy.deepcopy(tiny_gpt2(letters())), tokenizer=letters(), batch_size=1)
+    passes = []
+    lm.model.register_forward_hook(lambda *arguments: passes.append(1))
+    texts = [f"the pin is {number}" for number in range(100, 300)]
+    costs = WholeTexts(lm).score(texts)
+    assert len(passes) < 20
+    assert [each.bits for each in costs] == pytest.approx(direct_costs(lm.model, letters(), texts), abs=1e-3)
