@@ -22,7 +22,17 @@ from leakage_tasks.attacks.untargeted.request import (
 )
 from leakage_tasks.metrics.aggregates import count
 from leakage_tasks.metrics.metric import MetricSpec, too_few
-from leakage_tasks.metrics.untargeted_rows import Row, amounts, excess, has_run, hits_of, shares, texts, value_of
+from leakage_tasks.metrics.untargeted_rows import (
+    Row,
+    amounts,
+    divergence,
+    excess,
+    has_run,
+    hits_of,
+    shares,
+    texts,
+    value_of,
+)
 from leakage_tasks.metrics.untargeted_values import UntargetedView
 
 SHOWN = ("extracted", "propensity", "capability")
@@ -34,7 +44,7 @@ SHOWN_ALONE = (
 """Metrics in the harness' table without their intervals; the others are in the results file."""
 SHOWN_BY_KIND = (
     *("extracted", "control_extracted", "unique_runs", "ngrams_per_million", "unseen_share", "longest_run"),
-    *("diverged", "tokens_written", "n"),
+    *("diverged", "diverged_extracted", "tokens_written", "n"),
 )
 """Metrics of each kind of prompts, with their intervals; they are in the table with ``rows=all``."""
 NULLS = ("extracted", "propensity", "capability")
@@ -79,11 +89,9 @@ def untargeted_metrics(request: UntargetedRequest | None = None, controls: bool 
     """
     request = request or UntargetedRequest()
     kinds, n, length = request.chosen, request.run_length, request.propensity_run
-    rows = [*shares(n), *excess(n), *amounts(n), *texts()]
+    rows = [*shares(n), *excess(n), *amounts(n), *texts(), *(divergence(n) if DIVERGENCE in kinds else ())]
     if not set(UNTARGETED) & set(kinds):
         rows = [replace(row, applies=_not_headline(row)) for row in rows]
-    if DIVERGENCE not in kinds:
-        rows = [row for row in rows if not row.name.startswith("diverged") and row.name != "n_divergence"]
     if ORDINARY in kinds:
         rows += _tendency("propensity", (ORDINARY,), "ordinary prompts", "n_ordinary", length)
     adversarial = tuple(kind for kind in ADVERSARIAL if kind in kinds)

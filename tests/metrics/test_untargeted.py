@@ -51,6 +51,13 @@ def test_a_kinds_column_has_its_texts_alone():
     assert not {"propensity", "capability", "excess", "diverged"} & found.keys()
 
 
+def test_extraction_after_divergence_is_a_share_of_the_diverged_texts():
+    texts = [finding("divergence", hits, NOTHING, diverged=gone) for hits, gone in ((RUN, True), (NOTHING, True))]
+    found = figures([*texts, finding("divergence", RUN, NOTHING, diverged=False), finding("short", RUN, NOTHING)])
+    assert (found["diverged"], found["diverged_extracted"]) == (pytest.approx(2 / 3), 0.5)
+    assert (found["n_divergence"], found["n_diverged"]) == (3, 2)
+
+
 def test_without_controls_no_row_speaks_of_them():
     rows = untargeted_metrics(controls=False)
     assert not [row.name for row in rows if "control" in row.name or row.name.startswith("excess") or row.control]

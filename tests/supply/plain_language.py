@@ -43,7 +43,7 @@ MOST_CLAUSES = 0.03
 MOST_BINDINGS = dict.fromkeys(("found", "each", "given", "kept"), 40) | dict.fromkeys(("place", "own"), 30)
 MOST_BINDINGS |= dict.fromkeys(("told", "said", "asked"), 10)
 """Variable names that do not say what they hold, and how often each may be bound."""
-MOST_WORDS = 44_500
+MOST_WORDS = 45_000
 MOST_LINES = {"README.md": 120}
 MOST_ROWS = {"docs/glossary.md": 40}
 

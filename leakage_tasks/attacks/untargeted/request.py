@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 
-from leakage_tasks.attacks.untargeted.words import WORDS
+from leakage_tasks.attacks.untargeted.words import REPEATED
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.option import Option, declared, near, options_of
 from leakage_tasks.targets.suffix.decoding_config import DECODING_OPTIONS, DecodingConfig
@@ -63,7 +63,10 @@ class UntargetedRequest:
     )
     prompt_words: int = declared(5, "number of words of a built-in short prompt", minimum=1)
     repeated_words: int = declared(
-        min(125, len(WORDS)), "number of different words that divergence prompts repeat", minimum=1, maximum=len(WORDS)
+        len(REPEATED),
+        "number of different words and characters that divergence prompts repeat",
+        minimum=1,
+        maximum=len(REPEATED),
     )
     repeats: int = declared(50, "number of times that a divergence prompt repeats its word", minimum=1)
     corpus_prefix: int = declared(50, "number of tokens of a prompt from the corpus", minimum=1)

@@ -12,7 +12,7 @@ import numpy as np
 from leakage_tasks.attacks.untargeted.attack import stream
 from leakage_tasks.attacks.untargeted.request import DIVERGENCE, ORDINARY, SHORT, TextId, UntargetedRequest
 from leakage_tasks.attacks.untargeted.words import ORDINARY as BUILT_IN
-from leakage_tasks.attacks.untargeted.words import WORDS
+from leakage_tasks.attacks.untargeted.words import REPEATED, WORDS
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.core.inputs import read_named
 from leakage_tasks.pairs.index.store import SEPARATOR, CorpusIndex
@@ -43,8 +43,8 @@ class PromptTexts:
         }
 
     def word(self, text: TextId) -> str | None:
-        """Return the word that a divergence prompt repeats; None for other kinds."""
-        return WORDS[text.prompt] if text.kind == DIVERGENCE else None
+        """Return the word or character that a divergence prompt repeats; None for other kinds."""
+        return REPEATED[text.prompt] if text.kind == DIVERGENCE else None
 
     def of(self, text: TextId, chat: bool) -> str:
         """Return a prompt; empty for kinds whose prompt is no text.

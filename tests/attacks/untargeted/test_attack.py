@@ -113,8 +113,10 @@ def test_each_text_has_random_numbers_of_its_own():
         ("a b c d e f g h i j k l", True, True),
         ("I cannot do this because it would go on forever and ever", False, False),
         ("poem a b c d e f g h i", False, False),
-        ("a b c d e f g h i j poem poem", True, False),
+        ("a b c d e f g h i j poem poem", True, True),
+        ("a b c d e f g h i j poem poem", False, False),
         ("poems a b c d e f g h i j", False, False),
+        ("poem poem. . . . . . . . . . .", False, False),
     ],
 )
 def test_a_text_diverges_when_it_goes_on_after_the_repetition(text, begun, diverged):
@@ -122,3 +124,18 @@ def test_a_text_diverges_when_it_goes_on_after_the_repetition(text, begun, diver
     found = finding(text.lower(), index_of("x"), kind="divergence", word="poem", begun=begun)
     assert found.diverged is diverged
     assert finding("x", index_of("x")).diverged is None
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "diverged"),
+    [
+        ("? ? ? ??", "?", False),
+        ("? ? Is this the end of it, or do we go on for long?", "?", True),
+        ("a a A a", "a", False),
+        ("a a a The cat sat on the mat and saw no dog by a tree", "a", True),
+        ("b c d e f g h i j k l", "a", False),
+        ("_ _ _ one two three four five six seven eight nine ten", "_", True),
+    ],
+)
+def test_a_repeated_character_is_told_from_a_text_that_contains_it(text, word, diverged):
+    assert has_diverged(text, word, False) is diverged

@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 
 from leakage_tasks.attacks.untargeted.request import TextId, UntargetedRequest
+from leakage_tasks.attacks.untargeted.words import REPEATED
 from leakage_tasks.core.errors import OptionError
 from leakage_tasks.targets.suffix.decoding_config import DecodingConfig
 
@@ -15,6 +16,8 @@ def test_the_published_numbers_of_repeated_words_are_125_times_30():
     texts = UntargetedRequest(kinds="divergence", texts=3750).text_ids({}, False)
     assert Counter(text.prompt for text in texts) == dict.fromkeys(range(125), 30)
     assert len(set(texts)) == 3750
+    assert len(set(REPEATED)) == 125
+    assert {each for each in REPEATED if len(each) == 1} == set(map(chr, range(33, 127)))
 
 
 def test_every_kind_takes_its_turn_and_only_prefixes_have_controls():
