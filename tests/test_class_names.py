@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 
+import pytest
+
 from tests.conftest import ROOT
 
 EXEMPT = {"HarnessTask"}
 """One thing said once for each generation of the harness, of which one alone is ever imported."""
 
 
+@pytest.mark.slow
 def test_no_two_public_classes_share_a_name() -> None:
     places = defaultdict(list)
     for room in ("leakage_tasks", "adapters"):

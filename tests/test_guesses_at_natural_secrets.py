@@ -142,6 +142,7 @@ def test_two_secrets_of_a_band_leave_the_same_behind(pair, audited, bits) -> Non
     assert {name for name in first if first[name] != second[name]} == set()
 
 
+@pytest.mark.slow
 def test_two_secrets_of_two_bands_do_not(audited, bits) -> None:
     first, second = (without_times(audited(ranked(bits, rank))) for rank in (10, 11))
     assert {name for name in first if first[name] != second[name]} >= {"board.html", "score"}

@@ -58,6 +58,7 @@ def findings(results: dict[str, Any]) -> list[Finding]:
     return [finding_from_json(sample["resps"][0][0]) for sample in results["samples"]["canary_exposure"]]
 
 
+@pytest.mark.slow
 def test_secrets_are_exposed_and_their_twins_are_not(results: dict[str, Any]) -> None:
     exposures: dict[bool, list[float]] = {True: [], False: []}
     for finding in findings(results):

@@ -98,6 +98,7 @@ def findings(results, task: str):
     return [finding_from_json(sample["resps"][0][0]) for sample in results["samples"][task]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("attack", CAUSAL)
 def test_no_attack_shows_a_secret_or_a_guess(private: Private, attack: str, caplog, capfd) -> None:
     task = f"canary_{ATTACKS[attack].goal}"

@@ -62,6 +62,7 @@ def test_the_wheel_holds_what_it_must(wheel: Path) -> None:
     assert any(name.endswith("licenses/LICENSE") for name in held)
 
 
+@pytest.mark.slow
 def test_an_sdist_builds_the_same_wheel(
     wheel: Path, tree: Path, build: Callable[[str, Path, Path], None], tmp_path: Path
 ) -> None:
@@ -74,6 +75,7 @@ def test_an_sdist_builds_the_same_wheel(
     assert names(again) == names(wheel)
 
 
+@pytest.mark.slow
 def test_a_wheel_works_and_leaves_nothing_behind(environment: Environment, wheel: Path) -> None:
     before = listing(environment.folder)
     environment.install(wheel)
@@ -89,6 +91,7 @@ def listing(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
+@pytest.mark.slow
 def test_an_editable_install_works_and_leaves_nothing_behind(environment: Environment, tree: Path) -> None:
     before = listing(environment.folder)
     environment.install("--editable", tree)
@@ -111,6 +114,7 @@ def test_a_git_checkout_installs(environment: Environment, tree: Path) -> None:
     assert known_tasks(environment) == TASKS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["wheel", "editable"])
 def test_uv_installs_it_too(environment: Environment, wheel: Path, tree: Path, how: str) -> None:
     uv = pytest.importorskip("uv")
@@ -121,6 +125,7 @@ def test_uv_installs_it_too(environment: Environment, wheel: Path, tree: Path, h
     assert known_tasks(environment) == TASKS
 
 
+@pytest.mark.slow
 def test_the_switch_turns_it_off(environment: Environment, wheel: Path) -> None:
     environment.install(wheel)
     code = "import sys, lm_eval.models; print('leakage_tasks' in sys.modules, 'soft-prompt' in sys.modules)"
@@ -128,6 +133,7 @@ def test_the_switch_turns_it_off(environment: Environment, wheel: Path) -> None:
     assert environment.run("-c", code).stdout == "True False\n"
 
 
+@pytest.mark.slow
 def test_looking_the_harness_up_is_harmless(environment: Environment, wheel: Path) -> None:
     environment.install(wheel)
     code = (
@@ -139,6 +145,7 @@ def test_looking_the_harness_up_is_harmless(environment: Environment, wheel: Pat
     assert (done.stdout, done.stderr) == ("False\nTrue\n", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["removed", "raising", "changed"])
 def test_a_broken_install_costs_one_warning(environment: Environment, wheel: Path, fault: str) -> None:
     environment.install(wheel)
@@ -158,6 +165,7 @@ def test_a_broken_install_costs_one_warning(environment: Environment, wheel: Pat
     assert "LM_EVAL_LEAKAGE_AUTOLOAD=0" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left", ["startup file", "startup file and module"])
 def test_what_a_half_uninstall_leaves_is_harmless(environment: Environment, wheel: Path, left: str) -> None:
     environment.install(wheel)
@@ -171,6 +179,7 @@ def test_what_a_half_uninstall_leaves_is_harmless(environment: Environment, whee
     assert len(done.stderr.splitlines()) == (0 if left == "startup file" else 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("options", "loaded"), [(["-I"], True), (["-E", "-s"], True), (["-S"], False)])
 def test_pythons_own_switches_go_before_ours(
     environment: Environment, wheel: Path, options: list[str], loaded: bool
@@ -181,6 +190,7 @@ def test_pythons_own_switches_go_before_ours(
     assert (done.stdout, done.stderr) == (f"{loaded} False\n", "")
 
 
+@pytest.mark.slow
 def test_the_startup_file_loads_its_module_alone(environment: Environment, wheel: Path) -> None:
     code = "import sys; print(*sorted(sys.modules))"
     before = set(environment.run("-c", code).stdout.split())
@@ -223,6 +233,7 @@ print(*made().all_tasks)
 """
 
 
+@pytest.mark.slow
 def test_a_harness_that_reads_entry_points_is_left_alone(environment: Environment, wheel: Path) -> None:
     environment.install(wheel)
     for name, code in READING_HARNESS.items():
@@ -239,6 +250,7 @@ def fake_adapters(environment: Environment) -> None:
     (environment.site / "adapters" / "__init__.py").write_text("THEIRS = True\n")
 
 
+@pytest.mark.slow
 def test_a_wheel_shares_the_folder_of_another_adapters_package(environment: Environment, wheel: Path) -> None:
     fake_adapters(environment)
     environment.install(wheel)
@@ -251,6 +263,7 @@ def test_a_wheel_shares_the_folder_of_another_adapters_package(environment: Envi
     assert (done.stdout, done.stderr) == ("True adapters.soft_prompt\n", "")
 
 
+@pytest.mark.slow
 def test_another_adapters_package_that_hides_ours_is_said_once(environment: Environment, tree: Path) -> None:
     fake_adapters(environment)
     environment.install("--editable", tree)

@@ -80,6 +80,7 @@ def close(one, other, rel=1e-9):
     return one == pytest.approx(other, rel=rel) if isinstance(one, float) else one == other
 
 
+@pytest.mark.slow
 def test_translation_models(tmp_path, monkeypatch, attacked):
     canaries = [Canary(name, "pin {digits:2}.", tuple(name), source="ab") for name in ("12", "34", "56")]
     write_manifest(canaries, tmp_path / "c.jsonl")
@@ -140,6 +141,7 @@ def test_with_another_order_nothing_of_pairs_is_used_again(data, tmp_path, drawn
     assert drawn == [PAIRS]
 
 
+@pytest.mark.slow
 def test_with_other_pairs_or_another_model_nothing_is_used_again(data, tmp_path, drawn):
     extract(model(), data, resume=str(tmp_path / "kept"))
     drawn.clear()
@@ -152,6 +154,7 @@ def test_with_other_pairs_or_another_model_nothing_is_used_again(data, tmp_path,
     assert drawn == [PAIRS, PAIRS]
 
 
+@pytest.mark.slow
 def test_tokens_of_pairs_are_kept_only_where_samples_or_a_file_show_them(data, tmp_path):
     for name, more in (("plain", {}), ("shown", {"reveal": True})):
         extract(model(), data, resume=str(tmp_path / name), **more)

@@ -113,12 +113,14 @@ def files() -> list[Path]:
     return [*found, ROOT / "leakage_tasks" / "harness" / "startup.pth"]
 
 
+@pytest.mark.slow
 def test_no_file_is_loaded_in_a_way_that_runs_it() -> None:
     sources = files()
     assert len(sources) > 500
     assert [each for path in sources for each in faults(path.read_text(), str(path.relative_to(ROOT)))] == []
 
 
+@pytest.mark.slow
 def test_models_are_loaded_in_one_place() -> None:
     loads = [
         (place, ast.unparse(call.func))

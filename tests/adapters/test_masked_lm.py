@@ -201,6 +201,7 @@ def evaluate(folder: Path, *tasks: str, **metadata: Any) -> dict[str, Any]:
     return lm_eval.simple_evaluate(load(folder / "mine"), tasks=list(tasks), task_manager=manager)
 
 
+@pytest.mark.slow
 def test_a_planted_secret_shows_and_controls_are_at_chance(trained: Path) -> None:
     results = evaluate(trained, "canary_exposure", "canary_extraction")["results"]
     exposure, extraction = results["canary_exposure"], results["canary_extraction"]

@@ -211,6 +211,7 @@ PREFIXES = ["a1", "DE12 3456 ", "AB1", "eyJa", "0x1", "1.2.", "2001:", "ab-", "c
 CHARGE = "The west desk charged 4111 1111 1111 1112 for 2 tickets, ask jane@example.org. "
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("piece", [CHARGE, "212-555-", "a@b.", "+2(0)", "1", "a", *PREFIXES])
 def test_time_grows_with_the_text_and_not_with_its_square(piece: str) -> None:
     def spent(characters: int) -> float:

@@ -110,6 +110,7 @@ def json_files(draw: st.DrawFn) -> bytes:
     return (before + first + end).encode() + rest.removeprefix(b"\xef\xbb\xbf")
 
 
+@pytest.mark.slow
 @FEW
 @given(json_files(), PACKINGS, PACKED, st.integers(0, 9))
 @example(b'{"text": "a", "text": "b", "n": 1e400}', ".gz", [3], 0)
@@ -183,6 +184,7 @@ def check_rows(canaries: Path, source: Path, how: str, seed: int) -> None:
     assert after.to_pylist() == before.to_pylist()
 
 
+@pytest.mark.slow
 @FEW
 @given(
     tables(),
@@ -217,6 +219,7 @@ def test_parquet(
         check_rows(canaries, source, "parquet", seed)
 
 
+@pytest.mark.slow
 @FEW
 @given(tables(), st.sampled_from(["file", "stream"]), st.integers(1, 7), st.integers(0, 9))
 def test_arrow(canaries: Path, rows: pa.Table, how: str, group: int, seed: int) -> None:

@@ -86,6 +86,7 @@ def test_shards_are_planted_as_one_file_of_them_would_be(tmp_path: Path, manifes
         assert many[field] == one[field]
 
 
+@pytest.mark.slow
 def test_the_jobs_change_nothing(tmp_path: Path, manifest: Path) -> None:
     source = make(tmp_path / "in", "jsonl.zst")
     plant(manifest, source, tmp_path / "one", jobs=1)
@@ -97,6 +98,7 @@ def test_the_jobs_change_nothing(tmp_path: Path, manifest: Path) -> None:
     assert verify(tmp_path / "two", manifest, jobs=2).counts == verify(tmp_path / "one", manifest).counts
 
 
+@pytest.mark.slow
 def test_a_cluster_changes_nothing(tmp_path: Path, manifest: Path) -> None:
     distributed = pytest.importorskip("distributed")
     source = make(tmp_path / "in", "txt")
@@ -121,6 +123,7 @@ def test_every_gap_of_all_shards_is_as_likely() -> None:
     assert chisquare(list(found.values())).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_a_pattern_chooses_shards(tmp_path: Path, manifest: Path, leakage: Run) -> None:
     source = make(tmp_path / "in", "jsonl.gz")
     (source / "notes.txt").write_text("not data\n")

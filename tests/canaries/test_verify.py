@@ -142,6 +142,7 @@ def test_another_column_without_a_record(tmp_path: Path, manifest: Path) -> None
     assert verify(output, manifest, text_column="body").ok
 
 
+@pytest.mark.slow
 def test_time_grows_with_missing_natural_secrets_and_not_with_their_square(tmp_path: Path) -> None:
     def seconds(number: int) -> float:
         manifest, source = tmp_path / "natural.jsonl", tmp_path / "in.txt"

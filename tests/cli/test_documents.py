@@ -40,6 +40,7 @@ def test_without_controls_the_reader_is_warned(tmp_path: Path, leakage: Leakage)
     assert "near-verbatim recall is unknown: run it with stride=" in out
 
 
+@pytest.mark.slow
 def test_every_kind_of_report_is_written(results: Path, tmp_path: Path, leakage: Leakage) -> None:
     outputs = [tmp_path / f"report{kind}" for kind in (".html", ".json", ".png", ".svg")]
     code, out, _ = leakage("documents", results, *LIMITS, *(word for path in outputs for word in ("-o", path)))

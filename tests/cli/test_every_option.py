@@ -240,6 +240,7 @@ def test_every_command_has_a_line_to_begin_with() -> None:
     assert BASES.keys() == declared().keys() - set(LEFT_OUT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in BASES])
 def test_each_option_alone(here: Path, name: str) -> None:
     for base in BASES[name]:

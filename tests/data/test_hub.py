@@ -56,6 +56,7 @@ def rows_of(folder: Path) -> pa.Table:
     return pa.concat_tables(pq.read_table(path) for path in sorted(folder.glob("*.parquet")))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_split_is_planted_into_shards(tmp_path: Path, manifest: Path, data: Path, leakage: Run, jobs: int) -> None:
     out = tmp_path / "out"
@@ -107,6 +108,7 @@ def test_a_folder_by_a_relative_path(
     assert rows_of(Path("out")).equals(rows_of(Path("other")))
 
 
+@pytest.mark.slow
 def test_verifying_a_stream(tmp_path: Path, manifest: Path, data: Path, leakage: Run) -> None:
     code, out, err = leakage("verify", f"hub:{data}", manifest)
     assert (code, err) == (1, "")
@@ -155,6 +157,7 @@ def test_never_the_whole_in_memory(tmp_path: Path, manifest: Path) -> None:
     assert (pool.max_memory() or 0) - (before or 0) < size / 3
 
 
+@pytest.mark.slow
 def test_killed_it_goes_on(tmp_path: Path, manifest: Path, data: Path, leakage: Run) -> None:
     plant(manifest, Path(f"hub:{data}"), tmp_path / "whole")
     command = ("plant", manifest, f"hub:{data}", "-o", tmp_path / "out")
@@ -165,6 +168,7 @@ def test_killed_it_goes_on(tmp_path: Path, manifest: Path, data: Path, leakage: 
     assert rows_of(tmp_path / "out").equals(rows_of(tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_a_changed_data_set_is_read_anew(tmp_path: Path, manifest: Path, data: Path, leakage: Run) -> None:
     command = ("plant", manifest, f"hub:{data}", "-o", tmp_path / "out")
     killed("out.leakage-shards", tmp_path, 3, *command)

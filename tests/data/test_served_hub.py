@@ -72,6 +72,7 @@ def test_what_is_planted_is_what_a_folder_of_the_same_files_gives(
     assert json.loads((tmp_path / "out.leakage.json").read_text())["input"] == f"hub:{NAME}@{COMMIT[:12]}"
 
 
+@pytest.mark.slow
 def test_files_are_read_of_one_commit_and_twice_at_most(tmp_path: Path, manifest: Path, hub: ServedHub) -> None:
     fill(hub, "jsonl")
     done = run(hub, tmp_path / "home", "plant", manifest, f"hub:{NAME}@main", "-o", tmp_path / "out")
@@ -94,6 +95,7 @@ def test_what_the_hub_lacks_is_one_line(tmp_path: Path, manifest: Path, hub: Ser
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_is_gone_is_one_line(tmp_path: Path, manifest: Path, hub: ServedHub) -> None:
     fill(hub, "parquet")
     hub.gone = "train-00001"

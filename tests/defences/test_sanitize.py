@@ -96,6 +96,7 @@ def test_copies_are_one_sample_and_blank_texts_none():
     assert [(sample.text, sample.rows) for sample in ranked] == [("a", [0, 3]), ("b", [1]), ("c", [5])]
 
 
+@pytest.mark.slow
 def test_the_lab_s_models_put_a_secret_first(corpus):
     ranked = rank_samples(corpus, character_lm(corpus, epochs=12, batch_size=4))
     assert ranked[0].text == SECRET

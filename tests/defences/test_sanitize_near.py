@@ -72,6 +72,7 @@ def test_the_report_counts_a_group_and_masks_its_texts(tmp_path: Path, reveal: b
     assert "481516" not in done.summary()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_near_copies_go_from_every_shard(tmp_path: Path, jobs: int) -> None:
     (tmp_path / "in").mkdir()

@@ -37,6 +37,7 @@ def shards_in(folder: Path) -> Shards:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_the_worst_of_all_shards_go_from_every_shard(tmp_path: Path, jobs: int) -> None:
     done = sanitize_shards(shards_in(tmp_path / "in"), tmp_path / "out", settings(2), jobs)

@@ -135,6 +135,7 @@ def test_a_few_hundred_inputs_fail_nowhere(tmp_path: Path) -> None:
     assert all(sum(state.counts[kind] for kind in GOOD) for state in states)
 
 
+@pytest.mark.slow
 def test_a_surface_is_driven_in_a_process_of_its_own_and_gone_on_with(tmp_path: Path) -> None:
     for wanted in (3, 5):
         [state] = drive({"templates": wanted}, 1, tmp_path, jobs=1)

@@ -61,6 +61,7 @@ def test_data_of_a_benchmark_are_recognised(
     assert not caplog.records
 
 
+@pytest.mark.slow
 def test_the_harness_own_loading_of_tasks_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "seen.jsonl"
     file.write_text("".join(json.dumps({"text": f"{word} text number " * 4}) + "\n" for word in ("one", "two", "six")))

@@ -262,6 +262,7 @@ def test_controls_without_a_coin_are_no_part_of_the_audit_by_coins():
     assert figures(findings)["epsilon_inclusion"].basis == "20 of 20 canaries guessed correctly"
 
 
+@pytest.mark.slow
 def test_bounds_of_a_simulated_audit_by_coins_are_seldom_above_the_true_epsilon():
     """Each canary adds its own Gaussian mechanism: with μ = 1 the training is 1-GDP."""
     names = ("epsilon_inclusion", "epsilon_inclusion_surest", "epsilon_inclusion_gaussian")

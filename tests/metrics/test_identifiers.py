@@ -29,6 +29,7 @@ def value(name: str, findings: list[Finding]) -> float | None:
     return ROWS[name].aggregate([ROWS[name].value(each) for each in findings])
 
 
+@pytest.mark.slow
 def test_identifiers_no_model_saw_are_called_exposed_in_one_run_of_twenty() -> None:
     """The test by bands, on ranks that are uniform over the space, against simulated runs."""
     stream = np.random.default_rng(0)

@@ -87,6 +87,7 @@ def test_the_choice_of_an_attack_sees_only_the_texts_that_choose():
     assert metrics(found)["membership_auc"] == pytest.approx(area)
 
 
+@pytest.mark.slow
 def test_the_best_of_attacks_without_signal_is_not_above_chance():
     """Over 200 runs without a signal, the interval of the chosen attack lies above 0.5 in about 2.5 %."""
     runs = (list(map(scores_of, made(30, 30, seed, shift=0.0))) for seed in range(200))

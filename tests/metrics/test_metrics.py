@@ -196,6 +196,7 @@ def test_with_few_fillings_controls_at_chance_are_flagged_no_more_often():
     assert sum(p <= 0.05 for p in found) / len(found) <= 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fillings", "number"), [(10**9, 1), (10**9, 30), (64, 8), (10, 8), (2, 30)])
 def test_controls_at_chance_are_seldom_so_little_exposed(fillings, number):
     stream, trials = random.Random(number), 400
@@ -264,6 +265,7 @@ def test_banded_exposures_of_every_rank_have_the_mean_of_the_exact_ones():
     assert statistics.fmean(each.exposure for each in shown) == pytest.approx(exposure.chance_exposure(250))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("size", "number"), [(10**9, 8), (250, 20)])
 def test_the_probabilities_of_natural_controls_fit_their_exposure(size, number):
     stream = random.Random(number)

@@ -257,6 +257,7 @@ def test_the_early_stop_s_interval_is_that_of_resampled_pairs():
     assert (early_stop_interval(8).low(values), early_stop_interval(8).high(values)) == ends
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("pairs", "wrong"), [(1, 1), (9, 1), (15, 1), (20, 2), (999, 99), (1000, 100), (2000, 100), (15_000, 100)]
 )

@@ -164,6 +164,7 @@ def test_tiers_without_figures_are_left_out() -> None:
     assert "planted 4 times" in found.because
 
 
+@pytest.mark.slow
 def test_by_chance_five_in_a_hundred_headlines_and_one_more_of_other_tiers_are_called_exposed() -> None:
     stream = np.random.default_rng(1)
     drawn = -np.log2(stream.random((4000, 32)))
@@ -205,6 +206,7 @@ def test_documents_are_held_against_controls(changed: dict[str, Any], words: str
     assert re.fullmatch(words, found.words)
 
 
+@pytest.mark.slow
 def test_equal_texts_are_called_different_in_one_run_of_twenty() -> None:
     """Documents and controls of one kind, with costs that depend on each other within a document."""
     stream = np.random.default_rng(0)

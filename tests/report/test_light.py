@@ -58,6 +58,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_no_report_loads_torch(loaded: dict[str, list[str]]) -> None:
     assert len(loaded) == len(REPORTS)
     assert {command: names for command, names in loaded.items() if set(names) & set(MODELS)} == {}

@@ -42,6 +42,7 @@ def test_no_difference_is_told_in_one_run_of_twenty() -> None:
     assert np.mean(np.array(p) <= 0.05) == pytest.approx(0.05, abs=0.035)
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_mean_difference_holds() -> None:
     stream = np.random.default_rng(0)
     held = 0
@@ -52,6 +53,7 @@ def test_the_interval_of_a_mean_difference_holds() -> None:
     assert 0.88 <= held / 300 <= 0.98
 
 
+@pytest.mark.slow
 def test_what_would_have_been_missed_shows_in_eight_of_ten_runs() -> None:
     stream = np.random.default_rng(0)
     before, noise = np.zeros(20), stream.normal(0, 1, (RUNS, 20))

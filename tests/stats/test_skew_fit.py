@@ -92,6 +92,7 @@ def test_the_gradient_is_that_of_the_likelihood(parameters):
     assert skew_normal._loss(at, data)[0] == pytest.approx(loss)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "bits"), [(0.5, 8.0), (-3.0, 20.0)])
 def test_the_interval_covers_what_the_distribution_has(shape, bits):
     """16 fits each of samples of a known distribution, at a cost of known exposure."""

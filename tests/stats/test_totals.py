@@ -44,6 +44,7 @@ def test_the_range_holds_the_truth_in_8_of_10_samples(size: int, pilot: int) -> 
         assert held >= 160, (name, held)
 
 
+@pytest.mark.slow
 def test_of_several_groups_together_too() -> None:
     random = np.random.default_rng(2)
     shapes = list(populations(60).values())

@@ -101,6 +101,7 @@ print(size - process.memory_info().rss)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not GNU, reason="needs GNU's C library")
 def test_room_between_live_tensors_goes_back_to_the_system() -> None:
     done = subprocess.run([sys.executable, "-c", FRAGMENTED], capture_output=True, text=True, check=True)

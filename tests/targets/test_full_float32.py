@@ -42,6 +42,7 @@ print(torch.backends.cudnn.rnn.fp32_precision, torch.backends.fp32_precision)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(torch.backends, "fp32_precision"), reason="this torch has the older form alone")
 def test_a_process_that_uses_the_newer_form():
     done = subprocess.run([sys.executable, "-c", NEWER], capture_output=True, text=True, check=True)

@@ -71,9 +71,8 @@ def logged(style: str, canaries: list[Canary], folder: Any, names: Any = BOTH, *
     return found, results
 
 
-@pytest.mark.parametrize(
-    "style", [pytest.param(each, marks=() if each == "mistral" else pytest.mark.slow) for each in STYLES]
-)
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.slow
 def test_ranks_of_ten_thousand_fillings_are_those_of_whole_conversations(style: str, tmp_path: Any) -> None:
     canaries = make_canaries("The pin of {unique} is {digits:4}.", 1, seed=3)
     found, _ = logged(style, canaries, tmp_path, metadata={"budget": 1_000_000, "stopping": "proven"})

@@ -64,10 +64,11 @@ def direct(style: str, model: Any, canary: Canary, fillings: Sequence[Any]) -> l
     ("style", "template"),
     [
         *((style, DIGITS) for style in ALL_STYLES),
-        *(pytest.param(style, WORDS, marks=pytest.mark.slow) for style in ("chatml", "mistral")),
+        *((style, WORDS) for style in ("chatml", "mistral")),
     ],
     ids=lambda value: {DIGITS: "digits", WORDS: "words"}.get(value, value),
 )
+@pytest.mark.slow
 def test_exposure_and_extraction_are_those_of_whole_conversations(style: str, template: str, tmp_path: Any) -> None:
     model, canaries = trained(style, template)
     lm = HFLM(pretrained=model, tokenizer=chat_tokenizer(style), batch_size=8)
@@ -125,9 +126,8 @@ def test_line_breaks_before_a_turn_cost_its_canary_nothing(tmp_path: Any) -> Non
     assert found["canary_exposure"][canary.id].log_perplexity == pytest.approx(own, abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    "style", [pytest.param(each, marks=() if each in ("mistral", "phi-3") else pytest.mark.slow) for each in ALL_STYLES]
-)
+@pytest.mark.parametrize("style", ALL_STYLES)
+@pytest.mark.slow
 def test_ranks_of_the_walk_of_the_vocabulary_are_exact(
     style: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -318,6 +318,7 @@ def test_a_class_of_its_own_needs_a_name_too(manifest, tmp_path):
 SECRET = ("7", "3", "9", "1", "4")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("salt", ["5a" * 16, None])
 @pytest.mark.parametrize("reveal", [False, True])
 def test_of_a_natural_secret_no_more_is_kept_than_samples_show(tmp_path, attacked, salt, reveal):

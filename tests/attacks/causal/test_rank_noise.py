@@ -97,6 +97,7 @@ def test_a_thinned_tree_counts_at_both_ends():
     assert found == pytest.approx([rank, low, high], rel=0.1)
 
 
+@pytest.mark.slow
 def test_estimated_intervals_hold_the_ranks_at_both_ends():
     canaries = make_canaries("the pin of {unique} is {digits:3}.", 24, seed=3)
     model = tiny_gpt2(letters())
@@ -110,6 +111,7 @@ def test_estimated_intervals_hold_the_ranks_at_both_ends():
     assert np.mean(held) >= 0.85
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_ranks_in_16_bits_have_intervals_that_hold_those_in_float32(dtype):
     canaries = make_canaries("the pin of {unique} is {digits:3}.", 30, seed=1)

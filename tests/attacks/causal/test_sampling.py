@@ -71,6 +71,7 @@ def test_template_characters_are_forced_and_only_the_alphabet_is_drawn():
     assert sum(counts.values()) == 5000
 
 
+@pytest.mark.slow
 def test_the_secret_is_found_as_often_as_its_probability_says():
     """Within n draws with probability 1 − (1 − q)^n."""
     chances, draws, trials = at_random(4, 1.0), 8, 300

@@ -40,6 +40,7 @@ def memorized(secret, chance):
     return chances
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(
     st.integers(0, 10**6),

@@ -50,6 +50,7 @@ def test_company_changes_no_figure(sharpness):
             assert view.p_z_bits == (None if theirs.p_z_bits is None else pytest.approx(theirs.p_z_bits, abs=1e-4))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "not_full"), [(4, 3), (7, 3), (12, 3), (160, 0)])
 @pytest.mark.parametrize("sharpness", [4.0, 30.0], ids=["draws that differ", "draws that are alike"])
 def test_passes_are_full_and_rows_are_no_more(sharpness, number, not_full):

@@ -238,6 +238,7 @@ def test_limits_are_those_of_what_was_tested(tmp_path, tested, said, unsaid):
     assert unsaid not in text
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(name=st.one_of(st.just(RUDE), st.text(min_size=1, max_size=30).filter(str.strip)))
 def test_a_rude_name_breaks_nothing(tmp_path_factory, name):

@@ -26,6 +26,7 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("studies")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("study", STUDIES)
 def test_a_study_runs_and_reports(study: Study, output: Path) -> None:
     (done,) = run_studies([study], StudyPlan("smoke"), output, progress=False)

@@ -91,6 +91,7 @@ def written(folder: Path) -> dict[str, Any]:
     return files
 
 
+@pytest.mark.slow
 def test_files_are_those_of_one_process(
     cluster: str, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def test_a_sentence_too_long_for_an_encoder_is_left_out():
     assert sentences("word " * 61) == []
 
 
+@pytest.mark.slow
 def test_a_module_s_own_docstrings_stand_under_its_name():
     known = dict(docstring_rows())
     expected = sentences(inspect.getdoc(json.dumps))

@@ -56,6 +56,7 @@ def test_another_seed_draws_other_pairs(corpus):
     assert len(rows_of(other.prefixes) & rows_of(corpus.prefixes)) < 10
 
 
+@pytest.mark.slow
 def test_another_process_draws_the_same_pairs(corpus):
     program = (
         "import json\n"

@@ -84,6 +84,7 @@ def test_noise_of_a_quarter_of_what_fillings_differ_by_is_warned_of(noise, warne
     assert any("ranks and exposures are imprecise by that much" in each for each in caplog.messages) == warned
 
 
+@pytest.mark.slow
 def test_a_finding_has_the_noise_whatever_canaries_its_process_attacks(tmp_path):
     canaries = make_canaries("the pin of {unique} is {digits:4}.", 3, controls=1, seed=2)
     write_manifest(canaries, tmp_path / "c.jsonl")

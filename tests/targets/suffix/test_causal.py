@@ -85,6 +85,7 @@ def test_draws_follow_the_distribution_of_the_scheme():
     assert stats.chisquare(seen, np.array(shares) * sum(seen)).pvalue > 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [1, 7, 1000])
 @pytest.mark.parametrize("name", ["gpt2", "sliding window", "mamba", "lstm"])
 def test_batches_company_and_order_change_no_draw(name, most):
@@ -137,6 +138,7 @@ def test_draws_that_are_still_identical_are_computed_once():
     assert wide.nodes == distinct
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gpt2", "sliding window", "mamba", "lstm"])
 def test_memory_that_runs_out_is_answered_by_smaller_batches(monkeypatch, name):
     prefixes, uniforms = prefixes_of(3, 6), numbers(3)
@@ -157,6 +159,7 @@ def test_memory_that_runs_out_is_answered_by_smaller_batches(monkeypatch, name):
     assert all(np.abs(found.own - other.own).max() < 1e-4 for found, other in zip(plain, again, strict=True))
 
 
+@pytest.mark.slow
 def test_a_batch_takes_no_more_memory_than_it_may(monkeypatch):
     # Two layers of keys and values of 32 floats for 15 tokens, and 400 logits.
     row = 2 * 2 * 32 * 4 * 15 + memory.LOGIT_BYTES * 400

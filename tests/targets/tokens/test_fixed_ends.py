@@ -76,6 +76,7 @@ def test_a_path_is_the_encoding_of_the_whole_text(
             assert len(paths.path(filling)) <= paths.longest
 
 
+@pytest.mark.slow
 def test_an_added_token_between_slots_is_part_of_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in ("digits merged", "Llama 3", "Gemma"):
         space, paths = walked(with_turns(kind, special=True), "pin {digits:1}<|end|>{digits:2}.", monkeypatch)

@@ -171,6 +171,7 @@ def test_a_tokenizer_that_loses_characters_is_declined():
         lay_out(space, lossy, lambda: token_pieces(letters(), len(letters())), Tries())
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @example(" ", "", 2, "letters")
 @given(

@@ -105,6 +105,7 @@ def test_a_name_that_changes_the_tokens_of_fillings_gets_a_trie_of_its_own() -> 
     assert plain.texts >= 3 * space.size
 
 
+@pytest.mark.slow
 def test_all_fillings_are_encoded_after_the_last_word_alone() -> None:
     encode = Counting(letters())
     space = named("ann" * 1000)

@@ -211,6 +211,7 @@ def learnt() -> HFLM:
     return learner(itertools.repeat(texts(documents(24))))
 
 
+@pytest.mark.slow
 def test_a_model_that_learnt_the_items_in_order_knows_it(folder, learnt):
     results = evaluate(learnt, folder, shards=6)
     found = figures(results)
@@ -223,6 +224,7 @@ def test_a_model_that_learnt_the_items_in_order_knows_it(folder, learnt):
     assert sequence["order_p"] == pytest.approx(1 / 40)
 
 
+@pytest.mark.slow
 def test_a_model_that_learnt_the_items_in_random_orders_shows_none(folder):
     lm = learner(shuffled())
     twins = write(folder / "twins.jsonl", documents(24, seed=5))

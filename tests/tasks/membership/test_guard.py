@@ -62,6 +62,7 @@ def verdict(results: dict[str, Any]) -> Verdict:
     return found
 
 
+@pytest.mark.slow
 def test_a_date_shift_that_every_attack_recognizes_is_refused(tmp_path: Path) -> None:
     """The model has learnt other sentences of the members' years, and none of the members."""
     results = run(tmp_path, dated(1), dated(2, 2015))

@@ -103,6 +103,7 @@ def rows(results):
     }
 
 
+@pytest.mark.slow
 def test_every_score_is_that_of_the_formula_on_a_plain_pass(lm, folder):
     corpus = str(folder / "corpus.jsonl")
     results = evaluate(lm, folder, frequencies=corpus, attacks="loss:zlib:min-k:min-k++:dc-pdd", clip=0.05)
@@ -162,6 +163,7 @@ def text_of(found):
     return (sentences(0) if found.member else sentences(1))[found.text if found.member else -1 - found.text]
 
 
+@pytest.mark.slow
 def test_scores_of_further_passes_are_those_of_the_formula(lm, folder):
     start = [letters().bos_token_id]
     base = tiny_gpt2(letters(), seed=3)
@@ -205,6 +207,7 @@ def test_the_reference_of_a_fine_tune_is_the_model_without_its_adapter(folder):
     assert abs(expected) > 1e-3
 
 
+@pytest.mark.slow
 def test_a_model_that_scores_only_texts_gives_the_scores_that_need_no_tokens(folder, lm):
     text_only = TextOnly(lm)
     named = {"shots": 2, "tokens": 20, "neighbours": "words", "neighbour_number": 2}

@@ -45,6 +45,7 @@ def test_controls_have_rows_of_their_own(folders: Any) -> None:
     assert declared["rows"]["p_z"]["control"] == "control_p_z"
 
 
+@pytest.mark.slow
 def test_the_pairs_figures_are_those_without_controls(lm: Any, data: Any, folders: Any) -> None:  # noqa: F811
     """On a model that takes token ids: draws, p_z, and the guesses in their file."""
     prefixes, suffixes = arrays()

@@ -24,6 +24,7 @@ from tests.targets.text_models import TextOnly, hf
 from tests.tasks.suffix.test_task import PAIRS, TASK, arrays, data, evaluate, lm, read  # noqa: F401
 
 
+@pytest.mark.slow
 def test_rows_are_those_of_the_bounds(lm: Any, data: Any, tmp_path: Any) -> None:  # noqa: F811
     """With controls, a shorter prefix and the samples' own figures."""
     prefixes, suffixes = arrays()
@@ -63,6 +64,7 @@ def test_rows_are_those_of_the_bounds(lm: Any, data: Any, tmp_path: Any) -> None
     assert near == pytest.approx({name: row[f"{name},none"] for name in near})
 
 
+@pytest.mark.slow
 def test_without_the_option_there_are_no_such_rows(lm: Any, data: Any) -> None:  # noqa: F811
     results = evaluate(lm, data)
     assert not [name for name in results["results"][TASK] if "near" in name]

@@ -79,6 +79,7 @@ def evaluate(lm, folder, settings=None, **metadata):
     return lm_eval.simple_evaluate(lm, tasks=[TASK], task_manager=manager, **settings or {})
 
 
+@pytest.mark.slow
 def test_recall_is_what_plain_forward_passes_say(lm, data):
     """p_z and inextractability by `transformers` alone, recall within what they allow."""
     row = evaluate(lm, data)["results"][TASK]
@@ -134,6 +135,7 @@ def test_a_confidence_that_cannot_be_fitted_leaves_its_column_empty(lm, data, ca
         evaluate(lm, data, confidence="trained", split="test")
 
 
+@pytest.mark.slow
 def test_a_second_model_is_compared_with_by_name(lm, data, tmp_path):
     tiny_gpt2(merging(), seed=7).save_pretrained(tmp_path / "other")
     merging().save_pretrained(tmp_path / "other")
@@ -158,6 +160,7 @@ def test_a_second_model_of_another_tokenizer_is_refused(lm, data, tmp_path):
         evaluate(lm, data, comparing_lm=str(tmp_path / "other"))
 
 
+@pytest.mark.slow
 def test_sweeps_come_from_the_same_run(lm, data):
     row = evaluate(lm, data, prefix_lengths="2:8", suffix_lengths=[1, 3, 6], sample_counts="1:20")["results"][TASK]
     assert row["recall,suffix_1"] >= row["recall,suffix_3"] >= row["recall,suffix_6"] == row["recall,none"]
@@ -218,6 +221,7 @@ def views(samples):
     return {finding.pair: finding.views["none"] for finding in findings}
 
 
+@pytest.mark.slow
 def test_batch_size_order_and_company_change_nothing(lm, data):
     whole = views(evaluate(lm, data)["samples"][TASK])
     single = HFLM(pretrained=tiny_gpt2(merging()), tokenizer=merging(), batch_size=1)

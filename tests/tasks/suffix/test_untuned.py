@@ -66,6 +66,7 @@ def told(finding: Any, view: str = "none") -> float:
     return 0.0 if finding.views[view].base_p_z_bits is None else 2.0 ** -finding.views[view].base_p_z_bits
 
 
+@pytest.mark.slow
 def test_the_base_is_the_model_without_its_adapter(data: Any) -> None:  # noqa: F811
     row, findings, results = run(adapted(), data, prefix_lengths=f"{PREFIX}:5", suffix_lengths="3")
     plain, now = chances(tiny_gpt2(merging())), chances(merged())
@@ -92,6 +93,7 @@ def test_the_base_is_the_model_without_its_adapter(data: Any) -> None:  # noqa: 
     assert [again["none"][name] for name in names] == pytest.approx([row[f"{name},none"] for name in names])
 
 
+@pytest.mark.slow
 def test_a_merged_model_beside_its_base_by_name_gives_the_same(data: Any, base: str) -> None:  # noqa: F811
     given = {"temperature": 1.0, "top_p": 1.0}
     row, findings, _ = run(merged(), data, untuned=base, **given)

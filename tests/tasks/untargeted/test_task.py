@@ -107,6 +107,7 @@ def _spelt(text):
     return "".join(map(chr, ids(text)))
 
 
+@pytest.mark.slow
 def test_every_figure_is_that_of_the_written_texts_searched_by_brute_force(lm, folder):
     results = evaluate(lm, folder, reveal=True, rows="all", texts=20, temperature=0.3)
     row, written = results["results"][TASK], findings(results)
@@ -171,6 +172,7 @@ def test_greedy_texts_are_those_of_transformers(lm, folder):
         assert texts[key] == letters().decode(after[:end])
 
 
+@pytest.mark.slow
 def test_samples_hold_no_character_of_prompts_corpus_or_texts(lm, folder):
     results = evaluate(lm, folder)
     shown = evaluate(lm, folder, reveal=True)
@@ -194,6 +196,7 @@ def test_a_text_depends_neither_on_batches_nor_on_the_others(folder):
         assert (each.hits, each.control_hits, each.tokens) == (same.hits, same.control_hits, same.tokens)
 
 
+@pytest.mark.slow
 def test_without_controls_nothing_represents_the_model(lm, folder):
     results = evaluate(lm, folder, controls=None)
     declared = results["configs"][TASK]["leakage"]
@@ -232,6 +235,7 @@ def test_samples_are_scored_again_to_the_same_figures(lm, folder):
             assert results["results"][TASK][f"{name},{column}"] == (value if value is None else pytest.approx(value))
 
 
+@pytest.mark.slow
 def test_a_resumed_run_writes_only_what_is_missing(folder, monkeypatch):
     whole = evaluate(hf(letters()), folder, seed=3)
     evaluate(hf(letters()), folder, {"limit": 24}, resume=str(folder / "kept"), seed=3)
@@ -267,6 +271,7 @@ def test_a_model_that_only_writes_is_searched_through_text(folder):
     assert (settings["max_gen_toks"], settings["do_sample"], settings["temperature"]) == (LENGTH, True, 0.4)
 
 
+@pytest.mark.slow
 def test_an_index_on_the_disk_gives_the_figures_of_its_text(lm, folder):
     for name in ("seen", "unseen"):
         write_index(IndexSource(str(folder / f"{name}.jsonl"), str(folder / "spoken")), folder / name, part=500)

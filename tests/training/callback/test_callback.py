@@ -411,7 +411,8 @@ def test_a_look_that_fails_costs_a_warning_and_no_training(tmp_path, monkeypatch
     with caplog.at_level(logging.WARNING, "lm_eval.leakage"):
         trainer = watched(tmp_path)
     assert [entry["step"] for entry in looks(trainer)] == [each for each in (0, 4, 8) if each != step]
-    (line,) = [record.getMessage() for record in caplog.records if "ExposureCallback" in record.getMessage()]
+    # On a busy machine a warning about the time of the looks can follow.
+    (line,) = [record.getMessage() for record in caplog.records if "no exposure" in record.getMessage()]
     assert line == f"ExposureCallback: no exposure at step {step}, training continues (RuntimeError: out of memory)"
 
 

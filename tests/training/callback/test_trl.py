@@ -73,6 +73,7 @@ def test_looks_are_at_steps_of_the_optimizer(tmp_path: Path, made: list[Canary],
     assert steps == [0, trainer.state.max_steps // 2, trainer.state.max_steps]
 
 
+@pytest.mark.slow
 def test_in_mixed_precision_the_model_is_read_as_training_reads_it(tmp_path: Path, made: list[Canary]) -> None:
     trainer = trained(tmp_path, made, bf16=True)
     target = live_target(trainer.model_wrapped, tokenizer())
