@@ -47,7 +47,7 @@ def annexes_of(
     """
     for document in DOCUMENTS:
         questions = (_question(run, topic, summary, rows, audited, release) for topic in document.topics)
-        yield Annex(document.title, document.name, NO_PROMISE, tuple(questions))
+        yield Annex(document.title, f"{document.name}. {document.source}", NO_PROMISE, tuple(questions))
 
 
 def _question(

@@ -39,7 +39,25 @@ _DATA = {"members", "nonmembers", "canaries", "tokenizer", "text_column", "split
 PRIMARY = "membership_auc"
 CHARACTERS = 8
 """Number of characters per token that blind baselines read: more than most tokens have."""
+SEE_FINDING = "see resps"
+"""Text in samples in place of a row's value."""
 NO_BLIND = "no blind baseline shows if the texts differ without the model: give more texts of each class"
+
+
+class Unlogged(str):
+    """A text's value of a row, written to samples as :data:`SEE_FINDING`: most rows share the scores of the finding."""
+
+    value: Any
+
+    def __new__(cls, value: Any) -> Unlogged:
+        written = super().__new__(cls, SEE_FINDING)
+        written.value = value
+        return written
+
+
+def value_of(value: Any) -> Any:
+    """Return the value of a row."""
+    return value.value if isinstance(value, Unlogged) else value
 
 
 class Membership(LocalTask):
@@ -92,7 +110,8 @@ class Membership(LocalTask):
         """Return the values of one text."""
         self.note_attack(answer)
         values = self.SCORING.values(self.SCORING.read(answer), "none", self.options.given, {})
-        return values if self.options.rows == "all" else self.in_rows(values)
+        rows = values if self.options.rows == "all" else self.in_rows(values)
+        return {name: Unlogged(value) if isinstance(value, tuple | dict) else value for name, value in rows.items()}
 
     def note_attack(self, answer: str) -> None:
         """Record each attack of an answer with its access to the model, and the attacks that do not run."""
@@ -101,6 +120,7 @@ class Membership(LocalTask):
         self._not_run |= finding.not_run
 
     def _aggregated(self, metric: Metric, values: Sequence[Any]) -> float | None:
+        values = [value_of(value) for value in values]
         if metric.name == PRIMARY:
             scored = [value for value in values if value is not None]
             self._chosen = chosen_attack(scored)
@@ -110,6 +130,9 @@ class Membership(LocalTask):
                     "check the model with canary_exposure or leakage doctor"
                 )
         return super()._aggregated(metric, values)
+
+    def _aggregate_more(self, rows: Sequence[Any]) -> int:
+        return super()._aggregate_more([value_of(row) for row in rows])
 
     def table_note(self) -> str:
         """Return the attack of the primary figures and the verdict without its reason, or the reason for neither."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -110,6 +111,17 @@ def test_annexes_promise_nothing(evidence: Evidence):
     assert len(evidence.annexes) == 2
     assert {annex.statement for annex in evidence.annexes} == {NO_PROMISE}
     assert "does not promise, show or certify that a model is anonymous" in NO_PROMISE
+
+
+def test_each_annex_states_what_its_numbers_were_checked_against(evidence: Evidence):
+    for annex in evidence.annexes:
+        numbers = {
+            number for asked in annex.questions for number in re.findall(r"(?:Paragraph|Measure) ([\d.]+)", asked.topic)
+        }
+        assert numbers
+        checked = annex.document.partition("checked on")[2]
+        assert all(re.search(rf"\b{re.escape(number)}\b", annex.document) for number in numbers)
+        assert "was not available for the check" in checked
 
 
 def omission(evidence: Evidence, name: str) -> Omission:

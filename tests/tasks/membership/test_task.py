@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import pickle
 import random
 import zlib
 from functools import lru_cache
@@ -282,6 +283,19 @@ def test_samples_hold_no_character_of_the_texts(lm, folder):
     for text in (*sentences(0), *sentences(1)):
         assert text[:12] not in logged
     assert '"a1"' not in logged
+
+
+@pytest.mark.parametrize("shown", ["brief", "all"])
+def test_a_sample_holds_the_scores_of_a_text_once_besides_the_copy_of_the_harness(lm, folder, shown):
+    results = evaluate(lm, folder, rows=shown)
+    written = [json.loads(json.dumps(sample)) for sample in results["samples"][TASK]]
+    for sample, found in zip(written, findings(results), strict=True):
+        assert json.dumps(sample).count(str(found.scores["min-k"])) == 2
+        assert membership_finding_from_json(sample["resps"][0][0]) == found
+    value = results["samples"][TASK][0]["membership_auc"]
+    assert pickle.loads(pickle.dumps(value)).value == value.value  # the harness gathers values as pickles
+    # Earlier versions wrote the scores in each row, too.
+    assert max(len(json.dumps(sample)) for sample in written) < (4500 if shown == "brief" else 9000)
 
 
 def test_a_score_depends_neither_on_batches_nor_on_the_other_texts(lm, folder):
